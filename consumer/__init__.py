@@ -1,0 +1,1 @@
+"""Writes the archive: pull, watermark, file, fsync, journal, ack."""

@@ -1,0 +1,1 @@
+"""What starts the programs: the embedded server, the demo, and the files that operators copy. Imports none of them."""

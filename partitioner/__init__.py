@@ -1,0 +1,1 @@
+"""Says which streams and consumers there should be, compares with what is, and makes it so."""

@@ -1,0 +1,1 @@
+"""Ships the log files of one host: files, blocks, window, PubAck, checkpoint."""

@@ -1,0 +1,138 @@
+"""Block <-> message headers, wire format version 1.
+
+    Log-Id: 00c0ffee00c0ffee          Log-Span: 1048576-1310720      Log-Crc: 1a2b3c4d-5e6f7081
+    Log-File: /var/log/nginx/access.log (percent-encoded)            Log-Encoding: zstd
+    Log-Origin: 0    Log-Lines: 1711  Log-Time: 2026-11-20T10:00:00Z Log-Map: 0
+    Log-End: rotated | deleted | truncated, with Log-Gap when unread bytes were lost
+
+A message with none of these headers is *plain*: one line from anybody.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import quote, unquote
+
+from shipper.errors import Poison
+from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, End, Span
+
+PREFIX = "Log-"
+_E = TypeVar("_E", Encoding, End)
+_ID = re.compile(r"[0-9a-f]{16}")
+_SPAN = re.compile(r"(\d{1,19})-(\d{1,19})")
+_CRC = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
+_KNOWN = frozenset(
+    PREFIX + name
+    for name in ("Id", "File", "Span", "Origin", "Lines", "Crc", "Encoding", "Time", "End", "Gap", "Map")
+)
+
+
+def is_plain(headers: Mapping[str, str]) -> bool:
+    """Whether a message carries none of our headers, so that its payload is one line from anybody."""
+    return not any(name.startswith(PREFIX) for name in headers)
+
+
+def encode_path(path: str) -> str:
+    """A path as header text; bytes that are no UTF-8 survive (`os.fsdecode` wrote them as surrogates)."""
+    return quote(path, safe="/", errors="surrogateescape")
+
+
+def decode_path(text: str) -> str:
+    """The path that `encode_path` wrote."""
+    return unquote(text, errors="surrogateescape")
+
+
+def to_headers(block: Block) -> dict[str, str]:
+    """The headers of `block`."""
+    headers = {
+        "Log-Id": block.source,
+        "Log-File": encode_path(block.file),
+        "Log-Span": str(block.span),
+        "Log-Origin": str(block.origin),
+        "Log-Lines": str(block.lines),
+        "Log-Crc": f"{block.block_crc:08x}-{block.source_crc:08x}",
+        "Log-Time": block.read_at,
+        "Log-Map": str(block.map_version),
+    }
+    if block.encoding is not Encoding.IDENTITY:
+        headers["Log-Encoding"] = block.encoding.value
+    if block.end is not None:
+        headers["Log-End"] = block.end.value
+    if block.gap:
+        headers["Log-Gap"] = str(block.gap)
+    return headers
+
+
+def from_headers(headers: Mapping[str, str]) -> Block:
+    """The block that `headers` describe.
+
+    Raises:
+        Poison: a header is missing, unknown or not well formed; the message names it.
+    """
+    unknown = [name for name in headers if name.startswith(PREFIX) and name not in _KNOWN]
+    if unknown:
+        raise Poison(f"unknown header {unknown[0]}: written by a newer producer?")
+    span = _matched(headers, "Log-Span", _SPAN)
+    crc = _matched(headers, "Log-Crc", _CRC)
+    block = Block(
+        source=_matched(headers, "Log-Id", _ID)[0],
+        file=_path(headers),
+        span=Span(int(span[1]), int(span[2])),
+        origin=_number(headers, "Log-Origin"),
+        lines=_number(headers, "Log-Lines"),
+        block_crc=int(crc[1], 16),
+        source_crc=int(crc[2], 16),
+        encoding=_member(headers, "Log-Encoding", Encoding) or Encoding.IDENTITY,
+        read_at=headers.get("Log-Time", ""),
+        end=_member(headers, "Log-End", End),
+        gap=_number(headers, "Log-Gap", default="0"),
+        map_version=_number(headers, "Log-Map", default="0"),
+    )
+    _check_span(block)
+    return block
+
+
+def _check_span(block: Block) -> None:
+    if not block.origin <= block.span.start <= block.span.end:
+        raise Poison(f"Log-Span {block.span} is not in order behind Log-Origin {block.origin}")
+    if block.span.length > MAX_BLOCK_BYTES:
+        raise Poison(f"Log-Span {block.span} is longer than {MAX_BLOCK_BYTES} bytes")
+
+
+def _required(headers: Mapping[str, str], name: str, default: str | None = None) -> str:
+    value = headers.get(name, default)
+    if value is None:
+        raise Poison(f"header {name} is missing")
+    return value
+
+
+def _matched(headers: Mapping[str, str], name: str, pattern: re.Pattern[str]) -> re.Match[str]:
+    value = _required(headers, name)
+    found = pattern.fullmatch(value)
+    if not found:
+        raise Poison(f"header {name} is {value[:80]!r}, not {pattern.pattern}")
+    return found
+
+
+def _number(headers: Mapping[str, str], name: str, default: str | None = None) -> int:
+    value = _required(headers, name, default)
+    if not (value.isascii() and value.isdigit() and len(value) <= len(str(1 << 63))):
+        raise Poison(f"header {name} is {value[:80]!r}, not a number")
+    return int(value)
+
+
+def _path(headers: Mapping[str, str]) -> str:
+    path = decode_path(_required(headers, "Log-File"))
+    if not path.startswith("/") or "\0" in path:
+        raise Poison("header Log-File is not an absolute path")
+    return path
+
+
+def _member(headers: Mapping[str, str], name: str, kind: type[_E]) -> _E | None:
+    value = headers.get(name)
+    if value is None:
+        return None
+    try:
+        return kind(value)
+    except ValueError:
+        raise Poison(f"header {name} is {value[:80]!r}; this collector knows {[m.value for m in kind]}") from None

@@ -1,0 +1,73 @@
+"""What went wrong, in terms of what the caller may do about it.
+
+A class's docstring is its message where no better one is given; `hint` is the next step for a person;
+`exit_code` is what a program ends with (sysexits, as the peers do).
+"""
+
+EXIT_OK = 0
+EXIT_OTHER = 1
+EXIT_USAGE = 64
+EXIT_UNAVAILABLE = 69
+EXIT_CONFIG = 78
+
+
+class ShipperError(Exception):
+    """Something went wrong."""
+
+    exit_code = EXIT_OTHER
+
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])
+        self.hint = hint
+
+
+class Transient(ShipperError):  # noqa: N818 - the name says what the caller may do
+    """Try again later; the outcome of this attempt may be unknown."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
+class SessionLost(Transient):
+    """The session with the server ended; begin another one and resend from the last contiguous ack."""
+
+
+class StreamFull(Transient):
+    """The stream or the server has no room; stop reading and try again."""
+
+
+class StreamMissing(Transient):
+    """No stream takes this subject."""
+
+
+class Permanent(ShipperError):  # noqa: N818
+    """Trying again cannot help: this input fails for its own sake."""
+
+
+class Poison(Permanent):
+    """A message that fails for its own sake on every attempt; it goes to the dead letters."""
+
+
+class Fatal(ShipperError):  # noqa: N818
+    """The program cannot do its work until a person changes something."""
+
+
+class ConfigError(Fatal):
+    """The configuration is wrong."""
+
+    exit_code = EXIT_CONFIG
+
+
+class UsageError(Fatal):
+    """The command line is wrong."""
+
+    exit_code = EXIT_USAGE
+
+
+class Unavailable(Fatal):
+    """A service that is needed does not answer."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
+class ArchiveTrouble(Transient):
+    """The archive cannot be written now; nothing is acknowledged until it can."""

@@ -1,0 +1,1 @@
+"""The only room that imports nats: connections, and the real side of the ports."""

@@ -1,0 +1,134 @@
+"""Where a line lies in the archive: the contract between the collector, which writes, and Spark, which reads.
+
+    date=2026-11-20/partition=3/host=web1.example.net/
+        _open-var~log~nginx~access.log                          being appended
+        var~log~nginx~access.log-00000000000001840213.zst       sealed
+    live/web1.example.net/var/log/nginx/access.log              link to the open file
+    _manifest/date=2026-11-20/<collector>.jsonl                 one line a sealed segment
+
+Names come from the network: every function here yields relative paths that cannot leave the archive.
+"""
+
+import datetime as dt
+import hashlib
+import re
+from typing import NamedTuple
+
+OPEN_PREFIX = "_open-"
+MANIFEST_DIRECTORY = "_manifest"
+LIVE_DIRECTORY = "live"
+MAX_NAME_BYTES = 200
+"""Bound on an escaped file name, so that prefix, number and suffix still fit into 255 bytes."""
+
+CODEC_SUFFIXES = {"zstd": ".zst", "gzip": ".gz", "none": ""}
+
+# The characters that Hive and Spark escape in partition directories (Spark: ExternalCatalogUtils.scala).
+_HIVE_ESCAPES = frozenset('"#%\'*/:=?\\{[]^\x7f') | {chr(code) for code in range(0x20)}
+_FIRST_SURROGATE = 0xDC80  # os.fsdecode writes an undecodable byte b as chr(0xDC00 + b)
+_LAST_SURROGATE = 0xDCFF
+_ESCAPED = re.compile(r"%([0-9A-F]{2})")
+NANOSECONDS = 1_000_000_000
+
+
+class FileKey(NamedTuple):
+    """Which file of the archive a line belongs to: a day of one log file of one host."""
+
+    date: str  #: UTC day of the JetStream timestamp, `2026-11-20`
+    partition: int
+    host: str
+    file: str  #: absolute path on the host, or the output name of plain messages
+
+
+def day_of(time_ns: int) -> str:
+    """UTC day of a JetStream timestamp in nanoseconds."""
+    return dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=dt.UTC).strftime("%Y-%m-%d")
+
+
+def escape(text: str) -> str:
+    """`text` as Hive escapes it; bytes that are no UTF-8 too, so that the JVM can list the name."""
+    return "".join(_escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if _FIRST_SURROGATE <= code <= _LAST_SURROGATE:
+        return f"%{code - 0xDC00:02X}"
+    return f"%{code:02X}" if char in _HIVE_ESCAPES else char
+
+
+def unescape(text: str) -> str:
+    """What `escape` was given (undecodable bytes excepted)."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def file_name(path: str) -> str:
+    """The one-level name of a log file: no first `/`, each `/` as `~`, each `~` as `%7E`, the rest as Hive does.
+
+    Spark skips names that begin with `_` or `.`, so these are escaped too; a name too long for the file system
+    keeps its end and gets a hash of the whole (the manifest has the path in full).
+    """
+    parts = path.removeprefix("/").split("/")
+    name = "~".join(escape(part).replace("~", "%7E") for part in parts)
+    if name[:1] in {"_", "."}:
+        name = f"%{ord(name[0]):02X}{name[1:]}"
+    encoded = name.encode()
+    if len(encoded) <= MAX_NAME_BYTES:
+        return name or "%00"
+    digest = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return f"{digest}~{encoded[-(MAX_NAME_BYTES - 20) :].decode('utf-8', 'ignore')}"
+
+
+def directory(key: FileKey) -> str:
+    """Directory of `key`, relative to the archive."""
+    return f"date={key.date}/partition={key.partition}/host={escape(key.host)}"
+
+
+def open_path(key: FileKey) -> str:
+    """The file that is being appended, relative to the archive."""
+    return f"{directory(key)}/{OPEN_PREFIX}{file_name(key.file)}"
+
+
+def segment_path(key: FileKey, first_sequence: int, codec: str) -> str:
+    """The sealed segment that begins with `first_sequence`, relative to the archive."""
+    return f"{directory(key)}/{file_name(key.file)}-{first_sequence:020d}{CODEC_SUFFIXES[codec]}"
+
+
+def live_path(key: FileKey) -> str:
+    """The link that operators follow: `live/<host>/<path>`, each part confined to one name."""
+    parts = [escape(part) for part in key.file.split("/") if part not in {"", ".", ".."}]
+    return "/".join((LIVE_DIRECTORY, escape(key.host), *(part[:MAX_NAME_BYTES] for part in parts)))
+
+
+def manifest_path(date: str, collector: str) -> str:
+    """The list of segments that `collector` sealed for `date`, relative to the archive."""
+    return f"{MANIFEST_DIRECTORY}/date={date}/{escape(collector)}.jsonl"
+
+
+def done_path(date: str, collector: str) -> str:
+    """The marker that closes `date` for `collector`, relative to the archive."""
+    return f"{MANIFEST_DIRECTORY}/date={date}/{escape(collector)}.done"
+
+
+def template_path(template: str, key: FileKey, time_ns: int) -> str:
+    """The path that `SHIPPER_OUTPUT` asks for when it holds `%` or `{...}` (the blog's way), confined.
+
+    `{host}`, `{file}` (one-level name) and `{partition}` are filled in, then `strftime` of the stored time.
+
+    Raises:
+        ValueError: the template has other fields, or leads out of the directory.
+    """
+    when = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=dt.UTC)
+    dated = when.strftime(template)
+    try:
+        path = dated.format(host=escape(key.host), file=file_name(key.file), partition=key.partition)
+    except (KeyError, IndexError) as error:
+        raise ValueError(f"{template!r} has the field {error}; known are host, file, partition") from None
+    parts = path.split("/")
+    if path.startswith("/") or not all(parts) or ".." in parts or "." in parts:
+        raise ValueError(f"{template!r} leads to {path!r}, which is no path below the archive")
+    return path
+
+
+def is_template(output: str) -> bool:
+    """Whether `SHIPPER_OUTPUT` is a path template and not the plain name of a file."""
+    return "%" in output or "{" in output

@@ -1,0 +1,73 @@
+"""One line of a manifest: what a sealed segment holds. Written by the collector, read by Spark and the audit."""
+
+import json
+from dataclasses import asdict, dataclass, field
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpan:
+    """Bytes `start` to `end` (excluded) of `source` that the segment holds."""
+
+    source: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Bytes of `source` that are known to be lost, and why."""
+
+    source: str
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A sealed segment of one host's log file on one day."""
+
+    collector: str
+    partition: int
+    host: str
+    file: str  #: absolute path on the host, or the output name of plain messages
+    path: str  #: relative to the archive
+    codec: str  #: zstd, gzip or none
+    lines: int  #: newlines, as `wc -l` counts
+    bytes_raw: int
+    bytes_stored: int
+    first_seq: int
+    last_seq: int
+    first_time: str  #: RFC 3339, UTC, when JetStream stored the first block
+    last_time: str
+    spans: tuple[SourceSpan, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    duplicates: int = 0  #: blocks dropped because their bytes were there already
+    joins: int = 0  #: newlines that the collector put between two sources
+    crc32: str = "00000000"  #: of the raw bytes, 8 hex digits
+    sealed_at: str = ""
+    v: int = field(default=VERSION)
+
+
+def to_line(segment: Segment) -> bytes:
+    """`segment` as one JSON line."""
+    return json.dumps(asdict(segment), separators=(",", ":")).encode() + b"\n"
+
+
+def from_line(line: bytes) -> Segment:
+    """The segment that a manifest line describes.
+
+    Raises:
+        ValueError: the line is no JSON, of another version, or lacks a field.
+    """
+    fields = json.loads(line)
+    if not isinstance(fields, dict) or fields.get("v") != VERSION:
+        raise ValueError("not a manifest line of version 1")
+    fields["spans"] = tuple(SourceSpan(**span) for span in fields.get("spans", ()))
+    fields["gaps"] = tuple(Gap(**gap) for gap in fields.get("gaps", ()))
+    try:
+        return Segment(**fields)
+    except TypeError as error:
+        raise ValueError(str(error)) from None

@@ -1,0 +1,98 @@
+"""The values that the programs pass to each other: spans, blocks, deliveries. No behaviour beyond arithmetic."""
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MAX_BLOCK_BYTES = 512 * 1024
+"""The most bytes of a source in one block, before encoding (wire format, version 1)."""
+
+
+class Span(NamedTuple):
+    """Bytes `start` (included) to `end` (excluded) of a source."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """Bytes in the span."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.start}-{self.end}"
+
+
+class Encoding(enum.Enum):
+    """How a block's bytes travel."""
+
+    IDENTITY = "identity"  #: as is; the header is absent
+    ZSTD = "zstd"  #: one zstd frame
+    GZIP = "gzip"  #: one gzip member
+    PLAIN = "plain"  #: one line a message, its newline left off: readable for any NATS subscriber
+
+
+class End(enum.Enum):
+    """Why a source has no more bytes."""
+
+    ROTATED = "rotated"
+    DELETED = "deleted"
+    TRUNCATED = "truncated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """What the headers say of the bytes that travel with them: whole lines of one source."""
+
+    source: str  #: 16 hex digits, one for each generation of a file
+    file: str  #: absolute path on the host
+    span: Span
+    origin: int  #: offset at which shipping of this source began
+    lines: int  #: newlines in the block
+    block_crc: int  #: CRC-32 of this block's bytes
+    source_crc: int  #: CRC-32 of the source from its origin to `span.end`
+    encoding: Encoding
+    read_at: str  #: RFC 3339
+    end: End | None = None
+    gap: int = 0  #: unread bytes lost behind `span.end`; only with `end`
+    map_version: int = 0
+
+
+class Published(NamedTuple):
+    """The server's word that a message is stored."""
+
+    token: int  #: the number the publisher gave the message
+    sequence: int  #: its place in the stream
+
+
+class Stored(NamedTuple):
+    """A message as it lies in a stream."""
+
+    sequence: int
+    time_ns: int  #: when JetStream stored it, UTC nanoseconds; the same on every redelivery
+    subject: str
+    headers: dict[str, str]
+    payload: bytes
+
+
+class Delivery(NamedTuple):
+    """One attempt of the server to hand a message to a collector."""
+
+    sequence: int  #: place in the stream
+    time_ns: int  #: when JetStream stored it; the same on every redelivery
+    pending: int  #: messages in the stream behind this one
+    subject: str
+    headers: dict[str, str]
+    payload: bytes
+    reply: str  #: where an acknowledgement goes
+
+
+class StreamState(NamedTuple):
+    """What a stream holds just now."""
+
+    first_sequence: int
+    last_sequence: int
+    messages: int
+    bytes: int
+    max_bytes: int  #: -1: no limit
+    created: str  #: RFC 3339; another value means another stream under the same name

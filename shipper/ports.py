@@ -1,0 +1,102 @@
+"""The narrow ports between the programs' logic and the network; each sentence here is held by a contract test.
+
+`shipper.jetstream` fulfils them with a real server, `shipper.testing` in memory.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from shipper.model import Delivery, Published, Stored, StreamState
+
+
+class Publisher(Protocol):
+    """One session of publishing: it ends at the first trouble and is never used again.
+
+    Every method raises `SessionLost` once the session has ended.
+    """
+
+    async def last_stored(self, subject: str) -> Stored | None:
+        """The newest message on exactly `subject`; None when the stream holds none.
+
+        Raises `StreamMissing` when no stream takes the subject.
+        """
+        ...
+
+    async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
+        """Send without waiting for the server's ack; waits only for room in the socket."""
+        ...
+
+    async def acknowledged(self, within: float) -> list[Published]:
+        """The acks that came since the last call, in the order of the publishes; [] after `within` seconds.
+
+        An error ack, an ack out of order, and a stream sequence that does not grow end the session.
+        Raises `StreamFull`, `StreamMissing` or `SessionLost` then.
+        """
+        ...
+
+    async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
+        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        ...
+
+    async def listen(self, subject: str, heard: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]) -> None:
+        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+        ...
+
+    async def close(self) -> None:
+        """End the session; idempotent, never raises, never hangs."""
+        ...
+
+
+class Inbox(Protocol):
+    """One session of reading a partition's stream: in order, without gaps, from where `begin` said.
+
+    Every method raises `SessionLost` once the session has ended.
+    """
+
+    async def state(self) -> StreamState:
+        """What the stream holds now. Raises `StreamMissing`."""
+        ...
+
+    async def time_of(self, sequence: int) -> int | None:
+        """Stored time (ns) of the message with `sequence`; None when the stream does not hold it."""
+        ...
+
+    async def begin(self, sequence: int) -> None:
+        """Make the first message with at least `sequence` the next delivery, whatever was acknowledged before."""
+        ...
+
+    async def take(self, at_most_bytes: int, within: float) -> list[Delivery]:
+        """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds."""
+        ...
+
+    async def ack(self, last: Delivery) -> None:
+        """Acknowledge `last` and everything before it."""
+        ...
+
+    async def drained(self) -> bool:
+        """Whether the stream holds nothing that was not acknowledged."""
+        ...
+
+    async def dead_letter(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
+        """Store a message and wait for the server's word that it is stored."""
+        ...
+
+    async def purge(self, below: int) -> int:
+        """Remove the messages with a sequence below `below`; returns how many."""
+        ...
+
+    async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
+        """Send a JSON message to whoever listens."""
+        ...
+
+    async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
+        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        ...
+
+    async def listen(self, subject: str, heard: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]) -> None:
+        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+        ...
+
+    async def close(self) -> None:
+        """End the session; idempotent, never raises, never hangs."""
+        ...

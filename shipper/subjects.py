@@ -1,0 +1,107 @@
+"""The names on the bus: `logs.p<N>.<fqdn>`, `LOGS_<N>`, `ctl.up.<fqdn>`, `dlq.<stream>.<fqdn>`."""
+
+import re
+from typing import NamedTuple
+
+from shipper.errors import ConfigError, Poison
+
+MAX_HOST_BYTES = 200
+"""Bound on a host name: with its escapes it must fit one directory name (255 bytes)."""
+
+DEAD_LETTERS = "DLQ"
+"""The stream of messages that nobody can apply."""
+
+COLLECTOR = "collector"
+"""The durable consumer that the collector reads each partition's stream with."""
+
+_HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_PREFIX = re.compile(r"[A-Za-z0-9_-]+")
+_STREAM = re.compile(r"([A-Z0-9_-]+)_(\d+)")
+_SUBJECT = re.compile(r"[^.]+\.p(\d{1,6})\.(.+)", re.DOTALL)
+
+
+class Address(NamedTuple):
+    """Who published a message, and in which partition."""
+
+    partition: int
+    host: str
+
+
+def checked_host(name: str) -> str:
+    """`name` in lower case, if it can stand in a subject.
+
+    Raises:
+        ConfigError: it holds something else than letters, digits, `_`, `-` between dots, or is too long.
+    """
+    host = name.strip().rstrip(".").lower()
+    if not _HOST.fullmatch(host) or len(host) > MAX_HOST_BYTES:
+        raise ConfigError(
+            f"host name {name!r} cannot stand in a NATS subject",
+            hint="set HOSTNAME (or --host) to a name of letters, digits, '_' and '-' between dots",
+        )
+    return host
+
+
+def checked_prefix(prefix: str) -> str:
+    """`prefix`, if it is one subject token.
+
+    Raises:
+        ConfigError: it is empty or holds dots, spaces or wildcards.
+    """
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError(
+            f"subject prefix {prefix!r} is not one token",
+            hint="set SHIPPER_SUBJECT to letters, digits, '_' and '-', for example 'logs'",
+        )
+    return prefix
+
+
+def log_subject(prefix: str, partition: int, host: str) -> str:
+    """Where `host` publishes its lines."""
+    return f"{prefix}.p{partition}.{host}"
+
+
+def partition_subjects(prefix: str, partition: int) -> str:
+    """What the stream of `partition` listens to."""
+    return f"{prefix}.p{partition}.>"
+
+
+def parse_log_subject(subject: str) -> Address:
+    """Partition and host of a log subject, whoever published it.
+
+    Raises:
+        Poison: the subject has no partition or no host, or the host cannot name a directory.
+    """
+    found = _SUBJECT.fullmatch(subject)
+    if not found:
+        raise Poison(f"subject {subject!r} is not <prefix>.p<N>.<host>")
+    host = found[2]
+    if len(host.encode("utf-8", "surrogateescape")) > MAX_HOST_BYTES:
+        raise Poison(f"host name of {len(host)} characters is longer than {MAX_HOST_BYTES} bytes")
+    return Address(int(found[1]), host)
+
+
+def stream_name(prefix: str, partition: int) -> str:
+    """The stream of `partition`."""
+    return f"{prefix.upper()}_{partition}"
+
+
+def partition_of_stream(prefix: str, stream: str) -> int | None:
+    """The partition that `stream` holds, or None when it is none of ours."""
+    found = _STREAM.fullmatch(stream)
+    return int(found[2]) if found and found[1] == prefix.upper() else None
+
+
+def control_up(host: str) -> str:
+    """Where a producer asks its collector."""
+    return f"ctl.up.{host}"
+
+
+def control_down(host: str) -> str:
+    """Where a collector speaks to a producer."""
+    return f"ctl.down.{host}"
+
+
+def dead_letter_subject(stream: str, host: str) -> str:
+    """Where a poison message of `host` in `stream` is kept."""
+    return f"dlq.{stream}.{host}"
