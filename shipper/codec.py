@@ -22,8 +22,7 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _SPAN = re.compile(r"(\d{1,19})-(\d{1,19})")
 _CRC = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 _KNOWN = frozenset(
-    PREFIX + name
-    for name in ("Id", "File", "Span", "Origin", "Lines", "Crc", "Encoding", "Time", "End", "Gap", "Map")
+    PREFIX + name for name in ("Id", "File", "Span", "Origin", "Lines", "Crc", "Encoding", "Time", "End", "Gap", "Map")
 )
 
 

@@ -23,7 +23,7 @@ MAX_NAME_BYTES = 200
 CODEC_SUFFIXES = {"zstd": ".zst", "gzip": ".gz", "none": ""}
 
 # The characters that Hive and Spark escape in partition directories (Spark: ExternalCatalogUtils.scala).
-_HIVE_ESCAPES = frozenset('"#%\'*/:=?\\{[]^\x7f') | {chr(code) for code in range(0x20)}
+_HIVE_ESCAPES = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
 _FIRST_SURROGATE = 0xDC80  # os.fsdecode writes an undecodable byte b as chr(0xDC00 + b)
 _LAST_SURROGATE = 0xDCFF
 _ESCAPED = re.compile(r"%([0-9A-F]{2})")

@@ -38,7 +38,9 @@ class Publisher(Protocol):
         """The first answer to a JSON question; None when nobody listens or answers in time."""
         ...
 
-    async def listen(self, subject: str, heard: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]) -> None:
+    async def listen(
+        self, subject: str, heard: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+    ) -> None:
         """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
         ...
 
@@ -93,7 +95,9 @@ class Inbox(Protocol):
         """The first answer to a JSON question; None when nobody listens or answers in time."""
         ...
 
-    async def listen(self, subject: str, heard: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]) -> None:
+    async def listen(
+        self, subject: str, heard: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+    ) -> None:
         """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
         ...
 

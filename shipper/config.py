@@ -1,0 +1,169 @@
+"""Configuration: one frozen value, parsed once. Flag > environment > file > default.
+
+Unknown keys are errors that name the nearest known one; all problems are reported together, each with where the
+value came from.
+"""
+
+import difflib
+import os
+import re
+import socket
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from shipper.errors import ConfigError
+from shipper.settings import Settings
+
+Layer = Mapping[str, Any]
+"""Settings of one origin by dotted key: `{"nats.url": "nats://..."}`."""
+
+ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
+    "NATS_URL": ("nats.url",),
+    "NATS_CREDS": ("nats.creds",),
+    "NATS_NKEY": ("nats.nkey_seed",),
+    "NATS_USER": ("nats.user",),
+    "NATS_PASSWORD": ("nats.password",),
+    "NATS_TOKEN": ("nats.token",),
+    "NATS_CERTIFICATE": ("nats.certificate",),
+    "NATS_CERT": ("nats.certificate",),
+    "NATS_KEY": ("nats.key",),
+    "NATS_CA": ("nats.ca",),
+    "NATS_TLS_FIRST": ("nats.tls_first",),
+    "HOSTNAME": ("producer.host",),
+    "SHIPPER_FILE": ("producer.files",),
+    "SHIPPER_EXCLUDE": ("producer.exclude",),
+    "SHIPPER_SUBJECT": ("logs.subject",),
+    "SHIPPER_PARTITIONS": ("logs.partitions",),
+    "SHIPPER_READ_PARTITIONS": ("collector.read_partitions",),
+    "SHIPPER_DIRECTORY": ("collector.directory",),
+    "SHIPPER_OUTPUT": ("collector.output",),
+    "SHIPPER_COLLECTOR": ("collector.name",),
+    "SHIPPER_CODEC": ("collector.codec",),
+    "SHIPPER_ENCODING": ("producer.encoding",),
+    "SHIPPER_BLOCK": ("producer.block",),
+    "SHIPPER_WINDOW": ("producer.window",),
+    "SHIPPER_POLL": ("producer.poll",),
+    "SHIPPER_STATE": ("producer.state", "collector.state"),
+    "SHIPPER_LISTEN": ("producer.listen", "collector.listen"),
+    "SHIPPER_LOG_FORMAT": ("log.format",),
+    "SHIPPER_LOG_LEVEL": ("log.level",),
+}
+OTHERS = frozenset({"SHIPPER_CONFIG", "SHIPPER_STREAM_TARGET", "SHIPPER_REPORT"})
+"""Variables with our prefix that somebody else reads: the face, the blog's own consumer, the report."""
+_SECRETS = frozenset({"nats.password", "nats.token", "nats.url"})
+_KUBERNETES = re.compile(r"SHIPPER_(SERVICE_|PORT(_|$))")  # injected into pods beside a service named `shipper`
+
+
+class _Origin(NamedTuple):
+    """Where a value was found."""
+
+    value: Any
+    place: str
+
+
+def load(flags: Layer, *, config: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings from flags (by dotted key; None: not given), environment, file and defaults.
+
+    Raises:
+        ConfigError: with one line a problem, each naming the key, where its value came from, and the way out.
+    """
+    env = {name: value for name, value in (os.environ if environment is None else environment).items() if value}
+    path = config or (Path(env["SHIPPER_CONFIG"]) if "SHIPPER_CONFIG" in env else None)
+    found: dict[str, _Origin] = {}
+    found.update(_from_file(path) if path else {})
+    found.update(_from_environment(env))
+    found.update({key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None})
+    problems = [*_unknown_variables(env), *_unknown_keys(found)]
+    settings = _validated(found, problems)
+    if problems or settings is None:
+        raise ConfigError("\n".join(problems))
+    return settings
+
+
+def default_host() -> str:
+    """This machine's fully qualified name, as far as it knows it without asking the network first."""
+    name = socket.gethostname()
+    return name if "." in name else socket.getfqdn() or name
+
+
+def _flag(key: str) -> str:
+    return f"--{key.rpartition('.')[2].replace('_', '-')}"
+
+
+def _from_file(path: Path) -> dict[str, _Origin]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"configuration file {path}: {error.strerror}", hint="correct --config") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"configuration file {path} is no TOML: {error}") from None
+    return {key: _Origin(value, str(path)) for key, value in _flattened(content)}
+
+
+def _flattened(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for section, keys in content.items():
+        if isinstance(keys, Mapping):
+            yield from ((f"{section}.{key}", value) for key, value in keys.items())
+        else:
+            yield section, keys
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, _Origin]:
+    return {key: _Origin(env[name], name) for name, keys in ENVIRONMENT.items() if name in env for key in keys}
+
+
+def _unknown_variables(env: Mapping[str, str]) -> Iterator[str]:
+    known = [*ENVIRONMENT, *OTHERS]
+    for name in env:
+        if name.startswith("SHIPPER_") and name not in known and not _KUBERNETES.match(name):
+            yield f"environment variable {name} is unknown{_nearest(name, known)}"
+
+
+def known_keys() -> list[str]:
+    """Every dotted key that can be set."""
+    sections = {name: field.annotation for name, field in Settings.model_fields.items()}
+    return [
+        f"{section}.{key}"
+        for section, kind in sections.items()
+        if isinstance(kind, type) and issubclass(kind, BaseModel)
+        for key in kind.model_fields
+    ]
+
+
+def _unknown_keys(found: Mapping[str, _Origin]) -> Iterator[str]:
+    known = known_keys()
+    for key, origin in found.items():
+        if key not in known:
+            yield f"{origin.place}: unknown key {key}{_nearest(key, known)}"
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    best = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    best = best or difflib.get_close_matches(name.rpartition(".")[2], [k.rpartition(".")[2] for k in known], n=1)
+    return f"; did you mean {best[0]}?" if best else "; run `fshipper --help` for the known ones"
+
+
+def _validated(found: Mapping[str, _Origin], problems: list[str]) -> Settings | None:
+    nested: dict[str, dict[str, Any]] = {}
+    for key in set(found) & set(known_keys()):
+        section, _, name = key.partition(".")
+        nested.setdefault(section, {})[name] = found[key].value
+    try:
+        return Settings.model_validate(nested)
+    except ValidationError as error:
+        for problem in error.errors():
+            key = ".".join(str(part) for part in problem["loc"][:2])
+            problems.append(_problem(key, found.get(key), problem["msg"]))
+        return None
+
+
+def _problem(key: str, origin: _Origin | None, message: str) -> str:
+    text = message.removeprefix("Value error, ")
+    if origin is None:
+        return f"{key}: {text}"
+    shown = "***" if key in _SECRETS else repr(origin.value)
+    return f"{origin.place}: {key} = {shown}: {text}"

@@ -1,0 +1,99 @@
+"""The `fshipper` command: finds its verbs through entry points, imports a program only to run it, ends with its code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+
+import typer
+
+from shipper import __version__
+from shipper.errors import EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
+
+GROUP = "fshipper.commands"
+EXIT_INTERRUPTED = 130
+
+SUMMARIES = {
+    "produce": "Ship log files of this host to the streams",
+    "consume": "Write what is in the streams to per-host files",
+    "partition": "Plan, create and watch the streams: plan, apply, status",
+    "report": "Make the tables and the report of a day (Spark)",
+    "server": "Run a NATS server with JetStream on this machine",
+    "demo": "See it all work, with kills on the way, in two minutes",
+    "version": "Print the version",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one verb and end the process with its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    code = run(given)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` closed the pipe: not an error
+    sys.exit(code)
+
+
+def run(given: Sequence[str]) -> int:
+    """The exit code of `fshipper given...`; messages go to stderr."""
+    if not given or given[0] in {"-h", "--help", "help"}:
+        sys.stdout.write(_overview())
+        return EXIT_OK if given else EXIT_USAGE
+    if given[0] in {"version", "--version"}:
+        sys.stdout.write(f"fshipper {__version__}\n")
+        return EXIT_OK
+    verbs = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if given[0] not in verbs:
+        sys.stderr.write(f"error: unknown command {given[0]!r}\nhint: fshipper --help lists them\n")
+        return EXIT_USAGE
+    return _run_verb(verbs[given[0]], given[1:])
+
+
+def _run_verb(entry: EntryPoint, rest: Sequence[str]) -> int:
+    try:
+        app: typer.Typer = entry.load()
+        command = typer.main.get_command(app)
+        result = command.main(list(rest), prog_name=f"fshipper {entry.name}", standalone_mode=False)
+    except ShipperError as error:
+        complain(error)
+        return error.exit_code
+    except typer.Exit as ended:
+        return ended.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return EXIT_OK
+    except Exception as error:
+        return _wrong_usage(error)
+    return result if isinstance(result, int) else EXIT_OK
+
+
+def _wrong_usage(error: Exception) -> int:
+    """Command line errors of typer as one message and our exit code; anything else is a defect and keeps its trace."""
+    show = getattr(error, "format_message", None)
+    if show is None or not hasattr(error, "exit_code"):
+        raise error
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "fshipper")
+    sys.stderr.write(f"error: {show()}\nhint: {path} --help shows what it takes\n")
+    return EXIT_USAGE if error.exit_code else EXIT_OTHER
+
+
+def complain(error: ShipperError) -> None:
+    """Tell a person on stderr what is wrong and what to do next."""
+    for line in str(error).splitlines():
+        sys.stderr.write(f"error: {line}\n")
+    if error.hint:
+        sys.stderr.write(f"hint: {error.hint}\n")
+
+
+def _overview() -> str:
+    verbs = [*(entry.name for entry in entry_points(group=GROUP)), "version"]
+    ordered = sorted(
+        verbs, key=lambda verb: (list(SUMMARIES).index(verb) if verb in SUMMARIES else len(SUMMARIES), verb)
+    )
+    lines = [f"  {verb:<10} {SUMMARIES.get(verb, '')}".rstrip() for verb in ordered]
+    return "\n".join(
+        ["usage: fshipper COMMAND [OPTIONS]", "", *lines, "", "fshipper COMMAND --help tells more of each.", ""]
+    )

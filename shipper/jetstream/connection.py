@@ -1,0 +1,255 @@
+"""One connection is one session: no reconnect behind our back, bounded waits, and one reason when it ends."""
+
+import asyncio
+import contextlib
+import json
+import random
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from shipper.errors import ConfigError, Fatal, SessionLost, ShipperError, StreamMissing, Transient, Unavailable
+from shipper.settings import NatsSettings
+
+API = "$JS.API"
+PING_SECONDS = 5  # nats-py's default notices a dead peer after four minutes
+SOCKET_BUFFER_BYTES = 16 * 1024 * 1024
+CLOSE_SECONDS = 1.0  # nc.close() can hang for a quarter of an hour on a dead peer (nats.py#671)
+API_TIMEOUT_SECONDS = 5.0
+
+NOT_FOUND_STREAM = 10059
+NOT_FOUND_CONSUMER = 10014
+JETSTREAM_OFF = frozenset({10039, 10076})
+
+Heard = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+
+
+class ApiError(Transient):
+    """The JetStream API refused a request."""
+
+    def __init__(self, subject: str, error: Mapping[str, Any]) -> None:
+        super().__init__(f"{subject}: {error.get('description')} ({error.get('err_code')})")
+        self.code = int(error.get("err_code") or 0)
+        self.status = int(error.get("code") or 0)
+
+
+class Connection:
+    """A connection to one server, ended by the first trouble; `lost` tells when and why."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._reason = ""
+        self._lost = asyncio.Event()
+        self._woken: list[Callable[[], None]] = []
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes of headers and payload that the server takes in one message."""
+        return int(self.client.max_payload)
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing went wrong so far."""
+        return not self._reason and self.client.is_connected
+
+    def fail(self, reason: str) -> None:
+        """End the session; the first reason is kept."""
+        self._reason = self._reason or reason
+        self._lost.set()
+        for wake in self._woken:
+            wake()
+
+    def on_lost(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when the session ends, so that nobody waits for a dead peer."""
+        self._woken.append(wake)
+
+    def check(self) -> None:
+        """Raise `SessionLost` with the reason if the session has ended."""
+        if self._reason:
+            raise SessionLost(self._reason)
+
+    async def api(
+        self, verb: str, body: Mapping[str, Any] | None = None, *, within: float = API_TIMEOUT_SECONDS
+    ) -> Any:
+        """The answer to a JetStream API request as raw JSON.
+
+        Raises:
+            ApiError: the server refused; SessionLost: it did not answer; Unavailable: it has no JetStream.
+        """
+        self.check()
+        subject = f"{API}.{verb}"
+        try:
+            answer = await self.client.request(subject, json.dumps(body).encode() if body else b"", timeout=within)
+        except nats.errors.NoRespondersError:
+            raise Unavailable(
+                "the NATS server answers, but JetStream is not enabled for this account",
+                hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
+            ) from None
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise SessionLost(f"{subject}: {describe(error)}") from None
+        content = json.loads(answer.data)
+        if "error" in content:
+            raise _refused(verb, content["error"])
+        return content
+
+    async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
+        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        self.check()
+        try:
+            answer = await self.client.request(subject, json.dumps(question).encode(), timeout=within)
+        except nats.errors.Error:
+            self.check()
+            return None
+        return _json(answer)
+
+    async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
+        """Send a JSON message to whoever listens."""
+        self.check()
+        try:
+            await self.client.publish(subject, json.dumps(message).encode())
+        except nats.errors.Error as error:
+            raise SessionLost(describe(error)) from None
+
+    async def listen(self, subject: str, heard: Heard) -> None:
+        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+
+        async def on_message(message: Msg) -> None:
+            content = _json(message)
+            answer = await heard(content) if content is not None else None
+            if answer is not None and message.reply:
+                with contextlib.suppress(nats.errors.Error):
+                    await message.respond(json.dumps(answer).encode())
+
+        await self.client.subscribe(subject, cb=on_message)
+
+    async def close(self) -> None:
+        """End the session; idempotent, never raises, never hangs."""
+        self.fail("closed")
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.client.close()
+
+
+async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connection:
+    """A connection to the first of the servers (in random order) that answers.
+
+    Raises:
+        Unavailable: none does. Fatal: the server refuses us. ConfigError: a file of the settings cannot be used.
+    """
+    troubles = []
+    for url in random.sample(settings.url, len(settings.url)):
+        try:
+            return await _connect_one(url, settings, name, inbox)
+        except ShipperError:
+            raise
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            troubles.append(f"{_without_user(url)}: {describe(error)}")
+    if any("authorization" in trouble.lower() for trouble in troubles):
+        raise Fatal(f"the NATS server refuses us: {'; '.join(troubles)}", hint="check NATS_CREDS, NATS_USER, NATS_NKEY")
+    raise Unavailable(
+        f"no NATS server answers ({'; '.join(troubles)})",
+        hint="start one (`fshipper server` on this machine) or correct NATS_URL (--url)",
+    )
+
+
+async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) -> Connection:
+    client = Client()
+    connection = Connection(client)
+
+    async def on_error(error: Exception) -> None:
+        text = describe(error)
+        if "permissions violation" in text.lower():
+            text += " (the user lacks a right that fshipper needs)"
+        connection.fail(text)
+
+    async def on_closed() -> None:
+        connection.fail("the server closed the connection")
+
+    async with asyncio.timeout(settings.connect_timeout):
+        await client.connect(
+            servers=[url],
+            name=name,
+            allow_reconnect=False,
+            connect_timeout=max(1, round(settings.connect_timeout)),
+            ping_interval=PING_SECONDS,
+            max_outstanding_pings=2,
+            pending_size=SOCKET_BUFFER_BYTES,
+            inbox_prefix=inbox,
+            error_cb=on_error,
+            closed_cb=on_closed,
+            disconnected_cb=on_closed,
+            **_credentials(settings),
+        )
+    return connection
+
+
+def _credentials(settings: NatsSettings) -> dict[str, Any]:
+    for path in (settings.creds, settings.nkey_seed, settings.certificate, settings.key, settings.ca):
+        _check_readable(path)
+    options: dict[str, Any] = {
+        "user": settings.user,
+        "password": settings.password.get_secret_value() if settings.password else None,
+        "token": settings.token.get_secret_value() if settings.token else None,
+        "user_credentials": str(settings.creds) if settings.creds else None,
+        "nkeys_seed": str(settings.nkey_seed) if settings.nkey_seed else None,
+    }
+    if settings.ca or settings.certificate:
+        options |= {"tls": _tls(settings), "tls_handshake_first": settings.tls_first}
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def _check_readable(path: Any) -> None:
+    try:
+        if path is not None:
+            with path.open("rb"):
+                pass
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="correct the path or its permissions") from None
+
+
+def _tls(settings: NatsSettings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=str(settings.ca) if settings.ca else None)
+        if settings.certificate:
+            context.load_cert_chain(str(settings.certificate), str(settings.key) if settings.key else None)
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(f"TLS files of NATS_CERTIFICATE, NATS_KEY, NATS_CA cannot be used: {error}") from None
+    return context
+
+
+def describe(error: BaseException) -> str:
+    """One line for a foreign error, never empty."""
+    return str(error).strip() or type(error).__name__
+
+
+def _refused(verb: str, error: Mapping[str, Any]) -> ShipperError:
+    code = error.get("err_code")
+    if code in JETSTREAM_OFF:
+        return Unavailable(
+            "JetStream is not enabled on this server or for this account",
+            hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
+        )
+    if code == NOT_FOUND_STREAM:
+        return StreamMissing(
+            f"stream {verb.rpartition('.')[2]} does not exist",
+            hint="create it: fshipper partition apply --partitions N",
+        )
+    return ApiError(verb, error)
+
+
+def _json(message: Msg) -> Mapping[str, Any] | None:
+    try:
+        content = json.loads(message.data)
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _without_user(url: str) -> str:
+    scheme, _, rest = url.rpartition("//")
+    return f"{scheme}//{rest.rpartition('@')[2]}" if scheme else rest.rpartition("@")[2]

@@ -1,0 +1,64 @@
+"""A program's lifetime: start, serve until asked to stop, drain within a deadline; a second signal ends at once."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+EXIT_FORCED = 130
+
+
+class Stop:
+    """The one way to ask a program to end, and the one place where it sleeps.
+
+    Owned by the event loop; `ask` may be called from signal handlers of that loop.
+    """
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody asked to stop."""
+        return self._event.is_set()
+
+    def ask(self) -> None:
+        """Ask to stop; asking twice changes nothing."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Return when somebody asked."""
+        await self._event.wait()
+
+    async def nap(self, seconds: float) -> None:
+        """Sleep `seconds`, or until somebody asks to stop."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+
+
+def stop_on_signals(stop: Stop, *, reload: Callable[[], None] | None = None) -> None:
+    """SIGTERM and SIGINT ask to stop, a second one ends the process at once, SIGHUP calls `reload`."""
+
+    def asked() -> None:
+        if stop.asked:
+            os._exit(EXIT_FORCED)  # the promise holds through kill -9, so it holds here too
+        notify("STOPPING=1")
+        stop.ask()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked)
+    loop.add_signal_handler(signal.SIGHUP, reload or (lambda: None))
+
+
+def notify(state: str) -> None:
+    """Tell systemd `state` (`READY=1`, `STATUS=...`, see sd_notify(3)); nothing happens where it does not listen."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as link, contextlib.suppress(OSError):
+        link.connect("\0" + address[1:] if address.startswith("@") else address)
+        link.send(state.encode())

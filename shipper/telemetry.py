@@ -1,0 +1,119 @@
+"""Log set-up, the metric registry and the HTTP end points. The only importer of structlog and prometheus_client."""
+
+import http.server
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
+
+import structlog
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
+
+__all__ = ["Counter", "Endpoints", "Gauge", "Histogram", "logger", "set_up_logging"]
+
+REPEAT_SECONDS = 10.0
+"""An event with the same fields is logged once in this time; the next one says how many were held back."""
+MAX_REMEMBERED = 1024
+
+logger = structlog.get_logger()
+
+
+class _Repeats:
+    """Holds back warnings that repeat within `REPEAT_SECONDS` and counts them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def __call__(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if method not in {"warning", "error"}:
+            return event
+        key = "|".join(str(event.get(name)) for name in ("event", "host", "file", "partition", "error"))
+        now = self._clock()
+        since, held = self._seen.get(key, (now - 2 * REPEAT_SECONDS, 0))
+        if now - since < REPEAT_SECONDS:
+            self._seen[key] = (since, held + 1)
+            raise structlog.DropEvent
+        if len(self._seen) >= MAX_REMEMBERED:
+            self._seen.clear()
+        self._seen[key] = (now, 0)
+        if held:
+            event["repeated"] = held
+        return event
+
+
+def set_up_logging(*, style: str, level: str) -> None:
+    """Log to stderr as `text` or `json`, from `level` up, timestamps in UTC (RFC 3339)."""
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    if style == "text":
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=28)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _Repeats(),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.getLogger("nats").setLevel(logging.CRITICAL)  # our sessions report what happened, once
+
+
+class Endpoints:
+    """`/metrics`, `/healthz`, `/readyz` and `/status` on one small listener, in a thread of its own.
+
+    `ready` returns "" when the program does its work, else the reason why not.
+    """
+
+    def __init__(self, listen: str, *, ready: Callable[[], str], status: Callable[[], Mapping[str, Any]]) -> None:
+        host, _, port = listen.rpartition(":")
+        self._server = http.server.ThreadingHTTPServer((host or "127.0.0.1", int(port)), _handler(ready, status))
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, name="endpoints", daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _handler(
+    ready: Callable[[], str], status: Callable[[], Mapping[str, Any]]
+) -> type[http.server.BaseHTTPRequestHandler]:
+    def answer(path: str) -> tuple[int, str, bytes]:
+        match path:
+            case "/metrics":
+                return 200, "text/plain; version=0.0.4; charset=utf-8", generate_latest(REGISTRY)
+            case "/healthz":
+                return 200, "text/plain", b"ok\n"
+            case "/readyz":
+                reason = ready()
+                return (503 if reason else 200), "text/plain", f"{reason or 'ready'}\n".encode()
+            case "/status":
+                return 200, "application/json", json.dumps(status()).encode() + b"\n"
+            case _:
+                return 404, "text/plain", b"try /metrics /healthz /readyz /status\n"
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            code, kind, body = answer(self.path.partition("?")[0])
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+            """Scrapes are not worth a log line."""
+
+    return Handler

@@ -1,0 +1,50 @@
+"""Sizes and durations as people write them: `256KiB`, `10s`, `1h30m`."""
+
+import re
+
+_SIZES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 1000**2, "mb": 1000**2, "g": 1000**3, "gb": 1000**3, "tb": 1000**4}
+_SIZES |= {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_STEP = 1024
+
+
+def parse_size(text: object) -> int:
+    """Bytes in `text`, a number or a text such as `256KiB`, `1GB`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    found = _SIZE.fullmatch(str(text))
+    if not found or found[2].lower() not in _SIZES:
+        raise ValueError(f"{text!r} is no size; write for example 512, 256KiB or 8MiB")
+    return round(float(found[1]) * _SIZES[found[2].lower()])
+
+
+def parse_seconds(text: object) -> float:
+    """Seconds in `text`, a number or a text such as `500ms`, `10s`, `1h30m`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    plain = str(text).strip().lower()
+    if re.fullmatch(r"\d+(\.\d+)?", plain):
+        return float(plain)
+    if not plain or _DURATION.sub("", plain):
+        raise ValueError(f"{text!r} is no duration; write for example 500ms, 10s or 1h30m")
+    return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(plain))
+
+
+def format_bytes(count: float) -> str:
+    """`count` bytes for people: `512 B`, `1.5 MiB`."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < _STEP:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= _STEP
+    return f"{value:.1f} TiB"
