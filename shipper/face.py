@@ -1,4 +1,4 @@
-"""The `fshipper` command: finds its verbs through entry points, imports a program only to run it, ends with its code."""
+"""The `fshipper` command: finds its verbs by entry points, imports a program only to run it, ends with its code."""
 
 import os
 import sys
@@ -64,7 +64,7 @@ def _run_verb(entry: EntryPoint, rest: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         return EXIT_OK
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - typer keeps its click private; see _wrong_usage
         return _wrong_usage(error)
     return result if isinstance(result, int) else EXIT_OK
 

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable
 
 EXIT_FORCED = 130
@@ -18,6 +19,8 @@ class Stop:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._asked_at = 0.0
+        self._told: list[Callable[[], None]] = []
 
     @property
     def asked(self) -> bool:
@@ -26,7 +29,20 @@ class Stop:
 
     def ask(self) -> None:
         """Ask to stop; asking twice changes nothing."""
-        self._event.set()
+        if not self.asked:
+            self._asked_at = time.monotonic()
+            self._event.set()
+            for tell in self._told:
+                tell()
+
+    def on_ask(self, tell: Callable[[], None]) -> None:
+        """Call `tell` when somebody asks to stop, to end a sleep of another kind."""
+        self._told.append(tell)
+
+    @property
+    def asked_for(self) -> float:
+        """Seconds since somebody asked to stop; 0 when nobody did."""
+        return time.monotonic() - self._asked_at if self.asked else 0.0
 
     async def wait(self) -> None:
         """Return when somebody asked."""

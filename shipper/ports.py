@@ -26,12 +26,16 @@ class Publisher(Protocol):
         """Send without waiting for the server's ack; waits only for room in the socket."""
         ...
 
-    async def acknowledged(self, within: float) -> list[Published]:
-        """The acks that came since the last call, in the order of the publishes; [] after `within` seconds.
+    def acknowledged(self) -> list[Published]:
+        """The acks that came since the last call, in the order of the publishes; never waits.
 
         An error ack, an ack out of order, and a stream sequence that does not grow end the session.
-        Raises `StreamFull`, `StreamMissing` or `SessionLost` then.
+        Raises `StreamFull`, `StreamMissing` or `SessionLost` once the acks before the trouble are handed out.
         """
+        ...
+
+    def on_news(self, wake: Callable[[], None]) -> None:
+        """Call `wake` whenever `acknowledged` has something to return or to raise."""
         ...
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
@@ -75,8 +79,8 @@ class Inbox(Protocol):
         """Acknowledge `last` and everything before it."""
         ...
 
-    async def drained(self) -> bool:
-        """Whether the stream holds nothing that was not acknowledged."""
+    async def all_taken(self) -> bool:
+        """Whether every message of the stream was handed out by `take`."""
         ...
 
     async def dead_letter(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:

@@ -1,18 +1,19 @@
 """Log set-up, the metric registry and the HTTP end points. The only importer of structlog and prometheus_client."""
 
+import contextlib
 import http.server
 import json
 import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import structlog
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
 
-__all__ = ["Counter", "Endpoints", "Gauge", "Histogram", "logger", "set_up_logging"]
+__all__ = ["Counter", "Endpoints", "Gauge", "Histogram", "logger", "serving", "set_up_logging"]
 
 REPEAT_SECONDS = 10.0
 """An event with the same fields is logged once in this time; the next one says how many were held back."""
@@ -85,6 +86,23 @@ class Endpoints:
         """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
+
+
+@contextlib.contextmanager
+def serving(
+    listen: str, *, ready: Callable[[], str], status: Callable[[], Mapping[str, Any]]
+) -> Iterator[Endpoints | None]:
+    """Serve the end points on `listen` inside the block; "" serves nothing, a busy port costs only a warning."""
+    try:
+        endpoints = Endpoints(listen, ready=ready, status=status) if listen else None
+    except (OSError, ValueError, OverflowError) as error:
+        logger.warning("endpoints_failed", listen=listen, error=str(error))
+        endpoints = None
+    try:
+        yield endpoints
+    finally:
+        if endpoints is not None:
+            endpoints.close()
 
 
 def _handler(

@@ -1,0 +1,67 @@
+"""Looks at what is on the server, and carries out a plan there. Doing it twice changes nothing more."""
+
+from collections.abc import Callable, Sequence
+
+from partitioner.plan import Action, Actual, Verb
+from partitioner.topology import Wanted
+from shipper.errors import Fatal
+from shipper.jetstream.admin import Admin
+from shipper.subjects import COLLECTOR, partition_of_stream
+
+
+async def look(admin: Admin, wanted: Sequence[Wanted], *, subject: str) -> dict[str, Actual]:
+    """The streams that are ours or should be, by name; nothing of anybody else's."""
+    names = {each.name for each in wanted}
+    found: dict[str, Actual] = {}
+    for info in await admin.streams():
+        name = str(info["config"]["name"])
+        partition = partition_of_stream(subject, name)
+        if partition is not None or name in names:
+            consumer = await admin.consumer(name, COLLECTOR) if partition is not None else None
+            found[name] = Actual(info, consumer)
+    return found
+
+
+def check(actions: Sequence[Action]) -> None:
+    """Do all of a plan or nothing.
+
+    Raises:
+        Fatal: the plan refuses something; the message says what and why, the hint which flag allows it.
+    """
+    refused = [action for action in actions if action.verb is Verb.REFUSE]
+    if not refused:
+        return
+    flags = sorted({action.flag for action in refused if action.flag})
+    reasons = [f"will not touch {title(action)}: {action.reason}" for action in refused]
+    hint = f"nothing was changed; to do it all the same: {' '.join(flags)}" if flags else "nothing was changed"
+    raise Fatal("\n".join(reasons), hint=hint)
+
+
+async def carry_out(admin: Admin, actions: Sequence[Action], done: Callable[[Action], None]) -> None:
+    """Do each action that changes something, in order, and tell `done` of it."""
+    for action in actions:
+        if action.changing:
+            await _do(admin, action)
+            done(action)
+
+
+async def _do(admin: Admin, action: Action) -> None:
+    match action.verb, bool(action.consumer):
+        case Verb.CREATE, False:
+            await admin.create_stream(action.config)
+        case Verb.CREATE, True:
+            await admin.create_consumer(action.stream, action.config)
+        case Verb.UPDATE, False:
+            await admin.update_stream(action.config)
+        case Verb.UPDATE, True:
+            await admin.update_consumer(action.stream, action.config)
+        case Verb.REPLACE, True:
+            await admin.delete_consumer(action.stream, action.consumer)
+            await admin.create_consumer(action.stream, action.config)
+        case Verb.DELETE, False:
+            await admin.delete_stream(action.stream)
+
+
+def title(action: Action) -> str:
+    """What the action is about: `stream LOGS_0`, `consumer collector on LOGS_0`."""
+    return f"consumer {action.consumer} on {action.stream}" if action.consumer else f"stream {action.stream}"

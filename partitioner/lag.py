@@ -1,0 +1,71 @@
+"""How full each partition's stream is, and how far the collector is behind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shipper.jetstream.admin import Admin
+from shipper.subjects import COLLECTOR, DEAD_LETTERS, partition_of_stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """One partition at one moment; the consumer's numbers are None when there is no consumer."""
+
+    partition: int
+    stream: str
+    messages: int
+    bytes: int
+    max_bytes: int  #: -1: no limit
+    percent_full: float | None
+    first_seq: int
+    last_seq: int
+    pending: int | None = None  #: messages that no collector got yet
+    ack_pending: int | None = None  #: messages that a collector got and has not acknowledged
+    lag: int | None = None  #: both together: what is not yet safe in the archive
+    ack_floor: int | None = None  #: stream sequence up to which everything is acknowledged
+    waiting: int | None = None  #: pull requests that wait; 0: no collector is connected
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All partitions in their order, and how many dead letters there are (None: no such stream)."""
+
+    partitions: tuple[PartitionStatus, ...]
+    dead_letters: int | None
+
+
+def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mapping[str, Any] | None) -> PartitionStatus:
+    """The numbers of one partition from the server's raw answers."""
+    state, max_bytes = stream["state"], stream["config"].get("max_bytes", -1)
+    read = consumer and {
+        "pending": consumer["num_pending"],
+        "ack_pending": consumer["num_ack_pending"],
+        "lag": consumer["num_pending"] + consumer["num_ack_pending"],
+        "ack_floor": consumer["ack_floor"]["stream_seq"],
+        "waiting": consumer["num_waiting"],
+    }
+    return PartitionStatus(
+        partition=partition,
+        stream=stream["config"]["name"],
+        messages=state["messages"],
+        bytes=state["bytes"],
+        max_bytes=max_bytes,
+        percent_full=round(100 * state["bytes"] / max_bytes, 1) if max_bytes > 0 else None,
+        first_seq=state["first_seq"],
+        last_seq=state["last_seq"],
+        **(read or {}),
+    )
+
+
+async def status(admin: Admin, *, subject: str) -> Status:
+    """What the server says of the streams of `subject` now."""
+    partitions, dead_letters = [], None
+    for info in await admin.streams():
+        name = str(info["config"]["name"])
+        number = partition_of_stream(subject, name)
+        if number is not None:
+            partitions.append(partition_status(number, info, await admin.consumer(name, COLLECTOR)))
+        elif name == DEAD_LETTERS:
+            dead_letters = int(info["state"]["messages"])
+    return Status(tuple(sorted(partitions, key=lambda each: each.partition)), dead_letters)

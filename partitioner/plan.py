@@ -1,0 +1,158 @@
+"""What must be done so that the streams are as they should be: wanted minus actual, as values. Pure."""
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from partitioner.diff import Change, Json, differences, merged
+from partitioner.risks import impossible_for_consumer, impossible_for_stream, losses, unsafe_settings
+from partitioner.topology import Wanted
+from shipper.subjects import COLLECTOR, partition_of_stream
+
+ALLOW_DATA_LOSS = "--allow-data-loss"
+RECREATE_CONSUMERS = "--recreate-consumers"
+PRUNE = "--prune"
+
+
+class Verb(enum.Enum):
+    """What is to be done with a stream or a consumer."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"  #: delete and create again
+    DELETE = "delete"
+    KEEP = "keep"
+    REFUSE = "refuse"  #: not done, because of the reason; the flag, if any, allows it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One step of a plan, about `consumer` of `stream`, or about the stream itself."""
+
+    verb: Verb
+    stream: str
+    consumer: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)  #: what to send
+    changes: tuple[Change, ...] = ()
+    reason: str = ""
+    flag: str = ""
+
+    @property
+    def changing(self) -> bool:
+        """Whether carrying it out changes anything on the server."""
+        return self.verb not in {Verb.KEEP, Verb.REFUSE}
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether it touches nothing that exists."""
+        return self.verb in {Verb.CREATE, Verb.KEEP}
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """A stream that is, as the server describes it, and the collector's consumer on it."""
+
+    stream: Json
+    consumer: Json | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What a person has allowed by flag."""
+
+    data_loss: bool = False
+    recreate_consumers: bool = False
+    prune: bool = False
+
+
+def plan(
+    wanted: Sequence[Wanted], actual: Mapping[str, Actual], *, subject: str, allowed: Allowed | None = None
+) -> list[Action]:
+    """The actions in the order to do them: partitions, dead letters, then streams of partitions that are too many.
+
+    Streams that are not ours are not looked at.
+    """
+    allowed = allowed or Allowed()
+    actions: list[Action] = []
+    for each in wanted:
+        actions += _for_stream(each, actual.get(each.name), allowed)
+    return [*actions, *_surplus(wanted, actual, subject, allowed)]
+
+
+def _for_stream(each: Wanted, found: Actual | None, allowed: Allowed) -> Iterator[Action]:
+    stream = _create(each, allowed) if found is None else _update(each, found.stream, allowed)
+    yield stream
+    nowhere = found is None and stream.verb is Verb.REFUSE
+    if each.consumer is not None and not nowhere:
+        yield _consumer(each.name, each.consumer, found.consumer if found else None, allowed)
+
+
+def _create(each: Wanted, allowed: Allowed) -> Action:
+    risks = list(unsafe_settings(differences(each.stream, {}))) if each.partition is not None else []
+    if risks and not allowed.data_loss:
+        return _refused(each.name, (), "; ".join(risks), ALLOW_DATA_LOSS)
+    return Action(verb=Verb.CREATE, stream=each.name, config=each.stream)
+
+
+def _update(each: Wanted, info: Json, allowed: Allowed) -> Action:
+    changes = differences(each.stream, info["config"])
+    if not changes:
+        return Action(verb=Verb.KEEP, stream=each.name)
+    impossible = list(impossible_for_stream(changes))
+    if impossible:
+        return _refused(each.name, changes, "; ".join(impossible))
+    risks = [*losses(changes, info), *(unsafe_settings(changes) if each.partition is not None else ())]
+    if risks and not allowed.data_loss:
+        return _refused(each.name, changes, "; ".join(risks), ALLOW_DATA_LOSS)
+    return Action(verb=Verb.UPDATE, stream=each.name, changes=changes, config=merged(each.stream, info["config"]))
+
+
+def _consumer(stream: str, config: Mapping[str, Any], info: Json | None, allowed: Allowed) -> Action:
+    name = str(config["durable_name"])
+    if info is None:
+        return Action(verb=Verb.CREATE, stream=stream, consumer=name, config=config)
+    changes = differences(config, info["config"])
+    if not changes:
+        return Action(verb=Verb.KEEP, stream=stream, consumer=name)
+    impossible = "; ".join(impossible_for_consumer(changes))
+    if impossible and not allowed.recreate_consumers:
+        return Action(
+            verb=Verb.REFUSE,
+            stream=stream,
+            consumer=name,
+            changes=changes,
+            reason=f"{impossible} (creating it again loses no line: the collector's journal knows where to go on)",
+            flag=RECREATE_CONSUMERS,
+        )
+    verb = Verb.REPLACE if impossible else Verb.UPDATE
+    return Action(verb=verb, stream=stream, consumer=name, changes=changes, config=merged(config, info["config"]))
+
+
+def _surplus(
+    wanted: Sequence[Wanted], actual: Mapping[str, Actual], subject: str, allowed: Allowed
+) -> Iterator[Action]:
+    """Streams of partitions >= N. They stay unless pruning is asked for: a forgotten --partitions must delete nothing."""
+    names = {each.name for each in wanted}
+    numbers = {name: partition_of_stream(subject, name) for name in actual if name not in names}
+    ours = sorted((number, name) for name, number in numbers.items() if number is not None)
+    for number, name in ours:
+        messages = actual[name].stream["state"]["messages"]
+        if not allowed.prune:
+            yield Action(verb=Verb.KEEP, stream=name, reason=f"partition {number} is not wanted any more", flag=PRUNE)
+        elif messages and not allowed.data_loss:
+            reason = (
+                f"it holds {messages} messages, {_unread(actual[name].consumer)} not yet acknowledged by a collector"
+            )
+            yield _refused(name, (), reason, ALLOW_DATA_LOSS)
+        else:
+            yield Action(verb=Verb.DELETE, stream=name)
+
+
+def _unread(consumer: Json | None) -> str:
+    """How many messages the collector has still to write, for people."""
+    return str(consumer["num_pending"] + consumer["num_ack_pending"]) if consumer else f"(no {COLLECTOR}) all"
+
+
+def _refused(stream: str, changes: tuple[Change, ...], reason: str, flag: str = "") -> Action:
+    return Action(verb=Verb.REFUSE, stream=stream, changes=changes, reason=reason, flag=flag)

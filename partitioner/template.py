@@ -1,0 +1,78 @@
+"""The stream template: a JSON file with `{n}` and `{subject}` that is expanded for each partition.
+
+nats-server had stream templates of its own and removed them in 2.14, so the expansion happens here.
+"""
+
+import importlib.resources
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shipper.errors import ConfigError
+
+Json = dict[str, Any]
+
+SECTIONS = ("stream", "consumer", "dead_letters")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What every partition's stream and consumer look like, and the stream of dead letters."""
+
+    stream: Mapping[str, Any]
+    consumer: Mapping[str, Any]
+    dead_letters: Mapping[str, Any]
+
+
+def shipped() -> Template:
+    """The template that comes with the program."""
+    resource = importlib.resources.files("deploy") / "nats" / "stream.json"
+    return parse(resource.read_text(encoding="utf-8"), "deploy/nats/stream.json")
+
+
+def read(path: Path) -> Template:
+    """The template in `path`; a section that it leaves out is the shipped one.
+
+    Raises:
+        ConfigError: the file cannot be read, or is no template.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"template {path}: {error}", hint="correct --template") from None
+    return parse(text, str(path), shipped())
+
+
+def parse(text: str, place: str, default: Template | None = None) -> Template:
+    """The template in `text`, which was found at `place`.
+
+    Raises:
+        ConfigError: it is no JSON, has an unknown section, or lacks one that `default` does not fill.
+    """
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"template {place} is no JSON: {error}") from None
+    if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
+        raise ConfigError(f"template {place} is not an object of the sections {', '.join(SECTIONS)}")
+    unknown = sorted(set(content) - set(SECTIONS))
+    if unknown:
+        raise ConfigError(f"template {place}: unknown section {unknown[0]!r}", hint=f"known are {', '.join(SECTIONS)}")
+    found = {name: content.get(name, getattr(default, name, None)) for name in SECTIONS}
+    missing = [name for name, section in found.items() if section is None]
+    if missing:
+        raise ConfigError(f"template {place} has no section {missing[0]!r}")
+    return Template(**found)
+
+
+def expand(value: Any, *, subject: str, partition: int) -> Any:
+    """`value` with `{n}` and `{subject}` replaced in every text, however deep; other braces stay as they are."""
+    if isinstance(value, str):
+        return value.replace("{n}", str(partition)).replace("{subject}", subject)
+    if isinstance(value, Mapping):
+        return {key: expand(inner, subject=subject, partition=partition) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [expand(inner, subject=subject, partition=partition) for inner in value]
+    return value

@@ -1,0 +1,96 @@
+"""Which streams and consumers there should be for N partitions. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from partitioner.template import Json, Template, expand
+from shipper.errors import ConfigError
+from shipper.model import MAX_BLOCK_BYTES
+from shipper.subjects import COLLECTOR, DEAD_LETTERS, partition_subjects, stream_name
+
+MAX_HEADER_BYTES = 64 * 1024
+"""The server refuses more (10097)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One stream that should be, with the consumer that should be on it."""
+
+    stream: Mapping[str, Any]  #: configuration in the server's JSON
+    consumer: Mapping[str, Any] | None = None
+    partition: int | None = None  #: None: the dead letters
+
+    @property
+    def name(self) -> str:
+        """The name of the stream."""
+        return str(self.stream["name"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """What a command line may set over the template; None: as the template says."""
+
+    replicas: int | None = None
+    max_bytes: int | None = None
+
+
+def wanted(template: Template, *, subject: str, partitions: int, sizing: Sizing | None = None) -> list[Wanted]:
+    """The streams of all partitions in their order, then the dead letters; 0 partitions mean partition 0.
+
+    Raises:
+        ConfigError: the template names other streams, consumers or subjects than the programs use.
+    """
+    sizing = sizing or Sizing()
+    numbers = range(max(1, partitions))
+    return [*(_partition(template, subject, number, sizing) for number in numbers), _dead_letters(template, sizing)]
+
+
+def _partition(template: Template, subject: str, number: int, sizing: Sizing) -> Wanted:
+    stream = expand(template.stream, subject=subject, partition=number)
+    consumer = expand(template.consumer, subject=subject, partition=number)
+    _named(stream, "name", stream_name(subject, number))
+    _named(consumer, "durable_name", COLLECTOR)
+    expected = partition_subjects(subject, number)
+    if expected not in stream.get("subjects", ()):
+        raise ConfigError(
+            f"the template gives partition {number} the subjects {stream.get('subjects')}, without {expected!r}",
+            hint='let its "subjects" hold "{subject}.p{n}.>"',
+        )
+    stream |= {"max_bytes": sizing.max_bytes} if sizing.max_bytes is not None else {}
+    _check_limits(stream)
+    return Wanted(stream=_replicated(stream, sizing), consumer=consumer, partition=number)
+
+
+def _check_limits(stream: Json) -> None:
+    """Refuse limits that would stop producers for ever, or let a stream fill the server's disk.
+
+    A full disk fences the stream until the server is restarted; a full stream only makes producers wait.
+    """
+    if int(stream.get("max_bytes", -1)) <= 0:
+        raise ConfigError("a partition's stream needs max_bytes", hint="set max_bytes in the template, or --max-bytes")
+    largest = int(stream.get("max_msg_size", -1))
+    if 0 < largest < MAX_BLOCK_BYTES + MAX_HEADER_BYTES:
+        raise ConfigError(
+            f"max_msg_size {largest} is too small for a block of {MAX_BLOCK_BYTES} bytes with its headers",
+            hint=f"set max_msg_size to at least {MAX_BLOCK_BYTES + MAX_HEADER_BYTES}",
+        )
+
+
+def _dead_letters(template: Template, sizing: Sizing) -> Wanted:
+    stream = dict(template.dead_letters)
+    _named(stream, "name", DEAD_LETTERS)
+    return Wanted(stream=_replicated(stream, sizing))
+
+
+def _replicated(stream: Json, sizing: Sizing) -> Json:
+    return stream | ({"num_replicas": sizing.replicas} if sizing.replicas is not None else {})
+
+
+def _named(config: Json, key: str, name: str) -> None:
+    """Put in the name that the programs look for; a template may repeat it, never change it."""
+    if config.setdefault(key, name) != name:
+        raise ConfigError(
+            f"the template sets {key} to {config[key]!r}, but the programs look for {name!r}",
+            hint=f"leave {key} out of the template",
+        )

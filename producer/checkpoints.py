@@ -1,0 +1,159 @@
+"""The checkpoint on disk: what JetStream has acknowledged, of every source. SQLite, versioned, mode 0600.
+
+Damaged: it is kept aside under another name and a new one begins; receipts say where to go on (see `recover.py`).
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from producer.identity import Mark
+from producer.source import Point, Source
+from shipper import events
+from shipper.errors import ConfigError
+
+VERSION = 1
+CHECKPOINT_ERRORS = (sqlite3.Error, OSError)
+TOMBSTONE_SECONDS = 30 * 86400.0  # an ended file that shows up again within this time is not shipped again
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sources (
+    id TEXT PRIMARY KEY, file TEXT NOT NULL, device TEXT NOT NULL, inode TEXT NOT NULL, origin INTEGER NOT NULL,
+    offset INTEGER NOT NULL, crc INTEGER NOT NULL, mark TEXT NOT NULL, size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL, ring TEXT NOT NULL, ended_at REAL NOT NULL, place INTEGER NOT NULL
+) WITHOUT ROWID
+"""
+_SAVE = """
+INSERT INTO sources VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
+ON CONFLICT (id) DO UPDATE SET offset=excluded.offset, crc=excluded.crc, mark=excluded.mark, size=excluded.size,
+    mtime_ns=excluded.mtime_ns, ring=excluded.ring, ended_at=excluded.ended_at
+"""
+
+
+class Checkpoints:
+    """The checkpoint of one host. Owned by the pipeline; one call at a time, from any thread.
+
+    `fresh`: no session has used it yet, so it is new, or the old one was lost.
+    """
+
+    fresh: bool
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._open()
+        except sqlite3.DatabaseError as error:
+            kept = self._keep_aside()
+            events.checkpoint_damaged(path=str(path), kept=str(kept), error=str(error))
+            self._open()
+
+    def load(self) -> list[Source]:
+        """Every source, in the order in which they were first seen."""
+        rows = self._database.execute(
+            "SELECT id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at"
+            " FROM sources ORDER BY place"
+        )
+        return [_from_row(row) for row in rows]
+
+    def save(self, sources: Iterable[Source]) -> None:
+        """Make `sources` durable, as they are now. Returns when they are."""
+        with self._database:
+            place = self._database.execute("SELECT coalesce(max(place), 0) FROM sources").fetchone()[0]
+            self._database.executemany(
+                _SAVE, [(*_to_row(source), place + number) for number, source in enumerate(sources, start=1)]
+            )
+
+    def begin_use(self) -> None:
+        """The first handshake is done: from now on this checkpoint is the truth, and not what others know."""
+        self._database.execute(f"PRAGMA user_version = {VERSION}")
+        self._database.commit()
+        self.fresh = False
+
+    def clear(self) -> None:
+        """Forget every source."""
+        with self._database:
+            self._database.execute("DELETE FROM sources")
+
+    def forget_old(self) -> None:
+        """Drop sources that ended long ago."""
+        with self._database:
+            self._database.execute(
+                "DELETE FROM sources WHERE ended_at > 0 AND ended_at < ?", (time.time() - TOMBSTONE_SECONDS,)
+            )
+
+    def close(self) -> None:
+        """Close the file; everything saved is durable already."""
+        self._database.close()
+
+    def _open(self) -> None:
+        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self._database = sqlite3.connect(self._path, check_same_thread=False)
+        try:
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._check_version()
+            self._database.execute(_SCHEMA)
+            self._database.commit()
+            self.load()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _check_version(self) -> None:
+        version = self._database.execute("PRAGMA user_version").fetchone()[0]
+        if version not in {0, VERSION}:
+            raise ConfigError(
+                f"checkpoint {self._path} has version {version}, this fshipper writes {VERSION}",
+                hint="run the newer fshipper, or point SHIPPER_STATE elsewhere",
+            )
+        self.fresh = version == 0
+
+    def _keep_aside(self) -> Path:
+        kept = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
+        self._path.rename(kept)
+        for suffix in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                Path(f"{self._path}{suffix}").rename(f"{kept}{suffix}")
+        return kept
+
+
+def _to_row(source: Source) -> tuple[object, ...]:
+    mark = source.mark
+    return (
+        source.id,
+        os.fsencode(source.file),
+        str(source.device),  # device and inode numbers may need all 64 bits, SQLite keeps 63
+        str(source.inode),
+        source.origin,
+        source.offset,
+        source.crc,
+        json.dumps([mark.offset, mark.head_length, mark.head_hash, mark.tail_length, mark.tail_hash]),
+        source.size,
+        source.mtime_ns,
+        json.dumps(source.ring),
+        source.ended_at,
+    )
+
+
+def _from_row(row: tuple[object, ...]) -> Source:
+    try:
+        id_, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at = row
+        return Source(
+            id=str(id_),
+            file=os.fsdecode(file),  # type: ignore[arg-type]
+            device=int(device),  # type: ignore[call-overload]
+            inode=int(inode),  # type: ignore[call-overload]
+            origin=origin,  # type: ignore[arg-type]
+            offset=offset,  # type: ignore[arg-type]
+            crc=crc,  # type: ignore[arg-type]
+            mark=Mark(*json.loads(str(mark))),
+            size=size,  # type: ignore[arg-type]
+            mtime_ns=mtime_ns,  # type: ignore[arg-type]
+            ring=tuple(Point(*point) for point in json.loads(str(ring))),
+            ended_at=ended_at,  # type: ignore[arg-type]
+        )
+    except (TypeError, ValueError) as error:
+        raise sqlite3.DatabaseError(f"row of source {row[0]!r} is damaged: {error}") from None

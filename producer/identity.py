@@ -1,0 +1,42 @@
+"""Is this the file we know? Device, inode, the hash of the head, and the bytes just before the offset: all agree."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+
+HEAD_BYTES = 1024
+TAIL_BYTES = 256
+
+
+def digest(data: bytes) -> str:
+    """A short hash of file content: the checkpoint must not hold what was logged."""
+    return hashlib.blake2b(data, digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What identifies the content of a file up to an offset."""
+
+    offset: int = 0
+    head_length: int = 0
+    head_hash: str = ""
+    tail_length: int = 0  #: bytes just before the offset
+    tail_hash: str = ""
+
+    @classmethod
+    def of(cls, offset: int, head: bytes, tail: bytes) -> "Mark":
+        """The mark of the first bytes of a file and the bytes before `offset`."""
+        return cls(offset, len(head), digest(head) if head else "", len(tail), digest(tail) if tail else "")
+
+    def agrees(self, descriptor: int) -> bool:
+        """Whether the open file holds what the mark says. Raises OSError: unknown."""
+        head = os.pread(descriptor, self.head_length, 0) if self.head_length else b""
+        tail = os.pread(descriptor, self.tail_length, self.offset - self.tail_length) if self.tail_length else b""
+        return Mark.of(self.offset, head, tail) == self and os.fstat(descriptor).st_size >= self.offset
+
+
+def read_ends(descriptor: int, offset: int) -> tuple[bytes, bytes]:
+    """The head of an open file and the bytes before `offset`, as far as there are."""
+    head = os.pread(descriptor, min(HEAD_BYTES, offset), 0)
+    reach = min(TAIL_BYTES, offset)
+    return head, os.pread(descriptor, reach, offset - reach)

@@ -1,0 +1,87 @@
+"""A lost checkpoint: what the archive or the stream knows, proven by the CRC of the local bytes, is where to go on."""
+
+import os
+import zlib
+from collections.abc import Iterable
+
+from producer import discover
+from producer.discover import Seen
+from producer.identity import Mark, read_ends
+from producer.resume import Receipt
+from producer.source import Point, Source
+from shipper import codec, events
+from shipper.errors import Poison
+from shipper.model import Stored
+
+CHUNK_BYTES = 1024 * 1024
+
+
+def receipt_of(last: Stored) -> Receipt | None:
+    """The newest message of a host as a receipt for the one source that it belongs to."""
+    if codec.is_plain(last.headers):
+        return None
+    try:
+        block = codec.from_headers(last.headers)
+    except Poison:
+        return None
+    return Receipt(block.source, block.file, block.origin, block.span.end, block.source_crc)
+
+
+def prove(receipts: Iterable[Receipt], *, sequence: int) -> list[Source]:
+    """The sources whose local file holds what a receipt says, ready to go on behind it.
+
+    Blocks up to stream sequence `sequence` exist already; the longest proven prefix of a file wins.
+    """
+    proven: dict[tuple[int, int], Source] = {}
+    for receipt in sorted(receipts, key=lambda receipt: -receipt.watermark):
+        for seen in _candidates(receipt.file):
+            if seen.key in proven or seen.size < receipt.watermark:
+                continue
+            source = _proven(receipt, seen, sequence)
+            if source is not None:
+                proven[seen.key] = source
+                events.source_recovered(file=source.file, source=source.id, offset=source.offset)
+                break
+    return list(proven.values())
+
+
+def _candidates(path: str) -> list[Seen]:
+    """The file itself and what rotation made of it."""
+    own = [seen for seen in discover.look(discover.Watched((path,))).files if seen.path == path]
+    return own + discover.siblings(path)
+
+
+def _proven(receipt: Receipt, seen: Seen, sequence: int) -> Source | None:
+    try:
+        descriptor = os.open(seen.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        if _crc(descriptor, receipt.origin, receipt.watermark) != receipt.crc:
+            return None
+        mark = Mark.of(receipt.watermark, *read_ends(descriptor, receipt.watermark))
+    finally:
+        os.close(descriptor)
+    return Source(
+        id=receipt.source,
+        file=receipt.file,
+        device=seen.device,
+        inode=seen.inode,
+        origin=receipt.origin,
+        offset=receipt.watermark,
+        crc=receipt.crc,
+        mark=mark,
+        size=seen.size,
+        mtime_ns=seen.mtime_ns,
+        ring=(Point(sequence, receipt.watermark, receipt.crc),) if sequence else (),
+    )
+
+
+def _crc(descriptor: int, start: int, end: int) -> int:
+    crc, offset = 0, start
+    while offset < end:
+        data = os.pread(descriptor, min(CHUNK_BYTES, end - offset), offset)
+        if not data:
+            return -1
+        crc, offset = zlib.crc32(data, crc), offset + len(data)
+    return crc

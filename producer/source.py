@@ -1,0 +1,83 @@
+"""One generation of one file, as the checkpoint knows it: everything before `offset` is acknowledged by JetStream."""
+
+import dataclasses
+import secrets
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from producer.identity import Mark
+
+RING_FULL = 64
+
+
+class Point(NamedTuple):
+    """The stream sequence that acknowledged a source up to an offset, and the source's CRC there."""
+
+    sequence: int
+    offset: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A source and its acknowledged position."""
+
+    id: str  #: 16 hex digits
+    file: str  #: absolute path where it was first seen; its name in the archive
+    device: int
+    inode: int
+    origin: int
+    offset: int
+    crc: int  #: CRC-32 from `origin` to `offset`
+    mark: Mark  #: of the furthest acknowledged offset, also behind a rewind
+    size: int  #: bytes in the file when last looked at
+    mtime_ns: int
+    ring: tuple[Point, ...] = ()  #: where to go back to when the server lost acknowledged data, oldest first
+    ended_at: float = 0.0  #: seconds since 1970 when its last block was acknowledged; 0: it lives
+
+    @property
+    def sequence(self) -> int:
+        """Stream sequence of the newest acknowledged block; 0 when there is none."""
+        return self.ring[-1].sequence if self.ring else 0
+
+    def acknowledged(self, point: Point, mark: Mark) -> "Source":
+        """The source with everything before `point` acknowledged."""
+        ring = (*self.ring, point)
+        if len(ring) > RING_FULL:  # the older half at half the density: a few points reach back to the origin
+            half = len(ring) // 2
+            ring = (*ring[:half:2], *ring[half:])
+        return dataclasses.replace(self, offset=point.offset, crc=point.crc, mark=mark, ring=ring)
+
+    def rewound(self, *, sequence: int, archived: int) -> "Source":
+        """The source at the newest point that the server still has or the collector has archived.
+
+        `sequence`: newest stream sequence that survived; `archived`: bytes that are safe in the archive.
+        Going back too far is safe, the collector drops what it has.
+        """
+        if archived >= self.offset or sequence >= self.sequence:
+            return self
+        return self._at([point for point in self.ring if point.sequence <= sequence or point.offset <= archived])
+
+    def back_to(self, offset: int) -> "Source":
+        """The source at the newest point that is not behind `offset`."""
+        return self._at([point for point in self.ring if point.offset <= offset])
+
+    def _at(self, ring: list[Point]) -> "Source":
+        last = ring[-1] if ring else Point(0, self.origin, 0)
+        return dataclasses.replace(self, offset=last.offset, crc=last.crc, ring=tuple(ring), ended_at=0.0)
+
+
+def new_source(file: str, *, device: int, inode: int, origin: int, mark: Mark, size: int, mtime_ns: int) -> Source:
+    """A generation that nobody has seen before."""
+    return Source(
+        id=secrets.token_hex(8),
+        file=file,
+        device=device,
+        inode=inode,
+        origin=origin,
+        offset=origin,
+        crc=0,
+        mark=mark,
+        size=size,
+        mtime_ns=mtime_ns,
+    )

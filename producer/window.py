@@ -1,0 +1,73 @@
+"""What is sent and not yet acknowledged, in order. Kept until its ack, so that a new session can send it again."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from producer.tail import Piece
+from shipper.errors import SessionLost
+
+MAX_ENTRIES = 4096
+ENTRY_BYTES = 1024  # headers and bookkeeping, so that many small blocks count too
+
+
+class Entry(NamedTuple):
+    """A piece as it travels."""
+
+    piece: Piece
+    headers: dict[str, str]
+    payload: bytes
+    lines: int
+
+
+class Window:
+    """The in-flight entries of one host, oldest first, bounded in bytes and number. Owned by the pipeline."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._open: deque[tuple[int, Entry, float]] = deque()
+        self._bytes = 0
+        self._next = 1
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def room(self) -> bool:
+        """Whether more may be read."""
+        return self._bytes < self._max_bytes and len(self._open) < MAX_ENTRIES
+
+    @property
+    def bytes(self) -> int:
+        """Payload bytes in flight."""
+        return self._bytes
+
+    def open(self, entry: Entry, now: float) -> int:
+        """Put `entry` in flight; returns its token, which grows by one."""
+        token, self._next = self._next, self._next + 1
+        self._open.append((token, entry, now))
+        self._bytes += len(entry.payload) + ENTRY_BYTES
+        return token
+
+    def settle(self, token: int) -> Entry:
+        """The entry of `token`, which must be the oldest in flight. Raises SessionLost if it is not."""
+        if not self._open or self._open[0][0] != token:
+            raise SessionLost(f"ack for block {token} came out of order")
+        _, entry, _ = self._open.popleft()
+        self._bytes -= len(entry.payload) + ENTRY_BYTES
+        return entry
+
+    def sent_before(self, moment: float) -> bool:
+        """Whether the oldest entry was sent before `moment`: its ack is late."""
+        return bool(self._open) and self._open[0][2] < moment
+
+    def again(self, now: float) -> Iterator[tuple[int, Entry]]:
+        """Every entry in order, to be sent again by a new session at `now` (go-back-N)."""
+        self._open = deque((token, entry, now) for token, entry, _ in self._open)
+        for token, entry, _ in list(self._open):
+            yield token, entry
+
+    def clear(self) -> None:
+        """Forget what is in flight: it will be read again."""
+        self._open.clear()
+        self._bytes = 0

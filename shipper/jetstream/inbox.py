@@ -1,0 +1,252 @@
+"""The reading port on a real server: two overlapping pulls with heartbeats, because `fetch` loses them on a restart."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from shipper.errors import SessionLost, StreamMissing
+from shipper.jetstream.connection import (
+    API,
+    NOT_FOUND_CONSUMER,
+    ApiError,
+    Connection,
+    Heard,
+    connect,
+    describe,
+)
+from shipper.jetstream.publisher import NO_RESPONDERS, stored
+from shipper.model import Delivery, StreamState
+from shipper.settings import NatsSettings
+from shipper.subjects import DEAD_LETTERS
+
+PULLS = 2  # overlapping, so that the server never waits for us to ask again
+MESSAGES_A_PULL = 2000
+EXPIRES_SECONDS = 10.0
+HEARTBEAT_SECONDS = 1.0
+SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS
+ACK_TOKENS_V1 = 9  # $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<time>.<pending>
+NANOSECONDS = 1_000_000_000
+RESET_CODES_GONE = frozenset({NOT_FOUND_CONSUMER})
+
+
+class JetStreamInbox:
+    """One session of reading `stream` through its durable `consumer`; ends at the first trouble."""
+
+    def __init__(self, connection: Connection, *, stream: str, consumer: str, batch_bytes: int) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._consumer = consumer
+        self._batch_bytes = batch_bytes
+        self._inbox = connection.client.new_inbox() + "."
+        self._pulls: dict[int, int] = {}  # number -> deliveries that it may still bring, oldest first
+        self._next_pull = 0
+        self._arrived: deque[Delivery] = deque()
+        self._arrived_bytes = 0
+        self._consumer_sequence = 0
+        self._heard_at = time.monotonic()
+        self._news = asyncio.Event()
+        connection.on_lost(self._news.set)
+
+    @classmethod
+    async def open(
+        cls, settings: NatsSettings, *, stream: str, consumer: str, name: str, batch_bytes: int
+    ) -> "JetStreamInbox":
+        """A session with the first server that answers.
+
+        Raises:
+            Unavailable: none answers.
+        """
+        connection = await connect(settings, name=f"fshipper consume {name} {stream}", inbox="_INBOX_collector")
+        return cls(connection, stream=stream, consumer=consumer, batch_bytes=batch_bytes)
+
+    async def state(self) -> StreamState:
+        """What the stream holds now."""
+        info = await self._connection.api(f"STREAM.INFO.{self._stream}")
+        state = info["state"]
+        return StreamState(
+            first_sequence=state["first_seq"],
+            last_sequence=state["last_seq"],
+            messages=state["messages"],
+            bytes=state["bytes"],
+            max_bytes=info["config"].get("max_bytes", -1),
+            created=info["created"],
+        )
+
+    async def time_of(self, sequence: int) -> int | None:
+        """Stored time (ns) of the message with `sequence`; None when the stream does not hold it."""
+        where, body = f"{API}.DIRECT.GET.{self._stream}", json.dumps({"seq": sequence}).encode()
+        try:
+            found = stored(await self._connection.client.request(where, body, timeout=5.0))
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise SessionLost(f"asking for message {sequence}: {describe(error)}") from None
+        return found.time_ns if found and found.sequence == sequence else None
+
+    async def begin(self, sequence: int) -> None:
+        """Make the first message with at least `sequence` the next delivery."""
+        verb = f"CONSUMER.RESET.{self._stream}.{self._consumer}"
+        try:
+            await self._connection.api(verb, {"seq": max(1, sequence)})
+        except ApiError as error:
+            if error.code in RESET_CODES_GONE:
+                raise StreamMissing(
+                    f"stream {self._stream} has no consumer {self._consumer!r}",
+                    hint="create it: fshipper partition apply --partitions N",
+                ) from None
+            raise
+        await self._connection.client.subscribe(
+            f"{self._inbox}*", cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0
+        )
+        await self._pull()
+
+    async def take(self, at_most_bytes: int, within: float) -> list[Delivery]:
+        """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds."""
+        if not self._arrived:
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._news.wait()
+        self._check()
+        taken, size = [], 0
+        while self._arrived and size < at_most_bytes:
+            delivery = self._arrived.popleft()
+            size += len(delivery.payload)
+            taken.append(delivery)
+        self._arrived_bytes -= size
+        await self._pull()
+        return taken
+
+    async def ack(self, last: Delivery) -> None:
+        """Acknowledge `last` and everything before it."""
+        self._connection.check()
+        try:
+            await self._connection.client.publish(last.reply, b"+ACK")
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+
+    async def all_taken(self) -> bool:
+        """Whether every message of the stream was handed out by `take`."""
+        if self._arrived:
+            return False
+        info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
+        delivered = info["delivered"]["consumer_seq"] == self._consumer_sequence
+        return bool(info["num_pending"] == 0 and delivered and not self._arrived)
+
+    async def dead_letter(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
+        """Store a message in the dead letters and wait for the server's word that it is stored."""
+        try:
+            answer = await self._connection.client.request(subject, payload, timeout=5.0, headers=dict(headers))
+            content = json.loads(answer.data)
+        except nats.errors.NoRespondersError:
+            raise StreamMissing(
+                f"no stream {DEAD_LETTERS} takes dead letters",
+                hint="create it: fshipper partition apply --partitions N",
+            ) from None
+        except (nats.errors.Error, OSError, TimeoutError, ValueError) as error:
+            raise SessionLost(f"dead letter: {describe(error)}") from None
+        if "error" in content:
+            raise SessionLost(f"dead letter: {content['error'].get('description')}")
+
+    async def purge(self, below: int) -> int:
+        """Remove the messages with a sequence below `below`; returns how many."""
+        return int((await self._connection.api(f"STREAM.PURGE.{self._stream}", {"seq": below}))["purged"])
+
+    async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
+        """Send a JSON message to whoever listens."""
+        await self._connection.tell(subject, message)
+
+    async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
+        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        return await self._connection.ask(subject, question, within)
+
+    async def listen(self, subject: str, heard: Heard) -> None:
+        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+        await self._connection.listen(subject, heard)
+
+    async def close(self) -> None:
+        """End the session."""
+        await self._connection.close()
+
+    def _check(self) -> None:
+        self._connection.check()
+        if self._pulls and time.monotonic() - self._heard_at > SILENCE_SECONDS:
+            self._connection.fail(f"no message and no heartbeat for {SILENCE_SECONDS:.0f} s")
+            self._connection.check()
+
+    async def _pull(self) -> None:
+        while len(self._pulls) < PULLS and self._arrived_bytes < self._batch_bytes:
+            number, self._next_pull = self._next_pull, self._next_pull + 1
+            self._pulls[number] = MESSAGES_A_PULL
+            if len(self._pulls) == 1:
+                self._heard_at = time.monotonic()
+            request = {
+                "batch": MESSAGES_A_PULL,
+                "max_bytes": self._batch_bytes,
+                "expires": int(EXPIRES_SECONDS * NANOSECONDS),
+                "idle_heartbeat": int(HEARTBEAT_SECONDS * NANOSECONDS),
+            }
+            verb = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
+            try:
+                await self._connection.client.publish(
+                    verb, json.dumps(request).encode(), reply=f"{self._inbox}{number}"
+                )
+            except (nats.errors.Error, OSError) as error:
+                raise SessionLost(describe(error)) from None
+
+    async def _on_message(self, message: Msg) -> None:
+        self._heard_at = time.monotonic()
+        if message.reply.startswith("$JS.ACK."):
+            self._on_delivery(message)
+        else:
+            await self._on_status(message)
+
+    def _on_delivery(self, message: Msg) -> None:
+        delivery, consumer_sequence = read_delivery(message)
+        if consumer_sequence != self._consumer_sequence + 1:
+            self._connection.fail(
+                f"delivery {consumer_sequence} follows {self._consumer_sequence}: somebody else reads too"
+            )
+            return
+        self._consumer_sequence = consumer_sequence
+        self._arrived.append(delivery)
+        self._arrived_bytes += len(delivery.payload)
+        self._count_against_oldest_pull()
+        self._news.set()
+
+    def _count_against_oldest_pull(self) -> None:
+        for number in self._pulls:
+            self._pulls[number] -= 1
+            if self._pulls[number] == 0:
+                del self._pulls[number]
+            return
+
+    async def _on_status(self, message: Msg) -> None:
+        headers = message.headers or {}
+        status, text = headers.get("Status", ""), headers.get("Description", "")
+        number = int(message.subject.rpartition(".")[2])
+        if status == "100":
+            return
+        if status in {"408", "404"} or (status == "409" and text.startswith("Message Size Exceeds MaxBytes")):
+            self._pulls.pop(number, None)
+            with contextlib.suppress(SessionLost):
+                await self._pull()
+            return
+        reason = "no responders" if status == NO_RESPONDERS else text
+        self._connection.fail(f"the server ended the pull: {status} {reason}".strip())
+
+
+def read_delivery(message: Msg) -> tuple[Delivery, int]:
+    """The delivery and its consumer sequence, from the ack subject's tokens (v1, or v2 with domain and account)."""
+    tokens = message.reply.split(".")
+    shift = 0 if len(tokens) == ACK_TOKENS_V1 else 2
+    sequence, consumer_sequence, time_ns, pending = (int(token) for token in tokens[5 + shift : 9 + shift])
+    delivery = Delivery(
+        sequence, time_ns, pending, message.subject, dict(message.headers or {}), message.data, message.reply
+    )
+    return delivery, consumer_sequence

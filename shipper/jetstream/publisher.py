@@ -1,0 +1,172 @@
+"""The publishing port on a real server: our own window of replies, because `js.publish_async` loses error acks."""
+
+import datetime as dt
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from shipper.errors import ConfigError, SessionLost, ShipperError, StreamFull, StreamMissing
+from shipper.jetstream.connection import API, Connection, Heard, connect, describe
+from shipper.model import Published, Stored
+from shipper.settings import NatsSettings
+
+FULL = frozenset({10077, 10023, 10167, 10047})  # stream full, server full, too many requests, no storage left
+NO_RESPONDERS = "503"
+NOT_FOUND = "404"
+HEADER_ROOM_BYTES = 16 * 1024
+HANDSHAKE_SECONDS = 5.0
+_FRACTION = re.compile(r"(.*:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+
+
+class JetStreamPublisher:
+    """One session of publishing to `stream`; ends at the first trouble."""
+
+    def __init__(self, connection: Connection, stream: str) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._reply = connection.client.new_inbox() + "."
+        self._in_flight: deque[int] = deque()
+        self._acks: list[Published] = []
+        self._last_sequence = 0
+        self._trouble: ShipperError | None = None
+        self._wake: Callable[[], None] = lambda: None
+
+    @classmethod
+    async def begin(cls, settings: NatsSettings, *, stream: str, host: str, block_bytes: int) -> "JetStreamPublisher":
+        """A session with the first server that answers.
+
+        Raises:
+            Unavailable: none answers. ConfigError: the server does not take messages of `block_bytes`.
+        """
+        connection = await connect(settings, name=f"fshipper produce {host}", inbox=f"_INBOX_{host}")
+        if connection.max_payload < block_bytes + HEADER_ROOM_BYTES:
+            await connection.close()
+            raise ConfigError(
+                f"the server takes {connection.max_payload} bytes a message, a block needs {block_bytes} and headers",
+                hint="raise max_payload in the server's configuration, or lower --block (SHIPPER_BLOCK)",
+            )
+        session = cls(connection, stream)
+        await connection.client.subscribe(f"{session._reply}*", cb=session._on_ack)
+        return session
+
+    async def last_stored(self, subject: str) -> Stored | None:
+        """The newest message on exactly `subject`."""
+        self._check()
+        where = f"{API}.DIRECT.GET.{self._stream}.{subject}"
+        try:
+            found = await self._connection.client.request(where, b"", timeout=HANDSHAKE_SECONDS)
+        except nats.errors.NoRespondersError:
+            await self._connection.api(f"STREAM.INFO.{self._stream}")  # says what is missing: JetStream or the stream
+            raise SessionLost(f"stream {self._stream} does not answer direct reads yet") from None
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise SessionLost(f"asking for the last message: {describe(error)}") from None
+        return stored(found)
+
+    async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
+        """Send without waiting for the server's ack."""
+        self._check()
+        self._in_flight.append(token)
+        try:
+            await self._connection.client.publish(
+                subject, payload, reply=f"{self._reply}{token}", headers=dict(headers)
+            )
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+
+    def acknowledged(self) -> list[Published]:
+        """The acks that came since the last call, in the order of the publishes; never waits."""
+        if not self._acks:
+            self._check()
+        acks, self._acks = self._acks, []
+        return acks
+
+    def on_news(self, wake: Callable[[], None]) -> None:
+        """Call `wake` whenever `acknowledged` has something to return or to raise."""
+        self._wake = wake
+        self._connection.on_lost(wake)
+
+    async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
+        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        return await self._connection.ask(subject, question, within)
+
+    async def listen(self, subject: str, heard: Heard) -> None:
+        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+        await self._connection.listen(subject, heard)
+
+    async def close(self) -> None:
+        """End the session."""
+        await self._connection.close()
+
+    def _check(self) -> None:
+        if self._trouble:
+            raise self._trouble
+        self._connection.check()
+
+    async def _on_ack(self, message: Msg) -> None:
+        if self._trouble is None:
+            try:
+                self._acks.append(self._read_ack(message))
+            except ShipperError as error:
+                self._trouble = error
+        self._wake()
+
+    def _read_ack(self, message: Msg) -> Published:
+        if (message.headers or {}).get("Status") == NO_RESPONDERS:
+            raise StreamMissing(
+                f"no stream takes the messages of {self._stream}", hint="create it: fshipper partition apply"
+            )
+        content = json.loads(message.data)
+        if "error" in content:
+            raise _publish_error(self._stream, content["error"])
+        token, sequence = int(message.subject.rpartition(".")[2]), int(content["seq"])
+        if content.get("stream") != self._stream:
+            raise ConfigError(
+                f"stream {content.get('stream')!r} takes the subject of {self._stream}",
+                hint="two streams must not share a subject, and SHIPPER_SUBJECT must be the same for all programs",
+            )
+        if not self._in_flight or token != self._in_flight.popleft():
+            raise SessionLost(f"ack {token} came out of order")
+        if sequence <= self._last_sequence:
+            raise SessionLost(
+                f"stream sequence went back from {self._last_sequence} to {sequence}: the server lost data"
+            )
+        self._last_sequence = sequence
+        return Published(token, sequence)
+
+
+def _publish_error(stream: str, error: Mapping[str, Any]) -> ShipperError:
+    text = f"stream {stream} refuses a message: {error.get('description')} ({error.get('err_code')})"
+    if error.get("err_code") in FULL:
+        return StreamFull(text, hint="let the collector catch up, or raise max_bytes of the stream")
+    return SessionLost(text)
+
+
+def stored(message: Msg) -> Stored | None:
+    """The answer to a direct get, None for its 404."""
+    headers = dict(message.headers or {})
+    status = headers.get("Status")
+    if status == NOT_FOUND:
+        return None
+    if status or "Nats-Sequence" not in headers:
+        raise SessionLost(f"direct get: {status} {headers.get('Description', '')}")
+    return Stored(
+        sequence=int(headers["Nats-Sequence"]),
+        time_ns=nanoseconds(headers["Nats-Time-Stamp"]),
+        subject=headers["Nats-Subject"],
+        headers={name: value for name, value in headers.items() if not name.startswith("Nats-")},
+        payload=message.data,
+    )
+
+
+def nanoseconds(rfc3339: str) -> int:
+    """Nanoseconds since 1970 of the server's timestamps, which carry more digits than `datetime` keeps."""
+    found = _FRACTION.fullmatch(rfc3339.replace(" ", "T", 1))
+    if not found:
+        raise SessionLost(f"timestamp {rfc3339!r} is not RFC 3339")
+    seconds = int(dt.datetime.fromisoformat(found[1] + found[3].replace("Z", "+00:00")).timestamp())
+    return seconds * 1_000_000_000 + int((found[2] or "0").ljust(9, "0"))

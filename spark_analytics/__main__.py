@@ -1,0 +1,39 @@
+"""`python -m spark_analytics`, and what `spark-submit` is given: the report without the `fshipper` command."""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # as a script: `parse`, `io` and `session` of this room must not stand for other modules
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import typer
+
+from shipper.errors import EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
+from spark_analytics.cli import app
+
+CLICK_USAGE = 2
+"""The exit code that click gives to a command line that it does not understand."""
+INTERRUPTED = 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the report and returns its exit code; what went wrong is one sentence on stderr, and a next step."""
+    command = typer.main.get_command(app)
+    try:
+        outcome = command.main(arguments, prog_name="report", standalone_mode=False)
+    except ShipperError as error:
+        sys.stderr.write(f"error: {error}\n")
+        if error.hint:
+            sys.stderr.write(f"hint: {error.hint}\n")
+        return error.exit_code
+    except typer.TyperException as error:
+        error.show()
+        return EXIT_USAGE if error.exit_code == CLICK_USAGE else EXIT_OTHER
+    except (typer.Abort, KeyboardInterrupt):
+        sys.stderr.write("error: interrupted\n")
+        return INTERRUPTED
+    return outcome if isinstance(outcome, int) else EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""What a day of the archive holds, by its manifests and on disk. Looks at one day's directories, never at the root."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from shipper import layout, manifest
+from shipper.errors import ConfigError, Unavailable
+from shipper.manifest import Segment
+
+_DAY_DIRECTORY = re.compile(r"date=(\d{4}-\d\d-\d\d)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifests:
+    """The manifest lines of a day, the last one of each path, and what was wrong with the others."""
+
+    segments: tuple[Segment, ...]
+    repeated: int  #: lines that a later line for the same path replaced
+    torn: tuple[str, ...]  #: manifests whose last line a crash cut off
+    damaged: tuple[str, ...]  #: `<manifest>:<line number>: <reason>` of lines that cannot be read
+    open_collectors: tuple[str, ...]  #: collectors that have not closed the day
+    names: tuple[str, ...]  #: manifest files that were read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """A day of the archive: what the manifests list, and what lies on disk. Paths are relative to the archive."""
+
+    date: str
+    manifests: Manifests
+    sizes: dict[str, int]  #: bytes on disk of every sealed file, listed or not
+    open_files: int
+    open_bytes: int
+
+    @property
+    def present(self) -> tuple[Segment, ...]:
+        """Listed segments that are on disk."""
+        return tuple(segment for segment in self.manifests.segments if segment.path in self.sizes)
+
+    @property
+    def missing(self) -> tuple[Segment, ...]:
+        """Listed segments that are not on disk."""
+        return tuple(segment for segment in self.manifests.segments if segment.path not in self.sizes)
+
+    @property
+    def unregistered(self) -> tuple[str, ...]:
+        """Sealed files that no manifest lists."""
+        return tuple(sorted(self.sizes.keys() - {segment.path for segment in self.manifests.segments}))
+
+    @property
+    def closed(self) -> bool:
+        """Whether every collector has closed the day, so that it will not change any more."""
+        return not self.manifests.open_collectors
+
+    def has_wrong_size(self, segment: Segment) -> bool:
+        """Whether an uncompressed segment is not as long as listed: a lost last newline changes no count of rows."""
+        return segment.codec == "none" and self.sizes.get(segment.path, segment.bytes_raw) != segment.bytes_raw
+
+
+def shown(text: str) -> str:
+    """`text` as every table can hold it: bytes of a file name that are no UTF-8 become visible escapes."""
+    return _SURROGATE.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)
+
+
+def days(archive: Path) -> list[str]:
+    """The days that have a manifest, oldest first."""
+    try:
+        names = os.listdir(archive / layout.MANIFEST_DIRECTORY)
+    except FileNotFoundError:
+        return []
+    return sorted(found[1] for name in names if (found := _DAY_DIRECTORY.fullmatch(name)))
+
+
+def read_day(archive: Path, date: str) -> Day:
+    """Everything that is known of `date` without reading a line of it.
+
+    Raises:
+        ConfigError: there is no archive at `archive`, or it cannot be read.
+        Unavailable: nothing was sealed on that day.
+    """
+    if not archive.is_dir():
+        raise ConfigError(
+            f"there is no archive at {archive}",
+            hint="name the collector's directory with --archive or SHIPPER_DIRECTORY",
+        )
+    try:
+        manifests = _read_manifests(archive, date)
+        sizes, open_sizes = _on_disk(archive, date)
+    except PermissionError as error:
+        raise ConfigError(
+            f"{error.filename} cannot be read", hint="run the report as the collector's user or group"
+        ) from None
+    return Day(
+        date=date, manifests=manifests, sizes=sizes, open_files=len(open_sizes), open_bytes=sum(open_sizes)
+    )
+
+
+def _read_manifests(archive: Path, date: str) -> Manifests:
+    directory = (archive / layout.manifest_path(date, "x")).parent
+    names = sorted(os.listdir(directory)) if directory.is_dir() else []
+    listed = [name for name in names if name.endswith(".jsonl")]
+    closed = {name.removesuffix(".done") for name in names if name.endswith(".done")}
+    if not listed and not closed:
+        raise _nothing_sealed(archive, date)
+    by_path: dict[str, Segment] = {}
+    torn, damaged, count = [], [], 0
+    for name in listed:
+        for number, outcome in _outcomes((directory / name).read_bytes()):
+            if isinstance(outcome, Segment):
+                by_path[outcome.path] = outcome
+                count += 1
+            elif outcome is None:
+                torn.append(shown(name))
+            else:
+                damaged.append(f"{shown(name)}:{number}: {outcome}")
+    return Manifests(
+        segments=tuple(by_path.values()),
+        repeated=count - len(by_path),
+        torn=tuple(torn),
+        damaged=tuple(damaged),
+        open_collectors=tuple(
+            layout.unescape(shown(name.removesuffix(".jsonl")))
+            for name in listed
+            if name.removesuffix(".jsonl") not in closed
+        ),
+        names=tuple(shown(name) for name in listed),
+    )
+
+
+def _outcomes(content: bytes) -> Iterator[tuple[int, Segment | str | None]]:
+    """Each line's number with its segment, or why there is none; None for a last line that was cut off."""
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, _segment(line)
+        except ValueError as error:
+            yield number, None if number == len(lines) else str(error)
+
+
+def _segment(line: bytes) -> Segment:
+    try:
+        segment = manifest.from_line(line)
+    except json.JSONDecodeError:
+        raise ValueError("no JSON") from None
+    except (TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from None
+    texts = (segment.host, segment.file, segment.path, segment.first_time)
+    numbers = (segment.partition, segment.lines, segment.bytes_raw, segment.first_seq, segment.last_seq)
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int) for n in numbers):
+        raise ValueError("a field is of the wrong type")
+    return segment
+
+
+def _nothing_sealed(archive: Path, date: str) -> Unavailable:
+    known = days(archive)
+    some = ", ".join(known[-7:])
+    listing = f"days with a manifest: {'… ' if len(known) > 7 else ''}{some}" if known else "no day has one yet"  # noqa: PLR2004
+    return Unavailable(
+        f"nothing is sealed for {date} in {archive}; {listing}",
+        hint="choose another --date, or seal what is open with `fshipper consume --drain --seal`",
+    )
+
+
+def _on_disk(archive: Path, date: str) -> tuple[dict[str, int], list[int]]:
+    """Sizes of the day's sealed files by path, and of its open ones."""
+    sealed: dict[str, int] = {}
+    being_written: list[int] = []
+    for directory, _, names in os.walk(archive / f"date={date}", onerror=_refuse):
+        relative = os.path.relpath(directory, archive)
+        for name in names:
+            size = _size(Path(directory, name))
+            if size is None:
+                continue
+            if name.startswith(layout.OPEN_PREFIX):
+                being_written.append(size)
+            elif name[0] not in {"_", "."}:
+                sealed[f"{relative}/{name}"] = size
+    return sealed, being_written
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _size(path: Path) -> int | None:
+    """Bytes in the file, or None when the collector sealed it meanwhile."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,2 @@
+def rendered(r): return "x"
+def index(k): return "x"

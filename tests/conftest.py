@@ -1,0 +1,40 @@
+"""What every test may use: `async def` tests, a clean environment, a real nats-server."""
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from natsd import NatsServer, running
+
+# `tests` is on the path, so the folder tests/partitioner would pass for a namespace package `partitioner` before an
+# editable install is asked; a regular package anywhere on the path wins over it.
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run `async def` tests, each on an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    return True
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the person who runs the tests reaches them, nor the programs they start."""
+    for name in list(os.environ):
+        if name.startswith(("SHIPPER_", "NATS_")) or name in {"HOSTNAME", "NOTIFY_SOCKET"}:
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def natsd(tmp_path: Path) -> Iterator[NatsServer]:
+    """A nats-server with JetStream and a store of its own; the test may kill and restart it."""
+    with running(tmp_path / "natsd") as server:
+        yield server
