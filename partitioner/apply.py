@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from partitioner.plan import Action, Actual, Verb
-from partitioner.topology import Wanted
+from partitioner.topology import Wanted, partition_of
 from shipper.errors import Fatal
 from shipper.jetstream.admin import Admin
-from shipper.subjects import COLLECTOR, partition_of_stream
+from shipper.subjects import COLLECTOR
 
 
 async def look(admin: Admin, wanted: Sequence[Wanted], *, subject: str) -> dict[str, Actual]:
@@ -15,7 +15,7 @@ async def look(admin: Admin, wanted: Sequence[Wanted], *, subject: str) -> dict[
     found: dict[str, Actual] = {}
     for info in await admin.streams():
         name = str(info["config"]["name"])
-        partition = partition_of_stream(subject, name)
+        partition = partition_of(subject, name)
         if partition is not None or name in names:
             consumer = await admin.consumer(name, COLLECTOR) if partition is not None else None
             found[name] = Actual(info, consumer)

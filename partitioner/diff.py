@@ -46,8 +46,7 @@ def merged(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> Json:
     result = dict(actual)
     for field, value in wanted.items():
         inner = actual.get(field)
-        both = isinstance(value, Mapping) and isinstance(inner, Mapping)
-        result[field] = merged(value, inner) if both else value
+        result[field] = merged(value, inner or {}) if isinstance(value, Mapping) else value
     if isinstance(result.get("metadata"), Mapping):
         own = {key: value for key, value in result["metadata"].items() if not key.startswith(SERVER_METADATA)}
         result["metadata"] = own

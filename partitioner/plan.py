@@ -7,8 +7,8 @@ from typing import Any
 
 from partitioner.diff import Change, Json, differences, merged
 from partitioner.risks import impossible_for_consumer, impossible_for_stream, losses, unsafe_settings
-from partitioner.topology import Wanted
-from shipper.subjects import COLLECTOR, partition_of_stream
+from partitioner.topology import Wanted, partition_of
+from shipper.subjects import COLLECTOR
 
 ALLOW_DATA_LOSS = "--allow-data-loss"
 RECREATE_CONSUMERS = "--recreate-consumers"
@@ -44,6 +44,11 @@ class Action:
         return self.verb not in {Verb.KEEP, Verb.REFUSE}
 
     @property
+    def keeps(self) -> bool:
+        """Whether the stream or consumer is as it should be."""
+        return self.verb is Verb.KEEP
+
+    @property
     def only_adds(self) -> bool:
         """Whether it touches nothing that exists."""
         return self.verb in {Verb.CREATE, Verb.KEEP}
@@ -69,7 +74,7 @@ class Allowed:
 def plan(
     wanted: Sequence[Wanted], actual: Mapping[str, Actual], *, subject: str, allowed: Allowed | None = None
 ) -> list[Action]:
-    """The actions in the order to do them: partitions, dead letters, then streams of partitions that are too many.
+    """The actions in the order to do them, those on streams of partitions that are too many last.
 
     Streams that are not ours are not looked at.
     """
@@ -132,9 +137,9 @@ def _consumer(stream: str, config: Mapping[str, Any], info: Json | None, allowed
 def _surplus(
     wanted: Sequence[Wanted], actual: Mapping[str, Actual], subject: str, allowed: Allowed
 ) -> Iterator[Action]:
-    """Streams of partitions >= N. They stay unless pruning is asked for: a forgotten --partitions must delete nothing."""
+    """Streams of partitions >= N. They stay unless pruning is asked for: a forgotten --partitions deletes nothing."""
     names = {each.name for each in wanted}
-    numbers = {name: partition_of_stream(subject, name) for name in actual if name not in names}
+    numbers = {name: partition_of(subject, name) for name in actual if name not in names}
     ours = sorted((number, name) for name, number in numbers.items() if number is not None)
     for number, name in ours:
         messages = actual[name].stream["state"]["messages"]

@@ -3,6 +3,7 @@
 nats-server had stream templates of its own and removed them in 2.14, so the expansion happens here.
 """
 
+import dataclasses
 import importlib.resources
 import json
 from collections.abc import Mapping
@@ -60,11 +61,11 @@ def parse(text: str, place: str, default: Template | None = None) -> Template:
     unknown = sorted(set(content) - set(SECTIONS))
     if unknown:
         raise ConfigError(f"template {place}: unknown section {unknown[0]!r}", hint=f"known are {', '.join(SECTIONS)}")
-    found = {name: content.get(name, getattr(default, name, None)) for name in SECTIONS}
-    missing = [name for name, section in found.items() if section is None]
+    sections = (dataclasses.asdict(default) if default else {}) | content
+    missing = [name for name in SECTIONS if name not in sections]
     if missing:
         raise ConfigError(f"template {place} has no section {missing[0]!r}")
-    return Template(**found)
+    return Template(**sections)
 
 
 def expand(value: Any, *, subject: str, partition: int) -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 import glob
+import math
 import os
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.lifecycle import Stop, stop_on_signals
 from shipper.model import Encoding
 from shipper.partitioning import partition_for
+from shipper.retry import Patience
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host, stream_name
 from shipper.telemetry import serving, set_up_logging
@@ -143,6 +145,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, fresh:
         ack_timeout=chosen.ack_timeout,
         checkpoint_every=chosen.checkpoint_every,
         drain_within=chosen.drain_within,
+        patience=Patience(at_start=5.0, later=60.0) if once else Patience(at_start=10.0, later=math.inf),
     )
 
 

@@ -33,18 +33,13 @@ from shipper.errors import SessionLost, StreamFull, StreamMissing, Transient, Un
 from shipper.lifecycle import Stop, notify
 from shipper.model import Block
 from shipper.ports import Publisher
-from shipper.retry import FULL, SESSION
+from shipper.retry import FULL, SESSION, Patience
 from shipper.subjects import control_down, log_subject
 
 READ_BYTES = 1024 * 1024
 """Read and encoded in one go by the reading thread."""
 LINGER_SECONDS = 0.02
 """Behind a hint: lines that are written one by one travel together."""
-PATIENCE_BEFORE_SECONDS = 5.0
-"""How long `--once` tries to reach a server that never answered: it may be starting."""
-PATIENCE_AFTER_SECONDS = 60.0
-"""How long `--once` goes on without an ack once a server had answered."""
-
 DRAIN_NAP_SECONDS = 0.5
 MIN_NAP_SECONDS = 0.001
 
@@ -66,6 +61,7 @@ class Task:
     ack_timeout: float
     checkpoint_every: float
     drain_within: float
+    patience: Patience
 
     @property
     def subject(self) -> str:
@@ -88,8 +84,7 @@ class Pipeline:
         self._next_look = 0.0
         self._next_save = 0.0
         self._watcher = Watcher(self._wake)
-        self._progress_at = time.monotonic()
-        self._served = False
+        self._patience = task.patience
         self._trouble = "no session with the server yet"
         self._asked_back: dict[str, int] = {}
 
@@ -126,15 +121,12 @@ class Pipeline:
 
     async def _run_sessions(self) -> None:
         """One session after the other until the work is done; trouble inside one leads to the next."""
-        attempt = 0
         while not self._done():
-            progress = self._progress_at
             try:
                 await self._session()
             except (Transient, Unavailable) as error:
                 self._trouble = str(error)
-                attempt = 1 if self._progress_at > progress else attempt + 1
-                await self._pause(error, attempt)
+                await self._pause(error)
 
     async def _session(self) -> None:
         publisher = await self._begin()
@@ -143,13 +135,9 @@ class Pipeline:
         finally:
             await publisher.close()
 
-    async def _pause(self, error: Transient | Unavailable, attempt: int) -> None:
-        patience = PATIENCE_AFTER_SECONDS if self._served else PATIENCE_BEFORE_SECONDS
-        once = self._task.following.once
-        if once and time.monotonic() - self._progress_at > patience:
-            raise Unavailable(str(error), hint=error.hint) from None
+    async def _pause(self, error: Transient | Unavailable) -> None:
         policy = FULL if isinstance(error, StreamFull | StreamMissing) else SESSION
-        delay = min(policy.delay(attempt), patience / 4) if once or self._stop.asked else policy.delay(attempt)
+        delay = self._patience.after(error, policy)
         events.session_ended(program="producer", error=str(error), hint=error.hint, retry_in=delay)
         if self._stop.asked:
             await asyncio.sleep(min(delay, DRAIN_NAP_SECONDS))
@@ -162,7 +150,8 @@ class Pipeline:
         await publisher.listen(control_down(self._task.host), self._heard)
         for token, entry in self._window.again(time.monotonic()):
             await publisher.publish(token, self._task.subject, entry.headers, entry.payload)
-        self._served, self._trouble = True, ""
+        self._trouble = ""
+        self._patience.served()
         events.session_begun(program="producer", subject=self._task.subject)
         notify("READY=1")
         await self._ship(publisher)
@@ -196,7 +185,7 @@ class Pipeline:
         self._sources.adopt(self._checkpoints.load())
         self._sources.scan()
 
-    async def _heard(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def _heard(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A collector asks for bytes that it misses: go back to them if their source is still known."""
         source = self._sources.known.get(str(message.get("source", "")))
         if message.get("ask") != "resend":
@@ -244,7 +233,7 @@ class Pipeline:
                     blocks, lines, octets = blocks + 1, lines + entry.lines, octets + entry.piece.span.length
         finally:
             if blocks:
-                self._progress_at = time.monotonic()
+                self._patience.progress()
                 events.blocks_acknowledged(blocks=blocks, lines=lines, octets=octets, in_flight=self._window.bytes)
 
     def _read_ahead(self, sending: int = 0) -> "asyncio.Future[list[Entry]] | None":

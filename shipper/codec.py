@@ -41,6 +41,13 @@ def decode_path(text: str) -> str:
     return unquote(text, errors="surrogateescape")
 
 
+def decoded_bytes(headers: Mapping[str, str], payload: bytes) -> int:
+    """How many bytes a message's payload decodes to, as far as its headers can be believed."""
+    found = _SPAN.fullmatch(headers.get("Log-Span", ""))
+    size = int(found[2]) - int(found[1]) if found else 0
+    return size if 0 < size <= MAX_BLOCK_BYTES else len(payload)
+
+
 def to_headers(block: Block) -> dict[str, str]:
     """The headers of `block`."""
     headers = {

@@ -27,7 +27,7 @@ def producer_started(*, host: str, subject: str, files: int) -> None:
 def file_followed(*, path: str, source: str, offset: int) -> None:
     """A source is read from `offset` on."""
     _FOLLOWED.inc()
-    logger.info("file_followed", file=path, source=source, offset=offset)
+    logger.debug("file_followed", file=path, source=source, offset=offset)
 
 
 def file_left(*, path: str, how: str) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from shipper.model import Delivery, Published, Stored, StreamState
 
+Heard = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+
 
 class Publisher(Protocol):
     """One session of publishing: it ends at the first trouble and is never used again.
@@ -42,10 +44,8 @@ class Publisher(Protocol):
         """The first answer to a JSON question; None when nobody listens or answers in time."""
         ...
 
-    async def listen(
-        self, subject: str, heard: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
-    ) -> None:
-        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+    async def listen(self, subject: str, heard: Heard) -> None:
+        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
         ...
 
     async def close(self) -> None:
@@ -99,10 +99,8 @@ class Inbox(Protocol):
         """The first answer to a JSON question; None when nobody listens or answers in time."""
         ...
 
-    async def listen(
-        self, subject: str, heard: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
-    ) -> None:
-        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+    async def listen(self, subject: str, heard: Heard) -> None:
+        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
         ...
 
     async def close(self) -> None:

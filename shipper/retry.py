@@ -1,11 +1,12 @@
 """Retry policies as named data, and the one loop that waits between attempts. The only importer of tenacity."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import tenacity
 
-from shipper.errors import Transient
+from shipper.errors import Transient, Unavailable
 from shipper.lifecycle import Stop
 
 _T = TypeVar("_T")
@@ -27,6 +28,36 @@ class Backoff:
 SESSION = Backoff(first=0.1, cap=5.0)  #: a session with the server ended
 FULL = Backoff(first=0.5, cap=15.0)  #: the stream has no room, or does not exist yet
 ARCHIVE = Backoff(first=0.5, cap=5.0)  #: the archive cannot be written
+
+
+class Patience:
+    """How long a program goes on without a server: briefly at its start, later as long as its work allows."""
+
+    def __init__(self, *, at_start: float, later: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._at_start = at_start
+        self._later = later
+        self._clock = clock
+        self._since = clock()
+        self._served = False
+        self._failures = 0
+
+    def served(self) -> None:
+        """A session with the server works."""
+        self._served = True
+        self.progress()
+
+    def progress(self) -> None:
+        """Something went forward: patience and backoff begin anew."""
+        self._since = self._clock()
+        self._failures = 0
+
+    def after(self, error: Transient | Unavailable, policy: Backoff) -> float:
+        """Seconds to wait behind `error`. Raises Unavailable when patience is at its end."""
+        limit = self._later if self._served else self._at_start
+        if self._clock() - self._since > limit:
+            raise Unavailable(str(error), hint=error.hint) from None
+        self._failures += 1
+        return min(policy.delay(self._failures), max(limit / 8, 0.1))
 
 
 async def until_done(work: Callable[[], Awaitable[_T]], *, policy: Backoff, stop: Stop, attempts: int) -> _T:

@@ -123,7 +123,7 @@ class CollectorSettings(_Section):
     state: Path | None = None
     read_partitions: Partitions = ()
     codec: Annotated[str, Field(pattern="^(zstd|gzip|none)$")] = "zstd"
-    batch: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024
+    batch: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 16 * 1024 * 1024
     open_files: Annotated[int, Field(ge=8, le=100_000)] = 256
     segment: Annotated[Size, Field(ge=4096)] = 128 * 1024 * 1024
     idle_seal: Annotated[Seconds, Field(ge=1)] = 3600.0

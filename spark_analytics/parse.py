@@ -204,13 +204,12 @@ PRIORITY_PATTERN = r"^<(\d{1,3})>"
 def level(line: Column) -> Column:
     """One of `schemas.LEVELS`: what `line` says of itself in its first 120 characters; access logs by status."""
     head = F.substring(line, 1, LEVEL_PREFIX)
-    letter = F.right(F.regexp_extract(head, LETTER_PATTERN, 0), F.lit(1))
     return F.coalesce(
         _by_priority(head),
         _by_status(line, head),
         _by_key(head),
         _by_word(head),
-        _looked_up(LETTERS, letter),
+        _by_letter(head),
         F.lit("none"),
     )
 
@@ -236,6 +235,12 @@ def _by_status(line: Column, head: Column) -> Column:
     first_digit = F.regexp_extract(F.substring(line, 1, ACCESS_PREFIX), STATUS_PATTERN, 1)
     named = F.when(first_digit == "5", "error").when(first_digit == "4", "warn").when(first_digit != "", "info")
     return F.when(F.contains(head, F.lit('] "')), named)
+
+
+def _by_letter(head: Column) -> Column:
+    may = F.contains(F.lit(f"{_DIGITS}IWEF"), F.substring(head, 1, 1))
+    found = F.regexp_extract(head, LETTER_PATTERN, 0)
+    return F.when(may, _looked_up(LETTERS, F.substring(found, -1, 1)))
 
 
 def _looked_up(names: dict[str, str], key: Column) -> Column:

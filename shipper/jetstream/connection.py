@@ -26,7 +26,7 @@ NOT_FOUND_STREAM = 10059
 NOT_FOUND_CONSUMER = 10014
 JETSTREAM_OFF = frozenset({10039, 10076})
 
-Heard = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+Heard = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 
 
 class ApiError(Transient):
@@ -51,6 +51,16 @@ class Connection:
     def max_payload(self) -> int:
         """Bytes of headers and payload that the server takes in one message."""
         return int(self.client.max_payload)
+
+    @property
+    def reason(self) -> str:
+        """Why the session ended; empty while it lives."""
+        return self._reason
+
+    def forgive(self) -> None:
+        """Connected at the second attempt: the first one's trouble does not count."""
+        self._reason = ""
+        self._lost.clear()
 
     @property
     def open(self) -> bool:
@@ -116,11 +126,11 @@ class Connection:
             raise SessionLost(describe(error)) from None
 
     async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
 
         async def on_message(message: Msg) -> None:
             content = _json(message)
-            answer = await heard(content) if content is not None else None
+            answer = await heard(message.subject, content) if content is not None else None
             if answer is not None and message.reply:
                 with contextlib.suppress(nats.errors.Error):
                     await message.respond(json.dumps(answer).encode())
@@ -170,12 +180,14 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
     async def on_closed() -> None:
         connection.fail("the server closed the connection")
 
-    async with asyncio.timeout(settings.connect_timeout):
+    async def connect_client() -> None:
         await client.connect(
             servers=[url],
             name=name,
             allow_reconnect=False,
             connect_timeout=max(1, round(settings.connect_timeout)),
+            max_reconnect_attempts=1,  # else nats-py tries a refusing server for ever
+            reconnect_time_wait=0,
             ping_interval=PING_SECONDS,
             max_outstanding_pings=2,
             pending_size=SOCKET_BUFFER_BYTES,
@@ -185,6 +197,13 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
             disconnected_cb=on_closed,
             **_credentials(settings),
         )
+
+    try:
+        async with asyncio.timeout(settings.connect_timeout):
+            await connect_client()
+    except nats.errors.NoServersError:
+        raise OSError(connection.reason) from None
+    connection.forgive()
     return connection
 
 

@@ -166,7 +166,7 @@ class JetStreamInbox:
         return await self._connection.ask(subject, question, within)
 
     async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
         await self._connection.listen(subject, heard)
 
     async def close(self) -> None:
@@ -250,3 +250,14 @@ def read_delivery(message: Msg) -> tuple[Delivery, int]:
         sequence, time_ns, pending, message.subject, dict(message.headers or {}), message.data, message.reply
     )
     return delivery, consumer_sequence
+
+
+async def stream_names(connection: Connection) -> list[str]:
+    """The names of all streams of the account."""
+    names: list[str] = []
+    while True:
+        page = await connection.api("STREAM.NAMES", {"offset": len(names)})
+        found = page.get("streams") or []
+        names.extend(found)
+        if not found or len(names) >= page["total"]:
+            return names

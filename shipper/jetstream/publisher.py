@@ -95,7 +95,7 @@ class JetStreamPublisher:
         return await self._connection.ask(subject, question, within)
 
     async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with every JSON message on `subject`; what it returns is sent as the answer."""
+        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
         await self._connection.listen(subject, heard)
 
     async def close(self) -> None:

@@ -1,0 +1,207 @@
+"""Close a file for good: compress, list in the manifest, remove the open one. Idempotent: kill it anywhere.
+
+journal: the file becomes <segment>, nothing is appended any more
+compress to a temporary name, fsync, rename, fsync the directory      (a reader sees a whole segment or none)
+manifest line, fsync                                                 (from here on Spark counts it)
+remove the open file                                                  (after a kill before it: done again, same bytes)
+journal: forget the file
+"""
+
+import contextlib
+import datetime as dt
+import os
+import threading
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import zstandard
+
+from consumer.journal import Journal, OpenFile
+from consumer.sink import Sink
+from shipper import events, layout, manifest
+from shipper.files import make_directory, replace_file, sync_directory
+from shipper.layout import NANOSECONDS
+from shipper.manifest import Segment
+
+CHUNK_BYTES = 1024 * 1024
+ZSTD_LEVEL = 3
+GZIP_LEVEL = 6
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a file holds, counted while it was compressed."""
+
+    lines: int
+    octets: int
+    crc: int
+
+
+class Sealer:
+    """Seals the files of one collector. The manifest is shared by its partitions, hence the lock."""
+
+    def __init__(self, archive: Path, *, collector: str, codec: str) -> None:
+        self._archive = archive
+        self._collector = collector
+        self._codec = codec
+        self._lock = threading.Lock()
+
+    def seal(self, file: OpenFile, journal: Journal, sink: Sink) -> None:
+        """Make a segment of `file`. Raises OSError: the archive has trouble; call it again later."""
+        sink.release(file.path)
+        sealing = file if file.sealing else journal.begin_sealing(file, self._free_name(file))
+        source, target = self._archive / file.path, self._archive / sealing.sealing
+        if source.exists():
+            counted = self._compress(source, target)
+            self._list(self._segment(sealing, counted, journal, target.stat().st_size))
+            self._unlink_live(file)
+            source.unlink()
+            sync_directory(source.parent)
+            events.segment_sealed(
+                partition=file.key.partition, path=sealing.sealing, lines=counted.lines, octets=counted.octets
+            )
+        journal.end_sealing(sealing)
+
+    def close_day(self, date: str) -> None:
+        """Mark that this collector adds nothing to `date` any more."""
+        path = self._archive / layout.done_path(date, self._collector)
+        if not path.exists():
+            make_directory(path.parent)
+            replace_file(path, f'{{"v":1,"closed_at":"{_now()}"}}\n'.encode())
+            events.day_closed(date=date)
+
+    def dates(self) -> list[str]:
+        """The days for which this collector has sealed something and which are not closed."""
+        found = (self._archive / layout.MANIFEST_DIRECTORY).glob(f"date=*/{layout.escape(self._collector)}.jsonl")
+        return sorted(
+            path.parent.name.removeprefix("date=") for path in found if not path.with_suffix(".done").exists()
+        )
+
+    def _free_name(self, file: OpenFile) -> str:
+        """The segment's path: numbered by its first sequence, or the next free number if the stream began anew."""
+        number = file.first_seq
+        while (self._archive / (path := layout.segment_path(file.key, number, self._codec))).exists():
+            number += 1
+        return path
+
+    def _compress(self, source: Path, target: Path) -> Counted:
+        temporary = target.with_name(f".{target.name}.tmp")
+        with source.open("rb") as raw, temporary.open("wb") as packed:
+            counted = _copy(raw, packed, self._codec)
+            packed.flush()
+            os.fsync(packed.fileno())
+        temporary.replace(target)
+        sync_directory(target.parent)
+        return counted
+
+    def _segment(self, file: OpenFile, counted: Counted, journal: Journal, stored: int) -> Segment:
+        return Segment(
+            collector=self._collector,
+            partition=file.key.partition,
+            host=file.key.host,
+            file=file.key.file,
+            path=file.sealing,
+            codec=self._codec,
+            lines=counted.lines,
+            bytes_raw=counted.octets,
+            bytes_stored=stored,
+            first_seq=file.first_seq,
+            last_seq=file.last_seq,
+            first_time=_rfc3339(file.first_ns),
+            last_time=_rfc3339(file.last_ns),
+            spans=journal.spans(file.path),
+            gaps=journal.gaps(file.path),
+            duplicates=file.duplicates,
+            joins=file.joins,
+            crc32=f"{counted.crc:08x}",
+            sealed_at=_now(),
+        )
+
+    def _list(self, segment: Segment) -> None:
+        """Append the manifest line unless it is there; a torn last line, as a kill leaves it, is cut off first."""
+        date = segment.path.partition("/")[0].removeprefix("date=")
+        path = self._archive / layout.manifest_path(date, self._collector)
+        line = manifest.to_line(segment)
+        with self._lock:
+            make_directory(path.parent)
+            with path.open("a+b") as lines:
+                lines.seek(0)
+                content = lines.read()
+                whole = content[: content.rfind(b"\n") + 1]
+                if any(_path_of(known) == segment.path for known in whole.splitlines()):
+                    return
+                lines.truncate(len(whole))
+                lines.write(line)
+                lines.flush()
+                os.fsync(lines.fileno())
+            sync_directory(path.parent)
+
+    def _unlink_live(self, file: OpenFile) -> None:
+        link = self._archive / layout.live_path(file.key)
+        with contextlib.suppress(OSError):
+            if link.is_symlink() and link.resolve() == (self._archive / file.path).resolve():
+                link.unlink()
+
+
+def _path_of(line: bytes) -> str:
+    try:
+        return manifest.from_line(line).path
+    except ValueError:
+        return ""
+
+
+def _copy(raw: BinaryIO, packed: BinaryIO, codec: str) -> Counted:
+    lines = octets = crc = 0
+    with _packer(packed, codec) as pack:
+        while chunk := raw.read(CHUNK_BYTES):
+            lines += chunk.count(b"\n")
+            octets += len(chunk)
+            crc = zlib.crc32(chunk, crc)
+            pack.write(chunk)
+    return Counted(lines, octets, crc)
+
+
+class _Packer(Protocol):
+    def write(self, chunk: bytes, /) -> object: ...
+
+
+@contextlib.contextmanager
+def _packer(packed: BinaryIO, codec: str) -> Iterator[_Packer]:
+    if codec == "zstd":
+        with zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).stream_writer(
+            packed, closefd=False
+        ) as zst:
+            yield zst
+    elif codec == "gzip":
+        gz = _Gzip(packed)
+        yield gz
+        gz.finish()
+    else:
+        yield packed
+
+
+class _Gzip:
+    """One gzip member without name and time, so that equal bytes give equal segments."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        self._packed = packed
+        self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+
+    def write(self, chunk: bytes) -> None:
+        self._packed.write(self._packer.compress(chunk))
+
+    def finish(self) -> None:
+        self._packed.write(self._packer.flush())
+
+
+def _rfc3339(time_ns: int) -> str:
+    when = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=dt.UTC)
+    return when.strftime("%Y-%m-%dT%H:%M:%S") + f".{time_ns % NANOSECONDS // 1000:06d}Z"
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

