@@ -3,22 +3,19 @@
 from collections.abc import Callable, Sequence
 
 from partitioner.plan import Action, Actual, Verb
-from partitioner.topology import Wanted, partition_of
+from partitioner.topology import partition_of
 from shipper.errors import Fatal
 from shipper.jetstream.admin import Admin
 from shipper.subjects import COLLECTOR
 
 
-async def look(admin: Admin, wanted: Sequence[Wanted], *, subject: str) -> dict[str, Actual]:
-    """The streams that are ours or should be, by name; nothing of anybody else's."""
-    names = {each.name for each in wanted}
+async def look(admin: Admin, *, subject: str) -> dict[str, Actual]:
+    """Every stream by name, those of partitions with the collector's consumer; the plan knows which are ours."""
     found: dict[str, Actual] = {}
     for info in await admin.streams():
         name = str(info["config"]["name"])
-        partition = partition_of(subject, name)
-        if partition is not None or name in names:
-            consumer = await admin.consumer(name, COLLECTOR) if partition is not None else None
-            found[name] = Actual(info, consumer)
+        ours = partition_of(subject, name) is not None
+        found[name] = Actual(info, await admin.consumer(name, COLLECTOR) if ours else None)
     return found
 
 

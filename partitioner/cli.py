@@ -150,7 +150,7 @@ def _plan(settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> li
 
 async def _fresh_plan(admin: Admin, settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> list[Action]:
     subject = settings.logs.subject
-    return planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
+    return planned(desired, await look(admin, subject=subject), subject=subject, allowed=allowed)
 
 
 def _carry_out(settings: Settings, desired: Sequence[Wanted], allowed: Allowed, agreed: Sequence[Action]) -> None:

@@ -89,7 +89,8 @@ def stream_name(prefix: str, partition: int) -> str:
 def partition_of_stream(prefix: str, stream: str) -> int | None:
     """The partition that `stream` holds, or None when it is none of ours."""
     found = _STREAM.fullmatch(stream)
-    return int(found[2]) if found and found[1] == prefix.upper() else None
+    partition = int(found[2]) if found else -1
+    return partition if stream == stream_name(prefix, partition) else None  # LOGS_007 is none of ours
 
 
 def control_up(host: str) -> str:

@@ -239,7 +239,7 @@ def verdict(audit: Audit, day: Day) -> Verdict:
         State.DAMAGED: "The archive does not hold what its manifests list",
         State.GAPS: f"{count(audit.gap_bytes, 'byte')} known to be lost",
         State.OPEN: "Day not closed yet",
-        State.COMPLETE: "Complete: every line that was listed was counted",
+        State.COMPLETE: "Every line that was listed was counted",
     }
     return Verdict(state, headlines[state], tuple(findings))
 

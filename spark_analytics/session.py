@@ -88,7 +88,7 @@ def _discovery() -> dict[str, str]:
 
 
 def _local(master: str, scratch: Path, log: Path) -> dict[str, str]:
-    java_options = f'-XX:-DontCompileHugeMethods -Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
+    java_options = f'-Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
     settings = {
         "spark.master": master,
         "spark.app.name": "fshipper report",

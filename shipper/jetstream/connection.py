@@ -140,9 +140,10 @@ class Connection:
     async def close(self) -> None:
         """End the session; idempotent, never raises, never hangs."""
         self.fail("closed")
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self.client.close()
+        closing = asyncio.create_task(self.client.close())
+        await asyncio.wait({closing}, timeout=CLOSE_SECONDS)  # not `timeout()`: nats-py swallows the cancellation
+        if closing.done() and not closing.cancelled():
+            closing.exception()
 
 
 async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connection:
@@ -255,7 +256,7 @@ def _refused(verb: str, error: Mapping[str, Any]) -> ShipperError:
         )
     if code == NOT_FOUND_STREAM:
         return StreamMissing(
-            f"stream {verb.rpartition('.')[2]} does not exist",
+            f"stream {verb.split('.')[2]} does not exist",
             hint="create it: fshipper partition apply --partitions N",
         )
     return ApiError(verb, error)

@@ -27,7 +27,7 @@ class Running:
         self.process = process
         self.said = [process.stdout.readline() for _ in range(2)]
         found = re.match(r"NATS server on (nats://\S+:(\d+))$", self.said[0])
-        assert found, self.said + process.stderr.readlines()
+        assert found, self.said
         self.url, self.port = found[1], int(found[2])
 
     def wait_until_ready(self):
@@ -45,14 +45,20 @@ class Running:
 @contextlib.contextmanager
 def started(*arguments):
     with subprocess.Popen(
-        [*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/"
+        [*PROGRAM, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd="/",
+        start_new_session=True,
     ) as process:
         try:
             server = Running(process)
             server.wait_until_ready()
             yield server
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # should it ever have children, they must not outlive the test
             process.communicate()
 
 

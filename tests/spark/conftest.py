@@ -34,7 +34,9 @@ class Archive:
     sequence: int = 0
     counts: dict[tuple[int, str, str], tuple[int, int]] = field(default_factory=dict)
 
-    def seal(self, content: bytes, *, host="web1", file="/var/log/app.log", partition=0, codec="zstd", **other) -> Segment:
+    def seal(
+        self, content: bytes, *, host="web1", file="/var/log/app.log", partition=0, codec="zstd", **other
+    ) -> Segment:
         self.sequence += 10
         key = FileKey(self.date, partition, host, file)
         stored = compressed(content, codec)

@@ -1,0 +1,50 @@
+# One verb, one command. `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check fmt test chaos bench lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: $(READY) ## Put everything into .venv (and Java 17 where it is missing and may be installed)
+
+$(READY): requirements.lock pyproject.toml deploy/setup/java.sh
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	sh deploy/setup/java.sh
+	@touch $(READY)
+
+demo: setup ## Server, three hosts, a collector, kills on the way, byte-for-byte proof, report: about two minutes
+	$(BIN)/fshipper demo
+
+check: setup ## Format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+fmt: setup ## Format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: setup ## Every test: real servers, real processes, real kills, real Spark
+	$(BIN)/python -m pytest
+
+chaos: setup ## Ten long rounds of kill -9: 200 MB each
+	FSHIPPER_CHAOS_ROUNDS=10 FSHIPPER_CHAOS_MB=200 $(BIN)/python -m pytest tests/chaos
+
+bench: setup ## MB/s and CPU seconds a GiB of each program, beside a bare publish loop of the same blocks
+	$(BIN)/python tests/bench/bench.py
+
+lock: ## Pin the newest allowed versions, with hashes and without addresses
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock
+
+clean: ## Remove what make made
+	rm -rf $(VENV) demo-out bench-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

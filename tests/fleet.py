@@ -1,0 +1,174 @@
+"""Real programs on a real server: producers of some hosts, a collector, and what the archive holds in the end.
+
+fleet = Fleet(tmp_path, natsd.url, partitions=4)
+producer = fleet.produce("web1.example.net", path)      # a process; .kill() is SIGKILL
+fleet.drain()
+fleet.archived("web1.example.net", path)                # bytes, over all segments and the open file
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sysconfig
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import zstandard
+
+from shipper import layout, manifest
+
+FSHIPPER = str(Path(sysconfig.get_path("scripts")) / "fshipper")
+
+
+class Program:
+    """One running program; its log is kept for the failure message."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str], log: Path) -> None:
+        self.arguments = arguments
+        self._environment = environment
+        self.log_file = log
+        self.start()
+
+    def start(self) -> None:
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                [FSHIPPER, *self.arguments], env=self._environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def stop(self, within: float = 40.0) -> int:
+        """SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait(within)
+
+    def wait(self, within: float = 60.0) -> int:
+        try:
+            return self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.arguments} did not end in {within} s\n{self.log}") from None
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace")[-8000:]
+
+
+class Fleet:
+    """Programs that share a server, an archive and a state directory, all below `directory`."""
+
+    def __init__(self, directory: Path, url: str, *, partitions: int = 4) -> None:
+        self.directory = directory
+        self.archive = directory / "archive"
+        self.url = url
+        self.partitions = partitions
+        self.programs: list[Program] = []
+
+    def __enter__(self) -> "Fleet":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for program in self.programs:
+            program.kill()
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "LANG") if name in os.environ}
+        return kept | {
+            "NATS_URL": self.url,
+            "SHIPPER_PARTITIONS": str(self.partitions),
+            "SHIPPER_DIRECTORY": str(self.archive),
+            "SHIPPER_STATE": str(self.directory / "state"),
+            "SHIPPER_LISTEN": "127.0.0.1:0",
+        } | more  # fmt: skip
+
+    def run(self, *arguments: str, within: float = 60.0, **more: str) -> "subprocess.CompletedProcess[str]":
+        """One command to its end."""
+        return subprocess.run(
+            [FSHIPPER, *arguments],
+            env=self.environment(**more),
+            capture_output=True,
+            text=True,
+            timeout=within,
+            check=False,
+        )
+
+    def must(self, *arguments: str, **more: str) -> str:
+        """One command that has to succeed; its standard output."""
+        done = self.run(*arguments, **more)
+        assert done.returncode == 0, f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def apply(self) -> None:
+        self.must("partition", "apply", "--partitions", str(self.partitions))
+
+    def start(self, *arguments: str, **more: str) -> Program:
+        log = self.directory / f"{arguments[0]}-{len(self.programs)}.log"
+        program = Program(list(arguments), self.environment(**more), log)
+        self.programs.append(program)
+        return program
+
+    def produce(self, host: str, *paths: Path | str, options: tuple[str, ...] = ()) -> Program:
+        return self.start("produce", *options, *map(str, paths), HOSTNAME=host)
+
+    def consume(self, *options: str) -> Program:
+        return self.start("consume", *options)
+
+    def ship_once(self, host: str, *paths: Path | str, options: tuple[str, ...] = ()) -> None:
+        self.must("produce", "--once", *options, *map(str, paths), HOSTNAME=host)
+
+    def drain(self, *options: str) -> str:
+        return self.must("consume", "--drain", *options)
+
+    # -- what the archive holds ---------------------------------------------------------------------------------
+
+    def segments(self) -> list[manifest.Segment]:
+        """The manifests' lines; of a repeated path the last."""
+        found = {}
+        for path in sorted(self.archive.glob("_manifest/date=*/*.jsonl")):
+            for line in path.read_bytes().splitlines():
+                segment = manifest.from_line(line)
+                found[segment.path] = segment
+        return sorted(found.values(), key=lambda segment: (segment.path.partition("/")[0], segment.first_seq))
+
+    def archived(self, host: str, file: Path | str) -> bytes:
+        """Everything of one log file: its sealed segments in order, then what is open."""
+        sealed = [
+            unpack(self.archive / segment.path)
+            for segment in self.segments()
+            if (segment.host, segment.file) == (host, str(file))
+        ]
+        name = layout.OPEN_PREFIX + layout.file_name(str(file))
+        opened = sorted(self.archive.glob(f"date=*/partition=*/host={layout.escape(host)}/*"))
+        return b"".join([*sealed, *(path.read_bytes() for path in opened if path.name == name)])
+
+    def messages(self) -> int:
+        """Messages in all streams."""
+        return sum(row["messages"] for row in json.loads(self.must("partition", "status", "--json")))
+
+    def lag(self) -> int:
+        """Messages that no collector has acknowledged."""
+        return sum(row["lag"] for row in json.loads(self.must("partition", "status", "--json")))
+
+
+def unpack(path: Path) -> bytes:
+    data = path.read_bytes()
+    if path.suffix == ".zst":
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    return data
+
+
+def until(true: Callable[[], object], *, within: float = 30.0, what: str = "") -> None:
+    """Wait for something that real processes do; the limit is a failure, not a pace."""
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, f"not in {within} s: {what or true}"
+        time.sleep(0.02)
