@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 .PHONY: help setup demo check fmt test chaos bench lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-6s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Put everything into .venv (and Java 17 where it is missing and may be installed)
 

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from partitioner.plan import Action, Actual, Verb
-from partitioner.topology import partition_of
 from shipper.errors import Fatal
 from shipper.jetstream.admin import Admin
-from shipper.subjects import COLLECTOR
+from shipper.subjects import COLLECTOR, partition_of_stream
 
 
 async def look(admin: Admin, *, subject: str) -> dict[str, Actual]:
@@ -14,7 +13,7 @@ async def look(admin: Admin, *, subject: str) -> dict[str, Actual]:
     found: dict[str, Actual] = {}
     for info in await admin.streams():
         name = str(info["config"]["name"])
-        ours = partition_of(subject, name) is not None
+        ours = partition_of_stream(subject, name) is not None
         found[name] = Actual(info, await admin.consumer(name, COLLECTOR) if ours else None)
     return found
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from partitioner.topology import partition_of
 from shipper.jetstream.admin import Admin
-from shipper.subjects import COLLECTOR, DEAD_LETTERS
+from shipper.subjects import COLLECTOR, DEAD_LETTERS, partition_of_stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ async def status(admin: Admin, *, subject: str) -> Status:
     partitions, dead_letters = [], None
     for info in await admin.streams():
         name = str(info["config"]["name"])
-        number = partition_of(subject, name)
+        number = partition_of_stream(subject, name)
         if number is not None:
             partitions.append(partition_status(number, info, await admin.consumer(name, COLLECTOR)))
         elif name == DEAD_LETTERS:

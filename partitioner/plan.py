@@ -7,8 +7,8 @@ from typing import Any
 
 from partitioner.diff import Change, Json, differences, merged
 from partitioner.risks import impossible_for_consumer, impossible_for_stream, losses, unsafe_settings
-from partitioner.topology import Wanted, partition_of
-from shipper.subjects import COLLECTOR
+from partitioner.topology import Wanted
+from shipper.subjects import COLLECTOR, partition_of_stream
 
 ALLOW_DATA_LOSS = "--allow-data-loss"
 RECREATE_CONSUMERS = "--recreate-consumers"
@@ -139,7 +139,7 @@ def _surplus(
 ) -> Iterator[Action]:
     """Streams of partitions >= N. They stay unless pruning is asked for: a forgotten --partitions deletes nothing."""
     names = {each.name for each in wanted}
-    numbers = {name: partition_of(subject, name) for name in actual if name not in names}
+    numbers = {name: partition_of_stream(subject, name) for name in actual if name not in names}
     ours = sorted((number, name) for name, number in numbers.items() if number is not None)
     for number, name in ours:
         messages = actual[name].stream["state"]["messages"]

@@ -7,7 +7,7 @@ from typing import Any
 from partitioner.template import Json, Template, expand
 from shipper.errors import ConfigError
 from shipper.model import MAX_BLOCK_BYTES
-from shipper.subjects import COLLECTOR, DEAD_LETTERS, partition_of_stream, partition_subjects, stream_name
+from shipper.subjects import COLLECTOR, DEAD_LETTERS, partition_subjects, stream_name
 
 MAX_HEADER_BYTES = 64 * 1024
 """The server refuses more (10097)."""
@@ -46,12 +46,6 @@ def wanted(template: Template, *, subject: str, partitions: int, sizing: Sizing 
     sizing = sizing or Sizing()
     numbers = range(max(1, partitions))
     return [_dead_letters(template, sizing), *(_partition(template, subject, number, sizing) for number in numbers)]
-
-
-def partition_of(subject: str, name: str) -> int | None:
-    """The partition that the stream `name` holds; None when it is none of ours (`LOGS_007` is not)."""
-    number = partition_of_stream(subject, name)
-    return number if number is not None and stream_name(subject, number) == name else None
 
 
 def _partition(template: Template, subject: str, number: int, sizing: Sizing) -> Wanted:

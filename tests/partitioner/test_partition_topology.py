@@ -3,8 +3,9 @@ import json
 import pytest
 
 from partitioner.template import expand, parse, read, shipped
-from partitioner.topology import Sizing, partition_of, wanted
+from partitioner.topology import Sizing, wanted
 from shipper.errors import ConfigError
+from shipper.subjects import partition_of_stream
 
 
 def streams(partitions, **options):
@@ -96,4 +97,4 @@ def test_a_template_file_that_is_not_there_is_a_configuration_error(tmp_path):
 
 @pytest.mark.parametrize(("name", "number"), [("LOGS_0", 0), ("LOGS_12", 12), ("LOGS_012", None), ("DLQ", None)])
 def test_only_the_exact_name_is_the_stream_of_a_partition(name, number):
-    assert partition_of("logs", name) == number
+    assert partition_of_stream("logs", name) == number
