@@ -39,7 +39,7 @@ chaos: setup ## Ten long rounds of kill -9: 200 MB each
 	FSHIPPER_CHAOS_ROUNDS=10 FSHIPPER_CHAOS_MB=200 $(BIN)/python -m pytest tests/chaos
 
 bench: setup ## MB/s and CPU seconds a GiB of each program, beside a bare publish loop of the same blocks
-	$(BIN)/python tests/bench/bench.py
+	$(BIN)/python tests/bench/bench.py $(BENCH)
 
 lock: ## Pin the newest allowed versions, with hashes and without addresses
 	$(BIN)/python -m pip install --quiet uv

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from consumer.watermark import Known
 from shipper.errors import ConfigError
-from shipper.layout import FileKey
+from shipper.layout import FileKey, sealing_path
 from shipper.manifest import Gap, SourceSpan
 from shipper.model import Span
 
@@ -162,9 +162,15 @@ class Journal:
         self._remember(changes.sources.values())
 
     def begin_sealing(self, file: OpenFile, segment: str) -> OpenFile:
-        """From now on `file` is never appended: it becomes `segment`. Durable when it returns."""
-        sealing = replace(file, sealing=segment)
-        self.register([sealing])
+        """From now on `file` is never appended: under another name it waits to become `segment`. Durable."""
+        sealing = replace(file, path=sealing_path(segment), sealing=segment)
+        with self._transaction():
+            self._save_files([sealing])
+            self._database.execute("DELETE FROM files WHERE path = ?", (file.path,))
+            self._database.execute("UPDATE spans SET path = ? WHERE path = ?", (sealing.path, file.path))
+            self._database.execute("UPDATE gaps SET path = ? WHERE path = ?", (sealing.path, file.path))
+        self.files.pop(file.path)
+        self.files[sealing.path] = sealing
         return sealing
 
     def end_sealing(self, file: OpenFile) -> None:

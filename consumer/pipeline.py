@@ -35,6 +35,8 @@ MARK_SECONDS = 60.0
 PURGE_SECONDS = 10.0
 PURGE_ABOVE = 0.7  # of max_bytes: producers must never be blocked by what is archived already
 ASK_SECONDS = 2.0
+MAX_SEALS = 4
+SEAL_AGAIN_SECONDS = 10.0
 DAY_SLACK_SECONDS = 60.0  # behind midnight, until a partition that is read to its end is done with the day
 
 _T = TypeVar("_T")
@@ -85,6 +87,8 @@ class Worker:
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
         self._given_up: dict[str, int] = {}
         self._hand = ThreadPoolExecutor(1, thread_name_prefix=f"partition-{task.partition}")
+        self._seals: dict[str, asyncio.Task[None]] = {}  # segments on their way, by the path of their raw bytes
+        self._seal_slot = asyncio.Semaphore(1)
         self._told: set[str] = set()
         self._due: dict[str, float] = {}
         self._empty_since = 0.0  # wall clock when the stream was found read to its end; 0: it is not
@@ -108,6 +112,7 @@ class Worker:
             if self._task.until is Until.SEALED and not self._stop.asked:
                 await self._seal_all()
         finally:
+            await self._seals_end()
             self._hand.shutdown(wait=True)
 
     def close(self) -> None:
@@ -162,13 +167,13 @@ class Worker:
     async def _recover(self) -> None:
         """Cut the files back to what is committed, and finish what was being sealed."""
         self._holes.clear()
-        files = list(self._journal.files.values())
+        files = [file for file in self._journal.files.values() if not file.sealing]
         damaged = await self._do(self._sink.recover, files, partition=self._task.partition)
         for file in damaged:
             size = self._layout.archive.joinpath(file.path).stat().st_size
             await self._do(self._journal.register, [replace(file, length=size)])
         for file in [file for file in self._journal.files.values() if file.sealing]:
-            await self._do(self._sealer.seal, file, self._journal, self._sink)
+            await self._seal(file)
 
     async def _where_to_begin(self, inbox: Inbox) -> int:
         """The next sequence to read: the journal's, unless the stream is no longer the one that the journal knows."""
@@ -197,14 +202,15 @@ class Worker:
             if batch:
                 self._empty_since = 0.0
                 for part in _parts(batch, self._task.batch_bytes):
-                    await self._commit(inbox, part)
+                    staged = await self._commit(inbox, part)
+                    await self._seal_large(staged)
             elif await inbox.all_taken():
                 self._empty_since = self._empty_since or time.time()
                 if self._task.until is not Until.STOPPED and await self._is_drained(inbox):
                     return
             await self._keep_house(inbox)
 
-    async def _commit(self, inbox: Inbox, batch: list[Delivery]) -> None:
+    async def _commit(self, inbox: Inbox, batch: list[Delivery]) -> Staged:
         """Make a batch durable, then tell the server. The order is the promise."""
         began = time.monotonic()
         staged = await self._do(self._stager.stage, batch, self._holes.open, self._given_up)
@@ -214,6 +220,7 @@ class Worker:
         await self._do(self._journal.commit, staged.changes)
         await inbox.ack(batch[-1])
         self._note(staged, batch, time.monotonic() - began)
+        return staged
 
     def _note(self, staged: Staged, batch: list[Delivery], seconds: float) -> None:
         self._patience.progress()
@@ -290,9 +297,9 @@ class Worker:
     async def _keep_house(self, inbox: Inbox) -> None:
         if len(self._holes) and self._is_due("holes", 1.0):
             await self._see_to_holes(inbox, at_once=False)
-        if self._layout.seals:
+        if self._layout.seals and self._is_due("finished", 1.0):
             for file in [file for file in self._journal.files.values() if self._is_finished(file)]:
-                await self._do(self._sealer.seal, file, self._journal, self._sink)
+                await self._seal(file)
         if self._told and self._is_due("receipts", self._task.receipt_every):
             await self._send_receipts(inbox)
         if self._is_due("mark", MARK_SECONDS):
@@ -308,9 +315,11 @@ class Worker:
         return True
 
     def _is_finished(self, file: OpenFile) -> bool:
-        """Whether a file is sealed now: large, silent for long, or of a day that is over."""
+        """Whether a file is sealed now: silent for long, or of a day that is over."""
+        if file.sealing:
+            return self._is_due(f"seal {file.path}", SEAL_AGAIN_SECONDS)
         silent = time.time() - file.last_ns / 1e9 >= self._task.idle_seal and self._empty_since > 0
-        return file.length >= self._task.segment_bytes or silent or self._left_behind(file.key.date)
+        return silent or self._left_behind(file.key.date)
 
     def _left_behind(self, date: str) -> bool:
         """Whether nothing of `date` can come any more: the stream's time is past it, or it is read to its end."""
@@ -321,10 +330,47 @@ class Worker:
         midnight = dt.datetime.fromisoformat(f"{date}T00:00:00+00:00") + dt.timedelta(days=1)
         return self._empty_since >= midnight.timestamp() + DAY_SLACK_SECONDS
 
+    async def _seal_large(self, staged: Staged) -> None:
+        for file in staged.changes.files.values():
+            if self._layout.seals and file.length >= self._task.segment_bytes:
+                await self._seal(file)
+
     async def _seal_all(self) -> None:
-        """Seal every open file, so that a report can run on today."""
+        """Seal every open file, so that a report can run on today. Raises ArchiveTrouble: some could not be."""
         for file in list(self._journal.files.values()):
-            await self._do(self._sealer.seal, file, self._journal, self._sink)
+            await self._seal(file)
+        await self._seals_end()
+        if self._journal.files:
+            raise ArchiveTrouble(f"{len(self._journal.files)} files of partition {self._task.partition} are not sealed")
+
+    async def _seal(self, file: OpenFile) -> None:
+        """Put `file` aside at once, and make its segment beside the work; wait when too many are on their way."""
+        if file.path in self._seals:
+            return
+        if file.sealing:
+            await self._do(self._sealer.put_aside, file, self._journal)
+            sealing = file
+        else:
+            sealing = await self._do(self._sealer.begin, file, self._journal, self._sink)
+        self._seals[sealing.path] = asyncio.create_task(self._make_segment(sealing))
+        if len(self._seals) > MAX_SEALS:
+            await asyncio.wait(self._seals.values(), return_when=asyncio.FIRST_COMPLETED)
+
+    async def _make_segment(self, sealing: OpenFile) -> None:
+        try:
+            spans = await self._do(self._journal.spans, sealing.path)
+            gaps = await self._do(self._journal.gaps, sealing.path)
+            async with self._seal_slot:
+                await asyncio.to_thread(self._sealer.finish, sealing, spans, gaps)
+            await self._do(self._journal.end_sealing, sealing)
+        except (OSError, ArchiveTrouble) as error:  # the file waits in the journal; housekeeping tries again
+            events.archive_failed(partition=self._task.partition, error=f"sealing {sealing.sealing}: {error}")
+        finally:
+            del self._seals[sealing.path]
+
+    async def _seals_end(self) -> None:
+        while self._seals:
+            await asyncio.wait(self._seals.values())
 
     async def _purge(self, inbox: Inbox) -> None:
         """Remove what is committed and older than the replay window, or in the way; nothing past an open hole."""

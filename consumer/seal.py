@@ -1,10 +1,11 @@
-"""Close a file for good: compress, list in the manifest, remove the open one. Idempotent: kill it anywhere.
+"""Close a file for good: compress, list in the manifest, remove the raw bytes. Idempotent: kill it anywhere.
 
-journal: the file becomes <segment>, nothing is appended any more
-compress to a temporary name, fsync, rename, fsync the directory      (a reader sees a whole segment or none)
-manifest line, fsync                                                 (from here on Spark counts it)
-remove the open file                                                  (after a kill before it: done again, same bytes)
-journal: forget the file
+begin   journal: the file becomes <segment>, nothing is appended any more
+        rename it aside, fsync the directory                    (its open name is free for what comes next)
+finish  compress to a temporary name, fsync, rename, fsync the directory  (a reader sees all of it or nothing)
+        manifest line, fsync                                    (from here on Spark counts it)
+        remove the raw bytes                                    (killed before: done again, with the same result)
+then    journal: forget the file
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from consumer.sink import Sink
 from shipper import events, layout, manifest
 from shipper.files import make_directory, replace_file, sync_directory
 from shipper.layout import NANOSECONDS
-from shipper.manifest import Segment
+from shipper.manifest import Gap, Segment, SourceSpan
 
 CHUNK_BYTES = 1024 * 1024
 ZSTD_LEVEL = 3
@@ -50,21 +51,34 @@ class Sealer:
         self._codec = codec
         self._lock = threading.Lock()
 
-    def seal(self, file: OpenFile, journal: Journal, sink: Sink) -> None:
-        """Make a segment of `file`. Raises OSError: the archive has trouble; call it again later."""
+    def begin(self, file: OpenFile, journal: Journal, sink: Sink) -> OpenFile:
+        """Take `file` out of appending; what it is called from now on. Raises OSError, sqlite3.Error."""
         sink.release(file.path)
-        sealing = file if file.sealing else journal.begin_sealing(file, self._free_name(file))
-        source, target = self._archive / file.path, self._archive / sealing.sealing
-        if source.exists():
-            counted = self._compress(source, target)
-            self._list(self._segment(sealing, counted, journal, target.stat().st_size))
-            self._unlink_live(file)
-            source.unlink()
-            sync_directory(source.parent)
-            events.segment_sealed(
-                partition=file.key.partition, path=sealing.sealing, lines=counted.lines, octets=counted.octets
-            )
-        journal.end_sealing(sealing)
+        sealing = journal.begin_sealing(file, self._free_name(file, journal))
+        self.put_aside(sealing, journal)
+        return sealing
+
+    def put_aside(self, sealing: OpenFile, journal: Journal) -> None:
+        """Rename the raw bytes aside, unless that was done before a kill: then the open name is free or another's."""
+        opened = layout.open_path(sealing.key)
+        source, target = self._archive / opened, self._archive / sealing.path
+        if opened not in journal.files and source.exists() and not target.exists():
+            self._unlink_live(sealing)
+            source.rename(target)
+            sync_directory(target.parent)
+
+    def finish(self, sealing: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]) -> None:
+        """Make the segment. Runs beside the worker; touches only what is put aside. Raises OSError: try again later."""
+        source, target = self._archive / sealing.path, self._archive / sealing.sealing
+        if not source.exists():
+            return
+        counted = self._compress(source, target)
+        self._list(self._segment(sealing, counted, target.stat().st_size, spans, gaps))
+        source.unlink()
+        sync_directory(source.parent)
+        events.segment_sealed(
+            partition=sealing.key.partition, path=sealing.sealing, lines=counted.lines, octets=counted.octets
+        )
 
     def close_day(self, date: str) -> None:
         """Mark that this collector adds nothing to `date` any more."""
@@ -81,10 +95,10 @@ class Sealer:
             path.parent.name.removeprefix("date=") for path in found if not path.with_suffix(".done").exists()
         )
 
-    def _free_name(self, file: OpenFile) -> str:
+    def _free_name(self, file: OpenFile, journal: Journal) -> str:
         """The segment's path: numbered by its first sequence, or the next free number if the stream began anew."""
-        number = file.first_seq
-        while (self._archive / (path := layout.segment_path(file.key, number, self._codec))).exists():
+        number, taken = file.first_seq, {other.sealing for other in journal.files.values()}
+        while (path := layout.segment_path(file.key, number, self._codec)) in taken or (self._archive / path).exists():
             number += 1
         return path
 
@@ -98,7 +112,9 @@ class Sealer:
         sync_directory(target.parent)
         return counted
 
-    def _segment(self, file: OpenFile, counted: Counted, journal: Journal, stored: int) -> Segment:
+    def _segment(
+        self, file: OpenFile, counted: Counted, stored: int, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]
+    ) -> Segment:
         return Segment(
             collector=self._collector,
             partition=file.key.partition,
@@ -113,8 +129,8 @@ class Sealer:
             last_seq=file.last_seq,
             first_time=_rfc3339(file.first_ns),
             last_time=_rfc3339(file.last_ns),
-            spans=journal.spans(file.path),
-            gaps=journal.gaps(file.path),
+            spans=spans,
+            gaps=gaps,
             duplicates=file.duplicates,
             joins=file.joins,
             crc32=f"{counted.crc:08x}",
@@ -143,7 +159,7 @@ class Sealer:
     def _unlink_live(self, file: OpenFile) -> None:
         link = self._archive / layout.live_path(file.key)
         with contextlib.suppress(OSError):
-            if link.is_symlink() and link.resolve() == (self._archive / file.path).resolve():
+            if link.is_symlink() and link.resolve() == (self._archive / layout.open_path(file.key)).resolve():
                 link.unlink()
 
 

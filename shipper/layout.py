@@ -2,6 +2,7 @@
 
     date=2026-11-20/partition=3/host=web1.example.net/
         _open-var~log~nginx~access.log                          being appended
+        _sealing-var~log~nginx~access.log-000...213.zst         being compressed
         var~log~nginx~access.log-00000000000001840213.zst       sealed
     live/web1.example.net/var/log/nginx/access.log              link to the open file
     _manifest/date=2026-11-20/<collector>.jsonl                 one line a sealed segment
@@ -15,6 +16,7 @@ import re
 from typing import NamedTuple
 
 OPEN_PREFIX = "_open-"
+SEALING_PREFIX = "_sealing-"
 MANIFEST_DIRECTORY = "_manifest"
 LIVE_DIRECTORY = "live"
 MAX_NAME_BYTES = 200
@@ -91,6 +93,12 @@ def open_path(key: FileKey) -> str:
 def segment_path(key: FileKey, first_sequence: int, codec: str) -> str:
     """The sealed segment that begins with `first_sequence`, relative to the archive."""
     return f"{directory(key)}/{file_name(key.file)}-{first_sequence:020d}{CODEC_SUFFIXES[codec]}"
+
+
+def sealing_path(segment: str) -> str:
+    """Where the bytes of a segment wait while it is compressed, so that its open name is free again."""
+    parent, _, name = segment.rpartition("/")
+    return f"{parent}/{SEALING_PREFIX}{name}"
 
 
 def live_path(key: FileKey) -> str:

@@ -95,9 +95,7 @@ def read_day(archive: Path, date: str) -> Day:
         raise ConfigError(
             f"{error.filename} cannot be read", hint="run the report as the collector's user or group"
         ) from None
-    return Day(
-        date=date, manifests=manifests, sizes=sizes, open_files=len(open_sizes), open_bytes=sum(open_sizes)
-    )
+    return Day(date=date, manifests=manifests, sizes=sizes, open_files=len(open_sizes), open_bytes=sum(open_sizes))
 
 
 def _read_manifests(archive: Path, date: str) -> Manifests:

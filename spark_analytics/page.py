@@ -27,18 +27,22 @@ MARKS = {State.COMPLETE: "✓", State.OPEN: "…", State.GAPS: "!", State.DAMAGE
 def rendered(report: Report) -> str:
     """The day's page."""
     on_day = _mostly_on_day(report)
-    return _environment().get_template("report.html").render(
-        r=report,
-        state=report.verdict.state.value,
-        mark=MARKS[report.verdict.state],
-        on_day=on_day,
-        hours=svg.stacked_hours(_hours(report, on_day=on_day), schemas.LEVELS),
-        levels=[(level, report.levels[level]) for level in schemas.LEVELS if report.levels.get(level)],
-        heat=_heat(report, on_day=on_day),
-        most_in_partition=max((entry.bytes for entry in report.partitions), default=0),
-        most_in_host=max((entry.bytes for entry in report.hosts), default=0),
-        most_in_file=max((entry.bytes for entry in report.files), default=0),
-        partitions=sorted(report.partitions, key=lambda entry: -entry.bytes)[: max(len(report.hosts), 1)],
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            r=report,
+            state=report.verdict.state.value,
+            mark=MARKS[report.verdict.state],
+            on_day=on_day,
+            hours=svg.stacked_hours(_hours(report, on_day=on_day), schemas.LEVELS),
+            levels=[(level, report.levels[level]) for level in schemas.LEVELS if report.levels.get(level)],
+            heat=_heat(report, on_day=on_day),
+            most_in_partition=max((entry.bytes for entry in report.partitions), default=0),
+            most_in_host=max((entry.bytes for entry in report.hosts), default=0),
+            most_in_file=max((entry.bytes for entry in report.files), default=0),
+            partitions=sorted(report.partitions, key=lambda entry: -entry.bytes)[: max(len(report.hosts), 1)],
+        )
     )
 
 

@@ -19,6 +19,9 @@ STAMP_PREFIX = 64
 LONG_STAMP_PREFIX = 160
 """The same for access logs and JSON, where it stands behind other fields."""
 
+SOME_YEAR = 9996
+"""Stands for the year that a line does not name: a leap year, so that 29 February is a day, and one nobody means."""
+
 LEVEL_PREFIX = 120
 """Characters in which a level is looked for; 80 miss those of Blue Gene."""
 
@@ -30,10 +33,8 @@ class Form(enum.Enum):
     """How the text that a family yields becomes a time."""
 
     ISO = "iso"  #: a cast; the zone, if any, is in the text, else UTC
-    YEARLESS = "yearless"  #: ISO, in the year of the archive's day or the one before
     CLF = "dd/MMM/yyyy:HH:mm:ss Z"
     NAMED_MONTH = "yyyy MMM d HH:mm:ss"
-    NAMED_YEARLESS = "yyyy MMM d HH:mm:ss "  #: as above, in the year of the archive's day or the one before
     EPOCH = "epoch"  #: whole seconds since 1970
 
 
@@ -68,13 +69,13 @@ FAMILIES = (
         "rfc3164",
         "JFMASOND<",
         rf"^(?:<\d{{1,3}}>)?{_MONTH} {{1,2}}(\d{{1,2}}) {_CLOCK}",
-        "Y $1 $2 $3",
-        Form.NAMED_YEARLESS,
+        f"{SOME_YEAR} $1 $2 $3",
+        Form.NAMED_MONTH,
     ),
     Family("spark", _DIGITS, rf"^(\d\d)/(\d\d)/(\d\d) {_CLOCK}", "20$1-$2-$3 $4", Form.ISO),
     Family("nginx_error", _DIGITS, rf"^(\d{{4}})/(\d\d)/(\d\d) {_CLOCK}", "$1-$2-$3 $4", Form.ISO),
     Family("hdfs", _DIGITS, r"^(\d\d)(\d\d)(\d\d) (\d\d)(\d\d)(\d\d) ", "20$1-$2-$3 $4:$5:$6", Form.ISO),
-    Family("android", _DIGITS, rf"^(\d\d-\d\d) {_CLOCK}\.", "Y-$1 $2", Form.YEARLESS),
+    Family("android", _DIGITS, rf"^(\d\d-\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1 $2", Form.ISO),
     Family(
         "healthapp",
         _DIGITS,
@@ -89,8 +90,8 @@ FAMILIES = (
         "$4 $1 $2 $3",
         Form.NAMED_MONTH,
     ),
-    Family("proxifier", "[", rf"^\[(\d\d)\.(\d\d) {_CLOCK}\]", "Y-$1-$2 $3", Form.YEARLESS),
-    Family("klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", "Y-$1-$2 $3", Form.YEARLESS),
+    Family("proxifier", "[", rf"^\[(\d\d)\.(\d\d) {_CLOCK}\]", f"{SOME_YEAR}-$1-$2 $3", Form.ISO),
+    Family("klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1-$2 $3", Form.ISO),
     # Blue Gene and Thunderbird, HPC, squid.
     Family("epoch_dated", "", r"^\S+ (\d{10}) \d{4}\.\d\d\.\d\d ", "$1", Form.EPOCH),
     Family("epoch_fifth", _DIGITS, r"^\d+ \S+ \S+ \S+ (\d{10}) ", "$1", Form.EPOCH),
@@ -115,34 +116,41 @@ FAMILIES = (
 """In the order of trial. No family shadows a later one on the Loghub files."""
 
 
-def event_hour(line: Column, day: dt.date) -> Column:
-    """The hour (UTC) that `line` itself names, or null where no family is known or the time cannot be meant.
+def event_hour(line: Column) -> Column:
+    """The hour (UTC) that `line` itself names, or null where no family is known; for `meant_hour` to put right.
 
-    Times without a zone are taken as UTC. A time before 1970 or later than the end of the day after `day` is none:
-    a clock that wrong says nothing of when the line happened.
+    Times without a zone are taken as UTC. This runs for each line, so nothing is mentioned twice: Spark evaluates a
+    column as often as it is mentioned in a branch. What needs a second look is left to `meant_hour`, behind the
+    grouping; times without a year are left in `SOME_YEAR`.
     """
-    moment = F.coalesce(*(_moment(line, family, day) for family in FAMILIES))
-    hour = F.date_trunc("HOUR", moment)
-    return F.when(hour.between(F.lit(_midnight(dt.date(1970, 1, 1))), F.lit(_latest(day))), hour)
+    return F.date_trunc("HOUR", F.coalesce(*(_moment(line, family) for family in FAMILIES)))
 
 
-def _moment(line: Column, family: Family, day: dt.date) -> Column:
+def _moment(line: Column, family: Family) -> Column:
     prefix = F.substring(line, 1, family.characters)
     whole = f"(?s)^.*?{family.pattern.removeprefix('^')}.*$"
-    shape = family.shape.replace("Y", str(day.year))
     fits = prefix.rlike(family.pattern)
     if family.first:
         fits = F.contains(F.lit(family.first), F.substring(line, 1, 1)) & fits
-    found = F.when(fits, F.regexp_replace(prefix, F.lit(whole), F.lit(shape)))
+    found = F.when(fits, F.regexp_replace(prefix, F.lit(whole), F.lit(family.shape)))
     if family.form is Form.EPOCH:
         return F.timestamp_seconds(found.try_cast("bigint"))
-    if family.form in {Form.ISO, Form.YEARLESS}:
-        moment = found.try_cast("timestamp")
-    else:
-        moment = F.try_to_timestamp(found, F.lit(family.form.value.strip()))
-    if family.form in {Form.YEARLESS, Form.NAMED_YEARLESS}:
-        return F.when(moment > F.lit(_latest(day)), moment - F.expr("INTERVAL 1 YEAR")).otherwise(moment)
-    return moment
+    if family.form is Form.ISO:
+        return found.try_cast("timestamp")
+    return F.try_to_timestamp(found, F.lit(family.form.value))
+
+
+def meant_hour(hour: Column, day: dt.date) -> Column:
+    """`event_hour` with its year, for lines that arrived on `day`; null where it cannot be meant.
+
+    A time without a year is of the year of `day`, or of the one before where it would be more than a day ahead. A
+    time before 1970 or more than a day ahead is none: a clock that wrong says nothing of when the line happened.
+    """
+    this_year = hour - F.make_interval(years=F.lit(SOME_YEAR - day.year))
+    last_year = hour - F.make_interval(years=F.lit(SOME_YEAR - day.year + 1))
+    latest = F.lit(_latest(day))
+    dated = F.when(F.year(hour) != SOME_YEAR, hour).when(this_year <= latest, this_year).otherwise(last_year)
+    return F.when(dated.between(F.lit(_midnight(dt.date(1970, 1, 1))), latest), dated)
 
 
 def _midnight(day: dt.date) -> dt.datetime:
@@ -180,6 +188,9 @@ WORDS = {
 LETTERS = {"V": "trace", "D": "debug", "I": "info", "W": "warn", "E": "error", "F": "fatal"}
 """The letters of Android's and Kubernetes' logs."""
 
+STATUSES = {"1": "info", "2": "info", "3": "info", "4": "warn", "5": "error"}
+"""The level of an access log's line by the first digit of its status."""
+
 SEVERITIES = ("fatal", "fatal", "fatal", "error", "warn", "notice", "info", "debug")
 """The level of each severity of syslog's PRI, RFC 5424."""
 
@@ -194,9 +205,7 @@ WORD_PATTERN = (
 )
 KEYED_PATTERN = rf'(?i)(?:level|lvl|severity)"?[=:] ?"?({_SMALL})(?![a-z])'
 KEYS = ("level", "lvl", "severity", "LEVEL", "SEVERITY")
-LETTER_PATTERN = (
-    r"^\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\s+\d+\s+\d+ [VDIWEF](?= )|^[IWEF](?=\d{4} \d\d:\d\d:\d\d\.)"
-)
+LETTER_PATTERN = r"^\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\s+\d+\s+\d+ [VDIWEF](?= )|^[IWEF](?=\d{4} \d\d:\d\d:\d\d\.)"
 STATUS_PATTERN = r'" (\d)\d\d (?:\d|-)'
 PRIORITY_PATTERN = r"^<(\d{1,3})>"
 
@@ -233,8 +242,7 @@ def _by_priority(head: Column) -> Column:
 
 def _by_status(line: Column, head: Column) -> Column:
     first_digit = F.regexp_extract(F.substring(line, 1, ACCESS_PREFIX), STATUS_PATTERN, 1)
-    named = F.when(first_digit == "5", "error").when(first_digit == "4", "warn").when(first_digit != "", "info")
-    return F.when(F.contains(head, F.lit('] "')), named)
+    return F.when(F.contains(head, F.lit('] "')), _looked_up(STATUSES, first_digit))
 
 
 def _by_letter(head: Column) -> Column:

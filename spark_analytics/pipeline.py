@@ -47,10 +47,15 @@ def run(request: Request) -> Report:
     with io.claimed(request.out):
         log = request.out / "spark.log"
         with open_session(master=request.master, log=log) as spark, io.explained(log):
-            hourly, audit = _count(spark, request, day)
-            made = _summed(spark, request, day, hourly, audit, began)
-        _publish(request.out, made)
+            made = make(spark, request, day, began)
+        publish(request.out, made)
     return made
+
+
+def make(spark: SparkSession, request: Request, day: Day, began: float) -> Report:
+    """Writes the day's tables and returns its numbers; `began` is the monotonic time at which the run did."""
+    hourly, audit = _count(spark, request, day)
+    return _summed(spark, request, day, hourly, audit, began)
 
 
 def _absolute(request: Request) -> Request:
@@ -62,7 +67,7 @@ def _count(spark: SparkSession, request: Request, day: Day) -> tuple[DataFrame, 
     """Reads every line once and writes the tables `hourly` and `audit`; returns both as written."""
     rows = io.read_rows(spark, request.archive, day.present)
     segments = io.segments_frame(spark, request.archive, day)
-    settled = transforms.settle(transforms.count_rows(rows, request.date), segments).persist()
+    settled = transforms.settle(transforms.count_rows(rows), segments, request.date).persist()
     unlisted = transforms.unregistered(io.files_frame(spark, [_unlisted(path) for path in day.unregistered]))
     audit = transforms.audit(settled).unionByName(unlisted)
     out, date = request.out, day.date
@@ -159,7 +164,7 @@ def _version() -> str:
         return "unknown"
 
 
-def _publish(out: Path, made: Report) -> None:
+def publish(out: Path, made: Report) -> None:
     """Writes the day's page, then the index, and last the link to the newest day."""
     directory = out / made.date
     io.write_text(directory / "report.json", json.dumps(report.as_json(made), indent=1) + "\n")

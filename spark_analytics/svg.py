@@ -37,9 +37,7 @@ def stacked_hours(hours: Sequence[Mapping[str, int]], levels: Sequence[str]) -> 
     return _svg(_HEIGHT, Markup("").join(marks), "Lines by hour and level")
 
 
-def _column(
-    hour: Mapping[str, int], levels: Sequence[str], top: int, x: float, width: float, name: str
-) -> Markup:
+def _column(hour: Mapping[str, int], levels: Sequence[str], top: int, x: float, width: float, name: str) -> Markup:
     parts, y = [], float(_BASE)
     for level in reversed(levels):
         lines = hour.get(level, 0)
@@ -65,9 +63,7 @@ def _grid(top: int) -> Markup:
     for quarter in range(5):
         y = _BASE - quarter * (_BASE - 12) / 4
         lines.append(
-            Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
-                _AXIS, WIDTH, _number(y), _number(y)
-            )
+            Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(_AXIS, WIDTH, _number(y), _number(y))
         )
         lines.append(
             Markup('<text class="axis end" x="{}" y="{}">{}</text>').format(

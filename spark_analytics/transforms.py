@@ -19,7 +19,7 @@ KEY = ("partition", "host", "file")
 """What a log file is known by."""
 
 
-def count_rows(rows: DataFrame, day: dt.date) -> DataFrame:
+def count_rows(rows: DataFrame) -> DataFrame:
     """Rows and bytes per segment, block, hour and level, with the group's first and last row.
 
     Only long columns are aggregated: a string or a struct would turn the hash aggregate into two sorts. Hence the
@@ -31,7 +31,7 @@ def count_rows(rows: DataFrame, day: dt.date) -> DataFrame:
             "block_start",
             "row",
             (F.octet_length("value") + F.lit(1)).cast("bigint").alias("bytes"),
-            parse.event_hour(F.col("value"), day).alias("hour"),
+            parse.event_hour(F.col("value")).alias("hour"),
             parse.level(F.col("value")).alias("level"),
         )
         .groupBy("file_path", "block_start", "hour", "level")
@@ -58,7 +58,7 @@ def plain_uri(file_path: Column) -> Column:
     return F.url_decode(F.replace(file_path, F.lit("+"), F.lit("%2B")))
 
 
-def settle(counts: DataFrame, segments: DataFrame) -> DataFrame:
+def settle(counts: DataFrame, segments: DataFrame, day: dt.date) -> DataFrame:
     """Lines and bytes as `wc -l -c` counts them, per segment, hour and level; segments without a row have one of 0.
 
     The row of a segment that holds its last line gives back one line and one byte when the line is unterminated; the
@@ -76,6 +76,7 @@ def settle(counts: DataFrame, segments: DataFrame) -> DataFrame:
     return (
         segments.join(counts, on="uri", how="left")
         .fillna(0, subset=["lines", "bytes"])
+        .withColumn("hour", parse.meant_hour(F.col("hour"), day))
         .withColumns(
             {
                 "surplus": (unterminated & is_last).cast("bigint"),
@@ -214,6 +215,4 @@ def _is_on(day: dt.date) -> Column:
 def audit_totals(table: DataFrame) -> DataFrame:
     """One row for each status of table `audit`, with the sums of its numbers."""
     names = [name for name in schemas.AUDIT if name not in {*KEY, "status", "first_seq", "last_seq"}]
-    return table.groupBy("status").agg(
-        F.count(F.lit(1)).alias("files"), *(F.sum(name).alias(name) for name in names)
-    )
+    return table.groupBy("status").agg(F.count(F.lit(1)).alias("files"), *(F.sum(name).alias(name) for name in names))

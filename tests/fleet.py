@@ -140,15 +140,18 @@ class Fleet:
         return sorted(found.values(), key=lambda segment: (segment.path.partition("/")[0], segment.first_seq))
 
     def archived(self, host: str, file: Path | str) -> bytes:
-        """Everything of one log file: its sealed segments in order, then what is open."""
-        sealed = [
-            unpack(self.archive / segment.path)
-            for segment in self.segments()
-            if (segment.host, segment.file) == (host, str(file))
+        """Everything of one log file: its sealed segments in order, then what is being sealed, then what is open."""
+        sealed = [segment for segment in self.segments() if (segment.host, segment.file) == (host, str(file))]
+        name = layout.file_name(str(file))
+        beside = sorted(self.archive.glob(f"date=*/partition=*/host={layout.escape(host)}/_*"))
+        sealing = layout.SEALING_PREFIX + name + "-"
+        listed = {Path(segment.path).name for segment in sealed}
+        waiting = [
+            p for p in beside if p.name.startswith(sealing) and p.name[len(layout.SEALING_PREFIX) :] not in listed
         ]
-        name = layout.OPEN_PREFIX + layout.file_name(str(file))
-        opened = sorted(self.archive.glob(f"date=*/partition=*/host={layout.escape(host)}/*"))
-        return b"".join([*sealed, *(path.read_bytes() for path in opened if path.name == name)])
+        opened = [path for path in beside if path.name == layout.OPEN_PREFIX + name]
+        packed = [unpack(self.archive / segment.path) for segment in sealed]
+        return b"".join([*packed, *(path.read_bytes() for path in (*waiting, *opened))])
 
     def messages(self) -> int:
         """Messages in all streams."""

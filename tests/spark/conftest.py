@@ -1,9 +1,8 @@
 """Archives as the collector writes them, and one Spark session for all tests of the room."""
 
-import dataclasses
 import datetime as dt
 import gzip
-import os
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -83,6 +82,28 @@ class Archive:
     def gap(self, start: int, end: int) -> Gap:
         return Gap(source="00c0ffee00c0ffee", start=start, end=end, reason="deleted")
 
+    def reported(self, spark, out: Path, *, top: int = 20):
+        """The report of the archive's day, through the session that all tests share."""
+        from spark_analytics import inventory, pipeline
+
+        request = pipeline.Request(
+            archive=self.root, out=out, date=dt.date.fromisoformat(self.date), top=top, master=None
+        )
+        out.mkdir(exist_ok=True)
+        day = inventory.read_day(self.root, self.date)
+        made = pipeline.make(spark, request, day, time.monotonic())
+        pipeline.publish(out, made)
+        return made
+
+
+def totals_of(spark, out: Path) -> dict[tuple[int, str, str], tuple[int, int]]:
+    """(lines, bytes) by (partition, host, file), as table `hourly` has them."""
+    from pyspark.sql import functions as F
+
+    table = spark.read.parquet(str(out / "tables" / "hourly"))
+    rows = table.groupBy("partition", "host", "file").agg(F.sum("lines"), F.sum("bytes")).collect()
+    return {tuple(row[:3]): tuple(row[3:]) for row in rows}
+
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
@@ -99,6 +120,3 @@ def spark(tmp_path_factory) -> Iterator:
     session.LOCAL_SETTINGS["spark.sql.shuffle.partitions"] = "2"
     with session.open_session(master="local[2]", log=log) as started:
         yield started
-
-
-__all__ = ["DATE", "DAY", "Archive", "compressed", "dataclasses", "os"]

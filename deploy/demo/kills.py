@@ -1,0 +1,26 @@
+"""When to kill whom: seeded, every victim once a round, so that the same seed is the same demo."""
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MIN_ROUNDS = 2
+ROUND_SECONDS = 12.0
+QUIET = 0.08
+"""Part of the flow without kills at either end: the first look at how it runs, and the last kills fall into the flow."""
+
+
+class Kill(NamedTuple):
+    """`victim` dies `at` seconds after the flow began."""
+
+    at: float
+    victim: str
+
+
+def planned(victims: Sequence[str], seconds: float, seed: int) -> list[Kill]:
+    """Kills for a flow of `seconds`, in order of time: each victim at least twice, in another order each round."""
+    chance = random.Random(seed)
+    rounds = max(MIN_ROUNDS, int(seconds / ROUND_SECONDS))
+    order = [victim for _ in range(rounds) for victim in chance.sample(victims, len(victims))]
+    first, slot = seconds * QUIET, seconds * (1 - 2 * QUIET) / len(order)
+    return [Kill(first + (number + chance.random()) * slot, victim) for number, victim in enumerate(order)]

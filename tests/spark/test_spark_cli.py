@@ -1,0 +1,166 @@
+import datetime as dt
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import DATE
+
+from shipper.errors import UsageError
+from spark_analytics import __main__ as program
+from spark_analytics import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def started(*arguments, **environment):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SHIPPER_", "PYSPARK_", "LC_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "spark_analytics", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**kept, "PYTHONPATH": str(ROOT), **environment},
+    )
+
+
+def test_the_command_counts_a_day_quietly_in_any_locale_and_prints_the_summary(archive, tmp_path):
+    archive.seal("é\nx".encode(), file="/var/log/é.log")
+    archive.close()
+
+    ended = started("--archive", archive.root, "--date", DATE, "--out", tmp_path / "out", "--json", LC_ALL="C")
+
+    assert ended.stderr == ""
+    assert ended.returncode == 0
+    shown = json.loads(ended.stdout)
+    assert (shown["totals"]["lines"], shown["totals"]["bytes"]) == (1, 4)
+    assert shown["run"]["master"] == "local[*]"
+    written = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert {
+        f"csv/{DATE}/hourly.csv",
+        f"csv/{DATE}/hosts.csv",
+        f"csv/{DATE}/audit.csv",
+        f"{DATE}/report.html",
+        f"{DATE}/report.json",
+        "index.html",
+    } <= written
+
+
+def test_spark_submit_runs_the_same_file_on_executors_of_their_own(archive, tmp_path):
+    archive.seal(b"2026-11-20T10:00:00Z ERROR x\n" * 7 + b"cut")
+    archive.seal(b"y\n", host="web2", codec="none")
+    submit = shutil.which("spark-submit", path=str(Path(sys.executable).parent))
+    assert submit
+
+    ended = subprocess.run(
+        [
+            submit,
+            *("--master", "local-cluster[2,1,1024]", "--conf", "spark.ui.enabled=false"),
+            *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"),
+            str(ROOT / "spark_analytics" / "__main__.py"),
+            *("--archive", str(archive.root), "--date", DATE, "--out", str(tmp_path / "out"), "--json"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    shown = json.loads(ended.stdout)
+    assert shown["run"]["master"] == "local-cluster[2,1,1024]"
+    assert (shown["totals"]["lines"], shown["totals"]["bytes"]) == (8, 29 * 7 + 3 + 2)
+
+
+def ended_with(capsys, *arguments):
+    code = program.main([str(argument) for argument in arguments])
+    return code, capsys.readouterr().err
+
+
+def test_help_needs_neither_spark_nor_java():
+    script = "import sys\nsys.modules['pyspark'] = None\nfrom spark_analytics.__main__ import main\nsys.exit(main(['--help']))"
+
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
+
+    assert ended.returncode == 0
+    assert "--archive" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--date", "20.11.2026"], 64, "is no day"),
+        (["--nonsense"], 64, "nonsense"),
+        (["--top", "0"], 64, "top"),
+        (["--date", "2026-11-19"], 69, "2026-11-20"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_with_an_exit_code(archive, capsys, tmp_path, arguments, code, said):
+    archive.seal(b"x\n")
+
+    outcome, text = ended_with(capsys, "--archive", archive.root, "--out", tmp_path / "out", *arguments)
+
+    assert outcome == code
+    assert said in text
+    assert "Traceback" not in text
+
+
+def test_a_day_that_is_not_there_tells_how_to_seal_what_is_open(archive, capsys):
+    assert "fshipper consume --drain --seal" in ended_with(capsys, "--archive", archive.root, "--date", DATE)[1]
+
+
+def test_no_archive_is_a_usage_error_and_a_wrong_one_a_configuration_error(capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv("SHIPPER_DIRECTORY", raising=False)
+    assert ended_with(capsys, "--date", DATE)[0] == 64
+
+    code, text = ended_with(capsys, "--archive", tmp_path / "nowhere", "--date", DATE)
+
+    assert code == 78
+    assert "there is no archive at" in text
+
+
+def test_an_output_that_cannot_be_written_is_said_before_spark_starts(archive, capsys, tmp_path):
+    archive.seal(b"x\n")
+    (tmp_path / "file").write_text("")
+
+    code, text = ended_with(capsys, "--archive", archive.root, "--date", DATE, "--out", tmp_path / "file" / "out")
+
+    assert code == 78
+    assert "cannot write to" in text
+
+
+def test_a_missing_java_is_said_with_the_package_to_install(archive, capsys, monkeypatch):
+    archive.seal(b"x\n")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    code, text = ended_with(capsys, "--archive", archive.root, "--date", DATE)
+
+    assert code == 69
+    assert "openjdk-17-jre-headless" in text
+
+
+def test_a_missing_pyspark_is_said_with_the_extra_to_install(archive, capsys, monkeypatch):
+    archive.seal(b"x\n")
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+    code, text = ended_with(capsys, "--archive", archive.root, "--date", DATE)
+
+    assert code == 69
+    assert "fshipper[spark]" in text
+
+
+def test_days_have_names_and_are_utc():
+    today = dt.date(2026, 3, 1)
+
+    assert cli.chosen_day("today", today) == today
+    assert cli.chosen_day("yesterday", today) == dt.date(2026, 2, 28)
+    assert cli.chosen_day("2026-11-20", today) == dt.date(2026, 11, 20)
+    with pytest.raises(UsageError):
+        cli.chosen_day("2026-02-30", today)

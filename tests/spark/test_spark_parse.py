@@ -1,0 +1,130 @@
+import datetime as dt
+from pathlib import Path
+
+import pytest
+from conftest import DATE, DAY
+
+from spark_analytics import parse
+
+LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
+
+STAMPED = (
+    ("2026-11-20T10:59:59.123Z INFO x", "2026-11-20T10"),
+    ("2026-11-20T10:15:00+05:30 x", "2026-11-20T04"),
+    ("2026-11-20T10:45:00+0530 x", "2026-11-20T05"),
+    ("2015-07-29 17:41:44,747 - INFO  [x]", "2015-07-29T17"),
+    ("2016-09-28 04:30:30, Info   CBS   Loaded", "2016-09-28T04"),
+    ("nova-compute.log.1.2017-05-16_13:55:31 2017-05-16 00:00:04.500 2931 INFO nova", "2017-05-16T00"),
+    ("<34>1 2003-10-11T22:14:15.003Z host su - ID47 - text", "2003-10-11T22"),
+    ("Nov 20 06:55:46 LabSZ sshd[24200]: x", "2026-11-20T06"),
+    ("Dec 10 06:55:46 LabSZ sshd[24200]: x", "2025-12-10T06"),
+    ("Feb 29 06:55:46 a leap day of another year", "2026-02-28T06"),
+    ("<13>Jul  1 09:00:55 host kernel[0]: x", "2026-07-01T09"),
+    ('1.2.3.4 - - [17/May/2015:10:05:03 +0200] "GET / HTTP/1.1" 200 5', "2015-05-17T08"),
+    ("[Sun Dec 04 04:47:44 2005] [notice] x", "2005-12-04T04"),
+    ("[Sun Dec 04 04:47:44.123456 2005] [core:error] x", "2005-12-04T04"),
+    ("2026/11/20 08:01:02 [error] 12#0: *1 x", "2026-11-20T08"),
+    ("17/06/09 20:10:40 INFO executor.Backend: x", "2017-06-09T20"),
+    ("081109 203615 148 INFO dfs.DataNode: x", "2008-11-09T20"),
+    ("03-17 16:13:38.811  1702  2395 D WindowManager: x", "2026-03-17T16"),
+    ("20171223-22:15:29:606|Step_LSC|30002312|x", "2017-12-23T22"),
+    ("20171224-0:5:9:6|Step_LSC|30002312|x", "2017-12-24T00"),
+    ("[10.30 16:49:06] chrome.exe - x", "2026-10-30T16"),
+    ("E1120 10:00:00.123456    1234 file.go:12] x", "2026-11-20T10"),
+    ("- 1117838570 2005.06.03 R02-M1 2005-06-03-15.42.50.675872 R02-M1 RAS KERNEL INFO x", "2005-06-03T22"),
+    ("134681 node-246 unix.hw state_change.unavailable 1077804742 1 x", "2004-02-26T14"),
+    ("1286536309.586 921 192.168.0.68 TCP_MISS/200", "2010-10-08T11"),
+    ('{"level":"info","ts":1446249499322,"msg":"x"}', "2015-10-30T23"),
+    ('{"timestamp": 1446249499.5}', "2015-10-30T23"),
+    ("    at org.apache.Main(Main.java:42)", None),
+    ("2099-01-01 00:00:00 a clock that is wrong", None),
+    ("2026-11-21 22:00:00 a zone that is ahead", "2026-11-21T22"),
+    ("9999-99-99 99:99:99 no time", None),
+    ("Xyz 99 99:99:99", None),
+    ("", None),
+    ("\x00\x00", None),
+)
+
+LEVELLED = (
+    ("2015-07-29 17:41:44,747 - WARN  [x] - y", "warn"),
+    ("- 1117838570 2005.06.03 R02 2005-06-03-15.42.50.675872 R02 RAS KERNEL FATAL data error", "fatal"),
+    ("- 1 2005.06.03 R02 RAS KERNEL SEVERE x", "error"),
+    ("[Sun Dec 04 04:47:44 2005] [error] mod_jk INFO", "error"),
+    ("[Wed Oct 11 14:32:52 2000] [ssl:warn] x", "warn"),
+    ("2016-09-28 04:30:30, Info   CBS", "info"),
+    ('{"time":"x","level":"debug","msg":"ERROR in text"}', "debug"),
+    ("ts=1 level=warning msg=x", "warn"),
+    ("<11>Nov 20 06:55:46 host app: x", "error"),
+    ("<190>Nov 20 06:55:46 host app: FATAL in text", "info"),
+    ('1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /ERROR HTTP/1.1" 200 5', "info"),
+    ('1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /x HTTP/1.1" 404 5', "warn"),
+    ('1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /x HTTP/1.1" 503 -', "error"),
+    ("03-17 16:13:38.811  1702  2395 V PhoneStatusBar: x", "trace"),
+    ("W1120 10:00:00.123456    1234 file.go:12] x", "warn"),
+    ("Nov 20 06:55:46 combo logrotate: ALERT exited abnormally with [1]", "none"),
+    ("Nov 20 06:55:46 combo sshd: error: authentication failure", "none"),
+    ("MYERROR and ERRORS are words of their own", "none"),
+    ("x" * 130 + " ERROR too far", "none"),
+    ("", "none"),
+)
+
+
+@pytest.fixture(scope="module")
+def parsed(spark):
+    from pyspark.sql import functions as F
+
+    lines = {line for line, _ in STAMPED + LEVELLED}
+    table = spark.createDataFrame([(line,) for line in lines], "value STRING")
+    hour = parse.meant_hour(parse.event_hour(F.col("value")), DAY)
+    hour = F.date_format(hour, "yyyy-MM-dd'T'HH")
+    rows = table.select("value", hour, parse.level(F.col("value"))).collect()
+    return {row[0]: tuple(row[1:]) for row in rows}
+
+
+@pytest.mark.parametrize(("line", "hour"), STAMPED, ids=lambda value: str(value)[:40])
+def test_the_hour_of_a_line_is_the_one_it_names(parsed, line, hour):
+    assert parsed[line][0] == hour
+
+
+@pytest.mark.parametrize(("line", "level"), LEVELLED, ids=lambda value: str(value)[:40])
+def test_the_level_of_a_line_is_the_one_it_names(parsed, line, level):
+    assert parsed[line][1] == level
+
+
+def test_a_line_without_a_time_counts_at_the_hour_at_which_its_segment_was_stored(archive, spark, tmp_path):
+    archive.seal(b"2026-11-20T10:00:00Z INFO x\n    at Main\n")
+
+    made = archive.reported(spark, tmp_path / "out")
+
+    assert {(entry.hour, entry.level): entry.lines for entry in made.hours} == {(10, "info"): 1, (5, "none"): 1}
+    assert made.totals.no_ts_lines == 1
+
+
+GOLDEN = {
+    "Zookeeper_2k": {"info": 669, "warn": 1318, "error": 13},
+    "Hadoop_2k": {"info": 1040, "warn": 808, "error": 150, "fatal": 2},
+    "HDFS_2k": {"info": 1920, "warn": 80},
+    "BGL_2k": {"info": 1597, "fatal": 347, "error": 41 + 7, "warn": 8},
+    "Apache_2k": {"notice": 1405, "error": 595},
+}
+
+
+@pytest.mark.skipif(not LOGHUB.is_dir(), reason="the Loghub samples are not here")
+def test_levels_and_hours_of_the_loghub_samples_are_the_known_ones(archive, spark, tmp_path):
+    for path in sorted(LOGHUB.glob("*.log")):
+        content = path.read_bytes()
+        # The known counts are of rows; an unterminated last line is no line to wc.
+        archive.seal(content if content.endswith(b"\n") else content + b"\n", file=path.stem)
+    archive.close()
+
+    made = archive.reported(spark, tmp_path / "out")
+
+    table = spark.read.parquet(str(tmp_path / "out" / "tables" / "hourly" / f"date={DATE}"))
+    rows = table.groupBy("file", "level").sum("lines").collect()
+    levels: dict[str, dict[str, int]] = {}
+    for file, level, lines in rows:
+        levels.setdefault(file, {})[level] = lines
+    assert {file: levels[file] for file in GOLDEN} == GOLDEN
+    assert made.totals.no_ts_lines == 0
+    assert made.totals.lines == 16 * 2000
+    assert dt.date.fromisoformat(made.date) == DAY
