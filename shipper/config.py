@@ -54,6 +54,8 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
 }
 OTHERS = frozenset({"SHIPPER_CONFIG", "SHIPPER_STREAM_TARGET", "SHIPPER_REPORT"})
 """Variables with our prefix that somebody else reads: the face, the blog's own consumer, the report."""
+_OTHER_FLAGS = {"collector.read_partitions": "partitions", "producer.files": "PATH", "producer.watch": "no-watch"}
+_PLAINER = {"int_parsing": "that is no whole number", "bool_parsing": "write true or false"}
 _SECRETS = frozenset({"nats.password", "nats.token", "nats.url"})
 _KUBERNETES = re.compile(r"SHIPPER_(SERVICE_|PORT(_|$))")  # injected into pods beside a service named `shipper`
 
@@ -91,7 +93,8 @@ def default_host() -> str:
 
 
 def _flag(key: str) -> str:
-    return f"--{key.rpartition('.')[2].replace('_', '-')}"
+    name = _OTHER_FLAGS.get(key) or key.rpartition(".")[2].replace("_", "-")
+    return f"--{name}"
 
 
 def _from_file(path: Path) -> dict[str, _Origin]:
@@ -157,7 +160,7 @@ def _validated(found: Mapping[str, _Origin], problems: list[str]) -> Settings | 
     except ValidationError as error:
         for problem in error.errors():
             key = ".".join(str(part) for part in problem["loc"][:2])
-            problems.append(_problem(key, found.get(key), problem["msg"]))
+            problems.append(_problem(key, found.get(key), _PLAINER.get(problem["type"], problem["msg"])))
         return None
 
 

@@ -90,7 +90,7 @@ class Fleet:
             "SHIPPER_LISTEN": "127.0.0.1:0",
         } | more  # fmt: skip
 
-    def run(self, *arguments: str, within: float = 60.0, **more: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, *arguments: str, within: float = 180.0, **more: str) -> "subprocess.CompletedProcess[str]":
         """One command to its end."""
         return subprocess.run(
             [FSHIPPER, *arguments],
