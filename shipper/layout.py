@@ -73,11 +73,15 @@ def file_name(path: str) -> str:
     name = "~".join(escape(part).replace("~", "%7E") for part in parts)
     if name[:1] in {"_", "."}:
         name = f"%{ord(name[0]):02X}{name[1:]}"
-    encoded = name.encode()
-    if len(encoded) <= MAX_NAME_BYTES:
+    if len(name.encode()) <= MAX_NAME_BYTES:
         return name or "%00"
-    digest = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return f"{digest}~{encoded[-(MAX_NAME_BYTES - 20) :].decode('utf-8', 'ignore')}"
+    return _shortened(name, path)
+
+
+def _shortened(name: str, whole: str) -> str:
+    """The end of `name` behind a hash of `whole`, at most `MAX_NAME_BYTES` long."""
+    digest = hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return f"{digest}~{name.encode()[-(MAX_NAME_BYTES - 20) :].decode('utf-8', 'ignore')}"
 
 
 def directory(key: FileKey) -> str:
@@ -103,8 +107,14 @@ def sealing_path(segment: str) -> str:
 
 def live_path(key: FileKey) -> str:
     """The link that operators follow: `live/<host>/<path>`, each part confined to one name."""
-    parts = [escape(part) for part in key.file.split("/") if part not in {"", ".", ".."}]
-    return "/".join((LIVE_DIRECTORY, escape(key.host), *(part[:MAX_NAME_BYTES] for part in parts)))
+    parts = [_live_name(part) for part in key.file.split("/") if part not in {"", ".", ".."}]
+    return "/".join((LIVE_DIRECTORY, escape(key.host), *parts))
+
+
+def _live_name(part: str) -> str:
+    """One level of a live path: escaped, and shortened where the file system could not take it."""
+    name = escape(part)
+    return name if len(name.encode()) <= MAX_NAME_BYTES else _shortened(name, part)
 
 
 def manifest_path(date: str, collector: str) -> str:

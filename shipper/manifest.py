@@ -65,9 +65,9 @@ def from_line(line: bytes) -> Segment:
     fields = json.loads(line)
     if not isinstance(fields, dict) or fields.get("v") != VERSION:
         raise ValueError("not a manifest line of version 1")
-    fields["spans"] = tuple(SourceSpan(**span) for span in fields.get("spans", ()))
-    fields["gaps"] = tuple(Gap(**gap) for gap in fields.get("gaps", ()))
     try:
+        fields["spans"] = tuple(SourceSpan(**span) for span in fields.get("spans", ()))
+        fields["gaps"] = tuple(Gap(**gap) for gap in fields.get("gaps", ()))
         return Segment(**fields)
     except TypeError as error:
         raise ValueError(str(error)) from None

@@ -27,8 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stderr.write(f"hint: {error.hint}\n")
         return error.exit_code
     except typer.TyperException as error:
-        error.show()
-        return EXIT_USAGE if error.exit_code == CLICK_USAGE else EXIT_OTHER
+        said = getattr(error, "format_message", error.__str__)()
+        sys.stderr.write(f"error: {said}\nhint: see --help\n")
+        return EXIT_USAGE if getattr(error, "exit_code", CLICK_USAGE) == CLICK_USAGE else EXIT_OTHER
     except (typer.Abort, KeyboardInterrupt):
         sys.stderr.write("error: interrupted\n")
         return INTERRUPTED

@@ -82,7 +82,6 @@ def _run(request: "Request") -> "Report":
 
 
 def _show(made: "Report", *, as_json: bool) -> None:
-    from spark_analytics.report import as_json as shaped  # noqa: PLC0415
-    from spark_analytics.report import as_text  # noqa: PLC0415
+    from spark_analytics import summary  # noqa: PLC0415
 
-    typer.echo(json.dumps(shaped(made), indent=1) if as_json else as_text(made))
+    typer.echo(json.dumps(summary.as_json(made), indent=1) if as_json else summary.as_text(made))

@@ -57,9 +57,9 @@ class Day:
         """Whether every collector has closed the day, so that it will not change any more."""
         return not self.manifests.open_collectors
 
-    def has_wrong_size(self, segment: Segment) -> bool:
-        """Whether an uncompressed segment is not as long as listed: a lost last newline changes no count of rows."""
-        return segment.codec == "none" and self.sizes.get(segment.path, segment.bytes_raw) != segment.bytes_raw
+    def bytes_there(self, segment: Segment) -> int:
+        """Raw bytes of the segment: as listed, but of a plain file as on disk, for a crash may have cut it."""
+        return self.sizes.get(segment.path, segment.bytes_raw) if segment.codec == "none" else segment.bytes_raw
 
 
 def shown(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -62,7 +62,7 @@ def segments_frame(spark: SparkSession, archive: Path, day: Day) -> DataFrame:
             segment.last_seq,
             segment.first_time,
             segment.path not in day.sizes,
-            day.has_wrong_size(segment),
+            day.bytes_there(segment),
         )
         for segment in day.manifests.segments
     ]

@@ -12,7 +12,8 @@ import jinja2
 from markupsafe import Markup
 
 from spark_analytics import schemas, svg
-from spark_analytics.report import Report, State, count, size
+from spark_analytics.report import Report, State
+from spark_analytics.wording import count, size
 
 MAX_TEXT = 300
 """Characters of one text from outside that are shown."""

@@ -17,7 +17,7 @@ STAMP_PREFIX = 64
 """Characters in which a time stamp is looked for. Each expression costs a copy of them, so they are few."""
 
 LONG_STAMP_PREFIX = 160
-"""The same for access logs and JSON, where it stands behind other fields."""
+"""The same for access logs, HPC and JSON, where it stands behind other fields."""
 
 SOME_YEAR = 9996
 """Stands for the year that a line does not name: a leap year, so that 29 February is a day, and one nobody means."""
@@ -94,7 +94,7 @@ FAMILIES = (
     Family("klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1-$2 $3", Form.ISO),
     # Blue Gene and Thunderbird, HPC, squid.
     Family("epoch_dated", "", r"^\S+ (\d{10}) \d{4}\.\d\d\.\d\d ", "$1", Form.EPOCH),
-    Family("epoch_fifth", _DIGITS, r"^\d+ \S+ \S+ \S+ (\d{10}) ", "$1", Form.EPOCH),
+    Family("epoch_fifth", _DIGITS, r"^\d+ \S+ \S+ \S+ (\d{10}) ", "$1", Form.EPOCH, LONG_STAMP_PREFIX),
     Family("epoch_first", _DIGITS, r"^(\d{10})(?:\d{3})?(?:\.\d+)?\s", "$1", Form.EPOCH),
     Family(
         "epoch_json",

@@ -3,9 +3,10 @@
 import datetime as dt
 import importlib.metadata
 import json
+import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from shipper import layout
-from spark_analytics import inventory, io, page, report, transforms
+from spark_analytics import inventory, io, page, report, summary, transforms
 from spark_analytics.inventory import Day
 from spark_analytics.report import Report
 from spark_analytics.session import open_session
@@ -59,8 +60,8 @@ def make(spark: SparkSession, request: Request, day: Day, began: float) -> Repor
 
 
 def _absolute(request: Request) -> Request:
-    paths = {"archive": request.archive.absolute(), "out": request.out.absolute()}
-    return Request(**paths, date=request.date, top=request.top, master=request.master)
+    """Without `..` too: Spark takes it out of the paths that it reports, and they are joined with ours."""
+    return replace(request, archive=Path(os.path.abspath(request.archive)), out=Path(os.path.abspath(request.out)))
 
 
 def _count(spark: SparkSession, request: Request, day: Day) -> tuple[DataFrame, DataFrame]:
@@ -167,7 +168,7 @@ def _version() -> str:
 def publish(out: Path, made: Report) -> None:
     """Writes the day's page, then the index, and last the link to the newest day."""
     directory = out / made.date
-    io.write_text(directory / "report.json", json.dumps(report.as_json(made), indent=1) + "\n")
+    io.write_text(directory / "report.json", json.dumps(summary.as_json(made), indent=1) + "\n")
     io.write_text(directory / "report.html", page.rendered(made))
     known: list[dict[str, Any]] = [json.loads(path.read_bytes()) for path in io.reports(out)]
     io.write_text(out / "index.html", page.index(known))

@@ -30,10 +30,11 @@ SEGMENTS = T.StructType(
         T.StructField("last_seq", T.LongType(), nullable=False),
         T.StructField("stored_at", T.StringType(), nullable=False),
         T.StructField("missing", T.BooleanType(), nullable=False),
-        T.StructField("wrong_size", T.BooleanType(), nullable=False),
+        T.StructField("bytes_there", T.LongType(), nullable=False),
     ]
 )
-"""A segment that a manifest lists. `uri` is `file:` and the absolute path, not percent-encoded."""
+"""A segment that a manifest lists. `uri` is `file:` and the absolute path, not percent-encoded; `bytes_there` are the
+raw bytes that reading it to its end yields: as listed, and for a plain file its size on disk."""
 
 HOURLY = ("partition", "host", "file", "hour", "level", "lines", "bytes", "no_ts_lines")
 """Table `hourly` (partitioned by `date`): the one table that is counted from lines, all others derive from it.

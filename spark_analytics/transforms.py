@@ -66,7 +66,7 @@ def settle(counts: DataFrame, segments: DataFrame, day: dt.date) -> DataFrame:
     """
     segment = Window.partitionBy("uri")
     extra_lines = F.sum("lines").over(segment) - F.col("lines_manifest")
-    extra_bytes = F.sum("bytes").over(segment) - F.col("bytes_manifest")
+    extra_bytes = F.sum("bytes").over(segment) - F.col("bytes_there")
     cut = (extra_lines == 1) & (extra_bytes == 1 - BYTE_ORDER_MARK)
     unterminated = cut | (extra_bytes == 1)
     marked = ~F.col("missing") & (cut | ((extra_lines == 0) & (extra_bytes == -BYTE_ORDER_MARK)))
@@ -110,9 +110,7 @@ def audit(settled: DataFrame) -> DataFrame:
         F.sum("lines").alias("lines_counted"), F.sum("bytes").alias("bytes_counted")
     )
     differs = ~F.col("missing") & (
-        F.col("wrong_size")
-        | (F.col("lines_counted") != F.col("lines_manifest"))
-        | (F.col("bytes_counted") != F.col("bytes_manifest"))
+        (F.col("lines_counted") != F.col("lines_manifest")) | (F.col("bytes_counted") != F.col("bytes_manifest"))
     )
     summed = (
         "lines_manifest",
@@ -209,7 +207,7 @@ def host_hours(table: DataFrame, hosts: DataFrame, day: dt.date) -> DataFrame:
 
 
 def _is_on(day: dt.date) -> Column:
-    return F.coalesce(F.to_date("hour") == F.lit(day), F.lit(False))  # noqa: FBT003
+    return F.coalesce(F.to_date("hour") == F.lit(day), F.lit(False))
 
 
 def audit_totals(table: DataFrame) -> DataFrame:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from pyspark.sql import functions as F  # noqa: N812
 
 from shipper import layout, manifest
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment
+from spark_analytics import inventory, pipeline, session
 
 DATE = "2026-11-20"
 DAY = dt.date(2026, 11, 20)
@@ -84,8 +86,6 @@ class Archive:
 
     def reported(self, spark, out: Path, *, top: int = 20):
         """The report of the archive's day, through the session that all tests share."""
-        from spark_analytics import inventory, pipeline
-
         request = pipeline.Request(
             archive=self.root, out=out, date=dt.date.fromisoformat(self.date), top=top, master=None
         )
@@ -98,8 +98,6 @@ class Archive:
 
 def totals_of(spark, out: Path) -> dict[tuple[int, str, str], tuple[int, int]]:
     """(lines, bytes) by (partition, host, file), as table `hourly` has them."""
-    from pyspark.sql import functions as F
-
     table = spark.read.parquet(str(out / "tables" / "hourly"))
     rows = table.groupBy("partition", "host", "file").agg(F.sum("lines"), F.sum("bytes")).collect()
     return {tuple(row[:3]): tuple(row[3:]) for row in rows}
@@ -114,8 +112,6 @@ def archive(tmp_path: Path) -> Archive:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory) -> Iterator:
-    from spark_analytics import session
-
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     session.LOCAL_SETTINGS["spark.sql.shuffle.partitions"] = "2"
     with session.open_session(master="local[2]", log=log) as started:

@@ -32,7 +32,8 @@ def test_the_command_counts_a_day_quietly_in_any_locale_and_prints_the_summary(a
     archive.seal("é\nx".encode(), file="/var/log/é.log")
     archive.close()
 
-    ended = started("--archive", archive.root, "--date", DATE, "--out", tmp_path / "out", "--json", LC_ALL="C")
+    roundabout = archive.root / ".." / archive.root.name
+    ended = started("--archive", roundabout, "--date", DATE, "--out", tmp_path / "out", "--json", LC_ALL="C")
 
     assert ended.stderr == ""
     assert ended.returncode == 0
@@ -59,7 +60,7 @@ def test_spark_submit_runs_the_same_file_on_executors_of_their_own(archive, tmp_
     ended = subprocess.run(
         [
             submit,
-            *("--master", "local-cluster[2,1,1024]", "--conf", "spark.ui.enabled=false"),
+            *("--master", "local-cluster[1,1,1024]", "--conf", "spark.ui.enabled=false"),
             *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"),
             str(ROOT / "spark_analytics" / "__main__.py"),
             *("--archive", str(archive.root), "--date", DATE, "--out", str(tmp_path / "out"), "--json"),
@@ -69,12 +70,12 @@ def test_spark_submit_runs_the_same_file_on_executors_of_their_own(archive, tmp_
         timeout=120,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PATH": f"{Path(submit).parent}:{os.environ['PATH']}"},
     )
 
     assert ended.returncode == 0, ended.stderr[-2000:]
     shown = json.loads(ended.stdout)
-    assert shown["run"]["master"] == "local-cluster[2,1,1024]"
+    assert shown["run"]["master"] == "local-cluster[1,1,1024]"
     assert (shown["totals"]["lines"], shown["totals"]["bytes"]) == (8, 29 * 7 + 3 + 2)
 
 
@@ -84,7 +85,7 @@ def ended_with(capsys, *arguments):
 
 
 def test_help_needs_neither_spark_nor_java():
-    script = "import sys\nsys.modules['pyspark'] = None\nfrom spark_analytics.__main__ import main\nsys.exit(main(['--help']))"
+    script = "import sys; sys.modules['pyspark'] = None; from spark_analytics.__main__ import main; main(['--help'])"
 
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
 

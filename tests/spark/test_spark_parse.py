@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DATE, DAY
+from pyspark.sql import functions as F  # noqa: N812
 
 from spark_analytics import parse
 
@@ -71,8 +72,6 @@ LEVELLED = (
 
 @pytest.fixture(scope="module")
 def parsed(spark):
-    from pyspark.sql import functions as F
-
     lines = {line for line, _ in STAMPED + LEVELLED}
     table = spark.createDataFrame([(line,) for line in lines], "value STRING")
     hour = parse.meant_hour(parse.event_hour(F.col("value")), DAY)
