@@ -24,7 +24,7 @@ REFERERS = ("-", "-", "https://shop.example.net/", "https://shop.example.net/sea
 AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0",
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36",
-    "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Version/19.0 Mobile/15E148 Safari/604.1",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1 Version/19.0 Mobile/15E148 Safari/604.1",
     "curl/8.14.1",
     "Mozilla/5.0 (compatible; ExampleBot/2.1; +https://bot.example.org/)",
 )
@@ -34,7 +34,7 @@ CAUSES = (
     "java.net.SocketTimeoutException: Read timed out",
     "java.sql.SQLTransientConnectionException: pool-1 - Connection is not available, request timed out after 30000ms",
     "java.lang.IllegalStateException: Bestellung für Käufer 'Jürgen Groß' ist schon bezahlt",
-    "java.lang.NullPointerException: Cannot invoke \"Address.street()\" because \"customer.address\" is null",
+    'java.lang.NullPointerException: Cannot invoke "Address.street()" because "customer.address" is null',
 )
 USERS = ("root", "admin", "deploy", "postgres", "git", "oracle", "test", "j\udcfcrgen")  # Latin-1: no UTF-8 at all
 
@@ -44,7 +44,7 @@ class Lines:
 
     def __init__(self, host: str, seed: int, clock: Clock, *, newline: str = "\n") -> None:
         self._host = host.partition(".")[0]
-        self._random = random.Random(f"{seed} {host} {type(self).__name__}")
+        self._random = random.Random(f"{seed} {host} {type(self).__name__}")  # noqa: S311 - seeded, to be the same again
         self._clock = clock
         self._newline = newline
         self._second = -1
@@ -133,7 +133,9 @@ class ApplicationLines(Lines):
 
     def _dump(self) -> str:
         items = ",".join(f'{{"id":{number},"left":{number % 13}}}' for number in range(LONG_LINE_BYTES // 22))
-        return f'{self._at}.{self._millisecond:03d}Z DEBUG [dump] net.example.shop.StockKeeper - {{"stock":[{items}]}}\n'
+        return (
+            f'{self._at}.{self._millisecond:03d}Z DEBUG [dump] net.example.shop.StockKeeper - {{"stock":[{items}]}}\n'
+        )
 
 
 class AuthLines(Lines):

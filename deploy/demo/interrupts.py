@@ -1,7 +1,8 @@
-"""Signals become an exception at the next nap, never in the middle of a step: no child is started and then forgotten."""
+"""Signals become an exception at the next nap, never inside a step: no child is started and then forgotten."""
 
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
@@ -13,9 +14,13 @@ NAP_SECONDS = 0.05
 
 
 class Interrupts:
-    """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted."""
+    """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted.
 
-    def __init__(self) -> None:
+    `meanwhile` is called at each of them, so that a clock on the screen goes on.
+    """
+
+    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self._meanwhile = meanwhile
         self._asked = 0
         self._before: dict[int, Any] = {}
 
@@ -32,6 +37,7 @@ class Interrupts:
         """Raise Interrupted if somebody asked."""
         if self._asked:
             raise Interrupted(self._asked)
+        self._meanwhile()
 
     def nap(self, seconds: float) -> None:
         """Sleep, or raise Interrupted."""

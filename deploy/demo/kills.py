@@ -7,7 +7,7 @@ from typing import NamedTuple
 MIN_ROUNDS = 2
 ROUND_SECONDS = 12.0
 QUIET = 0.08
-"""Part of the flow without kills at either end: the first look at how it runs, and the last kills fall into the flow."""
+"""Part of the flow without kills at either end, so that one sees it run first, and no kill comes too late."""
 
 
 class Kill(NamedTuple):
@@ -19,7 +19,7 @@ class Kill(NamedTuple):
 
 def planned(victims: Sequence[str], seconds: float, seed: int) -> list[Kill]:
     """Kills for a flow of `seconds`, in order of time: each victim at least twice, in another order each round."""
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 - seeded, to be the same again
     rounds = max(MIN_ROUNDS, int(seconds / ROUND_SECONDS))
     order = [victim for _ in range(rounds) for victim in chance.sample(victims, len(victims))]
     first, slot = seconds * QUIET, seconds * (1 - 2 * QUIET) / len(order)

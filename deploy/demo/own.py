@@ -1,6 +1,5 @@
 """`--path`: your own files, replayed line by line as growing files of the three hosts."""
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from deploy.demo.feeds import BYTES_A_SECOND, HOSTS, Feed
 
 COMPRESSED = {".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z"}
 MAX_FILES = 60
-"""Each is open twice, and the usual limit of a process is 1,024."""
+"""The demo stays one that a person can follow, far below the 1,024 files that a process may usually open."""
 MAX_LINE_BYTES = 1 << 20
 """Read at once of a line that has no end."""
 
@@ -19,16 +18,20 @@ class Replay:
     """The first bytes of a file, at line ends if it has any."""
 
     def __init__(self, path: Path, limit: int) -> None:
-        self._file: io.BufferedReader = path.open("rb")
+        self._path = path
         self._left = limit
+        self._offset = 0
 
     def burst(self, size: int) -> bytes:
         """About `size` bytes more, to a line's end; none when the limit or the file's end is reached."""
         if self._left <= 0:
             return b""
-        data = self._file.read(min(size, self._left))
-        if data and not data.endswith(b"\n"):
-            data += self._file.readline(MAX_LINE_BYTES)
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read(min(size, self._left))
+            if data and not data.endswith(b"\n"):
+                data += file.readline(MAX_LINE_BYTES)
+        self._offset += len(data)
         self._left = self._left - len(data) if data else 0
         return data
 

@@ -23,13 +23,14 @@ class Writer:
         self.generations = 1
         self.held = 0  #: bytes behind the last newline
         self._sum = hashlib.sha256()
-        self._random = random.Random(f"{seed} {feed.host} {feed.name}")
+        self._random = random.Random(f"{seed} {feed.host} {feed.name}")  # noqa: S311 - seeded, to be the same again
         self._text = feed.text()
         self._pace = feed.bytes_planned / seconds
         self._rotate_every = rotate_every
         self._rotate_at = rotate_every * self._random.uniform(0.4, 1.2)
         self._rest = b""  # the second write of the last line
         self._renamed = False
+        self._ended = False
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
 
@@ -44,11 +45,17 @@ class Writer:
         older = [self._older(number) for number in range(self.generations - 1, 0, -1)]
         return [*older, self.path]
 
+    @property
+    def done(self) -> bool:
+        """Whether all is written that was planned."""
+        return self._ended or self.octets + len(self._rest) >= self.feed.bytes_planned
+
     def tick(self, elapsed: float) -> None:
         """Write what is due `elapsed` seconds after the flow began; rotate when that is due."""
         self._complete()
         owed = min(BURST_BYTES, int(elapsed * self._pace) - self.octets)
         burst = self._text.burst(owed) if owed > 0 else b""
+        self._ended = self._ended or (owed > 0 and not burst)
         if len(burst) > 1 and self._random.random() < SPLIT_CHANCE:
             at = self._random.randrange(max(1, burst.rfind(b"\n", 0, -1) + 1), len(burst))
             burst, self._rest = burst[:at], burst[at:]

@@ -1,0 +1,91 @@
+"""`fshipper demo`: options in, exit code out; 0 only if the proof holds."""
+
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from deploy.demo.errors import EXIT_CONFIG, EXIT_OTHER, DemoError, Interrupted
+from deploy.demo.feeds import HOSTS, Feed, generated
+from deploy.demo.own import replayed
+from deploy.demo.place import taken
+from deploy.demo.result import Result
+from deploy.demo.show import Show
+from deploy.demo.story import Plan, tell
+from deploy.demo.verdicts import print_result
+
+PLAIN_WIDTH = 100
+"""Where there is no terminal to ask."""
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def demo(
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="More files, as `--path *.log` leaves them.")
+    ] = None,
+    *,
+    out: Annotated[Path, typer.Option(help="Where everything is written; replaced by the next demo.")] = Path(
+        "demo-out"
+    ),
+    path: Annotated[
+        list[Path] | None, typer.Option(help="Your own files, or a directory of them, in place of generated lines.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=3, max=3600, help="How long the files grow.")] = 40,
+    seed: Annotated[int | None, typer.Option(help="Repeat the lines, rotations and kills of another demo.")] = None,
+    report: Annotated[bool, typer.Option(help="Let Spark count in the end; needs Java.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, all else to stderr.")] = False,
+) -> None:
+    """See it all work: files grow and rotate, everything is killed on the way, and every byte is proven.
+
+    Starts a server, four partitions, the producers of three hosts and a collector on this machine, kills each of
+    them with SIGKILL several times while the files grow, compares the archive with the sources byte for byte, and
+    lets Spark make a report. Exit 0 only if the proof holds.
+    """
+    console = Console(stderr=as_json, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    try:
+        result = _run(out, [*(path or []), *(more or [])], seconds, seed, console, report=report)
+    except Interrupted as ended:
+        raise typer.Exit(ended.code) from None
+    except DemoError as error:
+        raise _failed(str(error), error.hint, error.code) from None
+    except OSError as error:
+        raise _failed(f"{error.filename or out}: {error.strerror}", f"see {out}", EXIT_OTHER) from None
+    if as_json:
+        sys.stdout.write(json.dumps(result.as_json(), indent=1) + "\n")
+    if not result.holds:
+        raise typer.Exit(EXIT_OTHER)
+
+
+def _run(out: Path, paths: list[Path], seconds: float, seed: int | None, console: Console, *, report: bool) -> Result:
+    chosen = random.SystemRandom().randrange(10_000) if seed is None else seed
+    feeds, notes = _feeds(out, paths, seconds, chosen)
+    with taken(out) as place:
+        with Show(console, f"fshipper demo: {len(HOSTS)} hosts, {len(feeds)} log files, seed {chosen}") as show:
+            for note in notes:
+                show.event(note)
+            result = tell(Plan(feeds, seconds, chosen, report), place, show)
+        print_result(console, result, place.hosts)
+        return result
+
+
+def _feeds(out: Path, paths: list[Path], seconds: float, seed: int) -> tuple[list[Feed], list[str]]:
+    if not paths:
+        return generated(seconds, seed, time.time), []
+    for path in paths:
+        if path.resolve().is_relative_to(out.resolve()):
+            raise DemoError(
+                f"--path {path} lies in {out}, which the demo replaces", hint="copy it elsewhere", code=EXIT_CONFIG
+            )
+    return replayed(paths, seconds)
+
+
+def _failed(message: str, hint: str, code: int) -> typer.Exit:
+    sys.stderr.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+    return typer.Exit(code)

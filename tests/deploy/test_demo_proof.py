@@ -1,0 +1,168 @@
+"""The demo's proof finds what is wrong with an archive: it must not say yes to everything."""
+
+import gzip
+import hashlib
+import json
+
+import pytest
+import zstandard
+
+from deploy.demo import proof
+from deploy.demo.proof import Expected
+
+HOST, FILE = "web1.example.net", "/var/log/app.log"
+LINES = [b"line %d of the log, with a CR\r\n" % number for number in range(100_000)]  # several chunks
+TEXT = b"".join(LINES)
+
+
+class Archive:
+    """A tiny archive: segments with their manifest."""
+
+    def __init__(self, directory):
+        self.root = directory / "archive"
+        self.number = 0
+
+    def seal(self, data, *, date="2026-11-20", codec="zstd", file=FILE, first_seq=None):
+        self.number += 1
+        first_seq = self.number if first_seq is None else first_seq
+        path = self.root / f"date={date}" / "partition=1" / f"host={HOST}" / f"app.log-{self.number:020d}.zst"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(packed(data, codec))
+        relative = str(path.relative_to(self.root))
+        self.list(date, host=HOST, file=file, path=relative, codec=codec, first_seq=first_seq, bytes_raw=len(data))
+        return path
+
+    def list(self, date, **fields):
+        manifest = self.root / "_manifest" / f"date={date}" / "collector.jsonl"
+        manifest.parent.mkdir(parents=True, exist_ok=True)
+        with manifest.open("a") as lines:
+            lines.write(json.dumps(fields) + "\n")
+
+
+def packed(data, codec):
+    if codec == "zstd":
+        return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+    return gzip.compress(data) if codec == "gzip" else data
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return Archive(tmp_path)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Two generations on disk, with what the writer counted."""
+    sources = [tmp_path / "app.log.1", tmp_path / "app.log"]
+    half = len(b"".join(LINES[:50_000]))
+    sources[0].write_bytes(TEXT[:half])
+    sources[1].write_bytes(TEXT[half:])
+    return Expected(HOST, FILE, sources, len(TEXT), len(LINES), hashlib.sha256(TEXT).hexdigest())
+
+
+def verdict(archive, written):
+    return proof.proven(archive.root, [written])[0]
+
+
+def test_the_same_bytes_over_days_segments_and_codecs_are_identical(archive, written):
+    archive.seal(TEXT[2_000_000:], date="2026-11-21", codec="gzip", first_seq=0)
+    archive.seal(TEXT[:7], first_seq=5)
+    archive.seal(TEXT[7:2_000_000], codec="none", first_seq=6)
+    found = verdict(archive, written)
+    assert found.identical
+    assert (found.octets, found.lines, found.segments) == (len(TEXT), len(LINES), 3)
+
+
+def test_segments_are_read_in_the_order_of_their_sequences_not_of_the_manifest(archive, written):
+    archive.seal(TEXT[1000:], first_seq=9)
+    archive.seal(TEXT[:1000], first_seq=2)
+    assert verdict(archive, written).identical
+
+
+def test_of_a_path_that_is_listed_twice_the_last_line_holds(archive, written):
+    path = archive.seal(TEXT)
+    fields = {"host": HOST, "file": FILE, "path": str(path.relative_to(archive.root)), "codec": "zstd", "first_seq": 1}
+    archive.list("2026-11-20", **fields, bytes_raw=0)
+    assert verdict(archive, written).identical
+
+
+@pytest.mark.parametrize("at", [0, 1_048_575, 1_048_576, 2_345_678, len(TEXT) - 1])
+def test_a_flipped_byte_is_found_where_it_is(archive, written, at):
+    archive.seal(TEXT[:at] + bytes([TEXT[at] ^ 1]) + TEXT[at + 1 :])
+    found = verdict(archive, written)
+    assert not found.identical
+    assert found.difference.offset == at
+    assert found.difference.written != found.difference.archived
+
+
+def test_a_missing_line_is_found_where_it_should_be(archive, written):
+    archive.seal(b"".join([*LINES[:70_000], *LINES[70_001:]]))
+    found = verdict(archive, written)
+    begin = len(b"".join(LINES[:70_000]))
+    assert not found.identical
+    assert begin <= found.difference.offset < begin + len(LINES[70_000])
+    assert found.lines == len(LINES) - 1
+
+
+def test_a_doubled_line_is_found_where_it_comes_again(archive, written):
+    archive.seal(b"".join([*LINES[:70_000], LINES[69_999], *LINES[70_000:]]))
+    found = verdict(archive, written)
+    begin = len(b"".join(LINES[:70_000]))
+    assert not found.identical
+    assert begin <= found.difference.offset < begin + len(LINES[70_000])
+    assert found.lines == len(LINES) + 1
+
+
+def test_a_doubled_last_line_is_found_behind_the_end(archive, written):
+    archive.seal(TEXT + LINES[-1])
+    found = verdict(archive, written)
+    assert not found.identical
+    assert found.difference.offset == len(TEXT)
+
+
+def test_a_missing_end_is_found(archive, written):
+    archive.seal(TEXT[:-1])
+    found = verdict(archive, written)
+    assert not found.identical
+    assert found.difference.offset == len(TEXT) - 1
+
+
+def test_an_archive_without_the_file_is_not_identical(archive, written):
+    archive.seal(TEXT, file="/var/log/other.log")
+    assert not verdict(archive, written).identical
+    assert proof.strangers(archive.root, [written]) == [f"{HOST}:/var/log/other.log"]
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip"])
+def test_a_damaged_segment_is_told_and_ends_no_proof(archive, written, codec):
+    path = archive.seal(TEXT, codec=codec)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    found = verdict(archive, written)
+    assert not found.identical
+    assert found.damage or found.difference
+
+
+def test_a_segment_that_is_listed_and_not_there_is_told(archive, written):
+    archive.seal(TEXT).unlink()
+    found = verdict(archive, written)
+    assert not found.identical
+    assert "No such file" in found.damage
+
+
+def test_sources_that_changed_on_disk_since_they_were_written_are_no_proof(archive, written):
+    changed = TEXT.replace(b"line 5 ", b"line 6 ", 1)
+    archive.seal(changed)
+    written.sources[0].write_bytes(changed)
+    written.sources[1].write_bytes(b"")
+    found = verdict(archive, written)
+    assert found.difference is None
+    assert not found.identical
+
+
+def test_a_torn_last_line_of_a_manifest_is_no_line(archive, written):
+    archive.seal(TEXT)
+    manifest = archive.root / "_manifest" / "date=2026-11-20" / "collector.jsonl"
+    manifest.write_bytes(manifest.read_bytes() + b'{"host": "we')
+    assert verdict(archive, written).identical
