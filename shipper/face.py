@@ -27,8 +27,9 @@ SUMMARIES = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb and end the process with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    code = run(given)
+    code = EXIT_OK
     try:
+        code = run(given)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` closed the pipe: not an error

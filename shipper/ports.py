@@ -14,7 +14,7 @@ Heard = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 class Publisher(Protocol):
     """One session of publishing: it ends at the first trouble and is never used again.
 
-    Every method raises `SessionLost` once the session has ended.
+    Once the session has ended every method raises what ended it: `SessionLost`, or the more special reason.
     """
 
     async def last_stored(self, subject: str) -> Stored | None:
@@ -56,7 +56,7 @@ class Publisher(Protocol):
 class Inbox(Protocol):
     """One session of reading a partition's stream: in order, without gaps, from where `begin` said.
 
-    Every method raises `SessionLost` once the session has ended.
+    Once the session has ended every method raises what ended it: `SessionLost`, or the more special reason.
     """
 
     async def state(self) -> StreamState:

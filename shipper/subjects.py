@@ -1,9 +1,11 @@
 """The names on the bus: `logs.p<N>.<fqdn>`, `LOGS_<N>`, `ctl.up.<fqdn>`, `dlq.<stream>.<fqdn>`."""
 
+import functools
 import re
 from typing import NamedTuple
 
 from shipper.errors import ConfigError, Poison
+from shipper.layout import escape
 
 MAX_HOST_BYTES = 200
 """Bound on a host name: with its escapes it must fit one directory name (255 bytes)."""
@@ -66,6 +68,7 @@ def partition_subjects(prefix: str, partition: int) -> str:
     return f"{prefix}.p{partition}.>"
 
 
+@functools.lru_cache(maxsize=4096)
 def parse_log_subject(subject: str) -> Address:
     """Partition and host of a log subject, whoever published it.
 
@@ -76,8 +79,8 @@ def parse_log_subject(subject: str) -> Address:
     if not found:
         raise Poison(f"subject {subject!r} is not <prefix>.p<N>.<host>")
     host = found[2]
-    if len(host.encode("utf-8", "surrogateescape")) > MAX_HOST_BYTES:
-        raise Poison(f"host name of {len(host)} characters is longer than {MAX_HOST_BYTES} bytes")
+    if len(escape(host).encode()) > MAX_HOST_BYTES:
+        raise Poison(f"host name of {len(host)} characters needs more than {MAX_HOST_BYTES} bytes in the archive")
     return Address(int(found[1]), host)
 
 

@@ -122,7 +122,7 @@ class Connection:
         self.check()
         try:
             await self.client.publish(subject, json.dumps(message).encode())
-        except nats.errors.Error as error:
+        except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
 
     async def listen(self, subject: str, heard: Heard) -> None:
@@ -135,15 +135,31 @@ class Connection:
                 with contextlib.suppress(nats.errors.Error):
                     await message.respond(json.dumps(answer).encode())
 
-        await self.client.subscribe(subject, cb=on_message)
+        self.check()
+        try:
+            await self.client.subscribe(subject, cb=on_message)
+            await self.client.flush(round(API_TIMEOUT_SECONDS))  # else a question from now on may find nobody
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
 
     async def close(self) -> None:
         """End the session; idempotent, never raises, never hangs."""
         self.fail("closed")
         closing = asyncio.create_task(self.client.close())
         await asyncio.wait({closing}, timeout=CLOSE_SECONDS)  # not `timeout()`: nats-py swallows the cancellation
+        self._drop()
+        await asyncio.sleep(0)
         if closing.done() and not closing.cancelled():
             closing.exception()
+
+    def _drop(self) -> None:
+        """Close the socket, whatever is unsent, if it is open still.
+
+        nats-py waits for ever for a peer that reads no more; each such session would leave 16 MB of buffer behind.
+        """
+        writer = getattr(self.client._transport, "_io_writer", None)  # noqa: SLF001 - nats-py offers no other way
+        if writer is not None:
+            writer.transport.abort()
 
 
 async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connection:

@@ -10,6 +10,7 @@ from typing import Any
 
 import nats.errors
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from shipper.errors import SessionLost, StreamMissing
 from shipper.jetstream.connection import (
@@ -21,7 +22,7 @@ from shipper.jetstream.connection import (
     connect,
     describe,
 )
-from shipper.jetstream.publisher import NO_RESPONDERS, stored
+from shipper.jetstream.publisher import HEADER_ROOM_BYTES, NO_RESPONDERS, stored
 from shipper.model import Delivery, StreamState
 from shipper.settings import NatsSettings
 from shipper.subjects import DEAD_LETTERS
@@ -33,7 +34,7 @@ HEARTBEAT_SECONDS = 1.0
 SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS
 ACK_TOKENS_V1 = 9  # $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<time>.<pending>
 NANOSECONDS = 1_000_000_000
-RESET_CODES_GONE = frozenset({NOT_FOUND_CONSUMER})
+NORMAL_ENDS = ("Message Size Exceeds MaxBytes", "Batch Completed")  # of a pull with max_bytes, both with status 409
 
 
 class JetStreamInbox:
@@ -44,7 +45,9 @@ class JetStreamInbox:
         self._stream = stream
         self._consumer = consumer
         self._batch_bytes = batch_bytes
-        self._inbox = connection.client.new_inbox() + "."
+        self._pull_bytes = max(batch_bytes, connection.max_payload + HEADER_ROOM_BYTES)  # any message fits in a pull
+        self._inbox = ""  # where the deliveries of the newest `begin` arrive
+        self._subscription: Subscription | None = None
         self._pulls: dict[int, int] = {}  # number -> deliveries that it may still bring, oldest first
         self._next_pull = 0
         self._arrived: deque[Delivery] = deque()
@@ -81,6 +84,7 @@ class JetStreamInbox:
 
     async def time_of(self, sequence: int) -> int | None:
         """Stored time (ns) of the message with `sequence`; None when the stream does not hold it."""
+        self._check()
         where, body = f"{API}.DIRECT.GET.{self._stream}", json.dumps({"seq": sequence}).encode()
         try:
             found = stored(await self._connection.client.request(where, body, timeout=5.0))
@@ -90,27 +94,52 @@ class JetStreamInbox:
 
     async def begin(self, sequence: int) -> None:
         """Make the first message with at least `sequence` the next delivery."""
-        verb = f"CONSUMER.RESET.{self._stream}.{self._consumer}"
+        await self._find_consumer()
         try:
-            await self._connection.api(verb, {"seq": max(1, sequence)})
+            await self._subscribe()
+            await self._connection.api(f"CONSUMER.RESET.{self._stream}.{self._consumer}", {"seq": max(1, sequence)})
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+        await self._pull()
+
+    async def _find_consumer(self) -> None:
+        """Raise `StreamMissing` if there is none: the server leaves the reset of a missing one unanswered."""
+        try:
+            await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
         except ApiError as error:
-            if error.code in RESET_CODES_GONE:
+            if error.code == NOT_FOUND_CONSUMER:
                 raise StreamMissing(
                     f"stream {self._stream} has no consumer {self._consumer!r}",
                     hint="create it: fshipper partition apply --partitions N",
                 ) from None
             raise
-        await self._connection.client.subscribe(
-            f"{self._inbox}*", cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0
+
+    async def _subscribe(self) -> None:
+        """A new inbox: what earlier pulls still bring goes to the old one, and nobody looks at it."""
+        if self._subscription is not None:
+            await self._subscription.unsubscribe()
+        self._inbox = inbox = self._connection.client.new_inbox() + "."
+        self._pulls.clear()
+        self._arrived.clear()
+        self._arrived_bytes = 0
+        self._consumer_sequence = 0
+
+        async def on_message(message: Msg) -> None:
+            if inbox == self._inbox:
+                await self._on_message(message)
+
+        self._subscription = await self._connection.client.subscribe(
+            f"{inbox}*", cb=on_message, pending_msgs_limit=0, pending_bytes_limit=0
         )
-        await self._pull()
 
     async def take(self, at_most_bytes: int, within: float) -> list[Delivery]:
         """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds."""
-        if not self._arrived:
+        until = time.monotonic() + within
+        while not self._arrived and (left := until - time.monotonic()) > 0:
+            self._check()
             self._news.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(within):
+                async with asyncio.timeout(min(left, HEARTBEAT_SECONDS)):
                     await self._news.wait()
         self._check()
         taken, size = [], 0
@@ -124,7 +153,7 @@ class JetStreamInbox:
 
     async def ack(self, last: Delivery) -> None:
         """Acknowledge `last` and everything before it."""
-        self._connection.check()
+        self._check()
         try:
             await self._connection.client.publish(last.reply, b"+ACK")
         except (nats.errors.Error, OSError) as error:
@@ -140,6 +169,7 @@ class JetStreamInbox:
 
     async def dead_letter(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Store a message in the dead letters and wait for the server's word that it is stored."""
+        self._check()
         try:
             answer = await self._connection.client.request(subject, payload, timeout=5.0, headers=dict(headers))
             content = json.loads(answer.data)
@@ -187,7 +217,7 @@ class JetStreamInbox:
                 self._heard_at = time.monotonic()
             request = {
                 "batch": MESSAGES_A_PULL,
-                "max_bytes": self._batch_bytes,
+                "max_bytes": self._pull_bytes,
                 "expires": int(EXPIRES_SECONDS * NANOSECONDS),
                 "idle_heartbeat": int(HEARTBEAT_SECONDS * NANOSECONDS),
             }
@@ -232,7 +262,7 @@ class JetStreamInbox:
         number = int(message.subject.rpartition(".")[2])
         if status == "100":
             return
-        if status in {"408", "404"} or (status == "409" and text.startswith("Message Size Exceeds MaxBytes")):
+        if status in {"408", "404"} or (status == "409" and text.startswith(NORMAL_ENDS)):
             self._pulls.pop(number, None)
             with contextlib.suppress(SessionLost):
                 await self._pull()

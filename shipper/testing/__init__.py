@@ -1,1 +1,21 @@
-"""In-memory streams that fulfil the ports and can be made to fail; they ship, so that users can test too."""
+"""In-memory streams that fulfil the ports and can be made to fail; they ship, so that users can test too.
+
+bus = Bus()
+stream = bus.add_stream("LOGS_0", "logs.p0.>", max_bytes=1_000_000)
+publisher, inbox = MemoryPublisher(bus, "LOGS_0"), MemoryInbox(bus, "LOGS_0")
+
+bus.acks.hold(), bus.acks.release()       # acks come late
+bus.acks.drop(1)                          # stored, but nobody is told
+bus.acks.refuse(3, StreamFull())          # the third publish from now on gets an error ack
+bus.end_sessions("the server went away")
+stream.forget_last(2)                     # what power loss does to acknowledged messages
+stream.recreate(), stream.delete(17)
+"""
+
+from shipper.testing.bus import Acks, Bus
+from shipper.testing.clock import Clock
+from shipper.testing.inbox import MemoryInbox
+from shipper.testing.publisher import MemoryPublisher
+from shipper.testing.stream import MemoryStream
+
+__all__ = ["Acks", "Bus", "Clock", "MemoryInbox", "MemoryPublisher", "MemoryStream"]

@@ -1,0 +1,149 @@
+"""The sentences of `shipper.ports.Publisher`, held in memory and on a real server: acks and what was stored."""
+
+import contextlib
+
+import pytest
+from publishing import ended, publish, publishing, settled
+from worlds import WEB1, WEB2, soon
+
+from shipper.errors import SessionLost, StreamFull, StreamMissing
+
+
+async def test_acks_come_in_the_order_of_the_publishes_with_growing_sequences(world):
+    async with publishing(world) as session:
+        await publish(session, *range(100, 400))
+        acks = await settled(session, 300)
+    assert [ack.token for ack in acks] == list(range(100, 400))
+    assert [ack.sequence for ack in acks] == list(range(1, 301))
+
+
+async def test_acks_are_handed_out_once_and_asking_for_them_never_waits(world):
+    async with publishing(world) as session:
+        assert session.acknowledged() == []
+        await publish(session, 1)
+        assert len(await settled(session, 1)) == 1
+        assert session.acknowledged() == []
+
+
+async def test_messages_of_another_publisher_between_ours_disturb_nobody(world):
+    async with publishing(world) as ours, publishing(world) as theirs:
+        for token in range(20):
+            await publish(ours, token)
+            await publish(theirs, token, subject=WEB2)
+        mine, other = await settled(ours, 20), await settled(theirs, 20)
+    assert sorted(ack.sequence for ack in [*mine, *other]) == list(range(1, 41))
+
+
+async def test_a_whole_window_is_sent_without_a_single_ack_read(world):
+    async with publishing(world) as session:
+        for token in range(64):
+            await soon(session.publish(token, WEB1, {}, bytes(256 * 1024)))
+        assert len(await settled(session, 64)) == 64
+
+
+async def test_there_is_no_last_message_in_an_empty_stream_nor_of_a_silent_host(world):
+    async with publishing(world) as session:
+        assert await session.last_stored(WEB1) is None
+        await world.put(b"x", subject=WEB2)
+        assert await session.last_stored(WEB1) is None
+
+
+async def test_the_last_message_of_a_subject_is_the_newest_and_has_all_that_was_sent(world):
+    async with publishing(world) as session:
+        await publish(session, 1, 2, 3)
+        await settled(session, 3)
+        await world.put(b"other", subject=WEB2)
+        await world.put(b"longer", subject=f"{WEB1}.example")
+        last = await session.last_stored(WEB1)
+    assert (last.sequence, last.subject, last.headers, last.payload) == (3, WEB1, {"Log-Id": "3"}, b"payload 3")
+    assert last.time_ns > 1_700_000_000 * 10**9
+
+
+async def test_the_last_message_of_a_stream_that_does_not_exist_is_a_missing_stream(world):
+    await world.remove_stream()
+    async with publishing(world) as session:
+        with pytest.raises(StreamMissing):
+            await soon(session.last_stored(WEB1))
+
+
+async def test_a_subject_that_no_stream_takes_is_a_missing_stream(world):
+    async with publishing(world) as session:
+        await publish(session, 1, subject="elsewhere.p0.web1")
+        assert isinstance((await ended(session))[1], StreamMissing)
+
+
+async def test_a_stream_that_is_deleted_under_way_is_missing_behind_its_last_acks(world):
+    async with publishing(world) as session:
+        await publish(session, 1)
+        acks = await settled(session, 1)
+        await world.remove_stream()
+        await publish(session, 2)
+        assert (len(acks), type((await ended(session))[1])) == (1, StreamMissing)
+
+
+async def test_a_full_stream_says_so_behind_the_acks_of_what_it_took(world):
+    await world.limit(300_000)
+    async with publishing(world) as session:
+        for token in range(6):
+            await session.publish(token, WEB1, {}, bytes(100_000))
+        acks, error = await ended(session)
+    assert isinstance(error, StreamFull)
+    assert [ack.token for ack in acks] == [0, 1]
+
+
+async def test_a_full_stream_takes_again_when_there_is_room_in_another_session(world):
+    await world.limit(150_000)
+    async with publishing(world) as session:
+        for token in range(2):
+            await session.publish(token, WEB1, {}, bytes(100_000))
+        await ended(session)
+    await world.limit(500_000)
+    async with publishing(world) as session:
+        await session.publish(1, WEB1, {}, bytes(100_000))
+        assert [ack.sequence for ack in await settled(session, 1)] == [2]
+
+
+async def test_an_error_ack_ends_the_session_behind_the_acks_before_it_and_no_ack_follows(world):
+    async with publishing(world) as session:
+        await publish(session, 1, 2)
+        await world.publish_what_is_refused(session, 3)
+        with contextlib.suppress(SessionLost):
+            await publish(session, 4, 5)
+        acks, error = await ended(session)
+        assert [ack.token for ack in acks] == [1, 2]
+        assert isinstance(error, SessionLost)
+        assert "wrong last sequence" in str(error)
+        with pytest.raises(SessionLost, match="wrong last sequence"):
+            await publish(session, 6)
+        with pytest.raises(SessionLost):
+            session.acknowledged()
+
+
+async def test_what_the_server_took_in_a_full_stream_is_the_prefix_that_it_acknowledged(world):
+    await world.limit(300_000)
+    async with publishing(world) as session:
+        for token in range(6):
+            await session.publish(token, WEB1, {}, b"%d" % token * 100_000)
+        acks, _ = await ended(session)
+    async with publishing(world) as session:
+        last = await session.last_stored(WEB1)
+    assert last.payload[:1] == b"%d" % acks[-1].token
+
+
+async def test_a_lost_ack_ends_the_session_because_the_next_one_is_out_of_order(world):
+    async with publishing(world) as session, world.losing_one_ack():
+        await publish(session, 1, 2)
+        acks, error = await ended(session)
+    assert (acks, type(error)) == ([], SessionLost)
+    assert "out of order" in str(error)
+
+
+async def test_a_sequence_that_goes_back_ends_the_session(world):
+    async with publishing(world) as session:
+        await publish(session, 1, 2, 3)
+        await settled(session, 3)
+        await world.recreate_stream()
+        await publish(session, 4)
+        acks, error = await ended(session)
+    assert (acks, type(error)) == ([], SessionLost)
+    assert "went back from 3 to 1" in str(error)

@@ -1,0 +1,220 @@
+"""The house rules that a machine can hold: who imports whom, how long a file is, what it is not called."""
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = frozenset({"producer", "consumer", "partitioner", "spark_analytics"})
+HOUSE = PROGRAMS | {"shipper", "deploy"}
+PURE = frozenset(
+    f"shipper.{name}"
+    for name in ("model", "errors", "subjects", "partitioning", "codec", "layout", "manifest", "units", "ports")
+)
+NOT_PURE = frozenset(
+    {"asyncio", "io", "logging", "os", "pathlib", "random", "secrets", "shutil", "signal", "socket", "sqlite3"}
+    | {"subprocess", "tempfile", "threading", "time"}
+)
+"""The standard library's ways to a clock, a disk, a network and the environment."""
+
+OWNERS = {
+    "nats": ("shipper/jetstream/",),
+    "watchdog": ("producer/wake.py",),
+    "tenacity": ("shipper/retry.py",),
+    "structlog": ("shipper/telemetry.py",),
+    "prometheus_client": ("shipper/telemetry.py",),
+    "pyspark": ("spark_analytics/",),
+    "sqlite3": tuple(f"{program}/" for program in sorted(PROGRAMS)),
+    "shipper.testing": ("shipper/testing/",),
+}
+"""What only some may import, by the beginning of their path."""
+
+MAX_LINES = 400
+NAMELESS = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "misc"})
+
+
+# -- the checker: sources in, sentences out -----------------------------------------------------------------------
+
+
+def violations(sources: Mapping[str, str]) -> list[str]:
+    """What breaks the table, as `path:line: why`; `sources` are texts by their path from the root."""
+    modules = {module_of(path) for path in sources}
+    return [
+        f"{path}:{line}: {why}"
+        for path, text in sorted(sources.items())
+        for line, wanted in imports(path, text, modules)
+        if (why := refusal(path, wanted))
+    ]
+
+
+def module_of(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def imports(path: str, text: str, modules: set[str]) -> Iterator[tuple[int, str]]:
+    """Every module that a source imports, however it does so."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(names=names):
+                base = _base(path, node)
+                for alias in names:
+                    whole = f"{base}.{alias.name}"
+                    yield node.lineno, whole if whole in modules or _is_testing(whole) else base
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *_]) if name in {
+                "__import__",
+                "import_module",
+            }:
+                yield node.lineno, first.value if isinstance(first, ast.Constant) else "?"
+
+
+def _base(path: str, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    package = path.split("/")[: -node.level]
+    return ".".join([*package, *([node.module] if node.module else [])])
+
+
+def _is_testing(module: str) -> bool:
+    return module == "shipper.testing"
+
+
+def refusal(path: str, wanted: str) -> str:
+    """Why `path` must not import `wanted`; empty when it may."""
+    room, other, module = path.split("/", 1)[0], wanted.split(".", 1)[0], module_of(path)
+    rules = [
+        (
+            is_in(wanted, owned) and not path.startswith(owners),
+            f"imports {wanted}, which only {' and '.join(owners)} may",
+        )
+        for owned, owners in OWNERS.items()
+    ]
+    rules += [
+        (wanted == "?", "imports a module whose name nobody can read here"),
+        (module in PURE and not is_pure(wanted), f"is in the pure ring and imports {wanted}"),
+        (room == "shipper" and other in HOUSE - {"shipper"}, f"is shared and imports {wanted}"),
+        (room == "deploy" and other in HOUSE - {"deploy"}, f"starts programs and imports {wanted}"),
+        (room in PROGRAMS and other in HOUSE - {room, "shipper"}, f"imports {wanted} of another program"),
+        (
+            room == "spark_analytics" and other == "shipper" and wanted not in PURE | {"shipper"},
+            f"imports {wanted}, which is not in the pure ring: it must run on a cluster",
+        ),
+    ]
+    return next((why for broken, why in rules if broken), "")
+
+
+def is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def is_pure(wanted: str) -> bool:
+    if wanted in PURE:
+        return True
+    top = wanted.split(".", 1)[0]
+    return top in sys.stdlib_module_names and top not in NOT_PURE
+
+
+# -- the product --------------------------------------------------------------------------------------------------
+
+
+def product() -> dict[str, str]:
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for room in sorted(HOUSE)
+        for path in sorted((ROOT / room).rglob("*.py"))
+    }
+
+
+def test_everybody_imports_only_what_the_table_allows():
+    assert violations(product()) == []
+
+
+def test_the_table_names_modules_that_exist():
+    modules = {module_of(path) for path in product()}
+    assert modules >= PURE
+    assert {path.split("/")[0] for path in product()} == HOUSE
+    for owners in OWNERS.values():
+        assert all((ROOT / owner).exists() for owner in owners)
+
+
+def test_what_has_an_owner_is_imported_by_him():
+    """Else the table holds a rule for something that is gone."""
+    sources = product()
+    modules = {module_of(path) for path in sources}
+    imported = {wanted.split(".")[0] for path, text in sources.items() for _, wanted in imports(path, text, modules)}
+    assert {name for name in OWNERS if "." not in name} <= imported
+
+
+@pytest.mark.parametrize("path", product())
+def test_every_file_is_short_enough_to_be_read(path):
+    assert len(product()[path].splitlines()) < MAX_LINES
+
+
+def test_every_module_is_named_by_its_question():
+    assert [path for path in product() if set(path.removesuffix(".py").split("/")) & NAMELESS] == []
+
+
+# -- the checker goes red -----------------------------------------------------------------------------------------
+
+PLANTED = {
+    "a program imports another": ("producer/tail.py", "import consumer.sink"),
+    "by from": ("producer/tail.py", "from consumer import sink"),
+    "inside a function": ("consumer/sink.py", "def f():\n    from producer.tail import Tail"),
+    "for types only": ("consumer/sink.py", "if TYPE_CHECKING:\n    from producer.tail import Tail"),
+    "a program imports deploy": ("partitioner/plan.py", "import deploy.server"),
+    "shipper imports a program": ("shipper/retry.py", "from producer.tail import Tail"),
+    "shipper imports deploy": ("shipper/config.py", "import deploy"),
+    "the pure ring imports the edge": ("shipper/codec.py", "from shipper import compression"),
+    "the pure ring imports the package": ("shipper/codec.py", "import shipper"),
+    "the pure ring imports a foreign package": ("shipper/layout.py", "import zstandard"),
+    "the pure ring looks at the clock": ("shipper/units.py", "import time"),
+    "the pure ring looks at the environment": ("shipper/model.py", "from os import environ"),
+    "spark imports the edge": ("spark_analytics/io.py", "from shipper.files import Lock"),
+    "spark imports the edge by its name": ("spark_analytics/io.py", "from shipper import files"),
+    "spark imports nats": ("spark_analytics/io.py", "import nats"),
+    "deploy imports the house": ("deploy/server.py", "from shipper.errors import Fatal"),
+    "nats outside of its room": ("producer/pipeline.py", "from nats.aio.client import Client"),
+    "nats at the edge": ("shipper/config.py", "import nats.errors as errors"),
+    "nats by a string": ("consumer/sink.py", 'import importlib\nnats = importlib.import_module("nats")'),
+    "nats by another string": ("consumer/sink.py", '__import__("nats.aio")'),
+    "a string that nobody can read": ("consumer/sink.py", "import_module(name)"),
+    "watchdog outside of wake": ("producer/discover.py", "import watchdog.events"),
+    "tenacity outside of retry": ("producer/pipeline.py", "import tenacity"),
+    "structlog outside of telemetry": ("shipper/events.py", "import structlog"),
+    "metrics outside of telemetry": ("shipper/events.py", "from prometheus_client import Counter"),
+    "pyspark outside of spark": ("consumer/sink.py", "from pyspark.sql import SparkSession"),
+    "sqlite in the shared core": ("shipper/files.py", "import sqlite3"),
+    "fakes in a program": ("consumer/cli.py", "from shipper.testing import Bus"),
+    "fakes in a program by their room": ("consumer/cli.py", "from shipper import testing"),
+    "fakes at the edge": ("shipper/lifecycle.py", "import shipper.testing.bus"),
+    "a relative import": ("shipper/codec.py", "from . import compression"),
+    "a relative import of another room": ("shipper/jetstream/inbox.py", "from ...producer import tail"),
+}
+
+
+@pytest.mark.parametrize(("path", "text"), PLANTED.values(), ids=PLANTED)
+def test_the_checker_goes_red_where(path, text):
+    house = {"shipper/compression.py": "", "shipper/files.py": "", "consumer/sink.py": "", "producer/tail.py": ""}
+    (found,) = violations(house | {path: text})
+    assert found.startswith(f"{path}:")
+
+
+ALLOWED = {
+    "a program imports the core": ("producer/tail.py", "from shipper.model import Span\nfrom shipper import events"),
+    "itself": ("producer/tail.py", "import producer.source"),
+    "the journal is sqlite": ("consumer/journal.py", "import sqlite3"),
+    "nats in its room": ("shipper/jetstream/inbox.py", "import nats.errors\nfrom nats.aio.msg import Msg"),
+    "spark imports the pure ring": ("spark_analytics/io.py", "from shipper import layout, __version__\nimport pyspark"),
+    "the pure ring imports itself": ("shipper/codec.py", "import re\nfrom shipper.model import Span"),
+    "the fakes import themselves": ("shipper/testing/bus.py", "from shipper.testing.stream import MemoryStream"),
+    "a name that only looks like it": ("deploy/server.py", "import consumers, natsort"),
+}
+
+
+@pytest.mark.parametrize(("path", "text"), ALLOWED.values(), ids=ALLOWED)
+def test_the_checker_stays_green_where(path, text):
+    assert violations({"shipper/layout.py": "", "shipper/events.py": "", path: text}) == []

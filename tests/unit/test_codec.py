@@ -1,0 +1,141 @@
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shipper import codec
+from shipper.errors import Poison
+from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, End, Span
+
+OFFSETS = st.integers(0, 2**62)
+PATHS = st.binary(min_size=1, max_size=60).filter(lambda raw: b"\0" not in raw).map(lambda raw: "/" + os.fsdecode(raw))
+GOOD = {
+    "Log-Id": "00c0ffee00c0ffee",
+    "Log-File": "/var/log/app.log",
+    "Log-Span": "100-200",
+    "Log-Origin": "0",
+    "Log-Lines": "3",
+    "Log-Crc": "0000000a-0000000b",
+    "Log-Time": "2026-11-20T10:00:00Z",
+    "Log-Map": "0",
+}
+
+
+@st.composite
+def blocks(draw):
+    origin = draw(OFFSETS)
+    start = origin + draw(OFFSETS)
+    end = draw(st.none() | st.sampled_from(End))
+    return Block(
+        source=draw(st.from_regex(r"\A[0-9a-f]{16}\Z")),
+        file=draw(PATHS),
+        span=Span(start, start + draw(st.integers(0, MAX_BLOCK_BYTES))),
+        origin=origin,
+        lines=draw(st.integers(0, MAX_BLOCK_BYTES)),
+        block_crc=draw(st.integers(0, 2**32 - 1)),
+        source_crc=draw(st.integers(0, 2**32 - 1)),
+        encoding=draw(st.sampled_from(Encoding)),
+        read_at=draw(st.datetimes()).isoformat() + "Z",
+        end=end,
+        gap=draw(OFFSETS) if end else 0,
+        map_version=draw(st.integers(0, 10**6)),
+    )
+
+
+@given(blocks())
+def test_a_block_comes_out_of_its_headers_as_it_went_in(block):
+    headers = codec.to_headers(block)
+    assert codec.from_headers(headers) == block
+    assert not codec.is_plain(headers)
+
+
+@given(blocks())
+def test_headers_are_printable_ascii_on_one_line_whatever_the_path_holds(block):
+    for name, value in codec.to_headers(block).items():
+        assert name.isascii()
+        assert value.isascii()
+        assert value.isprintable()
+        assert value == value.strip()
+
+
+@given(st.binary(max_size=200).filter(lambda raw: b"\0" not in raw))
+def test_a_path_of_any_bytes_survives(raw):
+    path = os.fsdecode(raw)
+    assert os.fsencode(codec.decode_path(codec.encode_path(path))) == raw
+
+
+@given(st.dictionaries(st.sampled_from([*GOOD, "Log-End", "Log-Gap", "Log-Encoding"]), st.text()))
+def test_headers_from_anybody_are_a_block_or_poison_and_nothing_else(headers):
+    try:
+        block = codec.from_headers(GOOD | headers)
+    except Poison:
+        return
+    assert 0 <= block.origin <= block.span.start <= block.span.end <= block.span.start + MAX_BLOCK_BYTES
+
+
+@pytest.mark.parametrize("name", ["Log-Id", "Log-File", "Log-Span", "Log-Origin", "Log-Lines", "Log-Crc"])
+def test_a_missing_header_is_poison_that_names_it(name):
+    with pytest.raises(Poison, match=f"header {name} is missing"):
+        codec.from_headers({key: value for key, value in GOOD.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Log-Id", "00C0FFEE00C0FFEE"),
+        ("Log-Id", "00c0ffee"),
+        ("Log-Id", "../../etc/passwd"),
+        ("Log-File", "relative.log"),
+        ("Log-File", ""),
+        ("Log-File", "/a%00b"),
+        ("Log-Span", "100"),
+        ("Log-Span", "-5-100"),
+        ("Log-Span", "a-b"),
+        ("Log-Span", "200-100"),
+        ("Log-Span", f"0-{MAX_BLOCK_BYTES + 1}"),
+        ("Log-Span", "1" * 20 + "-" + "1" * 20),
+        ("Log-Origin", "150"),
+        ("Log-Origin", "-1"),
+        ("Log-Origin", "²"),
+        ("Log-Lines", "many"),
+        ("Log-Lines", "1" * 25),
+        ("Log-Crc", "0000000a"),
+        ("Log-Crc", "0000000A-0000000B"),
+        ("Log-Encoding", "lz4"),
+        ("Log-End", "eaten"),
+        ("Log-Gap", "-1"),
+        ("Log-Map", "v2"),
+    ],
+)
+def test_a_malformed_header_is_poison_that_names_it(name, value):
+    with pytest.raises(Poison, match=name):
+        codec.from_headers(GOOD | {name: value})
+
+
+def test_a_header_of_a_newer_version_is_poison_and_not_ignored():
+    with pytest.raises(Poison, match="Log-Color"):
+        codec.from_headers(GOOD | {"Log-Color": "red"})
+
+
+def test_the_headers_of_others_are_ignored():
+    assert codec.from_headers(GOOD | {"Nats-Msg-Id": "x", "X-Trace": "y"}) == codec.from_headers(GOOD)
+
+
+def test_a_reason_never_repeats_a_whole_hostile_header():
+    with pytest.raises(Poison) as caught:
+        codec.from_headers(GOOD | {"Log-Id": "x" * 100_000})
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("headers", [{}, {"X-Trace": "1"}, {"Nats-Msg-Id": "1"}])
+def test_a_message_without_our_headers_is_plain(headers):
+    assert codec.is_plain(headers)
+    assert not codec.is_plain(headers | {"Log-Anything": ""})
+
+
+@pytest.mark.parametrize(
+    ("span", "size"), [("0-1000", 1000), ("1000-0", 3), ("0-99999999", 3), ("nonsense", 3), ("5-5", 3)]
+)
+def test_the_decoded_size_is_believed_within_bounds_only(span, size):
+    assert codec.decoded_bytes({"Log-Span": span}, b"abc") == size

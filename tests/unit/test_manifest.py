@@ -1,0 +1,73 @@
+import json
+
+import pytest
+
+from shipper import manifest
+from shipper.manifest import Gap, Segment, SourceSpan
+
+SEGMENT = Segment(
+    collector="c1",
+    partition=3,
+    host="web1.example.net",
+    file="/var/log/\udcff\n\u2028é.log",
+    path="date=2026-11-20/partition=3/host=web1.example.net/var~log~x-00000000000000000007.zst",
+    codec="zstd",
+    lines=12,
+    bytes_raw=3456,
+    bytes_stored=789,
+    first_seq=7,
+    last_seq=9,
+    first_time="2026-11-20T10:00:00.000000001Z",
+    last_time="2026-11-20T11:00:00Z",
+    spans=(SourceSpan(source="00c0ffee00c0ffee", start=0, end=3456),),
+    gaps=(Gap(source="00c0ffee00c0ffee", start=10, end=20, reason="deleted"),),
+    duplicates=2,
+    joins=1,
+    crc32="0badcafe",
+    sealed_at="2026-11-21T00:01:00Z",
+)
+
+
+def test_a_segment_comes_out_of_its_line_as_it_went_in():
+    assert manifest.from_line(manifest.to_line(SEGMENT)) == SEGMENT
+
+
+def test_a_line_is_one_line_of_ascii_json_with_its_version():
+    line = manifest.to_line(SEGMENT)
+    assert line.isascii()
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert json.loads(line)["v"] == 1
+
+
+def test_what_a_line_leaves_out_has_its_default():
+    fields = json.loads(manifest.to_line(SEGMENT))
+    for name in ("spans", "gaps", "duplicates", "joins"):
+        del fields[name]
+    found = manifest.from_line(json.dumps(fields).encode())
+    assert (found.spans, found.gaps, found.duplicates, found.joins) == ((), (), 0, 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"v": 2}',
+        b'{"v": 1}',
+        manifest.to_line(SEGMENT).replace(b'"v":1', b'"v":2'),
+        manifest.to_line(SEGMENT)[:-20],
+        manifest.to_line(SEGMENT).replace(b'"lines"', b'"lies"'),
+    ],
+)
+def test_a_line_that_is_torn_or_of_another_version_is_a_value_error(line):
+    with pytest.raises(ValueError, match=r".+"):
+        manifest.from_line(line)
+
+
+def test_a_span_that_is_none_is_a_value_error():
+    line = manifest.to_line(SEGMENT).replace(b'"start":0', b'"begin":0')
+    with pytest.raises(ValueError, match="begin"):
+        manifest.from_line(line)

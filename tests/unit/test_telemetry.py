@@ -1,0 +1,180 @@
+import json
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+import structlog
+
+from shipper import events, telemetry
+from shipper.telemetry import REPEAT_SECONDS, Endpoints, serving
+from shipper.testing import Clock
+
+LOGGING = """
+from shipper import events
+from shipper.telemetry import set_up_logging
+set_up_logging(style={style!r}, level={level!r})
+for _ in range(3):
+    events.file_unreadable(path="/a", error="EIO")
+events.producer_started(host="web1", subject="logs.p0.web1", files=2)
+events.file_followed(path="/a", source="00", offset=0)
+"""
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def repeats(clock):
+    return telemetry._Repeats(clock)
+
+
+def passed(repeats, method="warning", **event):
+    try:
+        return repeats(None, method, event)
+    except structlog.DropEvent:
+        return None
+
+
+def test_a_repeated_warning_is_held_back_and_the_next_one_says_how_often(repeats, clock):
+    assert passed(repeats, event="e", error="EIO") == {"event": "e", "error": "EIO"}
+    assert [passed(repeats, event="e", error="EIO") for _ in range(5)] == [None] * 5
+    clock.turn(REPEAT_SECONDS + 1)
+    assert passed(repeats, event="e", error="EIO") == {"event": "e", "error": "EIO", "repeated": 5}
+    clock.turn(REPEAT_SECONDS + 1)
+    assert passed(repeats, event="e", error="EIO") == {"event": "e", "error": "EIO"}
+
+
+def test_the_first_event_is_logged_whatever_the_clock_says():
+    assert passed(telemetry._Repeats(lambda: 0.0), event="e") is not None
+
+
+@pytest.mark.parametrize("other", [{"event": "f"}, {"event": "e", "file": "/b"}, {"event": "e", "partition": 2}])
+def test_another_event_file_or_partition_is_no_repetition(repeats, other):
+    assert passed(repeats, event="e")
+    assert passed(repeats, **other)
+
+
+@pytest.mark.parametrize("method", ["info", "debug"])
+def test_what_is_no_trouble_is_never_held_back(repeats, method):
+    assert all(passed(repeats, method, event="e") for _ in range(5))
+
+
+def test_the_memory_of_what_was_logged_is_bounded(repeats):
+    for number in range(3 * telemetry.MAX_REMEMBERED):
+        passed(repeats, event="e", file=str(number))
+    assert len(repeats._seen) <= telemetry.MAX_REMEMBERED
+
+
+def said(style, level):
+    program = LOGGING.format(style=style, level=level)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+def test_json_logs_go_to_stderr_one_object_a_line_with_stable_names():
+    warning, info = [json.loads(line) for line in said("json", "info")]
+    assert (warning["event"], warning["level"], warning["file"]) == ("file_unreadable", "warning", "/a")
+    assert (info["event"], info["host"], info["files"]) == ("producer_started", "web1", 2)
+    assert info["timestamp"].endswith("Z")
+
+
+def test_text_logs_hold_the_same_without_colours_where_nobody_sees_them():
+    warning, info = said("text", "info")
+    assert "file_unreadable" in warning
+    assert "web1" in info
+    assert "\x1b" not in warning + info
+
+
+def test_the_level_decides_what_is_said():
+    assert [json.loads(line)["event"] for line in said("json", "debug")][-1] == "file_followed"
+    assert [json.loads(line)["event"] for line in said("json", "warning")] == ["file_unreadable"]
+
+
+class Program:
+    """A program that somebody scrapes."""
+
+    reason = ""
+
+    def __enter__(self):
+        self.endpoints = Endpoints("127.0.0.1:0", ready=lambda: self.reason, status=lambda: {"sources": 2})
+        return self
+
+    def __exit__(self, *_):
+        self.endpoints.close()
+
+    def get(self, path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.endpoints.port}{path}") as answer:
+                return answer.status, answer.headers["Content-Type"], answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers["Content-Type"], error.read().decode()
+
+
+def test_metrics_are_served_as_prometheus_reads_them():
+    events.bytes_lost(file="/a", lost=7, reason="deleted")
+    with Program() as program:
+        code, kind, body = program.get("/metrics?x=1")
+    assert (code, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert 'fshipper_lost_bytes_total{reason="deleted"} ' in body
+
+
+def test_every_metric_has_our_prefix_and_a_help_text():
+    with Program() as program:
+        _, _, body = program.get("/metrics")
+    ours = [line.split(" ", 3) for line in body.splitlines() if line.startswith("# HELP fshipper_")]
+    assert len(ours) > 20
+    assert all(len(words) == 4 and words[3] for words in ours)
+
+
+def test_the_program_is_healthy_while_it_answers():
+    with Program() as program:
+        assert program.get("/healthz")[::2] == (200, "ok\n")
+
+
+def test_readiness_says_why_not():
+    with Program() as program:
+        assert program.get("/readyz")[::2] == (200, "ready\n")
+        program.reason = "no session with the server yet"
+        assert program.get("/readyz")[::2] == (503, "no session with the server yet\n")
+
+
+def test_the_status_is_json():
+    with Program() as program:
+        code, kind, body = program.get("/status")
+    assert (code, kind, json.loads(body)) == (200, "application/json", {"sources": 2})
+
+
+def test_another_path_says_which_there_are():
+    with Program() as program:
+        code, _, body = program.get("/")
+    assert code == 404
+    for path in ("/metrics", "/healthz", "/readyz", "/status"):
+        assert path in body
+
+
+def test_nothing_is_served_on_request():
+    with serving("", ready=str, status=dict) as endpoints:
+        assert endpoints is None
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:busy", "127.0.0.1:99999", "127.0.0.1:{port}"])
+def test_an_address_that_cannot_be_used_costs_a_warning_and_not_the_program(listen, capsys):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with serving(listen.format(port=other.getsockname()[1]), ready=str, status=dict) as endpoints:
+            assert endpoints is None
+
+
+def test_the_port_is_free_again_behind_the_block():
+    with serving("127.0.0.1:0", ready=str, status=dict) as endpoints:
+        port = endpoints.port
+    with serving(f"127.0.0.1:{port}", ready=str, status=dict) as endpoints:
+        assert endpoints.port == port
