@@ -1,5 +1,6 @@
 """The archive as a place: where files lie, whose it is, and whether a partition's journal belongs to it."""
 
+import contextlib
 import functools
 import json
 import os
@@ -8,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shipper import layout
-from shipper.errors import ConfigError, Fatal
-from shipper.files import make_directory, replace_file
+from shipper.errors import ConfigError, Fatal, Poison
+from shipper.files import make_directory, replace_file, sync_directory
 from shipper.layout import FileKey
 
 IDENTITY = "_archive.json"
 JOURNALS = "_journal"
+LOCKS = "_lock"
+MAX_NAME_BYTES = 255
+MAX_PATH_BYTES = 3000  # with the archive's own path below the 4096 of Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +28,10 @@ class Layout:
     template: str = ""
 
     def path(self, key: FileKey, time_ns: int) -> str:
-        """Path relative to the archive."""
-        return layout.template_path(self.template, key, time_ns) if self.template else _open_path(key)
+        """Path relative to the archive. Raises Poison: the names lead out of it, or no file system takes them."""
+        if self.template:
+            return _template_path(self.template, key, time_ns // layout.NANOSECONDS)
+        return _open_path(key)
 
     def length_before(self, path: str) -> int:
         """Bytes that a file which no journal row names has already: a template's file may have been released."""
@@ -42,7 +48,27 @@ class Layout:
         return not self.template
 
 
-_open_path = functools.lru_cache(maxsize=4096)(layout.open_path)
+@functools.lru_cache(maxsize=4096)
+def _open_path(key: FileKey) -> str:
+    return _checked(layout.open_path(key))
+
+
+@functools.lru_cache(maxsize=4096)
+def _template_path(template: str, key: FileKey, seconds: int) -> str:
+    try:
+        return _checked(layout.template_path(template, key, seconds * layout.NANOSECONDS))
+    except ValueError as error:
+        raise Poison(str(error)) from None
+
+
+def _checked(path: str) -> str:
+    try:
+        names = [len(name.encode()) for name in path.split("/")]
+    except UnicodeEncodeError:
+        raise Poison("host or file name is no text that a file name can hold") from None
+    if max(names) > MAX_NAME_BYTES or sum(names) > MAX_PATH_BYTES:
+        raise Poison(f"host and file name make {path[:80]!r}..., which is too long for a file system")
+    return path
 
 
 def open_archive(directory: Path) -> str:
@@ -55,7 +81,7 @@ def open_archive(directory: Path) -> str:
     try:
         make_directory(directory)
         if not path.exists():
-            replace_file(path, json.dumps({"v": 1, "id": secrets.token_hex(8)}).encode() + b"\n")
+            _give_identity(path)
         found = json.loads(path.read_bytes())
         if not os.access(directory, os.W_OK):
             raise PermissionError(13, "Permission denied")
@@ -65,6 +91,16 @@ def open_archive(directory: Path) -> str:
             f"cannot use the archive directory {directory}: {getattr(error, 'strerror', None) or error}",
             hint="set SHIPPER_DIRECTORY (--directory) to a directory that this user may write",
         ) from None
+
+
+def _give_identity(path: Path) -> None:
+    """Two collectors may begin a new archive at the same time: the first one's identity stays."""
+    mine = path.with_name(f".{path.name}.{os.getpid()}")
+    replace_file(mine, json.dumps({"v": 1, "id": secrets.token_hex(8)}).encode() + b"\n")
+    with contextlib.suppress(FileExistsError):
+        path.hardlink_to(mine)
+        sync_directory(path.parent)
+    mine.unlink()
 
 
 def journal_directory(directory: Path, identity: str, state: Path | None) -> Path:
@@ -80,14 +116,34 @@ def journal_directory(directory: Path, identity: str, state: Path | None) -> Pat
     return where
 
 
+def lock_path(directory: Path, partition: int) -> Path:
+    """What the one writer of a partition locks, whichever journal it has: the files are there once."""
+    make_directory(directory / LOCKS)
+    return directory / LOCKS / f"partition={partition}.lock"
+
+
 def check_journal(directory: Path, journal: Path, partition: int) -> None:
     """Refuse to begin a new journal over files that an older one wrote: they would be written twice.
 
     Raises:
         Fatal: the archive holds files of the partition, and the journal is not there.
     """
-    if not journal.exists() and any(directory.glob(f"date=*/partition={partition}")):
+    is_new = not journal.exists() or journal.stat().st_size == 0
+    begun = _begun(directory, partition).exists() or any(directory.glob(f"date=*/partition={partition}"))
+    if is_new and begun:
         raise Fatal(
             f"the archive {directory} holds files of partition {partition}, but its journal {journal} is missing",
             hint="restore the journal (SHIPPER_STATE), or give a new SHIPPER_DIRECTORY",
         )
+
+
+def note_journal(directory: Path, partition: int) -> None:
+    """Remember in the archive that a partition has a journal: files below a template do not tell whose they are."""
+    begun = _begun(directory, partition)
+    if not begun.exists():
+        begun.touch()
+        sync_directory(begun.parent)
+
+
+def _begun(directory: Path, partition: int) -> Path:
+    return directory / LOCKS / f"partition={partition}.begun"

@@ -11,11 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from consumer.archive import Layout, check_journal, journal_directory, open_archive
+from consumer.archive import Layout, check_journal, journal_directory, lock_path, note_journal, open_archive
 from consumer.journal import Journal
-from consumer.pipeline import Task, Until, Worker
+from consumer.pipeline import Worker
 from consumer.seal import Sealer
 from consumer.sink import Sink
+from consumer.task import Task, Until
 from shipper import events, layout
 from shipper.config import load
 from shipper.errors import ConfigError, StreamMissing, Transient, Unavailable, UsageError
@@ -31,6 +32,7 @@ from shipper.telemetry import serving, set_up_logging
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 CLOSE_DAYS_SECONDS = 10.0
+SAMPLE = FileKey("2026-01-01", 0, "host.example.net", "/var/log/messages")
 
 
 @app.command()
@@ -91,6 +93,7 @@ async def run(settings: Settings, until: Until) -> None:
     stop = Stop()
     stop_on_signals(stop)
     partitions = await _partitions(settings, _patience(until), stop)
+    _check_template(where, partitions)
     sealer = Sealer(chosen.directory, collector=_name(chosen), codec=chosen.codec)
     with contextlib.ExitStack() as stack:
         workers = [
@@ -144,8 +147,11 @@ def _worker(
     """The worker of `partition`, with the lock that makes it the only writer on this machine."""
     chosen, prefix = settings.collector, settings.logs.subject
     path = journals / f"{prefix}.p{partition}.sqlite"
-    with Lock(path.with_suffix(".lock"), f"partition {partition} of the archive {chosen.directory}"):
+    what = f"partition {partition} of the archive {chosen.directory}"
+    with Lock(lock_path(chosen.directory, partition), what), Lock(path.with_suffix(".lock"), what):
         check_journal(chosen.directory, path, partition)
+        journal = Journal(path)
+        note_journal(chosen.directory, partition)
         stream = stream_name(prefix, partition)
 
         async def open_inbox() -> JetStreamInbox:
@@ -167,7 +173,7 @@ def _worker(
             receipt_every=chosen.receipt_every,
         )
         sink = Sink(chosen.directory, open_files=max(8, chosen.open_files // workers), links=where.seals)
-        worker = Worker(task, Journal(path), sink, sealer, where, open_inbox, stop, _patience(until))
+        worker = Worker(task, journal, sink, sealer, where, open_inbox, stop, _patience(until))
         try:
             yield worker
         finally:
@@ -213,10 +219,22 @@ def _layout(chosen: CollectorSettings) -> Layout:
     if not layout.is_template(chosen.output):
         return Layout(chosen.directory)
     try:
-        layout.template_path(chosen.output, FileKey("2026-01-01", 0, "host.example.net", "/var/log/messages"), 0)
+        layout.template_path(chosen.output, SAMPLE, 0)
     except ValueError as error:
         raise ConfigError(f"SHIPPER_OUTPUT (--output): {error}") from None
     return Layout(chosen.directory, chosen.output)
+
+
+def _check_template(where: Layout, partitions: list[int]) -> None:
+    """Refuse a template that makes two partitions write one file: each would cut off what the other wrote."""
+    if where.seals or len(partitions) < 2:  # noqa: PLR2004 - two writers
+        return
+    other = SAMPLE._replace(partition=1, host="other.example.net")
+    if where.path(SAMPLE, 0) == where.path(other, 0):
+        raise ConfigError(
+            f"SHIPPER_OUTPUT (--output) {where.template!r} names one file for all partitions, each has its own writer",
+            hint="put {host} or {partition} into it, or read one partition (--partitions)",
+        )
 
 
 def _name(chosen: CollectorSettings) -> str:

@@ -1,21 +1,50 @@
 """A message that nobody can apply: kept whole, with the reason and where it came from."""
 
+import re
+
 from consumer.stage import Dead
 from shipper.ports import Inbox
 from shipper.subjects import dead_letter_subject
 
 MAX_REASON = 500
+MAX_PAYLOAD_BYTES = 960 * 1024
+"""With the headers below the 1 MiB that a server takes by default: what it refuses would be tried for ever."""
+
+MAX_HEADER_BYTES = 48 * 1024
+"""Of 64 KiB; the rest is for what is added here."""
+
+_NAME = re.compile(r"[!-9;-~]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+(\.[^\s.*>\x00-\x20\x7f]+)*")
 
 
 async def keep(inbox: Inbox, dead: Dead, *, stream: str) -> None:
     """Copy `dead` to the dead letters and wait until it is stored; a second copy is dropped there."""
     delivery = dead.delivery
     headers = {
-        **delivery.headers,
+        **_kept(delivery.headers),
         "Nats-Msg-Id": f"{stream}:{delivery.sequence}:{delivery.time_ns}",
-        "Dlq-Reason": dead.reason.replace("\n", " ").encode("ascii", "backslashreplace").decode()[:MAX_REASON],
+        "Dlq-Reason": _text(dead.reason)[:MAX_REASON],
         "Dlq-Stream": stream,
         "Dlq-Seq": str(delivery.sequence),
-        "Dlq-Subject": delivery.subject,
+        "Dlq-Subject": _text(delivery.subject),
     }
-    await inbox.dead_letter(dead_letter_subject(stream, dead.host), headers, delivery.payload)
+    if len(delivery.payload) > MAX_PAYLOAD_BYTES:
+        headers["Dlq-Cut"] = str(len(delivery.payload))
+    host = dead.host if _TOKEN.fullmatch(dead.host) else "unknown"
+    await inbox.dead_letter(dead_letter_subject(stream, host), headers, delivery.payload[:MAX_PAYLOAD_BYTES])
+
+
+def _kept(headers: dict[str, str]) -> dict[str, str]:
+    """The message's own headers. Those of JetStream would have an effect again (`Nats-Expected-...`): renamed."""
+    kept: dict[str, str] = {}
+    size = 0
+    for name, value in headers.items():
+        size += len(name) + len(value.encode("utf-8", "replace")) + 16
+        if _NAME.fullmatch(name) and size <= MAX_HEADER_BYTES:
+            kept[f"Dlq-{name}" if name.lower().startswith("nats-") else name] = _CONTROL.sub(" ", value)
+    return kept
+
+
+def _text(value: str) -> str:
+    return _CONTROL.sub(" ", value).encode("ascii", "backslashreplace").decode()

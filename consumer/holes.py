@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from consumer.stage import Hole
+from consumer.watermark import SourceKey
 
 
 class Step(enum.Enum):
@@ -16,12 +17,20 @@ class Step(enum.Enum):
     GIVE_UP = "give up"
 
 
+class Answer(enum.Enum):
+    """What a producer says to the question for missing bytes."""
+
+    NONE = "no answer"
+    RESENT = "resent"
+    GONE = "gone"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watched:
     hole: Hole
     since: float
     asked_at: float = 0.0
-    gone: bool = False
+    answer: Answer | None = None
 
 
 class Holes:
@@ -31,22 +40,34 @@ class Holes:
         self._patience = patience
         self._limit = limit
         self._clock = clock
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[SourceKey, _Watched] = {}
 
     def __len__(self) -> int:
         return len(self._watched)
 
     @property
-    def open(self) -> Mapping[str, Hole]:
+    def open(self) -> Mapping[SourceKey, Hole]:
         """The open holes by source."""
-        return {id_: watched.hole for id_, watched in self._watched.items()}
+        return {source: watched.hole for source, watched in self._watched.items()}
 
-    def update(self, holes: Mapping[str, Hole]) -> None:
+    @property
+    def unanswered(self) -> list[Hole]:
+        """The holes of which the producer was asked and did not answer."""
+        return [watched.hole for watched in self._watched.values() if watched.answer is Answer.NONE]
+
+    @property
+    def first_sequence(self) -> int:
+        """Where the stream is to be read again, so that every open hole is met."""
+        return min(watched.hole.sequence for watched in self._watched.values())
+
+    def update(self, holes: Mapping[SourceKey, Hole]) -> None:
         """What the last batch left open."""
         now = self._clock()
         self._watched = {
-            id_: replace(self._watched[id_], hole=hole) if id_ in self._watched else _Watched(hole=hole, since=now)
-            for id_, hole in holes.items()
+            source: replace(self._watched[source], hole=hole)
+            if source in self._watched
+            else _Watched(hole=hole, since=now)
+            for source, hole in holes.items()
         }
 
     def clear(self) -> None:
@@ -56,12 +77,12 @@ class Holes:
     def next_step(self, hole: Hole, *, at_once: bool) -> Step:
         """What to do about `hole` now; `at_once`: nothing else is to be expected from the stream."""
         watched, now = self._watched[hole.source], self._clock()
-        if watched.gone or now - watched.since >= self._limit:
+        if watched.answer is Answer.GONE or now - watched.since >= self._limit:
             return Step.GIVE_UP
         waited = now - (watched.asked_at or watched.since)
         ask_now = at_once and not watched.asked_at
         return Step.ASK if ask_now or waited >= self._patience else Step.WAIT
 
-    def answered(self, hole: Hole, *, gone: bool) -> None:
-        """The producer was asked: it sends again, or (`gone`) cannot."""
-        self._watched[hole.source] = replace(self._watched[hole.source], asked_at=self._clock(), gone=gone)
+    def answered(self, hole: Hole, answer: Answer) -> None:
+        """The producer was asked: it sends again, or cannot, or did not answer."""
+        self._watched[hole.source] = replace(self._watched[hole.source], asked_at=self._clock(), answer=answer)

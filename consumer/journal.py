@@ -5,160 +5,101 @@ The journal is the truth, not the server's ack floor: a commit here is what make
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
-from consumer.watermark import Known
-from shipper.errors import ConfigError
-from shipper.layout import FileKey, sealing_path
+from consumer.records import Changes, Extent, OpenFile, Position
+from consumer.tables import FILE_COLUMNS, SCHEMA, SOURCE_COLUMNS, VERSION, file_row, source_row, to_file, to_known
+from consumer.watermark import Known, SourceKey
+from shipper.errors import ConfigError, Fatal
+from shipper.layout import sealing_path
 from shipper.manifest import Gap, SourceSpan
-from shipper.model import Span
 
-VERSION = 1
 MAX_CACHED = 20_000
+REASON_CHANGED = "archive_changed"
 _POSITION = ("applied", "applied_ns", "resume", "plain_after_ns", "created")
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS stream (
-    one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, applied_ns INTEGER NOT NULL,
-    resume INTEGER NOT NULL, plain_after_ns INTEGER NOT NULL, created TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS sources (
-    id TEXT PRIMARY KEY, host TEXT NOT NULL, file BLOB NOT NULL, origin INTEGER NOT NULL, watermark INTEGER NOT NULL,
-    crc INTEGER, ended INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS sources_by_host ON sources (host);
-CREATE TABLE IF NOT EXISTS files (
-    path TEXT PRIMARY KEY, date TEXT NOT NULL, partition INTEGER NOT NULL, host TEXT NOT NULL, file BLOB NOT NULL,
-    length INTEGER NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, first_ns INTEGER NOT NULL,
-    last_ns INTEGER NOT NULL, duplicates INTEGER NOT NULL, joins INTEGER NOT NULL, last_source TEXT NOT NULL,
-    ends_open INTEGER NOT NULL, sealing TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS spans (
-    path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL
-);
-CREATE INDEX IF NOT EXISTS spans_by_path ON spans (path, source, end);
-CREATE TABLE IF NOT EXISTS gaps (
-    path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, reason TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS gaps_by_path ON gaps (path);
-CREATE TABLE IF NOT EXISTS marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL);
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """How far the stream is applied."""
-
-    applied: int = 0  #: every message up to this sequence was judged
-    applied_ns: int = 0  #: stored time of that message
-    resume: int = 1  #: where to read on after a restart: before the first open hole, else behind `applied`
-    plain_after_ns: int = 0  #: plain messages stored up to then are applied, in a stream whose history changed
-    created: str = ""  #: which stream it is: another time of creation means another stream
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenFile:
-    """A file of the archive that is being appended, as far as it is committed."""
-
-    path: str  #: relative to the archive
-    key: FileKey
-    length: int = 0
-    first_seq: int = 0
-    last_seq: int = 0
-    first_ns: int = 0
-    last_ns: int = 0
-    duplicates: int = 0
-    joins: int = 0  #: newlines put between two sources
-    last_source: str = ""
-    ends_open: bool = False  #: the last byte is no newline
-    sealing: str = ""  #: path of the segment that it becomes; nothing is appended any more
-
-
-class Extent(NamedTuple):
-    """Bytes of a source that were appended to a file."""
-
-    path: str
-    source: str
-    span: Span
-
-
-class Loss(NamedTuple):
-    """Bytes of a source that are known to be missing in a file."""
-
-    path: str
-    source: str
-    span: Span
-    reason: str
-
-
-@dataclass(slots=True, kw_only=True)
-class Changes:
-    """What one batch does to the journal, all of it or nothing."""
-
-    position: Position
-    sources: dict[str, Known] = field(default_factory=dict)
-    files: dict[str, OpenFile] = field(default_factory=dict)
-    extents: list[Extent] = field(default_factory=list)
-    losses: list[Loss] = field(default_factory=list)
 
 
 class Journal:
-    """The journal of one partition. Owned by its worker: one call at a time, from any thread."""
+    """The journal of one partition. Owned by its worker: one call at a time, from any thread.
+
+    `files` and `position` may be read at any time: they are replaced, never changed.
+    """
+
+    files: Mapping[str, OpenFile]
+    position: Position
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._database = sqlite3.connect(path, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
-        self._check_version()
-        self._database.executescript(_SCHEMA)
-        self._sources: dict[str, Known] = {}
-        self.files: dict[str, OpenFile] = {file.path: file for file in self._read_files()}
-        self.position = self._read_position()
+        self._sources: dict[SourceKey, Known] = {}
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            raise Fatal(
+                f"the journal {path} cannot be used: {error}",
+                hint="restore it from a copy; without it nobody knows what the archive holds",
+            ) from None
 
-    def source(self, id_: str) -> Known | None:
+    def reload(self) -> None:
+        """Know what the disk knows: behind a commit that failed, nothing else is sure. Raises sqlite3.Error."""
+        self._database.close()
+        self._sources.clear()
+        self._open()
+
+    def source(self, key: SourceKey) -> Known | None:
         """What the archive has of a source; None: nothing."""
-        known = self._sources.get(id_)
+        known = self._sources.get(key)
         if known is None:
             row = self._database.execute(
-                "SELECT id, host, file, origin, watermark, crc, ended FROM sources WHERE id = ?", (id_,)
+                f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? AND id = ?",  # noqa: S608 - fixed names
+                key,
             ).fetchone()
-            known = _to_known(row) if row else None
+            known = to_known(row) if row else None
             if known is not None:
                 self._remember([known])
         return known
 
-    def sources_of(self, host: str) -> list[Known]:
-        """Every source of `host` that the archive has something of."""
+    def sources_of(self, host: str, *, newest: int) -> list[Known]:
+        """The `newest` sources of `host` that the archive has something of, newest first."""
         rows = self._database.execute(
-            "SELECT id, host, file, origin, watermark, crc, ended FROM sources WHERE host = ?", (host,)
+            f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? ORDER BY seen_ns DESC LIMIT ?",  # noqa: S608
+            (host, newest),
         )
-        return [_to_known(row) for row in rows]
+        return [to_known(row) for row in rows]
 
     def register(self, files: Iterable[OpenFile]) -> None:
         """Make `files` known, as long as they are, before their first write. Durable when it returns."""
-        new = list(files)
+        new = {file.path: file for file in files}
         if not new:
             return
         with self._transaction():
-            self._save_files(new)
-        self.files.update((file.path, file) for file in new)
+            self._save_files(new.values())
+        self.files = {**self.files, **new}
+
+    def shorten(self, left: OpenFile) -> None:
+        """Only `left` is left of a file: somebody else changed the archive. The rest is a gap of no source. Durable."""
+        gap = (left.path, "", left.length, self.files[left.path].length, REASON_CHANGED)
+        with self._transaction():
+            self._save_files([left])
+            self._database.execute("INSERT INTO gaps VALUES (?,?,?,?,?)", gap)
+        self.files = {**self.files, left.path: left}
 
     def commit(self, changes: Changes) -> None:
         """Make a batch count. Durable when it returns; the files must be synced before."""
         with self._transaction():
             self._save_position(changes.position)
-            self._save_sources(changes.sources.values())
+            self._database.executemany(
+                "INSERT OR REPLACE INTO sources VALUES (?,?,?,?,?,?,?,?)", map(source_row, changes.sources.values())
+            )
             self._save_files(changes.files.values())
             self._save_extents(changes.extents)
             self._database.executemany(
                 "INSERT INTO gaps VALUES (?,?,?,?,?)",
-                [(loss.path, loss.source, *loss.span, loss.reason) for loss in changes.losses],
+                [(loss.path, loss.source.id, *loss.span, loss.reason) for loss in changes.losses],
             )
         self.position = changes.position
-        self.files.update(changes.files)
+        self.files = {**self.files, **changes.files}
         self._remember(changes.sources.values())
 
     def begin_sealing(self, file: OpenFile, segment: str) -> OpenFile:
@@ -169,16 +110,16 @@ class Journal:
             self._database.execute("DELETE FROM files WHERE path = ?", (file.path,))
             self._database.execute("UPDATE spans SET path = ? WHERE path = ?", (sealing.path, file.path))
             self._database.execute("UPDATE gaps SET path = ? WHERE path = ?", (sealing.path, file.path))
-        self.files.pop(file.path)
-        self.files[sealing.path] = sealing
+        others = {path: other for path, other in self.files.items() if path != file.path}
+        self.files = {**others, sealing.path: sealing}
         return sealing
 
-    def end_sealing(self, file: OpenFile) -> None:
-        """The segment of `file` is in the manifest and the open file is gone: forget it. Durable when it returns."""
+    def forget(self, file: OpenFile) -> None:
+        """Nothing is appended to `file` any more, and nothing is to be done about it. Durable when it returns."""
         with self._transaction():
             for table in ("files", "spans", "gaps"):
                 self._database.execute(f"DELETE FROM {table} WHERE path = ?", (file.path,))  # noqa: S608 - fixed names
-        self.files.pop(file.path, None)
+        self.files = {path: other for path, other in self.files.items() if path != file.path}
 
     def spans(self, path: str) -> tuple[SourceSpan, ...]:
         """The bytes of each source in a file."""
@@ -222,6 +163,18 @@ class Journal:
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
+    def _open(self) -> None:
+        self._database = sqlite3.connect(self.path, check_same_thread=False)
+        try:
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._check_version()
+            self.files = {file.path: file for file in self._read_files()}
+            self.position = self._read_position()
+        except BaseException:
+            self._database.close()
+            raise
+
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._database:  # commits, or rolls back when the block raises
@@ -235,7 +188,9 @@ class Journal:
                 f"journal {self.path} has version {version}, this fshipper writes {VERSION}",
                 hint="run the newer fshipper",
             )
-        self._database.execute(f"PRAGMA user_version = {VERSION}")
+        if version == 0:
+            self._database.executescript(SCHEMA)
+            self._database.execute(f"PRAGMA user_version = {VERSION}")
 
     def _read_position(self) -> Position:
         row = self._database.execute(
@@ -244,29 +199,17 @@ class Journal:
         return Position(**dict(zip(_POSITION, row, strict=True))) if row else Position()
 
     def _read_files(self) -> list[OpenFile]:
-        rows = self._database.execute(
-            "SELECT path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, duplicates,"
-            " joins, last_source, ends_open, sealing FROM files"
-        )
-        return [_to_file(row) for row in rows]
+        rows = self._database.execute(f"SELECT {FILE_COLUMNS} FROM files")  # noqa: S608 - fixed names
+        return [to_file(row) for row in rows]
 
     def _save_position(self, at: Position) -> None:
         self._database.execute(
             "INSERT OR REPLACE INTO stream VALUES (1, ?, ?, ?, ?, ?)", [getattr(at, name) for name in _POSITION]
         )
 
-    def _save_sources(self, sources: Iterable[Known]) -> None:
-        self._database.executemany(
-            "INSERT OR REPLACE INTO sources VALUES (?,?,?,?,?,?,?)",
-            [
-                (known.id, known.host, _bytes(known.file), known.origin, known.watermark, known.crc, known.ended)
-                for known in sources
-            ],
-        )
-
     def _save_files(self, files: Iterable[OpenFile]) -> None:
         self._database.executemany(
-            "INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", [_file_row(file) for file in files]
+            "INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", map(file_row, files)
         )
 
     def _save_extents(self, extents: Iterable[Extent]) -> None:
@@ -280,34 +223,4 @@ class Journal:
     def _remember(self, sources: Iterable[Known]) -> None:
         if len(self._sources) > MAX_CACHED:
             self._sources.clear()
-        self._sources.update((known.id, known) for known in sources)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _text(octets: bytes) -> str:
-    return octets.decode("utf-8", "surrogateescape")
-
-
-def _to_known(row: tuple[str, str, bytes, int, int, int | None, int]) -> Known:
-    id_, host, file, origin, watermark, crc, ended = row
-    return Known(id=id_, host=host, file=_text(file), origin=origin, watermark=watermark, crc=crc, ended=bool(ended))
-
-
-def _file_row(file: OpenFile) -> tuple[object, ...]:
-    key = file.key
-    return (
-        file.path, key.date, key.partition, key.host, _bytes(key.file), file.length, file.first_seq, file.last_seq,
-        file.first_ns, file.last_ns, file.duplicates, file.joins, file.last_source, file.ends_open, file.sealing,
-    )  # fmt: skip
-
-
-def _to_file(row: tuple[str, str, int, str, bytes, int, int, int, int, int, int, int, str, int, str]) -> OpenFile:
-    path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, dups, joins, last, ends, to = row
-    return OpenFile(
-        path=path, key=FileKey(date, partition, host, _text(file)), length=length, first_seq=first_seq,
-        last_seq=last_seq, first_ns=first_ns, last_ns=last_ns, duplicates=dups, joins=joins, last_source=last,
-        ends_open=bool(ends), sealing=to,
-    )  # fmt: skip
+        self._sources.update((known.key, known) for known in sources)

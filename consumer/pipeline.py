@@ -5,25 +5,25 @@ the stream is read again from where the journal is.
 """
 
 import asyncio
-import datetime as dt
-import enum
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
-from consumer import deadletter, receipts
+from consumer import deadletter, news
 from consumer.archive import Layout
-from consumer.holes import Holes, Step
-from consumer.journal import Journal, OpenFile, Position
+from consumer.hand import Hand
+from consumer.holes import Answer, Holes, Step
+from consumer.house import House
+from consumer.journal import Journal
+from consumer.records import Position
 from consumer.seal import Sealer
 from consumer.sink import Sink
 from consumer.stage import Hole, Staged, Stager
+from consumer.task import Task, Until
+from consumer.watermark import SourceKey
 from shipper import codec, events
 from shipper.errors import ArchiveTrouble, SessionLost, ShipperError, Transient, Unavailable
-from shipper.layout import day_of
 from shipper.lifecycle import Stop, notify
 from shipper.model import Delivery
 from shipper.ports import Inbox
@@ -31,41 +31,10 @@ from shipper.retry import ARCHIVE, SESSION, Patience
 from shipper.subjects import control_down, control_up
 
 TAKE_SECONDS = 1.0
-MARK_SECONDS = 60.0
-PURGE_SECONDS = 10.0
-PURGE_ABOVE = 0.7  # of max_bytes: producers must never be blocked by what is archived already
 ASK_SECONDS = 2.0
-MAX_SEALS = 4
-SEAL_AGAIN_SECONDS = 10.0
-DAY_SLACK_SECONDS = 60.0  # behind midnight, until a partition that is read to its end is done with the day
+ASKED_AT_ONCE = 32
 
-_T = TypeVar("_T")
 OpenInbox = Callable[[], Awaitable[Inbox]]
-
-
-class Until(enum.Enum):
-    """When a worker's work is done."""
-
-    STOPPED = "stopped"  #: somebody asks it to stop
-    DRAINED = "drained"  #: the stream is read to its end
-    SEALED = "sealed"  #: that, and every open file is a segment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """What one worker does."""
-
-    partition: int
-    stream: str
-    output: str
-    until: Until
-    batch_bytes: int
-    segment_bytes: int
-    idle_seal: float
-    replay_window: float
-    hole_patience: float
-    hole_limit: float
-    receipt_every: float
 
 
 class Worker:
@@ -78,21 +47,16 @@ class Worker:
         self._task = task
         self._journal = journal
         self._sink = sink
-        self._sealer = sealer
-        self._layout = layout
         self._open_inbox = open_inbox
         self._stop = stop
         self._patience = patience
+        self._hand = Hand(f"partition-{task.partition}")
         self._stager = Stager(journal, sink, output=task.output, partition=task.partition, layout=layout)
+        self._house = House(task, journal, sink, sealer, layout, self._hand, stop)
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
-        self._given_up: dict[str, int] = {}
-        self._hand = ThreadPoolExecutor(1, thread_name_prefix=f"partition-{task.partition}")
-        self._seals: dict[str, asyncio.Task[None]] = {}  # segments on their way, by the path of their raw bytes
-        self._seal_slot = asyncio.Semaphore(1)
-        self._told: set[str] = set()
-        self._due: dict[str, float] = {}
-        self._empty_since = 0.0  # wall clock when the stream was found read to its end; 0: it is not
+        self._given_up: dict[SourceKey, int] = {}
         self._pending = 0
+        self._has_served = False
         self.trouble = "no session with the server yet"
 
     async def run(self) -> None:
@@ -110,10 +74,10 @@ class Worker:
                 else:
                     break
             if self._task.until is Until.SEALED and not self._stop.asked:
-                await self._seal_all()
+                await self._house.seal_all()
         finally:
-            await self._seals_end()
-            self._hand.shutdown(wait=True)
+            await self._house.end()
+            self._hand.close()
 
     def close(self) -> None:
         """Close files and journal; what is committed is durable already."""
@@ -134,9 +98,7 @@ class Worker:
 
     def is_past(self, date: str) -> bool:
         """Whether nothing can come for `date` any more and all of it is sealed."""
-        if any(file.key.date <= date for file in self._journal.files.values()):
-            return False
-        return self._left_behind(date)
+        return self._house.is_past(date)
 
     # -- sessions -----------------------------------------------------------------------------------------------
 
@@ -147,7 +109,9 @@ class Worker:
             await inbox.begin(await self._where_to_begin(inbox))
             await inbox.listen(control_up(">"), self._heard)
             self.trouble = ""
-            self._patience.served()
+            if not self._has_served:  # once: only progress renews patience, or trouble in every session had no end
+                self._patience.served()
+                self._has_served = True
             events.archive_works(partition=self._task.partition)
             events.session_begun(program="collector", subject=self._task.stream)
             notify("READY=1")
@@ -165,21 +129,19 @@ class Worker:
         await self._stop.nap(delay)
 
     async def _recover(self) -> None:
-        """Cut the files back to what is committed, and finish what was being sealed."""
+        """Begin as at a start: believe the disk, cut the files back to what is committed, finish what was sealed."""
         self._holes.clear()
+        await self._hand.do(self._journal.reload)
         files = [file for file in self._journal.files.values() if not file.sealing]
-        damaged = await self._do(self._sink.recover, files, partition=self._task.partition)
-        for file in damaged:
-            size = self._layout.archive.joinpath(file.path).stat().st_size
-            await self._do(self._journal.register, [replace(file, length=size)])
-        for file in [file for file in self._journal.files.values() if file.sealing]:
-            await self._seal(file)
+        for left in await self._hand.do(self._sink.recover, files, partition=self._task.partition):
+            await self._hand.do(self._journal.shorten, left)
+        await self._house.seal_what_was_begun()
 
     async def _where_to_begin(self, inbox: Inbox) -> int:
         """The next sequence to read: the journal's, unless the stream is no longer the one that the journal knows."""
         state, at = await inbox.state(), self._journal.position
         if at.applied == 0:
-            await self._do(self._journal.move_to, replace(at, created=state.created))
+            await self._hand.do(self._journal.move_to, replace(at, created=state.created))
             return at.resume
         changed = ""
         if state.created != at.created:
@@ -191,7 +153,7 @@ class Worker:
         if changed:
             events.history_changed(partition=self._task.partition, applied=at.applied, reason=changed)
             at = Position(resume=1, plain_after_ns=max(at.applied_ns, at.plain_after_ns), created=state.created)
-            await self._do(self._journal.move_to, at)
+            await self._hand.do(self._journal.move_to, at)
         return at.resume
 
     # -- one session --------------------------------------------------------------------------------------------
@@ -200,203 +162,89 @@ class Worker:
         while not self._stop.asked:
             batch = await inbox.take(self._task.batch_bytes, TAKE_SECONDS)
             if batch:
-                self._empty_since = 0.0
-                for part in _parts(batch, self._task.batch_bytes):
-                    staged = await self._commit(inbox, part)
-                    await self._seal_large(staged)
+                self._house.found_work()
+                await self._commit_all(inbox, batch)
             elif await inbox.all_taken():
-                self._empty_since = self._empty_since or time.time()
+                self._house.found_empty()
+                self._patience.progress()
                 if self._task.until is not Until.STOPPED and await self._is_drained(inbox):
                     return
-            await self._keep_house(inbox)
+            if len(self._holes) and self._house.is_due("holes", 1.0):
+                await self._see_to_holes(inbox, at_once=False)
+            await self._house.keep(inbox)
+
+    async def _commit_all(self, inbox: Inbox, batch: list[Delivery]) -> None:
+        for part in _parts(batch, self._task.batch_bytes):
+            staged = await self._commit(inbox, part)
+            await self._house.seal_large(staged.changes.files.values())
+            if self._stop.asked:
+                return  # the rest is delivered again
 
     async def _commit(self, inbox: Inbox, batch: list[Delivery]) -> Staged:
         """Make a batch durable, then tell the server. The order is the promise."""
         began = time.monotonic()
-        staged = await self._do(self._stager.stage, batch, self._holes.open, self._given_up)
+        staged = await self._hand.do(self._stager.stage, batch, self._holes.open, self._given_up)
         for dead in staged.dead:
             await deadletter.keep(inbox, dead, stream=self._task.stream)
-        await self._do(self._sink.sync)
-        await self._do(self._journal.commit, staged.changes)
+        await self._hand.do(self._sink.sync)
+        await self._hand.do(self._journal.commit, staged.changes)
         await inbox.ack(batch[-1])
         self._note(staged, batch, time.monotonic() - began)
         return staged
 
     def _note(self, staged: Staged, batch: list[Delivery], seconds: float) -> None:
         self._patience.progress()
-        self._holes.update(staged.holes)
-        for source in staged.filled:
-            self._given_up.pop(source, None)
-        self._told.update(known.host for known in staged.changes.sources.values())
         self._pending = batch[-1].pending
-        for dead in staged.dead:
-            events.message_dead_lettered(
-                partition=self._task.partition,
-                sequence=dead.delivery.sequence,
-                subject=dead.delivery.subject,
-                reason=dead.reason,
-            )
-        events.holes_open(partition=self._task.partition, count=len(self._holes))
-        events.batch_committed(
-            partition=self._task.partition,
-            outcomes=dict(staged.outcomes),
-            octets=staged.written_bytes,
-            seconds=seconds,
-            pending=self._pending,
-        )
-
-    async def _do(self, work: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
-        """Run `work` in the worker's own thread: the loop goes on receiving meanwhile."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._hand, lambda: work(*arguments, **named))
-        except (OSError, sqlite3.Error) as error:
-            raise ArchiveTrouble(f"the archive cannot be written: {error}") from error
+        news.tell(staged, self._holes, partition=self._task.partition, seconds=seconds, pending=self._pending)
+        self._holes.update(staged.holes)
+        for source in [source for source in self._given_up if source in staged.changes.sources]:
+            if staged.changes.sources[source].watermark >= self._given_up[source]:
+                del self._given_up[source]
+        self._house.archived(source.host for source in staged.changes.sources)
 
     # -- holes --------------------------------------------------------------------------------------------------
 
     async def _is_drained(self, inbox: Inbox) -> bool:
         """Whether nothing is left to do. Raises ShipperError: bytes are missing and nobody answers for them."""
         await self._see_to_holes(inbox, at_once=True)
-        silent = [hole for hole in self._holes.open.values() if hole.source in self._unanswered]
-        if silent:
-            hole = silent[0]
+        for hole in self._holes.unanswered:
             raise ShipperError(
-                f"bytes {hole.missing} of {hole.file} on {hole.host} are not in the stream, the host does not answer",
+                f"bytes {hole.missing} of {hole.file} on {hole.source.host} are not in the stream,"
+                " and the host does not answer",
                 hint="start its producer and drain again: it sends them anew; nothing is lost meanwhile",
             )
         return not len(self._holes)
 
     async def _see_to_holes(self, inbox: Inbox, *, at_once: bool) -> None:
-        self._unanswered: set[str] = set()
-        for hole in list(self._holes.open.values()):
-            match self._holes.next_step(hole, at_once=at_once):
-                case Step.ASK:
-                    await self._ask_for(inbox, hole)
-                case Step.GIVE_UP:
-                    await self._give_up(hole)
+        steps = [(hole, self._holes.next_step(hole, at_once=at_once)) for hole in self._holes.open.values()]
+        to_ask = [hole for hole, step in steps if step is Step.ASK][:ASKED_AT_ONCE]
+        await asyncio.gather(*(self._ask_for(inbox, hole) for hole in to_ask))
+        if lasting := [hole for hole, step in steps if step is Step.GIVE_UP]:
+            await self._give_up(lasting)
 
     async def _ask_for(self, inbox: Inbox, hole: Hole) -> None:
-        question = {"v": 1, "ask": "resend", "source": hole.source, "from": hole.missing.start}
-        answer = await inbox.ask(control_down(hole.host), question, ASK_SECONDS)
-        said = str((answer or {}).get("answer", "no answer"))
-        events.hole_asked(
-            partition=self._task.partition, host=hole.host, file=hole.file, start=hole.missing.start, answer=said
-        )
-        if answer is None:
-            self._unanswered.add(hole.source)
-        self._holes.answered(hole, gone=said == "gone")
+        host, start = hole.source.host, hole.missing.start
+        question = {"v": 1, "ask": "resend", "source": hole.source.id, "from": start}
+        said = await inbox.ask(control_down(host), question, ASK_SECONDS)
+        answer = Answer.NONE if said is None else Answer.GONE if said.get("answer") == "gone" else Answer.RESENT
+        events.hole_asked(partition=self._task.partition, host=host, file=hole.file, start=start, answer=answer.value)
+        self._holes.answered(hole, answer)
 
-    async def _give_up(self, hole: Hole) -> None:
-        """Read the stream again from the first block behind the hole, and accept it behind a gap record."""
-        self._given_up[hole.source] = hole.missing.end
-        await self._do(self._journal.move_to, replace(self._journal.position, resume=hole.sequence))
-        raise SessionLost(f"bytes {hole.missing} of {hole.file} on {hole.host} are given up; reading again behind them")
-
-    # -- housekeeping -------------------------------------------------------------------------------------------
-
-    async def _keep_house(self, inbox: Inbox) -> None:
-        if len(self._holes) and self._is_due("holes", 1.0):
-            await self._see_to_holes(inbox, at_once=False)
-        if self._layout.seals and self._is_due("finished", 1.0):
-            for file in [file for file in self._journal.files.values() if self._is_finished(file)]:
-                await self._seal(file)
-        if self._told and self._is_due("receipts", self._task.receipt_every):
-            await self._send_receipts(inbox)
-        if self._is_due("mark", MARK_SECONDS):
-            await self._do(self._journal.mark)
-        if self._task.until is Until.STOPPED and self._is_due("purge", PURGE_SECONDS):
-            await self._purge(inbox)
-
-    def _is_due(self, what: str, every: float) -> bool:
-        now = time.monotonic()
-        if now < self._due.get(what, 0.0):
-            return False
-        self._due[what] = now + every
-        return True
-
-    def _is_finished(self, file: OpenFile) -> bool:
-        """Whether a file is sealed now: silent for long, or of a day that is over."""
-        if file.sealing:
-            return self._is_due(f"seal {file.path}", SEAL_AGAIN_SECONDS)
-        silent = time.time() - file.last_ns / 1e9 >= self._task.idle_seal and self._empty_since > 0
-        return silent or self._left_behind(file.key.date)
-
-    def _left_behind(self, date: str) -> bool:
-        """Whether nothing of `date` can come any more: the stream's time is past it, or it is read to its end."""
-        if self._journal.position.applied and day_of(self._journal.position.applied_ns) > date:
-            return not len(self._holes)
-        if not self._empty_since:
-            return False
-        midnight = dt.datetime.fromisoformat(f"{date}T00:00:00+00:00") + dt.timedelta(days=1)
-        return self._empty_since >= midnight.timestamp() + DAY_SLACK_SECONDS
-
-    async def _seal_large(self, staged: Staged) -> None:
-        for file in staged.changes.files.values():
-            if self._layout.seals and file.length >= self._task.segment_bytes:
-                await self._seal(file)
-
-    async def _seal_all(self) -> None:
-        """Seal every open file, so that a report can run on today. Raises ArchiveTrouble: some could not be."""
-        for file in list(self._journal.files.values()):
-            await self._seal(file)
-        await self._seals_end()
-        if self._journal.files:
-            raise ArchiveTrouble(f"{len(self._journal.files)} files of partition {self._task.partition} are not sealed")
-
-    async def _seal(self, file: OpenFile) -> None:
-        """Put `file` aside at once, and make its segment beside the work; wait when too many are on their way."""
-        if file.path in self._seals:
-            return
-        if file.sealing:
-            await self._do(self._sealer.put_aside, file, self._journal)
-            sealing = file
-        else:
-            sealing = await self._do(self._sealer.begin, file, self._journal, self._sink)
-        self._seals[sealing.path] = asyncio.create_task(self._make_segment(sealing))
-        if len(self._seals) > MAX_SEALS:
-            await asyncio.wait(self._seals.values(), return_when=asyncio.FIRST_COMPLETED)
-
-    async def _make_segment(self, sealing: OpenFile) -> None:
-        try:
-            spans = await self._do(self._journal.spans, sealing.path)
-            gaps = await self._do(self._journal.gaps, sealing.path)
-            async with self._seal_slot:
-                await asyncio.to_thread(self._sealer.finish, sealing, spans, gaps)
-            await self._do(self._journal.end_sealing, sealing)
-        except (OSError, ArchiveTrouble) as error:  # the file waits in the journal; housekeeping tries again
-            events.archive_failed(partition=self._task.partition, error=f"sealing {sealing.sealing}: {error}")
-        finally:
-            del self._seals[sealing.path]
-
-    async def _seals_end(self) -> None:
-        while self._seals:
-            await asyncio.wait(self._seals.values())
-
-    async def _purge(self, inbox: Inbox) -> None:
-        """Remove what is committed and older than the replay window, or in the way; nothing past an open hole."""
-        state, at = await inbox.state(), self._journal.position
-        before = time.time_ns() - int(self._task.replay_window * 1e9)
-        below = min(await self._do(self._journal.applied_before, before) + 1, at.resume)
-        if 0 < state.max_bytes * PURGE_ABOVE < state.bytes:
-            below = at.resume
-        if below > max(1, state.first_sequence):
-            purged = await inbox.purge(below)
-            events.stream_purged(partition=self._task.partition, below=below, messages=purged)
+    async def _give_up(self, holes: list[Hole]) -> None:
+        """Read the stream again from the first block behind any hole, and accept these holes' behind gap records."""
+        self._given_up.update((hole.source, hole.missing.end) for hole in holes)
+        again = replace(self._journal.position, resume=self._holes.first_sequence)
+        await self._hand.do(self._journal.move_to, again)
+        missing = ", ".join(f"bytes {hole.missing} of {hole.file} on {hole.source.host}" for hole in holes[:5])
+        raise SessionLost(f"{missing} are given up; reading again behind them")
 
     # -- receipts -----------------------------------------------------------------------------------------------
-
-    async def _send_receipts(self, inbox: Inbox) -> None:
-        hosts, self._told = self._told, set()
-        for host in hosts:
-            known = await self._do(self._journal.sources_of, host)
-            await inbox.tell(control_down(host), receipts.to_message(known))
 
     async def _heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A producer of this partition asks how far its files are archived."""
         if question.get("ask") != "receipts" or question.get("partition") != self._task.partition:
             return None
-        host = subject.removeprefix(control_up(""))
-        return receipts.to_message(await self._do(self._journal.sources_of, host))
+        return await self._house.receipts_of(subject.removeprefix(control_up("")))
 
 
 def _parts(batch: list[Delivery], at_most_bytes: int) -> Iterator[list[Delivery]]:

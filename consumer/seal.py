@@ -10,8 +10,10 @@ then    journal: forget the file
 
 import contextlib
 import datetime as dt
+import fcntl
+import json
 import os
-import threading
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +22,8 @@ from typing import BinaryIO, Protocol
 
 import zstandard
 
-from consumer.journal import Journal, OpenFile
+from consumer.journal import Journal
+from consumer.records import OpenFile
 from consumer.sink import Sink
 from shipper import events, layout, manifest
 from shipper.files import make_directory, replace_file, sync_directory
@@ -43,13 +46,12 @@ class Counted:
 
 
 class Sealer:
-    """Seals the files of one collector. The manifest is shared by its partitions, hence the lock."""
+    """Seals the files of one collector. The manifest is shared by its partitions, hence the lock on it."""
 
     def __init__(self, archive: Path, *, collector: str, codec: str) -> None:
         self._archive = archive
         self._collector = collector
         self._codec = codec
-        self._lock = threading.Lock()
 
     def begin(self, file: OpenFile, journal: Journal, sink: Sink) -> OpenFile:
         """Take `file` out of appending; what it is called from now on. Raises OSError, sqlite3.Error."""
@@ -71,8 +73,13 @@ class Sealer:
         """Make the segment. Runs beside the worker; touches only what is put aside. Raises OSError: try again later."""
         source, target = self._archive / sealing.path, self._archive / sealing.sealing
         if not source.exists():
+            if not target.exists():
+                events.archive_damaged(partition=sealing.key.partition, file=sealing.path, missing=sealing.length)
             return
         counted = self._compress(source, target)
+        if counted.octets < sealing.length:
+            missing = sealing.length - counted.octets
+            events.archive_damaged(partition=sealing.key.partition, file=sealing.path, missing=missing)
         self._list(self._segment(sealing, counted, target.stat().st_size, spans, gaps))
         source.unlink()
         sync_directory(source.parent)
@@ -96,11 +103,17 @@ class Sealer:
         )
 
     def _free_name(self, file: OpenFile, journal: Journal) -> str:
-        """The segment's path: numbered by its first sequence, or the next free number if the stream began anew."""
-        number, taken = file.first_seq, {other.sealing for other in journal.files.values()}
-        while (path := layout.segment_path(file.key, number, self._codec)) in taken or (self._archive / path).exists():
-            number += 1
-        return path
+        """The segment's path: numbered by its first sequence, but always behind the earlier ones of the same file.
+
+        A stream that was created anew, or is read again for a hole, would count back: names tell the order of bytes.
+        """
+        parent, _, name = layout.segment_path(file.key, 0, "none").rpartition("/")
+        earlier = re.compile(re.escape(name.removesuffix(f"{0:020d}")) + r"(\d{20})(\.zst|\.gz)?")
+        names = [other.sealing.rpartition("/")[2] for other in journal.files.values() if other.key == file.key]
+        with os.scandir(self._archive / parent) as entries:
+            names += [entry.name for entry in entries]
+        numbers = [int(found[1]) for name in names if (found := earlier.fullmatch(name))]
+        return layout.segment_path(file.key, max([file.first_seq, *(number + 1 for number in numbers)]), self._codec)
 
     def _compress(self, source: Path, target: Path) -> Counted:
         temporary = target.with_name(f".{target.name}.tmp")
@@ -141,26 +154,31 @@ class Sealer:
         """Append the manifest line unless it is there; a torn last line, as a kill leaves it, is cut off first."""
         date = segment.path.partition("/")[0].removeprefix("date=")
         path = self._archive / layout.manifest_path(date, self._collector)
-        line = manifest.to_line(segment)
-        with self._lock:
-            make_directory(path.parent)
-            with path.open("a+b") as lines:
-                lines.seek(0)
-                content = lines.read()
-                whole = content[: content.rfind(b"\n") + 1]
-                if any(_path_of(known) == segment.path for known in whole.splitlines()):
-                    return
-                lines.truncate(len(whole))
-                lines.write(line)
-                lines.flush()
-                os.fsync(lines.fileno())
-            sync_directory(path.parent)
+        make_directory(path.parent)
+        with path.open("a+b") as lines:
+            fcntl.flock(lines, fcntl.LOCK_EX)  # other partitions, and other processes that were given the same name
+            lines.seek(0)
+            content = lines.read()
+            whole = content[: content.rfind(b"\n") + 1]
+            if _is_listed(segment.path, whole):
+                return
+            lines.truncate(len(whole))
+            lines.write(manifest.to_line(segment))
+            lines.flush()
+            os.fsync(lines.fileno())
+        sync_directory(path.parent)
 
     def _unlink_live(self, file: OpenFile) -> None:
         link = self._archive / layout.live_path(file.key)
         with contextlib.suppress(OSError):
             if link.is_symlink() and link.resolve() == (self._archive / layout.open_path(file.key)).resolve():
                 link.unlink()
+
+
+def _is_listed(path: str, lines: bytes) -> bool:
+    if json.dumps(path).encode() not in lines:  # quick, and nearly always the answer: a day may have many segments
+        return False
+    return any(_path_of(line) == path for line in lines.splitlines())
 
 
 def _path_of(line: bytes) -> str:

@@ -1,17 +1,23 @@
 """The open files of one partition: append, sync, cut back to what is committed. It owns every descriptor."""
 
+import contextlib
+import errno
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
-from consumer.journal import OpenFile
+from consumer.records import OpenFile
 from shipper import events, layout
 from shipper.files import make_directory, sync_directory
 
 IOV_MAX = 1024  # buffers that one pwritev takes (limits.h)
 SYNCS_AT_ONCE = 8  # the file system groups what is asked for together
+NOBODY = "-"  # no source: whatever is appended next begins a line of its own
+UNLINKABLE = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL})
 
 
 class Sink:
@@ -64,13 +70,13 @@ class Sink:
                 size = path.stat().st_size
             except FileNotFoundError:
                 size = 0
-                self.create(file)
+                self.create(replace(file, length=0))
             if size > file.length:
                 os.truncate(path, file.length)
                 events.archive_repaired(file=file.path, cut=size - file.length)
             elif size < file.length:
                 events.archive_damaged(partition=partition, file=file.path, missing=file.length - size)
-                damaged.append(file)
+                damaged.append(replace(file, length=size, last_source=NOBODY, ends_open=_ends_open(path)))
         return damaged
 
     def release(self, path: str) -> None:
@@ -100,23 +106,29 @@ class Sink:
 
     def _make_room(self) -> None:
         while len(self._descriptors) >= self._open_files:
-            path, descriptor = self._descriptors.popitem(last=False)
+            path = next(iter(self._descriptors))
             if path in self._unsynced:
-                os.fdatasync(descriptor)
+                os.fdatasync(self._descriptors[path])
                 self._unsynced.discard(path)
-            os.close(descriptor)
+            self.release(path)
 
     def _link(self, file: OpenFile) -> None:
+        """Let `live/` follow the open file. A convenience: a name that cannot be linked must not stop the archive."""
         link = self._archive / layout.live_path(file.key)
+        if ".." in link.relative_to(self._archive).parts:
+            return
         target = os.path.relpath(self._archive / file.path, link.parent)
-        temporary = link.with_name(f".{link.name[:200]}.{os.getpid()}.tmp")
+        temporary = link.with_name(f".{os.getpid()}-{threading.get_ident()}.tmp")
         try:
             link.parent.mkdir(parents=True, exist_ok=True)
             temporary.unlink(missing_ok=True)
             temporary.symlink_to(target)
             temporary.replace(link)
-        except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            temporary.unlink(missing_ok=True)  # `/a` and `/a/b` of one host in turn: the link is a convenience
+        except OSError as error:  # `/a` and `/a/b` of one host in turn, or a path that is too long with `live/`
+            if error.errno not in UNLINKABLE:
+                raise
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
 def _write_all(descriptor: int, buffers: list[bytes], offset: int) -> int:
@@ -128,3 +140,12 @@ def _write_all(descriptor: int, buffers: list[bytes], offset: int) -> int:
         while offset + written < end:
             written += os.pwrite(descriptor, rest[written:], offset + written)
     return end
+
+
+def _ends_open(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        if file.tell() == 0:
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"

@@ -1,31 +1,36 @@
 """Judge a batch of deliveries and write what is new into the files; nothing counts before the journal commits it."""
 
+import functools
 import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from consumer.archive import Layout
-from consumer.journal import Changes, Extent, Journal, Loss, OpenFile, Position
+from consumer.journal import Journal
+from consumer.plan import Draft, Plan
+from consumer.records import Changes, Loss, Position
 from consumer.sink import Sink
-from consumer.watermark import Known, Verdict, begin, judge, missing_before, missing_behind
-from shipper import codec, events
+from consumer.watermark import Known, SourceKey, Verdict, begin, judge, missing_before, missing_behind
+from shipper import codec
 from shipper.compression import Decompressor
-from shipper.errors import ArchiveTrouble, Poison
-from shipper.layout import FileKey, day_of
+from shipper.errors import Poison
+from shipper.layout import NANOSECONDS, FileKey, day_of
 from shipper.model import Block, Delivery, Span
 from shipper.subjects import parse_log_subject
 
 REASON_MISSING = "missing"
 REASON_POISON = "poison"
+DAY_NS = 86400 * NANOSECONDS
+MAX_OFFSET = (1 << 63) - 1
+"""What the journal can hold; no file is longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
     """Blocks that came behind missing ones: where they begin in the stream, and what is missing."""
 
-    source: str
-    host: str
+    source: SourceKey
     file: str
     sequence: int  #: of the first block behind the hole
     missing: Span
@@ -48,8 +53,16 @@ class Staged:
     dead: list[Dead] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     written_bytes: int = 0
-    holes: dict[str, Hole] = field(default_factory=dict)
-    filled: set[str] = field(default_factory=set)
+    holes: dict[SourceKey, Hole] = field(default_factory=dict)
+    rewritten: list[Known] = field(default_factory=list)  #: as they were before the block that shows it
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The file that a delivery belongs to."""
+
+    path: str
+    key: FileKey
 
 
 class Stager:
@@ -63,119 +76,122 @@ class Stager:
         self._layout = layout
         self._decompressor = Decompressor()
 
-    def stage(self, batch: list[Delivery], holes: Mapping[str, Hole], given_up: Mapping[str, int]) -> Staged:
+    def stage(
+        self, batch: list[Delivery], holes: Mapping[SourceKey, Hole], given_up: Mapping[SourceKey, int]
+    ) -> Staged:
         """Judge `batch` and append its new bytes. Raises OSError, sqlite3.Error: the archive has trouble."""
         staged = Staged(changes=Changes(position=self._journal.position), holes=dict(holes))
-        plan = _Plan(self._journal, staged, self._layout)
+        plan = Plan(self._journal)
         for delivery in batch:
             self._stage_one(delivery, staged, plan, given_up)
         self._write(plan, staged)
         staged.changes.position = self._position(staged, batch[-1])
         return staged
 
-    def _stage_one(self, delivery: Delivery, staged: Staged, plan: "_Plan", given_up: Mapping[str, int]) -> None:
+    def _stage_one(self, delivery: Delivery, staged: Staged, plan: Plan, given_up: Mapping[SourceKey, int]) -> None:
         host = ""
         try:
-            host = parse_log_subject(delivery.subject).host
+            host = _host_of(delivery.subject)
             if codec.is_plain(delivery.headers):
-                self._stage_plain(delivery, host, staged, plan)
+                outcome = self._stage_plain(delivery, host, plan)
             else:
-                self._stage_block(delivery, host, staged, plan, given_up)
+                outcome = self._stage_block(delivery, host, staged, plan, given_up)
         except Poison as error:
-            staged.outcomes["poison"] += 1
-            staged.dead.append(Dead(delivery=delivery, host=host or "unknown", reason=str(error)))
+            buried = self._is_applied(delivery)
+            outcome = Verdict.DUPLICATE.value if buried else _bury(delivery, host, error, staged)
+        staged.outcomes[outcome] += 1
 
-    def _stage_plain(self, delivery: Delivery, host: str, staged: Staged, plan: "_Plan") -> None:
-        """One line from anybody: it has no offsets, so the journal's sequence makes it exactly once."""
+    def _is_applied(self, delivery: Delivery) -> bool:
+        """Whether a message without offsets was applied before: it is read again for a hole, or in a new history."""
         at = self._journal.position
-        if delivery.sequence <= at.applied or delivery.time_ns <= at.plain_after_ns:
-            staged.outcomes["duplicate"] += 1
-            return
-        key = FileKey(day_of(delivery.time_ns), self._partition, host, self._output)
-        plan.append(key, delivery, "", delivery.payload + b"\n")
-        staged.outcomes["written"] += 1
+        return delivery.sequence <= at.applied or delivery.time_ns <= at.plain_after_ns
+
+    def _stage_plain(self, delivery: Delivery, host: str, plan: Plan) -> str:
+        """One line from anybody: it has no offsets, so the journal's sequence makes it exactly once."""
+        target = self._target(delivery, host, self._output)
+        if self._is_applied(delivery):
+            return Verdict.DUPLICATE.value
+        self._draft(target, delivery, plan).append(delivery, "", delivery.payload + b"\n")
+        return Verdict.WRITE.value
 
     def _stage_block(
-        self, delivery: Delivery, host: str, staged: Staged, plan: "_Plan", given_up: Mapping[str, int]
-    ) -> None:
+        self, delivery: Delivery, host: str, staged: Staged, plan: Plan, given_up: Mapping[SourceKey, int]
+    ) -> str:
         block = codec.from_headers(delivery.headers)
-        known = plan.source(block.source) or begin(block, host)
-        if known.host != host:
-            raise Poison(f"source {block.source} belongs to host {known.host}")
-        verdict = judge(block, known, given_up_at=given_up.get(block.source))
+        _check_offsets(block)
+        known = plan.source(SourceKey(host, block.source)) or begin(block, host)
+        target = self._target(delivery, host, known.file)
+        verdict = judge(block, known, given_up_at=given_up.get(known.key))
         if verdict is Verdict.HOLE:
-            self._note_hole(delivery, block, known, staged)
+            _note_hole(delivery, block, known, staged)
         elif verdict is Verdict.DUPLICATE:
-            plan.duplicate(self._key(delivery, known), delivery)
+            plan.duplicate(target.path)
         else:
-            self._accept(delivery, block, known, plan)
-            self._note_filled(block, staged)
-        staged.outcomes[verdict.value] += 1
+            _note_filled(block, known, staged)
+            try:
+                self._accept(delivery, block, known, target, plan, staged)
+            except Poison as error:
+                return _bury(delivery, host, error, staged)
+        return verdict.value
 
-    def _accept(self, delivery: Delivery, block: Block, known: Known, plan: "_Plan") -> None:
+    def _accept(
+        self, delivery: Delivery, block: Block, known: Known, target: _Target, plan: Plan, staged: Staged
+    ) -> None:
         """Write the new bytes of a sound block; a damaged one leaves a gap, so that the next can follow it."""
-        key = self._key(delivery, known)
         missing = missing_before(block, known)
         if missing.length > 0:
-            plan.lose(key, delivery, known, missing, REASON_MISSING)
+            self._lose(known, missing, REASON_MISSING, target, delivery, plan)
             known = replace(known, watermark=block.span.start, crc=None)
+        end = max(known.watermark, block.span.end)
         try:
             data = self._decompressor.decode(block, delivery.payload)
         except Poison:
-            plan.lose(key, delivery, known, Span(known.watermark, block.span.end), REASON_POISON)
-            plan.sources[known.id] = replace(known, watermark=block.span.end, crc=None)
+            self._lose(known, Span(known.watermark, end), REASON_POISON, target, delivery, plan)
+            crc = None if end > known.watermark else known.crc
+            plan.sources[known.key] = replace(known, watermark=end, crc=crc, seen_ns=delivery.time_ns)
             raise
         new = data[known.watermark - block.span.start :]
         if new:
-            plan.append(key, delivery, known.id, new)
-            plan.extend(key, delivery, known, block.span.end)
+            self._draft(target, delivery, plan).append(delivery, known.id, new)
+            plan.extend(target.path, known.id, Span(known.watermark, end))
         lost = missing_behind(block, known)
-        if lost.length > 0:
-            plan.lose(key, delivery, known, lost, block.end.value if block.end else REASON_MISSING)
-        plan.sources[known.id] = replace(
+        self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan)
+        plan.sources[known.key] = replace(
             known,
-            watermark=max(known.watermark, block.span.end),
-            crc=self._sum(block, known, new),
+            watermark=end,
+            crc=_sum(block, known, new, staged),
             ended=block.end is not None,
+            seen_ns=delivery.time_ns,
         )
 
-    def _sum(self, block: Block, known: Known, new: bytes) -> int | None:
-        """The source's CRC behind `block`; another one than the block says means that the file was rewritten."""
-        if block.span.end < known.watermark:
-            return known.crc  # a farewell from before what is here
-        if known.crc is not None and zlib.crc32(new, known.crc) != block.source_crc:
-            events.source_rewritten(partition=self._partition, host=known.host, file=known.file, offset=known.watermark)
-        return block.source_crc
+    def _target(self, delivery: Delivery, host: str, file: str) -> _Target:
+        key = FileKey(_day(delivery.time_ns // DAY_NS), self._partition, host, file)
+        return _Target(self._layout.path(key, delivery.time_ns), key)
 
-    def _key(self, delivery: Delivery, known: Known) -> FileKey:
-        return FileKey(day_of(delivery.time_ns), self._partition, known.host, known.file)
+    def _draft(self, target: _Target, delivery: Delivery, plan: Plan) -> Draft:
+        known = target.path in plan.drafts or target.path in self._journal.files
+        before = 0 if known else self._layout.length_before(target.path)
+        return plan.draft(target.path, target.key, delivery, length_before=before)
 
-    def _note_hole(self, delivery: Delivery, block: Block, known: Known, staged: Staged) -> None:
-        if block.source not in staged.holes:
-            missing = missing_before(block, known)
-            staged.holes[block.source] = Hole(
-                source=block.source, host=known.host, file=known.file, sequence=delivery.sequence, missing=missing
-            )
-            events.hole_opened(
-                partition=self._partition, host=known.host, file=known.file, start=missing.start, end=missing.end
-            )
+    def _lose(self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan) -> None:
+        """Note that bytes are missing in the file, which is there from now on even if it stays empty."""
+        if span.length > 0:
+            self._draft(target, delivery, plan)
+            plan.losses.append(Loss(target.path, known.key, span, reason))
 
-    def _note_filled(self, block: Block, staged: Staged) -> None:
-        hole = staged.holes.get(block.source)
-        if hole is not None and block.span.end >= hole.missing.end:
-            del staged.holes[block.source]
-            staged.filled.add(block.source)
-
-    def _write(self, plan: "_Plan", staged: Staged) -> None:
+    def _write(self, plan: Plan, staged: Staged) -> None:
         """Journal new files, create them, append: in this order a kill leaves nothing that nobody knows of."""
-        self._journal.register(plan.created.values())
-        for file in plan.created.values():
+        self._journal.register(plan.created)
+        for file in plan.created:
             self._sink.create(file)
-        for path, buffers in plan.buffers.items():
-            self._sink.append(plan.committed(path), buffers)
-            staged.written_bytes += sum(map(len, buffers))
+        for draft in plan.drafts.values():
+            if draft.buffers:
+                self._sink.append(draft.committed, draft.buffers)
+                staged.written_bytes += sum(map(len, draft.buffers))
         staged.changes.sources = plan.sources
-        staged.changes.files = plan.files
+        staged.changes.files = {path: draft.file() for path, draft in plan.drafts.items()}
+        staged.changes.extents = list(plan.extents())
+        staged.changes.losses = plan.losses
 
     def _position(self, staged: Staged, last: Delivery) -> Position:
         at = self._journal.position
@@ -190,79 +206,43 @@ class Stager:
         )
 
 
-class _Plan:
-    """What a batch does to files and sources, over what the journal has committed."""
+@functools.lru_cache(maxsize=4096)
+def _host_of(subject: str) -> str:
+    return parse_log_subject(subject).host
 
-    def __init__(self, journal: Journal, staged: Staged, layout: Layout) -> None:
-        self._journal = journal
-        self._changes = staged.changes
-        self._layout = layout
-        self.sources: dict[str, Known] = {}
-        self.files: dict[str, OpenFile] = {}
-        self.created: dict[str, OpenFile] = {}
-        self.buffers: dict[str, list[bytes]] = {}
 
-    def source(self, id_: str) -> Known | None:
-        """A source as it is behind what was staged so far."""
-        return self.sources.get(id_) or self._journal.source(id_)
+@functools.lru_cache(maxsize=64)
+def _day(number: int) -> str:
+    return day_of(number * DAY_NS)
 
-    def committed(self, path: str) -> OpenFile:
-        """A file as the journal has it: appended bytes begin at its length."""
-        return self._journal.files[path]
 
-    def append(self, key: FileKey, delivery: Delivery, source: str, data: bytes) -> None:
-        """Put `data` behind the file of `key`; a source that ended without a newline is closed by one first."""
-        file = self._file(key, delivery)
-        buffers = self.buffers.setdefault(file.path, [])
-        join = file.ends_open and file.last_source != source
-        if join:
-            buffers.append(b"\n")
-        buffers.append(data)
-        self.files[file.path] = replace(
-            file,
-            length=file.length + len(data) + join,
-            last_seq=delivery.sequence,
-            last_ns=delivery.time_ns,
-            joins=file.joins + join,
-            last_source=source,
-            ends_open=not data.endswith(b"\n"),
+def _bury(delivery: Delivery, host: str, error: Poison, staged: Staged) -> str:
+    staged.dead.append(Dead(delivery=delivery, host=host or "unknown", reason=str(error)))
+    return REASON_POISON
+
+
+def _check_offsets(block: Block) -> None:
+    if block.span.end + block.gap > MAX_OFFSET:
+        raise Poison(f"Log-Span {block.span} with Log-Gap {block.gap} leads beyond what any file can hold")
+
+
+def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> int | None:
+    """The source's CRC behind `block`; another one than the block says means that the file was rewritten."""
+    if block.span.end < known.watermark:
+        return known.crc  # a farewell from before what is here
+    if known.crc is not None and zlib.crc32(new, known.crc) != block.source_crc:
+        staged.rewritten.append(known)
+    return block.source_crc
+
+
+def _note_hole(delivery: Delivery, block: Block, known: Known, staged: Staged) -> None:
+    if known.key not in staged.holes:
+        staged.holes[known.key] = Hole(
+            source=known.key, file=known.file, sequence=delivery.sequence, missing=missing_before(block, known)
         )
 
-    def extend(self, key: FileKey, delivery: Delivery, known: Known, end: int) -> None:
-        """Note that the file of `key` now holds the source from its watermark to `end`."""
-        path = self._file(key, delivery).path
-        self._changes.extents.append(Extent(path, known.id, Span(known.watermark, end)))
 
-    def lose(self, key: FileKey, delivery: Delivery, known: Known, span: Span, reason: str) -> None:
-        """Note that bytes are missing in the file of `key`, and say so."""
-        path = self._file(key, delivery).path
-        self._changes.losses.append(Loss(path, known.id, span, reason))
-        events.gap_recorded(
-            partition=key.partition, host=known.host, file=known.file, start=span.start, end=span.end, reason=reason
-        )
-
-    def duplicate(self, key: FileKey, delivery: Delivery) -> None:
-        """Count a dropped block, where its file is still open."""
-        path = self._layout.path(key, delivery.time_ns)
-        file = self.files.get(path) or self._journal.files.get(path)
-        if file is not None and not file.sealing:
-            self.files[path] = replace(file, duplicates=file.duplicates + 1)
-
-    def _file(self, key: FileKey, delivery: Delivery) -> OpenFile:
-        path = self._layout.path(key, delivery.time_ns)
-        file = self.files.get(path) or self._journal.files.get(path)
-        if file is not None and file.sealing:
-            raise ArchiveTrouble(f"{path} is not sealed yet")
-        if file is None:
-            file = OpenFile(
-                path=path,
-                key=key,
-                length=self._layout.length_before(path),
-                first_seq=delivery.sequence,
-                last_seq=delivery.sequence,
-                first_ns=delivery.time_ns,
-                last_ns=delivery.time_ns,
-            )
-            self.created[path] = file
-        self.files[path] = file
-        return file
+def _note_filled(block: Block, known: Known, staged: Staged) -> None:
+    hole = staged.holes.get(known.key)
+    if hole is not None and block.span.end >= hole.missing.end:
+        del staged.holes[known.key]

@@ -2,8 +2,16 @@
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shipper.model import Block, Span
+
+
+class SourceKey(NamedTuple):
+    """Which source: cloned machines bring the same ids along, so the host belongs to it."""
+
+    host: str
+    id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +25,12 @@ class Known:
     watermark: int
     crc: int | None  #: CRC-32 from origin to watermark; None behind a gap, until a block tells it
     ended: bool = False
+    seen_ns: int = 0  #: stored time of its newest block
+
+    @property
+    def key(self) -> SourceKey:
+        """Which source it is."""
+        return SourceKey(self.host, self.id)
 
 
 class Verdict(enum.Enum):

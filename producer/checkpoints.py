@@ -8,17 +8,18 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from producer.identity import Mark
 from producer.source import Point, Source
 from shipper import events
-from shipper.errors import ConfigError
+from shipper.errors import ConfigError, Fatal, Transient
 
 VERSION = 1
 CHECKPOINT_ERRORS = (sqlite3.Error, OSError)
 TOMBSTONE_SECONDS = 30 * 86400.0  # an ended file that shows up again within this time is not shipped again
+_SYNC = "FULL"  # a checkpoint that returned from `save` survives power failure
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sources (
     id TEXT PRIMARY KEY, file TEXT NOT NULL, device TEXT NOT NULL, inode TEXT NOT NULL, origin INTEGER NOT NULL,
@@ -28,24 +29,42 @@ CREATE TABLE IF NOT EXISTS sources (
 """
 _SAVE = """
 INSERT INTO sources VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
-ON CONFLICT (id) DO UPDATE SET offset=excluded.offset, crc=excluded.crc, mark=excluded.mark, size=excluded.size,
-    mtime_ns=excluded.mtime_ns, ring=excluded.ring, ended_at=excluded.ended_at
+ON CONFLICT (id) DO UPDATE SET device=excluded.device, inode=excluded.inode, offset=excluded.offset,
+    crc=excluded.crc, mark=excluded.mark, size=excluded.size, mtime_ns=excluded.mtime_ns, ring=excluded.ring,
+    ended_at=excluded.ended_at
 """
+
+
+@contextlib.contextmanager
+def checkpoint_needed() -> Iterator[None]:
+    """What cannot go on without the checkpoint is tried again later, like everything that needs the server."""
+    try:
+        yield
+    except CHECKPOINT_ERRORS as error:
+        raise Transient(f"the checkpoint cannot be used: {error}", hint="see the state directory's disk") from None
 
 
 class Checkpoints:
     """The checkpoint of one host. Owned by the pipeline; one call at a time, from any thread.
 
     `fresh`: no session has used it yet, so it is new, or the old one was lost.
+    `damaged`: the old one was found and kept aside just now.
     """
 
     fresh: bool
+    damaged = False
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
             self._open()
+        except sqlite3.OperationalError as error:  # no room, no right, locked: says nothing of the content
+            raise Fatal(
+                f"cannot open the checkpoint {path}: {error}",
+                hint="make room, or correct the permissions of the state directory",
+            ) from None
         except sqlite3.DatabaseError as error:
+            self.damaged = True
             kept = self._keep_aside()
             events.checkpoint_damaged(path=str(path), kept=str(kept), error=str(error))
             self._open()
@@ -61,10 +80,7 @@ class Checkpoints:
     def save(self, sources: Iterable[Source]) -> None:
         """Make `sources` durable, as they are now. Returns when they are."""
         with self._database:
-            place = self._database.execute("SELECT coalesce(max(place), 0) FROM sources").fetchone()[0]
-            self._database.executemany(
-                _SAVE, [(*_to_row(source), place + number) for number, source in enumerate(sources, start=1)]
-            )
+            self._write(sources)
 
     def begin_use(self) -> None:
         """The first handshake is done: from now on this checkpoint is the truth, and not what others know."""
@@ -72,28 +88,33 @@ class Checkpoints:
         self._database.commit()
         self.fresh = False
 
-    def clear(self) -> None:
-        """Forget every source."""
+    def start_over(self, sources: Iterable[Source]) -> None:
+        """Know `sources` and nothing else."""
         with self._database:
             self._database.execute("DELETE FROM sources")
+            self._write(sources)
 
-    def forget_old(self) -> None:
-        """Drop sources that ended long ago."""
+    def forget(self, sources: Iterable[Source]) -> None:
+        """Drop sources."""
         with self._database:
-            self._database.execute(
-                "DELETE FROM sources WHERE ended_at > 0 AND ended_at < ?", (time.time() - TOMBSTONE_SECONDS,)
-            )
+            self._database.executemany("DELETE FROM sources WHERE id = ?", [(source.id,) for source in sources])
 
     def close(self) -> None:
         """Close the file; everything saved is durable already."""
         self._database.close()
+
+    def _write(self, sources: Iterable[Source]) -> None:
+        place = self._database.execute("SELECT coalesce(max(place), 0) FROM sources").fetchone()[0]
+        self._database.executemany(
+            _SAVE, [(*_to_row(source), place + number) for number, source in enumerate(sources, start=1)]
+        )
 
     def _open(self) -> None:
         os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._database = sqlite3.connect(self._path, check_same_thread=False)
         try:
             self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.execute(f"PRAGMA synchronous = {_SYNC}")
             self._check_version()
             self._database.execute(_SCHEMA)
             self._database.commit()

@@ -1,9 +1,11 @@
 """`fshipper produce`: settings in, one pipeline out."""
 
 import asyncio
+import contextlib
 import glob
 import math
 import os
+import resource
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +13,10 @@ import typer
 
 from producer.checkpoints import Checkpoints
 from producer.discover import Watched, look
-from producer.pipeline import Pipeline, Task
-from producer.sources import Following
+from producer.pipeline import Pipeline
+from producer.reading import Following
 from producer.tail import Cut
+from producer.task import Task
 from shipper import events
 from shipper.compression import Compressor
 from shipper.config import default_host, load
@@ -97,6 +100,7 @@ def run(settings: Settings, *, once: bool) -> None:
     host = settings.producer.host or checked_host(default_host())
     watched = _watched(settings.producer, once=once)
     state = _state_directory(settings.producer, host)
+    _allow_many_files()
     with Lock(state / "lock", f"the checkpoint of host {host}"):
         checkpoints = Checkpoints(state / "checkpoint.sqlite")
         try:
@@ -106,7 +110,7 @@ def run(settings: Settings, *, once: bool) -> None:
 
 
 async def _run(settings: Settings, host: str, watched: Watched, checkpoints: Checkpoints, *, once: bool) -> None:
-    task = _task(settings, host, watched, once=once, fresh=checkpoints.fresh)
+    task = _task(settings, host, watched, once=once, new=checkpoints.fresh and not checkpoints.damaged)
     stop = Stop()
     stop_on_signals(stop)
 
@@ -124,12 +128,12 @@ async def _run(settings: Settings, host: str, watched: Watched, checkpoints: Che
         await pipeline.run()
 
 
-def _task(settings: Settings, host: str, watched: Watched, *, once: bool, fresh: bool) -> Task:
+def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: bool) -> Task:
     chosen = settings.producer
     following = Following(
         watched=watched,
         cut=Cut(chosen.block, line_a_piece=chosen.encoding is Encoding.PLAIN),
-        start_at_end=chosen.start_at_end and fresh,
+        start_at_end=chosen.start_at_end and new,
         once=once,
         rotate_wait=chosen.rotate_wait,
     )
@@ -184,6 +188,13 @@ def _state_directory(settings: ProducerSettings, host: str) -> Path:
             hint="set SHIPPER_STATE (--state) to a directory that this user may write",
         ) from None
     return directory
+
+
+def _allow_many_files() -> None:
+    """Every file that is followed stays open; the usual soft limit of 1024 is there for programs that use select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft != hard else soft, hard))
 
 
 def default_state() -> Path:

@@ -1,6 +1,5 @@
 """Which files are there: globs and explicit paths -> regular files, each once. Looking is truth."""
 
-import errno
 import fnmatch
 import glob
 import os
@@ -11,7 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z")
-_ROTATED = re.compile(r"[.\-_]\d")  # app.log.1, app.log-20261120; not app.log.bak, which is a copy
+GONE = (FileNotFoundError, NotADirectoryError)
+LONGEST_COUNT = 3  # digits: app.log.12 is a count and grows with age, app.log-20261120 a date and does not
+_ROTATED = re.compile(r"[.\-_](\d+)")  # app.log.1, app.log-20261120; not app.log.bak, which is a copy
 
 
 class Seen(NamedTuple):
@@ -38,8 +39,18 @@ class Watched:
 
     @classmethod
     def of(cls, patterns: Sequence[str], exclude: Sequence[str] = ()) -> "Watched":
-        """The patterns made absolute, so that a later change of directory changes nothing."""
-        return cls(tuple(map(os.path.abspath, patterns)), tuple(map(os.path.abspath, exclude)))
+        """The patterns made absolute, so that a later change of directory changes nothing.
+
+        An exclude without a slash is about the last part of a path, wherever it lies: `*.gz`.
+        """
+        excluded = (os.path.abspath(pattern) if "/" in pattern else pattern for pattern in exclude)
+        return cls(tuple(map(os.path.abspath, patterns)), tuple(excluded))
+
+    def excludes(self, path: str) -> bool:
+        """Whether `path` is not to be shipped, whatever else names it."""
+        return any(
+            fnmatch.fnmatchcase(path if "/" in pattern else os.path.basename(path), pattern) for pattern in self.exclude
+        )
 
 
 class Look(NamedTuple):
@@ -56,7 +67,7 @@ def look(watched: Watched) -> Look:
     for path in _names(watched):
         try:
             found = os.stat(path)
-        except FileNotFoundError:
+        except GONE:
             continue  # gone since it was listed, or an explicit path that does not exist yet
         except OSError as error:
             unknown.append((path, error))
@@ -70,9 +81,11 @@ def look(watched: Watched) -> Look:
 def _names(watched: Watched) -> Iterator[str]:
     given: dict[str, None] = {}
     for pattern in watched.patterns:
-        given.update(dict.fromkeys([pattern] if not glob.has_magic(pattern) else sorted(expand(pattern))))
+        given[pattern] = None  # a shell may have expanded a glob to a name that looks like one: app[1].log
+        if glob.has_magic(pattern):
+            given.update(dict.fromkeys(sorted(expand(pattern))))
     for name in given:
-        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in watched.exclude):
+        if not watched.excludes(name):
             yield name
 
 
@@ -98,7 +111,29 @@ def siblings(path: str) -> list[Seen]:
         rotated = entry.name.startswith(name) and _ROTATED.match(entry.name, len(name))
         if rotated and not entry.name.endswith(COMPRESSED):
             found.extend(_seen(entry))
-    return sorted(found, key=lambda seen: seen.mtime_ns)
+    return sorted(found, key=lambda seen: (seen.mtime_ns, _count_down(seen.path[len(path) :])))
+
+
+def is_sibling(path: str, original: str) -> bool:
+    """Whether a rotation of `original` would give the name `path`."""
+    return path.startswith(original) and _ROTATED.match(path, len(original)) is not None
+
+
+def originals(path: str) -> list[str]:
+    """The names that `path` may have had before a rotation gave it a number or a date."""
+    directory, name = os.path.split(path)
+    return [os.path.join(directory, name[: found.start()]) for found in _ROTATED.finditer(name, 1)]
+
+
+def lies_at(path: str, key: tuple[int, int]) -> bool:
+    """Whether the file `key` lies at `path`; True also where that is unknown."""
+    try:
+        found = os.stat(path)
+    except GONE:
+        return False
+    except OSError:
+        return True
+    return (found.st_dev, found.st_ino) == key
 
 
 def find_inode(directory: str, key: tuple[int, int]) -> str | None:
@@ -113,8 +148,15 @@ def _entries(directory: str) -> list["os.DirEntry[str]"]:
     try:
         with os.scandir(directory) as entries:
             return list(entries)
-    except FileNotFoundError:
+    except GONE:
         return []
+
+
+def _count_down(suffix: str) -> tuple[int, str]:
+    """Orders the suffixes of one rotation by age, for files that were written within one tick of the clock."""
+    found = _ROTATED.match(suffix)
+    digits = found[1] if found else ""
+    return (-int(digits), suffix) if 0 < len(digits) <= LONGEST_COUNT else (0, suffix)
 
 
 def _seen(entry: "os.DirEntry[str]") -> list[Seen]:
@@ -129,4 +171,4 @@ def _seen(entry: "os.DirEntry[str]") -> list[Seen]:
 
 def is_gone(error: OSError) -> bool:
     """Whether an error says that a file is gone; everything else (EMFILE, EACCES, EIO, ESTALE) means "unknown"."""
-    return error.errno == errno.ENOENT
+    return isinstance(error, GONE)

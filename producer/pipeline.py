@@ -9,32 +9,30 @@ it has already.
 """
 
 import asyncio
-import datetime as dt
-import math
+import contextlib
 import time
-import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from producer import discover
-from producer.checkpoints import CHECKPOINT_ERRORS, Checkpoints
-from producer.recover import prove, receipt_of
-from producer.resume import agree, receipts
+from producer.checkpoints import CHECKPOINT_ERRORS, Checkpoints, checkpoint_needed
+from producer.drain import until_drained
+from producer.encode import Encoder
+from producer.looks import Looks
+from producer.recover import recovered
+from producer.resume import agree
 from producer.source import Source
-from producer.sources import Following, Sources
-from producer.tail import Piece
-from producer.wake import Wake, Watcher
+from producer.sources import Sources
+from producer.task import Task
+from producer.wake import Wake
 from producer.window import Entry, Window
-from shipper import codec, events
-from shipper.compression import Compressor
-from shipper.errors import SessionLost, StreamFull, StreamMissing, Transient, Unavailable
+from shipper import events
+from shipper.errors import Fatal, SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
-from shipper.model import Block
 from shipper.ports import Publisher
-from shipper.retry import FULL, SESSION, Patience
-from shipper.subjects import control_down, log_subject
+from shipper.retry import FULL, SESSION
+from shipper.subjects import control_down
 
 READ_BYTES = 1024 * 1024
 """Read and encoded in one go by the reading thread."""
@@ -44,29 +42,6 @@ DRAIN_NAP_SECONDS = 0.5
 MIN_NAP_SECONDS = 0.001
 
 Begin = Callable[[], Awaitable[Publisher]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """What one producer does."""
-
-    host: str
-    partition: int
-    prefix: str
-    following: Following
-    compressor: Compressor
-    window_bytes: int
-    poll: float
-    watch: bool
-    ack_timeout: float
-    checkpoint_every: float
-    drain_within: float
-    patience: Patience
-
-    @property
-    def subject(self) -> str:
-        """Where the host publishes."""
-        return log_subject(self.prefix, self.partition, self.host)
 
 
 class Pipeline:
@@ -80,10 +55,10 @@ class Pipeline:
         self._wake = Wake()
         self._window = Window(task.window_bytes)
         self._sources = Sources(task.following, checkpoints)
+        self._encoder = Encoder(task.compressor)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
-        self._next_look = 0.0
+        self._looks = Looks(task, self._wake)
         self._next_save = 0.0
-        self._watcher = Watcher(self._wake)
         self._patience = task.patience
         self._trouble = "no session with the server yet"
         self._asked_back: dict[str, int] = {}
@@ -93,12 +68,14 @@ class Pipeline:
         self._stop.on_ask(self._wake.rouse)
         try:
             self._sources.adopt(self._checkpoints.load())
-            self._sources.scan()
-            await self._run_sessions()
+            self._looks.look(self._sources)
+            await until_drained(self._run_sessions(), self._stop, within=self._task.drain_within)
+            self._check_all_read()
         finally:
-            self._watcher.close()
+            self._looks.close()
             self._reader.shutdown(wait=True)
-            self._save(self._sources.unsaved())
+            self._sources.retire()
+            self._save(self._sources.ledger.unsaved())
             self._sources.close()
             events.drained(program="producer", left=len(self._window))
 
@@ -107,7 +84,7 @@ class Pipeline:
         return {
             "host": self._task.host,
             "subject": self._task.subject,
-            "sources": len(self._sources.known),
+            "sources": len(self._sources.ledger.known),
             "in_flight_blocks": len(self._window),
             "in_flight_bytes": self._window.bytes,
             "backlog_bytes": self._sources.backlog_bytes,
@@ -133,66 +110,68 @@ class Pipeline:
         try:
             await self._serve(publisher)
         finally:
+            with contextlib.suppress(ShipperError):
+                self._settle(publisher)  # what was acknowledged before the trouble counts
             await publisher.close()
 
     async def _pause(self, error: Transient | Unavailable) -> None:
+        """Wait before the next session; the files are looked at meanwhile, so that none is renamed out of sight."""
         policy = FULL if isinstance(error, StreamFull | StreamMissing) else SESSION
         delay = self._patience.after(error, policy)
         events.session_ended(program="producer", error=str(error), hint=error.hint, retry_in=delay)
+        until = time.monotonic() + delay
+        while (left := until - time.monotonic()) > 0 and not self._stop.asked:
+            await self._stop.nap(min(left, self._task.poll))
+            self._looks.look_if_due(self._sources)
+            await self._save_if_due()
         if self._stop.asked:
             await asyncio.sleep(min(delay, DRAIN_NAP_SECONDS))
-        else:
-            await self._stop.nap(delay)
 
     async def _serve(self, publisher: Publisher) -> None:
         publisher.on_news(self._wake.rouse)
-        await self._handshake(publisher)
+        with checkpoint_needed():
+            await self._handshake(publisher)
         await publisher.listen(control_down(self._task.host), self._heard)
         for token, entry in self._window.again(time.monotonic()):
             await publisher.publish(token, self._task.subject, entry.headers, entry.payload)
         self._trouble = ""
-        self._patience.served()
+        if not len(self._window):  # else its first ack shows whether this session is better than the last
+            self._patience.served()
         events.session_begun(program="producer", subject=self._task.subject)
         notify("READY=1")
         await self._ship(publisher)
 
     async def _handshake(self, publisher: Publisher) -> None:
-        task = self._task
-        if self._checkpoints.fresh:
-            await self._recover(publisher)
-            self._checkpoints.begin_use()
-        if not await agree(publisher, self._sources, subject=task.subject, host=task.host, partition=task.partition):
-            self._reopen()
-
-    async def _recover(self, publisher: Publisher) -> None:
-        """A checkpoint that did not exist: new here, or lost? What archive and stream know of our files decides."""
-        task = self._task
-        last = await publisher.last_stored(task.subject)
-        known = await receipts(publisher, task.host, task.partition) if last else []
-        newest = receipt_of(last) if last else None
-        candidates = [*known, *([newest] if newest else [])]
-        found = await asyncio.to_thread(prove, candidates, sequence=last.sequence if last else 0)
-        if found:
-            self._checkpoints.clear()
-            self._checkpoints.save(found)
+        """Agree with server and archive on what they have; a checkpoint without a past is either new here, or lost."""
+        task, checkpoints = self._task, self._checkpoints
+        if checkpoints.fresh:
+            found = await recovered(publisher, subject=task.subject, host=task.host, partition=task.partition)
+            if found:
+                checkpoints.start_over(found)
+                self._reopen()
+            checkpoints.begin_use()
+        ledger = self._sources.ledger
+        if not await agree(publisher, ledger, subject=task.subject, host=task.host, partition=task.partition):
             self._reopen()
 
     def _reopen(self) -> None:
         """Begin anew from the checkpoint: what was in flight is read again."""
+        known = self._checkpoints.load()
         self._window.clear()
         self._sources.close()
         self._sources = Sources(replace(self._task.following, start_at_end=False), self._checkpoints)
-        self._sources.adopt(self._checkpoints.load())
+        self._sources.adopt(known)
         self._sources.scan()
 
     async def _heard(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A collector asks for bytes that it misses: go back to them if their source is still known."""
-        source = self._sources.known.get(str(message.get("source", "")))
+        source = self._sources.ledger.known.get(str(message.get("source", "")))
         if message.get("ask") != "resend":
             return None
-        if source is None:
+        start = message.get("from", 0)
+        if source is None or not source.inode or not isinstance(start, int):
             return {"v": 1, "answer": "gone"}
-        self._asked_back[source.id] = int(message.get("from", 0))
+        self._asked_back[source.id] = min(start, self._asked_back.get(source.id, start))
         self._wake.rouse()
         return {"v": 1, "answer": "resent"}
 
@@ -206,12 +185,13 @@ class Pipeline:
                 self._settle(publisher)
                 await self._save_if_due()
                 if load is None:
+                    self._sources.retire()
                     self._go_back_if_asked()
-                    self._look_if_due()
+                    self._looks.look_if_due(self._sources)
                     load = self._read_ahead()
                 if load is not None:
                     entries, load = await load, None
-                    if not (self._look_is_due() or self._asked_back):
+                    if not (self._looks.is_due or self._asked_back):
                         load = self._read_ahead(len(entries))
                     await self._send(publisher, entries)
                 elif self._done():
@@ -233,7 +213,7 @@ class Pipeline:
                     blocks, lines, octets = blocks + 1, lines + entry.lines, octets + entry.piece.span.length
         finally:
             if blocks:
-                self._patience.progress()
+                self._patience.served()
                 events.blocks_acknowledged(blocks=blocks, lines=lines, octets=octets, in_flight=self._window.bytes)
 
     def _read_ahead(self, sending: int = 0) -> "asyncio.Future[list[Entry]] | None":
@@ -242,26 +222,7 @@ class Pipeline:
         return asyncio.get_running_loop().run_in_executor(self._reader, self._read)
 
     def _read(self) -> list[Entry]:
-        read_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return [self._encode(piece, read_at) for piece in self._sources.read(READ_BYTES)]
-
-    def _encode(self, piece: Piece, read_at: str) -> Entry:
-        lines = piece.data.count(b"\n")
-        block = Block(
-            source=piece.source,
-            file=piece.file,
-            span=piece.span,
-            origin=piece.origin,
-            lines=lines,
-            block_crc=zlib.crc32(piece.data),
-            source_crc=piece.source_crc,
-            encoding=self._task.compressor.encoding,
-            read_at=read_at,
-            end=piece.end,
-            gap=piece.gap,
-        )
-        payload = self._task.compressor.encode(piece.data)
-        return Entry(piece._replace(data=b""), codec.to_headers(block), payload, lines)
+        return self._encoder.entries(self._sources.read(READ_BYTES))
 
     def _open(self, entries: list[Entry]) -> list[int]:
         now = time.monotonic()
@@ -274,49 +235,42 @@ class Pipeline:
 
     # -- what is due --------------------------------------------------------------------------------------------
 
-    def _look_is_due(self) -> bool:
-        return time.monotonic() >= self._next_look or self._wake.names_changed
-
-    def _look_if_due(self) -> None:
-        grown = self._wake.take_grown()
-        if self._look_is_due():
-            self._wake.names_changed = False
-            following = self._task.following
-            self._next_look = time.monotonic() + (math.inf if following.once else self._task.poll)
-            self._sources.scan()
-            if self._task.watch and not following.once:
-                self._watcher.watch(discover.directories(following.watched))
-        elif grown:
-            self._sources.grown(grown)
-
     async def _save_if_due(self) -> None:
-        if self._sources.has_unsaved and time.monotonic() >= self._next_save:
+        if self._sources.ledger.has_unsaved and time.monotonic() >= self._next_save:
             self._next_save = time.monotonic() + self._task.checkpoint_every
-            await asyncio.to_thread(self._save, self._sources.unsaved())
+            await asyncio.to_thread(self._save, self._sources.ledger.unsaved())
 
     def _save(self, changed: list[Source]) -> None:
         try:
             self._checkpoints.save(changed)
         except CHECKPOINT_ERRORS as error:
-            self._sources.unsave(changed)
+            self._sources.ledger.unsave(changed)
             events.checkpoint_failed(error=str(error))
 
     async def _rest(self) -> None:
-        """Sleep until there is news, or something is due."""
-        due = min(self._next_look, self._next_save) if self._sources.has_unsaved else self._next_look
-        await self._wake.wait(max(MIN_NAP_SECONDS, min(due - time.monotonic(), self._task.poll)))
+        """Sleep until there is news, or something is due: a look, a save, an ack that is late, the end of a drain."""
+        now = time.monotonic()
+        due = [self._looks.next_at, now + self._task.poll]
+        if self._sources.ledger.has_unsaved:
+            due.append(self._next_save)
+        if len(self._window):
+            due.append(self._window.oldest_sent_at + self._task.ack_timeout)
+        if self._stop.asked:
+            due.append(now + DRAIN_NAP_SECONDS)
+        await self._wake.wait(max(MIN_NAP_SECONDS, min(due) - now))
         if self._wake.has_hints and self._sources.idle:
             await asyncio.sleep(LINGER_SECONDS)
 
     def _check_late(self) -> None:
-        if self._window.sent_before(time.monotonic() - self._task.ack_timeout):
+        if len(self._window) and time.monotonic() >= self._window.oldest_sent_at + self._task.ack_timeout:
             raise SessionLost(f"no ack for {self._task.ack_timeout:.0f} s")
 
     def _go_back_if_asked(self) -> None:
         if self._asked_back:
             asked, self._asked_back = self._asked_back, {}
-            self._sources.go_back(asked)
-            self._reopen()
+            with checkpoint_needed():
+                self._sources.ledger.go_back(asked)
+                self._reopen()
             raise SessionLost("a collector asked for bytes again")
 
     def _done(self) -> bool:
@@ -324,3 +278,9 @@ class Pipeline:
         if self._stop.asked:
             return nothing_in_flight or self._stop.asked_for > self._task.drain_within
         return self._task.following.once and nothing_in_flight and self._sources.idle
+
+    def _check_all_read(self) -> None:
+        """With `once`, to end well means that everything was shipped."""
+        unread = self._sources.unread if self._task.following.once and not self._stop.asked else []
+        if unread:
+            raise Fatal(f"not everything could be read: {', '.join(unread[:10])}", hint="see the errors above")

@@ -1,5 +1,6 @@
 """A lost checkpoint: what the archive or the stream knows, proven by the CRC of the local bytes, is where to go on."""
 
+import asyncio
 import os
 import zlib
 from collections.abc import Iterable
@@ -7,13 +8,25 @@ from collections.abc import Iterable
 from producer import discover
 from producer.discover import Seen
 from producer.identity import Mark, read_ends
-from producer.resume import Receipt
+from producer.resume import Receipt, receipts
 from producer.source import Point, Source
 from shipper import codec, events
 from shipper.errors import Poison
 from shipper.model import Stored
+from shipper.ports import Publisher
 
 CHUNK_BYTES = 1024 * 1024
+
+
+async def recovered(publisher: Publisher, *, subject: str, host: str, partition: int) -> list[Source]:
+    """The sources that a checkpoint held which does not exist any more; [] where it is simply new.
+
+    The archive is asked also when the stream is empty: what is archived may be purged.
+    """
+    last = await publisher.last_stored(subject)
+    newest = receipt_of(last) if last else None
+    known = [*await receipts(publisher, host, partition), *([newest] if newest else [])]
+    return await asyncio.to_thread(prove, known, sequence=last.sequence if last else 0)
 
 
 def receipt_of(last: Stored) -> Receipt | None:
@@ -28,12 +41,14 @@ def receipt_of(last: Stored) -> Receipt | None:
 
 
 def prove(receipts: Iterable[Receipt], *, sequence: int) -> list[Source]:
-    """The sources whose local file holds what a receipt says, ready to go on behind it.
+    """The sources whose local file holds what a receipt says, ready to go on behind it, oldest file first.
 
     Blocks up to stream sequence `sequence` exist already; the longest proven prefix of a file wins.
     """
     proven: dict[tuple[int, int], Source] = {}
     for receipt in sorted(receipts, key=lambda receipt: -receipt.watermark):
+        if any(source.id == receipt.source for source in proven.values()):
+            continue
         for seen in _candidates(receipt.file):
             if seen.key in proven or seen.size < receipt.watermark:
                 continue
@@ -42,13 +57,17 @@ def prove(receipts: Iterable[Receipt], *, sequence: int) -> list[Source]:
                 proven[seen.key] = source
                 events.source_recovered(file=source.file, source=source.id, offset=source.offset)
                 break
-    return list(proven.values())
+    return sorted(proven.values(), key=lambda source: source.mtime_ns)
 
 
 def _candidates(path: str) -> list[Seen]:
     """The file itself and what rotation made of it."""
     own = [seen for seen in discover.look(discover.Watched((path,))).files if seen.path == path]
-    return own + discover.siblings(path)
+    try:
+        return own + discover.siblings(path)
+    except OSError as error:
+        events.file_unreadable(path=path, error=error.strerror or str(error))
+        return own
 
 
 def _proven(receipt: Receipt, seen: Seen, sequence: int) -> Source | None:
@@ -60,6 +79,9 @@ def _proven(receipt: Receipt, seen: Seen, sequence: int) -> Source | None:
         if _crc(descriptor, receipt.origin, receipt.watermark) != receipt.crc:
             return None
         mark = Mark.of(receipt.watermark, *read_ends(descriptor, receipt.watermark))
+    except OSError as error:
+        events.file_unreadable(path=seen.path, error=error.strerror or str(error))
+        return None
     finally:
         os.close(descriptor)
     return Source(
@@ -77,11 +99,11 @@ def _proven(receipt: Receipt, seen: Seen, sequence: int) -> Source | None:
     )
 
 
-def _crc(descriptor: int, start: int, end: int) -> int:
+def _crc(descriptor: int, start: int, end: int) -> int | None:
     crc, offset = 0, start
     while offset < end:
         data = os.pread(descriptor, min(CHUNK_BYTES, end - offset), offset)
         if not data:
-            return -1
+            return None
         crc, offset = zlib.crc32(data, crc), offset + len(data)
     return crc

@@ -7,7 +7,7 @@ less than the checkpoint. Sending too much is always safe, the collector drops w
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from producer.sources import Sources
+from producer.ledger import Ledger
 from shipper import events
 from shipper.ports import Publisher
 from shipper.subjects import control_up
@@ -25,20 +25,20 @@ class Receipt(NamedTuple):
     crc: int
 
 
-async def agree(publisher: Publisher, sources: Sources, *, subject: str, host: str, partition: int) -> bool:
+async def agree(publisher: Publisher, ledger: Ledger, *, subject: str, host: str, partition: int) -> bool:
     """Whether the server still has everything that the checkpoint says it acknowledged.
 
     False: the sources' durable state went back to what the server or the archive has; they must be opened anew and
     nothing that was in flight counts.
     """
-    acknowledged = sources.sequence
+    acknowledged = ledger.sequence
     last = await publisher.last_stored(subject)
     stored = last.sequence if last else 0
     if stored >= acknowledged:
         return True
     archived = {receipt.source: receipt.watermark for receipt in await receipts(publisher, host, partition)}
-    before = {source.id: source.offset for source in sources.known.values()}
-    after = sources.rewound(sequence=stored, archived=archived)
+    before = {source.id: source.offset for source in ledger.known.values()}
+    after = ledger.rewound(sequence=stored, archived=archived)
     again = sum(before[source.id] - source.offset for source in after)
     if again:
         events.server_lost_data(subject=subject, acknowledged=acknowledged, stored=stored, again=again)
@@ -48,14 +48,15 @@ async def agree(publisher: Publisher, sources: Sources, *, subject: str, host: s
 async def receipts(publisher: Publisher, host: str, partition: int) -> list[Receipt]:
     """What the collector of `partition` holds of `host`; [] when no collector answers."""
     answer = await publisher.ask(control_up(host), {"v": 1, "ask": "receipts", "partition": partition}, RECEIPT_SECONDS)
-    return [_receipt(fields) for fields in (answer or {}).get("receipts", [])]
+    found = (answer or {}).get("receipts")
+    return [receipt for fields in (found if isinstance(found, list) else ()) if (receipt := _receipt(fields))]
 
 
-def _receipt(fields: Mapping[str, Any]) -> Receipt:
-    return Receipt(
-        str(fields["source"]),
-        str(fields["file"]),
-        int(fields["origin"]),
-        int(fields["watermark"]),
-        int(fields["crc"]),
-    )
+def _receipt(fields: Mapping[str, Any]) -> Receipt | None:
+    """A receipt as it came over the network; None: it is not well formed."""
+    try:
+        source, file = str(fields["source"]), str(fields["file"])
+        origin, watermark, crc = (int(fields[name]) for name in ("origin", "watermark", "crc"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return Receipt(source, file, origin, watermark, crc) if 0 <= origin <= watermark else None

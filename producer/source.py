@@ -1,6 +1,7 @@
 """One generation of one file, as the checkpoint knows it: everything before `offset` is acknowledged by JetStream."""
 
 import dataclasses
+import os
 import secrets
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -36,6 +37,11 @@ class Source:
     ended_at: float = 0.0  #: seconds since 1970 when its last block was acknowledged; 0: it lives
 
     @property
+    def key(self) -> tuple[int, int]:
+        """Device and inode; zeros when its file cannot show up again."""
+        return self.device, self.inode
+
+    @property
     def sequence(self) -> int:
         """Stream sequence of the newest acknowledged block; 0 when there is none."""
         return self.ring[-1].sequence if self.ring else 0
@@ -47,6 +53,16 @@ class Source:
             half = len(ring) // 2
             ring = (*ring[:half:2], *ring[half:])
         return dataclasses.replace(self, offset=point.offset, crc=point.crc, mark=mark, ring=ring)
+
+    def ended(self, at: float, *, file_rests: bool) -> "Source":
+        """The source with its last block acknowledged; `file_rests`: its file may show up under another name.
+
+        Where it may not, the inode number is free for any other file, so it identifies nothing. Few points are kept:
+        a host may have many sources that ended.
+        """
+        device, inode = (self.device, self.inode) if file_rests else (0, 0)
+        ring = (*self.ring[:-1:8], *self.ring[-1:])
+        return dataclasses.replace(self, device=device, inode=inode, ring=ring, ended_at=at)
 
     def rewound(self, *, sequence: int, archived: int) -> "Source":
         """The source at the newest point that the server still has or the collector has archived.
@@ -67,17 +83,17 @@ class Source:
         return dataclasses.replace(self, offset=last.offset, crc=last.crc, ring=tuple(ring), ended_at=0.0)
 
 
-def new_source(file: str, *, device: int, inode: int, origin: int, mark: Mark, size: int, mtime_ns: int) -> Source:
+def new_source(file: str, stat: os.stat_result, *, origin: int, mark: Mark) -> Source:
     """A generation that nobody has seen before."""
     return Source(
         id=secrets.token_hex(8),
         file=file,
-        device=device,
-        inode=inode,
+        device=stat.st_dev,
+        inode=stat.st_ino,
         origin=origin,
         offset=origin,
         crc=0,
         mark=mark,
-        size=size,
-        mtime_ns=mtime_ns,
+        size=stat.st_size,
+        mtime_ns=stat.st_mtime_ns,
     )

@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from producer.identity import HEAD_BYTES, TAIL_BYTES, Mark, read_ends
+from producer.identity import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
 from producer.source import Source
 from shipper.model import End, Span
 
@@ -59,13 +59,14 @@ class Tail:
         self.limit: int | None = None  #: `--once`: read no further
         self.present = True  #: some name that is watched leads to it
         self.left_at: float | None = None  #: monotonic time of the last news since it left its first name
-        self.left_by: End = End.ROTATED
         self.tip = Tip.MORE
         self.ending = False  #: its last block was read
         stat = os.fstat(descriptor)
         self.device, self.inode = stat.st_dev, stat.st_ino
         self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
         self._head, self._before = read_ends(descriptor, source.offset)
+        self.start = source.mark if source.offset else first_mark(descriptor, 0)  #: while nothing of it is read
+        self.marked = source.mark.head_length > 0  #: the checkpoint knows what it begins with; not read before
         self._largest = max(self.size, source.size)
         self._ahead, self._ahead_at = b"", 0  # read already, not cut yet (one line a piece)
 
@@ -77,24 +78,38 @@ class Tail:
     @property
     def mark(self) -> Mark:
         """What identifies the file up to the offset."""
-        return Mark.of(self.offset, self._head, self._before)
+        return self.start if self.offset == 0 else Mark.of(self.offset, self._head, self._before)
 
-    def look(self) -> None:
-        """Notice growth, truncation, and a rewrite that kept the size."""
+    def look(self) -> int:
+        """Notice growth, truncation, and a rewrite that kept the size.
+
+        Returns how many bytes behind the offset were there and are gone, though what was read before them stays: a
+        program that cuts off its own torn last line does that.
+        """
         stat = os.fstat(self.descriptor)
         changed = stat.st_mtime_ns != self.mtime_ns or stat.st_size != self.size
         self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
-        self._largest = max(self._largest, stat.st_size)
-        if stat.st_size < self.offset or (changed and not self._guard_holds()):
+        if stat.st_size < self._largest and (self.offset == 0 or stat.st_size < self.offset):
+            self.tip = Tip.REWRITTEN  # nothing was read yet: what is there now may be anything
+        elif changed and not self._guard_holds():
             self.tip = Tip.REWRITTEN
         elif changed:
             self.tip = Tip.MORE
+            if self.offset == 0:
+                self.start = first_mark(self.descriptor, 0)
+        if self.tip is Tip.REWRITTEN:
+            return 0  # the farewell says what was lost
+        lost, self._largest = max(0, self._largest - stat.st_size), stat.st_size
+        return lost
 
     def read(self, cut: Cut, *, flush: bool) -> Piece | None:
         """The next whole lines, at most one block; `flush`: an unterminated last line too.
 
         None: there is nothing to ship now; `tip` says why.
         """
+        if not self.marked:
+            self.tip = Tip.NOTHING
+            return None
         if cut.line_a_piece and (line := self._line_ahead()):
             return self._advance(line)
         data = self._pread(cut.block_bytes)
@@ -117,6 +132,29 @@ class Tail:
         span = Span(self.offset, self.offset)
         return Piece(self.id, self.file, self.origin, span, b"", self.crc, self.mark, why, gap)
 
+    def forget_ahead(self) -> None:
+        """Keep nothing in memory between two turns; what was not cut yet is read again."""
+        self._ahead, self._ahead_at = b"", 0
+
+    def has_more(self) -> bool:
+        """Whether somebody wrote behind the last block; unknown counts as no."""
+        try:
+            return self.limit is None and os.fstat(self.descriptor).st_size > self.offset
+        except OSError:
+            return False
+
+    def may_come_back(self) -> bool:
+        """Whether some name still leads to the file, or that is unknown; its inode number means nothing otherwise."""
+        try:
+            return os.fstat(self.descriptor).st_nlink > 0
+        except OSError:
+            return True
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that the last look found behind the offset, up to the limit."""
+        return max(0, min(self.size, self.size if self.limit is None else self.limit) - self.offset)
+
     def close(self) -> None:
         """Let the file go."""
         if self.descriptor >= 0:
@@ -124,6 +162,8 @@ class Tail:
             self.descriptor = -1
 
     def _guard_holds(self) -> bool:
+        if self.offset == 0:
+            return self.start.agrees(self.descriptor)
         guard = self._before[-GUARD_BYTES:]
         return os.pread(self.descriptor, len(guard), self.offset - len(guard)) == guard
 
@@ -132,13 +172,14 @@ class Tail:
         guard = self._before[-GUARD_BYTES:]
         size = block_bytes if self.limit is None else min(block_bytes, max(0, self.limit - self.offset))
         found = os.pread(self.descriptor, len(guard) + size, self.offset - len(guard))
-        return found[len(guard) :] if found.startswith(guard) else None
+        known = found.startswith(guard) if self.offset else self.start.is_head_of(found)
+        return found[len(guard) :] if known else None
 
     def _line_ahead(self) -> bytes:
         """The next whole line of what was read already; b"" when there is none."""
         end = self._ahead.find(b"\n", self._ahead_at) + 1
         if end == 0:
-            self._ahead, self._ahead_at = b"", 0
+            self.forget_ahead()
             return b""
         line, self._ahead_at = self._ahead[self._ahead_at : end], end
         return line

@@ -57,9 +57,10 @@ class Window:
         self._bytes -= len(entry.payload) + ENTRY_BYTES
         return entry
 
-    def sent_before(self, moment: float) -> bool:
-        """Whether the oldest entry was sent before `moment`: its ack is late."""
-        return bool(self._open) and self._open[0][2] < moment
+    @property
+    def oldest_sent_at(self) -> float:
+        """When the oldest entry in flight was sent; there must be one."""
+        return self._open[0][2]
 
     def again(self, now: float) -> Iterator[tuple[int, Entry]]:
         """Every entry in order, to be sent again by a new session at `now` (go-back-N)."""

@@ -1,0 +1,41 @@
+"""What a committed batch brought, told to people and counters. Only behind the commit: an attempt is no news."""
+
+from consumer.holes import Holes
+from consumer.stage import Staged
+from shipper import events
+
+
+def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pending: int) -> None:
+    """Tell all of it; `holes` are still the ones from before the batch."""
+    for loss in staged.changes.losses:
+        events.gap_recorded(
+            partition=partition,
+            host=loss.source.host,
+            file=staged.changes.sources[loss.source].file,
+            start=loss.span.start,
+            end=loss.span.end,
+            reason=loss.reason,
+        )
+    for known in staged.rewritten:
+        events.source_rewritten(partition=partition, host=known.host, file=known.file, offset=known.watermark)
+    for dead in staged.dead:
+        delivery = dead.delivery
+        events.message_dead_lettered(
+            partition=partition, sequence=delivery.sequence, subject=delivery.subject, reason=dead.reason
+        )
+    _tell_of_holes(staged, holes, partition)
+    events.batch_committed(
+        partition=partition,
+        outcomes=dict(staged.outcomes),
+        octets=staged.written_bytes,
+        seconds=seconds,
+        pending=pending,
+    )
+
+
+def _tell_of_holes(staged: Staged, holes: Holes, partition: int) -> None:
+    for source, hole in staged.holes.items():
+        if source not in holes.open:
+            start, end = hole.missing
+            events.hole_opened(partition=partition, host=source.host, file=hole.file, start=start, end=end)
+    events.holes_open(partition=partition, count=len(staged.holes))

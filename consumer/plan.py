@@ -1,0 +1,118 @@
+"""What a batch does to files and sources, over what the journal has committed; nothing is written yet."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from consumer.journal import Journal
+from consumer.records import Extent, Loss, OpenFile
+from consumer.watermark import Known, SourceKey
+from shipper.errors import ArchiveTrouble
+from shipper.layout import FileKey
+from shipper.model import Delivery, Span
+
+
+class Draft:
+    """A file as it grows within one batch. Mutable, because a batch may be thousands of lines."""
+
+    def __init__(self, committed: OpenFile) -> None:
+        self.committed = committed  #: the appended bytes begin at its length
+        self.buffers: list[bytes] = []
+        self._length, self._joins, self._duplicates = committed.length, committed.joins, committed.duplicates
+        self._first = (committed.first_seq, committed.first_ns)
+        self._last = (committed.last_seq, committed.last_ns)
+        self._last_source, self._ends_open = committed.last_source, committed.ends_open
+
+    def append(self, delivery: Delivery, source: str, data: bytes) -> None:
+        """Put `data` behind the file; another source that ended without a newline is closed by one first."""
+        if self._ends_open and self._last_source != source:
+            self.buffers.append(b"\n")
+            self._length += 1
+            self._joins += 1
+        self.buffers.append(data)
+        self._length += len(data)
+        self._last_source, self._ends_open = source, not data.endswith(b"\n")
+        at = (delivery.sequence, delivery.time_ns)
+        if at > self._last:
+            self._last = at
+        elif at < self._first:  # read again, for a hole that was given up
+            self._first = at
+
+    def count_duplicate(self) -> None:
+        """A block was dropped, because its bytes are there."""
+        self._duplicates += 1
+
+    def file(self) -> OpenFile:
+        """The file as it is behind the batch."""
+        return replace(
+            self.committed,
+            length=self._length,
+            first_seq=self._first[0],
+            first_ns=self._first[1],
+            last_seq=self._last[0],
+            last_ns=self._last[1],
+            duplicates=self._duplicates,
+            joins=self._joins,
+            last_source=self._last_source,
+            ends_open=self._ends_open,
+        )
+
+
+class Plan:
+    """The drafts of one batch. Paths are relative to the archive."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.sources: dict[SourceKey, Known] = {}
+        self.drafts: dict[str, Draft] = {}
+        self.created: list[OpenFile] = []
+        self.losses: list[Loss] = []
+        self._extents: dict[tuple[str, str], list[Span]] = {}
+
+    def source(self, key: SourceKey) -> Known | None:
+        """A source as it is behind what was staged so far."""
+        return self.sources.get(key) or self._journal.source(key)
+
+    def draft(self, path: str, key: FileKey, delivery: Delivery, *, length_before: int) -> Draft:
+        """The draft of a file, which is new to the journal if it is not known there."""
+        draft = self.drafts.get(path)
+        if draft is None:
+            file = self._journal.files.get(path)
+            if file is None:
+                file = _new(path, key, delivery, length_before)
+                self.created.append(file)
+            elif file.sealing:
+                raise ArchiveTrouble(f"{path} is not sealed yet")
+            draft = self.drafts[path] = Draft(file)
+        return draft
+
+    def extend(self, path: str, source: str, span: Span) -> None:
+        """Note that a file now holds `span` of a source."""
+        spans = self._extents.setdefault((path, source), [])
+        if spans and spans[-1].end == span.start:
+            spans[-1] = Span(spans[-1].start, span.end)
+        else:
+            spans.append(span)
+
+    def duplicate(self, path: str) -> None:
+        """Count a dropped block, where its file is still open."""
+        if path in self.drafts:
+            self.drafts[path].count_duplicate()
+        elif (file := self._journal.files.get(path)) is not None and not file.sealing:
+            draft = self.drafts[path] = Draft(file)
+            draft.count_duplicate()
+
+    def extents(self) -> Iterable[Extent]:
+        """What the files hold more than before, one for each uninterrupted run of a source's bytes."""
+        return [Extent(path, source, span) for (path, source), spans in self._extents.items() for span in spans]
+
+
+def _new(path: str, key: FileKey, delivery: Delivery, length: int) -> OpenFile:
+    return OpenFile(
+        path=path,
+        key=key,
+        length=length,
+        first_seq=delivery.sequence,
+        last_seq=delivery.sequence,
+        first_ns=delivery.time_ns,
+        last_ns=delivery.time_ns,
+    )

@@ -1,0 +1,81 @@
+"""The journal's tables, and how its values lie in them."""
+
+from consumer.records import OpenFile
+from consumer.watermark import Known
+from shipper.layout import FileKey
+
+VERSION = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS stream (
+    one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, applied_ns INTEGER NOT NULL,
+    resume INTEGER NOT NULL, plain_after_ns INTEGER NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS sources (
+    host TEXT NOT NULL, id TEXT NOT NULL, file BLOB NOT NULL, origin INTEGER NOT NULL, watermark INTEGER NOT NULL,
+    crc INTEGER, ended INTEGER NOT NULL, seen_ns INTEGER NOT NULL, PRIMARY KEY (host, id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS sources_by_age ON sources (host, seen_ns);
+CREATE TABLE IF NOT EXISTS files (
+    path TEXT PRIMARY KEY, date TEXT NOT NULL, partition INTEGER NOT NULL, host TEXT NOT NULL, file BLOB NOT NULL,
+    length INTEGER NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, first_ns INTEGER NOT NULL,
+    last_ns INTEGER NOT NULL, duplicates INTEGER NOT NULL, joins INTEGER NOT NULL, last_source TEXT NOT NULL,
+    ends_open INTEGER NOT NULL, sealing TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spans (
+    path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS spans_by_path ON spans (path, source, end);
+CREATE TABLE IF NOT EXISTS gaps (
+    path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, reason TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS gaps_by_path ON gaps (path);
+CREATE TABLE IF NOT EXISTS marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL);
+"""
+SOURCE_COLUMNS = "host, id, file, origin, watermark, crc, ended, seen_ns"
+FILE_COLUMNS = (
+    "path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, duplicates, joins,"
+    " last_source, ends_open, sealing"
+)
+
+
+def source_row(known: Known) -> tuple[object, ...]:
+    """A row of `sources`."""
+    return (
+        known.host, known.id, _bytes(known.file), known.origin, known.watermark, known.crc, known.ended, known.seen_ns,
+    )  # fmt: skip
+
+
+def to_known(row: tuple[str, str, bytes, int, int, int | None, int, int]) -> Known:
+    """The source of a row."""
+    host, id_, file, origin, watermark, crc, ended, seen_ns = row
+    return Known(
+        id=id_, host=host, file=_text(file), origin=origin, watermark=watermark, crc=crc, ended=bool(ended),
+        seen_ns=seen_ns,
+    )  # fmt: skip
+
+
+def file_row(file: OpenFile) -> tuple[object, ...]:
+    """A row of `files`."""
+    key = file.key
+    return (
+        file.path, key.date, key.partition, key.host, _bytes(key.file), file.length, file.first_seq, file.last_seq,
+        file.first_ns, file.last_ns, file.duplicates, file.joins, file.last_source, file.ends_open, file.sealing,
+    )  # fmt: skip
+
+
+def to_file(row: tuple[str, str, int, str, bytes, int, int, int, int, int, int, int, str, int, str]) -> OpenFile:
+    """The file of a row."""
+    path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, dups, joins, last, ends, to = row
+    return OpenFile(
+        path=path, key=FileKey(date, partition, host, _text(file)), length=length, first_seq=first_seq,
+        last_seq=last_seq, first_ns=first_ns, last_ns=last_ns, duplicates=dups, joins=joins, last_source=last,
+        ends_open=bool(ends), sealing=to,
+    )  # fmt: skip
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "surrogateescape")

@@ -1,0 +1,229 @@
+"""A collector's worker over streams in memory and a real archive below tmp_path.
+
+desk = Desk(tmp_path)
+log = Log(b"one\\ntwo\\n")                     # a source of a host, cut into blocks as a producer does
+desk.send(log, 0, 8)
+await desk.drain()
+desk.text(log)                                # what the archive holds of its file
+"""
+
+import asyncio
+import contextlib
+import inspect
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fleet import unpack
+
+from consumer.archive import Layout
+from consumer.journal import Journal
+from consumer.pipeline import Worker
+from consumer.seal import Sealer
+from consumer.sink import Sink
+from consumer.task import Task, Until
+from shipper import codec, layout, manifest
+from shipper.compression import Compressor
+from shipper.lifecycle import Stop
+from shipper.model import Block, Encoding, End, Span
+from shipper.retry import Patience
+from shipper.testing import Bus, Clock, MemoryInbox, MemoryPublisher
+
+HOST = "web1.example.net"
+FILE = "/var/log/app.log"
+
+
+class KilledError(Exception):
+    """Stands for kill -9: nothing in the product catches it."""
+
+
+@dataclass
+class Log:
+    """A source: all its bytes, and how they travel."""
+
+    data: bytes
+    id: str = "00000000000000a1"
+    host: str = HOST
+    file: str = FILE
+    origin: int = 0
+    encoding: Encoding = Encoding.ZSTD
+
+    def message(
+        self, start: int, end: int, *, last: End | None = None, gap: int = 0
+    ) -> tuple[str, dict[str, str], bytes]:
+        """Subject, headers and payload of the block of bytes `start` to `end`."""
+        data = self.data[start:end]
+        block = Block(
+            source=self.id,
+            file=self.file,
+            span=Span(start, end),
+            origin=self.origin,
+            lines=data.count(b"\n"),
+            block_crc=zlib.crc32(data),
+            source_crc=zlib.crc32(self.data[self.origin : end]),
+            encoding=self.encoding,
+            read_at="2026-11-20T10:00:00Z",
+            end=last,
+            gap=gap,
+        )
+        return f"logs.p0.{self.host}", codec.to_headers(block), Compressor(self.encoding).encode(data)
+
+
+class Desk:
+    """One partition: its stream, its archive, and workers on them one after the other."""
+
+    def __init__(self, directory: Path, *, template: str = "", codec: str = "zstd", **task: Any) -> None:
+        self.clock = Clock()
+        self.bus = Bus(self.clock, longest_wait=0.01)
+        self.stream = self.bus.add_stream("LOGS_0", "logs.p0.>")
+        self.dead = self.bus.add_stream("DLQ", "dlq.>")
+        self.told: list[Any] = []  # receipts that came unasked
+        self.archive = directory / "archive"
+        self.archive.mkdir(exist_ok=True)
+        self.journal_path = directory / "journal.sqlite"
+        self.layout = Layout(self.archive, template)
+        self.open_files = 8
+        self.sealer = Sealer(self.archive, collector="here", codec=codec)
+        self.task: dict[str, Any] = {
+            "partition": 0, "stream": "LOGS_0", "output": "messages.log", "batch_bytes": 1 << 20,
+            "segment_bytes": 1 << 30, "idle_seal": 1e9, "replay_window": 1e9, "hole_patience": 0.02,
+            "hole_limit": 1e9, "receipt_every": 1e9,
+        } | task  # fmt: skip
+
+    # -- the stream ---------------------------------------------------------------------------------------------
+
+    def send(self, log: Log, start: int, end: int, *, last: End | None = None, gap: int = 0) -> int:
+        """A block reaches the stream; its sequence."""
+        return self.bus.store(*log.message(start, end, last=last, gap=gap))
+
+    def say(self, line: bytes, host: str = HOST) -> int:
+        """A plain message reaches the stream."""
+        return self.bus.store(f"logs.p0.{host}", {}, line)
+
+    def producer(self, host: str, answer: Callable[[dict[str, Any]], Any]) -> MemoryPublisher:
+        """Somebody who answers questions to `host`; what `answer` returns may be awaitable."""
+        session = MemoryPublisher(self.bus, "LOGS_0")
+
+        async def heard(_subject: str, question: Any) -> Any:
+            if "ask" not in question:
+                self.told.append(question)
+                return None
+            answered = answer(question)
+            return await answered if inspect.isawaitable(answered) else answered
+
+        self.bus.listen(session, f"ctl.down.{host}", heard)
+        return session
+
+    # -- the collector ------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def worker(self, until: Until = Until.DRAINED, *, stop: Stop | None = None, **task: Any) -> Iterator[Worker]:
+        """A worker; leaving the block is what the end of its process is."""
+
+        async def open_inbox() -> MemoryInbox:
+            return MemoryInbox(self.bus, "LOGS_0")
+
+        worker = Worker(
+            Task(until=until, **(self.task | task)),
+            Journal(self.journal_path),
+            Sink(self.archive, open_files=self.open_files, links=self.layout.seals),
+            self.sealer,
+            self.layout,
+            open_inbox,
+            stop or Stop(),
+            Patience(at_start=0.5, later=0.5),
+        )
+        try:
+            yield worker
+        finally:
+            worker.close()
+
+    async def drain(self, until: Until = Until.DRAINED, **task: Any) -> None:
+        """A collector runs until the stream is read to its end."""
+        with self.worker(until, **task) as worker:
+            await asyncio.wait_for(worker.run(), 20)
+
+    @contextlib.asynccontextmanager
+    async def running(self, **task: Any) -> Any:
+        """A collector that runs while the block does."""
+        stop = Stop()
+        with self.worker(Until.STOPPED, stop=stop, **task) as worker:
+            running = asyncio.create_task(worker.run())
+            try:
+                yield worker
+            finally:
+                stop.ask()
+                await asyncio.wait_for(running, 20)
+
+    async def die(self, **task: Any) -> None:
+        """A collector runs until the `KilledError` that the test has put in its way."""
+        with self.worker(**task) as worker:
+            try:
+                await asyncio.wait_for(worker.run(), 20)
+            except KilledError:
+                return
+        raise AssertionError("nothing killed it")
+
+    # -- the archive --------------------------------------------------------------------------------------------
+
+    def text(self, log: Log | None = None, *, host: str = HOST, file: str = FILE) -> bytes:
+        """All of one file: sealed, being sealed, open."""
+        host, file = (log.host, log.file) if log else (host, file)
+        sealed = [
+            unpack(self.archive / each.path) for each in self.segments() if (each.host, each.file) == (host, file)
+        ]
+        listed = {each.path for each in self.segments()}
+        parent, name = layout.escape(host), layout.file_name(file)
+        beside = sorted(self.archive.glob(f"date=*/partition=0/host={parent}/_*"))
+        opened = [path for path in beside if path.name == f"_open-{name}"]
+        waiting = [
+            path
+            for path in beside
+            if path.name.startswith(f"_sealing-{name}-")
+            and str(path.relative_to(self.archive)).replace("_sealing-", "") not in listed
+        ]
+        return b"".join([*sealed, *(path.read_bytes() for path in (*waiting, *opened))])
+
+    def segments(self) -> list[manifest.Segment]:
+        """Every manifest line, in the order of the segments' names."""
+        lines = [
+            line
+            for path in sorted(self.archive.glob("_manifest/date=*/*.jsonl"))
+            for line in path.read_bytes().splitlines()
+        ]
+        return sorted(map(manifest.from_line, lines), key=lambda segment: segment.path)
+
+    def journal(self) -> "contextlib.AbstractContextManager[Journal]":
+        """What is remembered, between two collectors."""
+        return contextlib.closing(Journal(self.journal_path))
+
+    def files(self) -> set[str]:
+        """Every file and link of the archive, relative to it."""
+        return {str(path.relative_to(self.archive)) for path in self.archive.rglob("*") if not path.is_dir()}
+
+
+def kill_at(monkeypatch: Any, owner: object, name: str, *, after: bool = False) -> None:
+    """The next call of `owner.name` is where the process dies: before it does anything, or behind it."""
+    original = getattr(owner, name)
+
+    def killed(*arguments: Any, **named: Any) -> Any:
+        monkeypatch.setattr(owner, name, original)
+        if after:
+            original(*arguments, **named)
+        raise KilledError(name)
+
+    monkeypatch.setattr(owner, name, killed)
+
+
+def cuts(data: bytes, size: int) -> list[tuple[int, int]]:
+    """The spans of blocks of about `size` bytes."""
+    return [(start, min(start + size, len(data))) for start in range(0, len(data), size)]
+
+
+async def becomes(true: Callable[[], object], *, within: float = 15.0) -> None:
+    """Wait for what a worker beside the test does; the limit is a failure, not a pace."""
+    async with asyncio.timeout(within):
+        while not true():
+            await asyncio.sleep(0.005)

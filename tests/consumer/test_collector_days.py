@@ -1,0 +1,159 @@
+"""Days, silence and templates: what is over is closed, what is not stays open, and `live/` follows."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collecting import HOST, Desk, Log, becomes
+from fleet import unpack
+
+from consumer import cli
+from consumer.task import Until
+
+LINES = b"".join(b"%d a line of a log\n" % number for number in range(500))
+DAY = "2026-11-20"  # of the streams' clock
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The collector's wall clock, set to the day and hour of the streams'."""
+    now = {"s": 1_795_168_800.0}
+    monkeypatch.setattr("consumer.house.time", _Time(now))
+    return now
+
+
+class _Time:
+    def __init__(self, now: dict[str, float]) -> None:
+        self.time = lambda: now["s"]
+        self.time_ns = lambda: int(now["s"] * 1e9)
+        self.monotonic = time.monotonic
+
+
+async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_closed(tmp_path: Path, wall: Any) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 1000)
+    async with desk.running() as worker:
+        await becomes(lambda: len(desk.text(log)) == 1000)
+        assert not desk.segments()
+        assert not worker.is_past(DAY)
+        desk.clock.turn(86400)
+        desk.send(log, 1000, 2000)
+        await becomes(desk.segments)
+        await becomes(lambda: worker.is_past(DAY))
+        cli._close_past_days([worker], desk.sealer)  # "past" for the partition, the collector and the calendar
+        assert not worker.is_past("2026-11-21")
+    (segment,) = desk.segments()
+    assert segment.path.startswith(f"date={DAY}/")
+    assert unpack(desk.archive / segment.path) == LINES[:1000]
+    assert next(desk.archive.glob("date=2026-11-21/*/*/_open-*")).read_bytes() == LINES[1000:2000]
+
+
+async def test_a_day_is_closed_when_every_partition_is_past_it_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 1000)
+    await desk.drain(Until.SEALED)
+
+    class Other:
+        past = False
+
+        def is_past(self, date: str) -> bool:
+            return self.past
+
+    class Tomorrow(cli.dt.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return cls(2026, 11, 23, tzinfo=tz)
+
+    monkeypatch.setattr(cli.dt, "datetime", Tomorrow)
+    one, other = Other(), Other()
+    one.past = True
+    cli._close_past_days([one, other], desk.sealer)
+    assert not list(desk.archive.glob("_manifest/*/*.done"))
+    other.past = True
+    cli._close_past_days([one, other], desk.sealer)
+    assert [path.name for path in desk.archive.glob("_manifest/*/*.done")] == ["here.done"]
+    assert desk.sealer.dates() == []
+
+
+async def test_a_silent_stream_closes_the_day_when_it_is_over(tmp_path: Path, wall: Any) -> None:
+    """Nothing new comes that could show that the day is over: the clock does, while the stream is read to its end."""
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 1000)
+    async with desk.running() as worker:
+        await becomes(lambda: worker._house._empty_at)
+        assert not worker.is_past(DAY)
+        wall["s"] += 86400
+        await becomes(desk.segments)
+        await becomes(lambda: worker.is_past(DAY))
+
+
+async def test_an_open_hole_keeps_its_day_open(tmp_path: Path, wall: Any) -> None:
+    desk, log = Desk(tmp_path, hole_patience=1e9), Log(LINES)
+    desk.send(log, 0, 1000)
+    desk.send(log, 2000, 3000)
+    desk.clock.turn(86400)
+    desk.send(log, 3000, 4000)
+    wall["s"] += 2 * 86400
+    async with desk.running() as worker:
+        await becomes(lambda: worker._house._empty_at)
+        assert not worker.is_past(DAY)
+    with desk.worker() as worker:  # a restart knows of it before the hole is met again
+        assert not worker.is_past(DAY)
+
+
+async def test_a_silent_file_is_sealed(tmp_path: Path, wall: Any) -> None:
+    desk, log = Desk(tmp_path, idle_seal=3600), Log(LINES)
+    desk.send(log, 0, 1000)
+    async with desk.running() as worker:
+        await becomes(lambda: worker._house._empty_at)
+        assert not desk.segments()
+        wall["s"] += 3601
+        await becomes(desk.segments)
+        desk.send(log, 1000, 2000)
+        await becomes(lambda: len(desk.text(log)) == 2000)
+    assert desk.text(log) == LINES[:2000]
+
+
+async def test_the_live_link_follows_the_open_file(tmp_path: Path, wall: Any) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    link = desk.archive / "live" / HOST / "var/log/app.log"
+    desk.send(log, 0, 1000)
+    await desk.drain()
+    assert link.read_bytes() == LINES[:1000]
+    assert not Path(os.readlink(link)).is_absolute()  # the archive may be moved
+    desk.clock.turn(86400)
+    desk.send(log, 1000, 2000)
+    await desk.drain()
+    assert link.read_bytes() == LINES[1000:2000]
+    await desk.drain(Until.SEALED)
+    assert not link.is_symlink()
+
+
+async def test_a_template_says_where_lines_go_and_nothing_is_sealed(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path, template="{host}/%Y-%m-%d.log"), Log(b"one\ntwo\n")
+    desk.send(log, 0, 8)
+    desk.say(b"plain")
+    await desk.drain(Until.SEALED)
+    desk.clock.turn(86400)
+    desk.say(b"next day")
+    await desk.drain(Until.SEALED)
+    assert desk.files() == {f"{HOST}/2026-11-20.log", f"{HOST}/2026-11-21.log"}
+    assert (desk.archive / HOST / "2026-11-20.log").read_bytes() == b"one\ntwo\nplain\n"
+    assert (desk.archive / HOST / "2026-11-21.log").read_bytes() == b"next day\n"
+
+
+async def test_a_template_file_of_an_old_day_is_let_go_and_appended_when_more_comes(tmp_path: Path, wall: Any) -> None:
+    desk = Desk(tmp_path, template="{host}.log")
+    desk.say(b"one")
+    wall["s"] += 2 * 86400
+    async with desk.running() as worker:
+        await becomes(lambda: worker._journal.position.applied == 1 and not worker._journal.files)
+        desk.say(b"two")
+        await becomes(lambda: worker._journal.position.applied == 2)
+    desk.say(b"three")
+    await desk.drain()
+    assert (desk.archive / f"{HOST}.log").read_bytes() == b"one\ntwo\nthree\n"

@@ -1,0 +1,165 @@
+"""Missing blocks: waited for, asked for, and given up only when nobody has them; nothing behind them is lost."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from collecting import HOST, Desk, Log, becomes
+
+from consumer.holes import Answer, Holes, Step
+from consumer.stage import Hole
+from consumer.task import Until
+from consumer.watermark import SourceKey
+from shipper.errors import ShipperError
+from shipper.model import Span
+from shipper.testing import Clock
+
+LINES = b"one\ntwo\nthree\nfour\n"
+HOLE = Hole(source=SourceKey(HOST, "a"), file="/f", sequence=7, missing=Span(4, 8))
+
+
+def test_a_hole_is_waited_for_then_asked_for_again_and_again_then_given_up() -> None:
+    clock = Clock()
+    holes = Holes(patience=30, limit=100, clock=clock)
+    holes.update({HOLE.source: HOLE})
+    assert holes.next_step(HOLE, at_once=False) is Step.WAIT
+    clock.turn(30)
+    assert holes.next_step(HOLE, at_once=False) is Step.ASK
+    holes.answered(HOLE, Answer.RESENT)
+    assert holes.next_step(HOLE, at_once=True) is Step.WAIT
+    clock.turn(30)
+    assert holes.next_step(HOLE, at_once=False) is Step.ASK
+    clock.turn(40)
+    assert holes.next_step(HOLE, at_once=False) is Step.GIVE_UP
+
+
+def test_what_the_producer_does_not_have_is_given_up_at_once() -> None:
+    holes = Holes(patience=30, limit=100, clock=Clock())
+    holes.update({HOLE.source: HOLE})
+    assert holes.next_step(HOLE, at_once=True) is Step.ASK
+    holes.answered(HOLE, Answer.GONE)
+    assert holes.next_step(HOLE, at_once=False) is Step.GIVE_UP
+
+
+async def test_a_resend_fills_a_hole(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path, hole_patience=1e9), Log(LINES)
+    for span in [(0, 4), (8, 14), (14, 19), (4, 14), (14, 19)]:
+        desk.send(log, *span)
+    await desk.drain()
+    assert desk.text(log) == LINES
+    with desk.journal() as journal:
+        assert journal.position.resume == 6
+
+
+async def test_an_open_hole_is_where_the_next_collector_begins(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 4)
+    behind = desk.send(log, 8, 14)
+    desk.send(log, 14, 19)
+    with pytest.raises(ShipperError, match=r"bytes 4-8 of /var/log/app.log on web1.example.net .* does not answer"):
+        await desk.drain()
+    with desk.journal() as journal:
+        assert (journal.position.applied, journal.position.resume) == (3, behind)
+    assert desk.text(log) == b"one\n"
+    desk.send(log, 4, 8)  # its producer is back: go-back-N sends the rest too
+    desk.send(log, 8, 19)
+    await desk.drain()
+    assert desk.text(log) == LINES
+
+
+async def test_a_drain_with_a_hole_that_nobody_answers_for_seals_nothing_and_says_what_to_do(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 4, 8)
+    with pytest.raises(ShipperError) as caught:
+        await desk.drain(Until.SEALED)
+    assert "start its producer" in caught.value.hint
+    assert len(desk.stream) == 1
+
+
+async def test_the_producer_is_asked_and_what_it_sends_again_is_written(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    asked = []
+
+    def answer(question):
+        asked.append(question)
+        desk.send(log, question["from"], 19)
+        return {"v": 1, "answer": "resent"}
+
+    desk.producer(HOST, answer)
+    desk.send(log, 0, 4)
+    desk.send(log, 14, 19)
+    await desk.drain()
+    assert desk.text(log) == LINES
+    assert asked == [{"v": 1, "ask": "resend", "source": log.id, "from": 4}]
+
+
+async def test_a_running_collector_asks_after_patience(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path, hole_patience=0.05), Log(LINES)
+    asked = asyncio.Event()
+    desk.producer(HOST, lambda question: asked.set())
+    desk.send(log, 4, 8)
+    async with desk.running():
+        await asyncio.wait_for(asked.wait(), 10)
+
+
+async def test_bytes_that_are_gone_leave_a_gap_record_and_the_later_ones_are_written(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.producer(HOST, lambda question: {"v": 1, "answer": "gone"})
+    desk.send(log, 0, 4)
+    desk.send(log, 8, 14)
+    desk.send(log, 14, 19)
+    desk.say(b"plain")
+    await desk.drain(Until.SEALED)
+    assert desk.text(log) == b"one\nthree\nfour\n"
+    segment = next(each for each in desk.segments() if each.file == log.file)
+    assert [(gap.source, gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(log.id, 4, 8, "missing")]
+    assert [(span.start, span.end) for span in segment.spans] == [(0, 4), (8, 19)]
+    assert desk.text(file="messages.log") == b"plain\n"  # read twice, written once
+    assert (segment.first_seq, segment.last_seq) == (1, 3)
+
+
+async def test_giving_up_one_hole_keeps_what_lies_behind_another(tmp_path: Path) -> None:
+    """The older hole's blocks are in the stream: reading on behind the younger one would lose them."""
+    desk, old, young = Desk(tmp_path), Log(LINES), Log(LINES, id="00000000000000b2", host="web2.example.net")
+    patience = {"old": 2}
+
+    def answer_late(question):
+        patience["old"] -= 1
+        return {"v": 1, "answer": "gone" if patience["old"] < 0 else "resent"}
+
+    desk.producer(old.host, answer_late)
+    desk.producer(young.host, lambda question: {"v": 1, "answer": "gone"})
+    desk.send(old, 4, 8)
+    desk.send(young, 8, 14)
+    desk.send(old, 8, 19)
+    await desk.drain(Until.SEALED)
+    assert desk.text(old) == LINES[4:]
+    assert desk.text(young) == LINES[8:14]
+    gaps = {segment.host: [(gap.start, gap.end) for gap in segment.gaps] for segment in desk.segments()}
+    assert gaps == {old.host: [(0, 4)], young.host: [(0, 8)]}
+
+
+async def test_nothing_is_purged_past_an_open_hole(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path, replay_window=0, hole_patience=1e9), Log(LINES)
+    desk.stream.max_bytes = 10_000  # nearly full: everything that may go, goes
+    desk.send(log, 0, 4)
+    behind = desk.send(log, 8, 14)
+    for _ in range(60):
+        desk.say(b"x" * 100)
+    async with desk.running():
+        await becomes(lambda: desk.stream.state.first_sequence > 1)
+        assert desk.stream.state.first_sequence == behind
+
+
+async def test_many_hosts_are_asked_at_once(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.bus.longest_wait = 0.3
+    for number in range(20):
+        log = Log(LINES, id=f"{number:016x}", host=f"web{number}.example.net")
+        desk.producer(log.host, lambda question: asyncio.sleep(10))  # hears, and never answers
+        desk.send(log, 4, 8)
+    began = time.monotonic()
+    with pytest.raises(ShipperError):
+        await desk.drain()
+    assert time.monotonic() - began < 3  # one after the other: 6 s

@@ -1,0 +1,123 @@
+"""Beside the work: the stream is purged behind the archive, producers are told, memory stays bounded."""
+
+import json
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+from collecting import HOST, Desk, Log, becomes
+
+from consumer import receipts
+from consumer.journal import Journal
+from consumer.pipeline import _parts
+from consumer.records import Changes, Position
+from consumer.watermark import Known, SourceKey
+from shipper.layout import NANOSECONDS
+from shipper.model import Delivery
+from shipper.testing import MemoryPublisher
+
+LINES = b"one\ntwo\nthree\n"
+
+
+def test_marks_tell_what_is_older_than_the_replay_window(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    for sequence, second in [(10, 100), (20, 200), (30, 300)]:
+        journal.commit(Changes(position=Position(applied=sequence, applied_ns=second * NANOSECONDS)))
+        journal.mark()
+    assert journal.applied_before(50 * NANOSECONDS) == 0
+    assert journal.applied_before(250 * NANOSECONDS) == 20
+    assert journal.applied_before(250 * NANOSECONDS) == 20
+    assert journal.applied_before(1000 * NANOSECONDS) == 30
+    journal.close()
+
+
+async def test_what_is_archived_and_older_than_the_window_is_purged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.house.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.house.MARK_SECONDS", 0.01)
+    desk, log = Desk(tmp_path, replay_window=3600), Log(LINES)
+    now = time.time()
+    desk.clock.turn(now - 7200 - desk.clock())
+    desk.send(log, 0, 4)
+    async with desk.running() as worker:
+        await becomes(lambda: worker._journal.position.applied == 1)
+        await becomes(lambda: not len(desk.stream))
+        desk.clock.turn(7200)
+        desk.send(log, 4, 8)  # within the window: it stays
+        await becomes(lambda: worker._journal.position.applied == 2)
+        await becomes(lambda: worker._journal.applied_before(1 << 62) == 2)
+    assert [message.sequence for message in desk.stream] == [2]
+
+
+async def test_a_stream_that_is_nearly_full_is_purged_within_the_window(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, replay_window=1e9)
+    desk.stream.max_bytes = 10_000
+    for _ in range(60):
+        desk.say(b"x" * 100)
+    async with desk.running():
+        await becomes(lambda: not len(desk.stream))
+    assert desk.text(file="messages.log").count(b"\n") == 60
+
+
+async def test_a_producer_that_asks_is_told_what_is_archived_of_its_host_and_partition(tmp_path: Path) -> None:
+    desk, log, other = Desk(tmp_path), Log(LINES), Log(LINES, id="00000000000000b2", host="web2.example.net")
+    desk.send(log, 0, 8)
+    desk.send(other, 0, 4)
+    async with desk.running() as worker:
+        await becomes(lambda: worker._journal.position.applied == 2)
+        producer = MemoryPublisher(desk.bus, "LOGS_0")
+        question = {"v": 1, "ask": "receipts", "partition": 0}
+        told = await desk.bus.ask(f"ctl.up.{HOST}", question, 5)
+        assert told == {
+            "v": 1,
+            "receipts": [
+                {"source": log.id, "file": log.file, "origin": 0, "watermark": 8, "crc": zlib.crc32(LINES[:8])}
+            ],
+        }
+        assert await desk.bus.ask(f"ctl.up.{HOST}", question | {"partition": 1}, 5) is None
+        assert await desk.bus.ask(f"ctl.up.{HOST}", {"ask": "something"}, 5) is None
+        await producer.close()
+
+
+async def test_producers_are_told_from_time_to_time(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path, receipt_every=0.02), Log(LINES)
+    desk.producer(HOST, lambda question: None)
+    desk.send(log, 0, 4)
+    async with desk.running():
+        await becomes(lambda: [each["receipts"][0]["watermark"] for each in desk.told] == [4])
+        desk.send(log, 4, 8)
+        await becomes(lambda: [each["receipts"][0]["watermark"] for each in desk.told] == [4, 8])
+
+
+def known(number: int, file: str = "/f", crc: int | None = 1) -> Known:
+    return Known(
+        id=f"{number:016x}", host=HOST, file=file, origin=0, watermark=9, crc=crc, seen_ns=(number * 7919) % 5000
+    )
+
+
+def test_the_newest_sources_are_told_when_not_all_fit(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    sources = {each.key: each for each in map(known, range(5000))}
+    journal.commit(Changes(position=Position(), sources=sources))
+    newest = journal.sources_of(HOST, newest=receipts.MAX_RECEIPTS)
+    assert [each.seen_ns for each in newest] == list(range(4999, 2999, -1))
+    assert journal.source(SourceKey(HOST, f"{17:016x}")) == known(17)
+    journal.close()
+
+
+def test_receipts_fit_into_a_message_however_long_the_paths_are() -> None:
+    message = receipts.to_message(known(number, file="/" + "\udcff" * 4000, crc=None) for number in range(2000))
+    assert 10 < len(message["receipts"]) < 2000
+    assert len(json.dumps(message)) <= receipts.MAX_BYTES + 100
+    assert message["receipts"][0]["crc"] == -1
+
+
+def test_a_batch_is_cut_by_what_it_decodes_to() -> None:
+    log = Log(bytes(512 * 1024))
+    _, headers, payload = log.message(0, len(log.data))
+    batch = [Delivery(number, 0, 0, "", headers, payload, "") for number in range(100)]
+    parts = list(_parts(batch, 4 * 1024 * 1024))
+    assert [len(part) for part in parts] == [8] * 12 + [4]
+    assert [each for part in parts for each in part] == batch

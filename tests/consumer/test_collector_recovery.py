@@ -1,0 +1,300 @@
+"""Killed anywhere, refused by the disk, robbed of files: what the archive holds is what was sent, or is reported."""
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collecting import HOST, Desk, KilledError, Log, becomes, cuts, kill_at
+
+from consumer import deadletter
+from consumer.archive import check_journal, journal_directory, note_journal, open_archive
+from consumer.journal import Journal
+from consumer.sink import Sink
+from consumer.stage import Stager
+from consumer.task import Until
+from shipper.errors import ConfigError, Fatal, Unavailable
+from shipper.testing import MemoryInbox
+
+LINES = b"".join(b"%d a line\n" % number for number in range(200))
+POINTS = [
+    (Stager, "stage"),
+    (Journal, "register"),
+    (Sink, "create"),
+    (Sink, "append"),
+    (deadletter, "keep"),
+    (Sink, "sync"),
+    (Journal, "commit"),
+    (MemoryInbox, "ack"),
+]
+
+
+def fill(desk: Desk) -> list[Log]:
+    """Blocks of three sources, two of them in one file, plain lines and a damaged block."""
+    logs = [
+        Log(LINES),
+        Log(LINES[:-1], id="00000000000000b2", file="/var/log/other.log"),
+        Log(LINES, id="00000000000000c3", file="/var/log/other.log"),
+    ]
+    for log in logs:
+        for span in cuts(log.data, 500):
+            desk.send(log, *span)
+            desk.say(b"plain %d" % span[0])
+    desk.bus.store(f"logs.p0.{HOST}", {"Log-Id": "bad"}, b"poison")
+    return logs
+
+
+def is_whole(desk: Desk) -> None:
+    assert desk.text(file="/var/log/app.log") == LINES
+    assert desk.text(file="/var/log/other.log") == LINES + LINES  # the missing newline is the collector's
+    plain = b"".join(b"plain %d\n" % start for start, _ in cuts(LINES, 500))
+    assert desk.text(file="messages.log") == b"".join([plain] * 3)
+    assert [dead.payload for dead in desk.dead] == [b"poison"]
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize(("owner", "name"), POINTS, ids=[name for _, name in POINTS])
+async def test_a_kill_between_any_two_of_the_adjacent_statements_loses_and_doubles_nothing(
+    owner: object, name: str, after: bool, batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path, batch_bytes=batch_bytes)
+    fill(desk)
+    if name in {"keep", "ack"}:
+        original = getattr(owner, name)
+
+        async def killed(*arguments: Any, **named: Any) -> None:
+            monkeypatch.setattr(owner, name, original)
+            if after:
+                await original(*arguments, **named)
+            raise KilledError(name)
+
+        monkeypatch.setattr(owner, name, killed)
+    else:
+        kill_at(monkeypatch, owner, name, after=after)
+    await desk.die()
+    await desk.drain()
+    is_whole(desk)
+
+
+async def test_a_kill_in_the_middle_of_a_write_leaves_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path)
+    fill(desk)
+
+    def half(descriptor: int, buffers: list[bytes], offset: int) -> int:
+        os.pwrite(descriptor, buffers[0][:100], offset)
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwritev", half)
+        await desk.die()
+    await desk.drain()
+    is_whole(desk)
+
+
+async def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(tmp_path)
+    fill(desk)
+    monkeypatch.setattr(os, "pwritev", lambda fd, buffers, offset: os.pwrite(fd, b"".join(buffers)[:7], offset))
+    await desk.drain()
+    is_whole(desk)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize(("owner", "name"), [(Sink, "create"), (Sink, "append"), (Sink, "sync"), (Sink, "recover")])
+async def test_trouble_with_the_archive_is_tried_again_and_nothing_is_acknowledged_meanwhile(
+    owner: object, name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path)
+    fill(desk)
+    original, tries, floors = getattr(owner, name), [], []
+
+    def refused(*arguments: Any, **named: Any) -> Any:
+        tries.append(name)
+        floors.append(desk.stream.ack_floor)
+        if len(tries) <= 2:
+            raise OSError(number, os.strerror(number))
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(owner, name, refused)
+    monkeypatch.setattr("consumer.pipeline.ARCHIVE.delay", lambda attempt: 0.001)
+    await desk.drain()
+    assert floors[:3] == [0, 0, 0]
+    is_whole(desk)
+
+
+async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed commit may be on the disk all the same: what the journal says then is what counts."""
+    desk = Desk(tmp_path)
+    fill(desk)
+    original, tries = Journal.commit, []
+
+    def failed(self: Journal, changes: Any) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            with contextlib.closing(Journal(self.path)) as other:
+                other.commit(changes)  # it is durable, but nobody was told
+            raise sqlite3.OperationalError("disk I/O error")
+        original(self, changes)
+
+    monkeypatch.setattr(Journal, "commit", failed)
+    monkeypatch.setattr("consumer.pipeline.ARCHIVE.delay", lambda attempt: 0.001)
+    await desk.drain()
+    is_whole(desk)
+
+
+async def test_a_drain_does_not_try_for_ever_where_the_disk_stays_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path)
+    fill(desk)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Sink, "append", full)
+    with pytest.raises(Unavailable, match="No space left"):
+        await desk.drain()
+    assert desk.stream.ack_floor == 0
+
+
+async def test_a_collector_that_runs_waits_for_the_disk_as_long_as_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path)
+    fill(desk)
+    original, tries = Sink.sync, []
+
+    def full(self: Sink) -> None:
+        tries.append(1)
+        if len(tries) <= 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(self)
+
+    monkeypatch.setattr(Sink, "sync", full)
+    monkeypatch.setattr("consumer.pipeline.ARCHIVE.delay", lambda attempt: 0.001)
+    async with desk.running() as worker:
+        await becomes(lambda: desk.stream.ack_floor == desk.stream.last_sequence)
+        assert worker.trouble == ""
+    is_whole(desk)
+
+
+async def test_bytes_that_are_not_committed_are_cut_off(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(b"one\ntwo\n")
+    desk.send(log, 0, 4)
+    await desk.drain()
+    path = next(desk.archive.rglob("_open-*"))
+    path.write_bytes(b"one\ntwo\nthr")
+    desk.send(log, 4, 8)
+    await desk.drain()
+    assert desk.text(log) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize(("left", "missing"), [(b"one\ntw", 5), (b"one\n", 7), (None, 11)])
+async def test_committed_bytes_that_somebody_took_away_are_reported_and_the_next_line_is_whole(
+    left: bytes | None, missing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, log, told = Desk(tmp_path), Log(b"one\ntwoooo\nthree\n"), []
+    monkeypatch.setattr("shipper.events.archive_damaged", lambda **what: told.append(what["missing"]))
+    desk.send(log, 0, 11)
+    await desk.drain()
+    path = next(desk.archive.rglob("_open-*"))
+    path.unlink() if left is None else path.write_bytes(left)
+    desk.send(log, 11, 17)
+    await desk.drain(Until.SEALED)
+    assert told == [missing]
+    closed = b"" if left in {None, b"one\n"} else b"\n"
+    assert desk.text(log) == (left or b"") + closed + b"three\n"
+    start = len(left or b"")
+    assert [(gap.source, gap.start, gap.end, gap.reason) for gap in desk.segments()[0].gaps] == [
+        ("", start, start + missing, "archive_changed")
+    ]
+
+
+async def test_a_torn_write_ahead_log_loses_the_last_batch_of_the_journal_only(tmp_path: Path) -> None:
+    """What power loss leaves: the stream still has it, because it was not acknowledged before the commit."""
+    desk, log = Desk(tmp_path), Log(LINES)
+    middle = 1000
+    desk.send(log, 0, middle)
+    with desk.worker() as worker:
+        await worker.run()
+        desk.send(log, middle, len(LINES))
+    with desk.worker() as worker:
+        await worker.run()
+        _copy(desk.journal_path, tmp_path / "torn")
+    whole = (tmp_path / "torn.sqlite-wal").read_bytes()
+    for length in range(len(whole), 0, -1500):
+        shutil.copy(tmp_path / "torn.sqlite", desk.journal_path)
+        Path(f"{desk.journal_path}-wal").write_bytes(whole[:length])
+        with desk.journal() as journal:
+            if journal.position.applied == 1:
+                break
+    await desk.drain()
+    assert desk.text(log) == LINES
+
+
+def _copy(path: Path, to: Path) -> None:
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{path}{suffix}", f"{to}.sqlite{suffix}")
+
+
+def test_a_journal_of_garbage_is_refused_with_a_next_step(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.write_bytes(os.urandom(8192))
+    with pytest.raises(Fatal, match="cannot be used") as caught:
+        Journal(path)
+    assert "restore" in caught.value.hint
+
+
+def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    Journal(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(ConfigError, match="version 99"):
+        Journal(path)
+
+
+@pytest.mark.parametrize("what", ["missing", "empty"])
+@pytest.mark.parametrize("trace", ["files", "note"])
+def test_a_new_journal_over_an_old_archive_is_refused(what: str, trace: str, tmp_path: Path) -> None:
+    journal = tmp_path / "p0.sqlite"
+    check_journal(tmp_path, journal, 0)
+    (tmp_path / "_lock").mkdir()
+    if trace == "files":
+        (tmp_path / "date=2026-11-20/partition=0").mkdir(parents=True)
+    else:
+        note_journal(tmp_path, 0)  # a template's files do not tell whose they are
+    if what == "empty":
+        journal.touch()
+    with pytest.raises(Fatal, match="holds files of partition 0"):
+        check_journal(tmp_path, journal, 0)
+    check_journal(tmp_path, journal, 1)
+    Journal(journal).close()
+    check_journal(tmp_path, journal, 0)
+
+
+def test_two_collectors_that_begin_an_archive_together_agree_on_its_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = open_archive(tmp_path)
+    monkeypatch.setattr(Path, "exists", lambda self: False)  # the other one looked before the first had written
+    assert open_archive(tmp_path) == first
+    assert [path.name for path in tmp_path.iterdir()] == ["_archive.json"]
+
+
+def test_a_directory_that_cannot_be_an_archive_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="cannot use the archive directory"):
+        open_archive(tmp_path / "file")
+    with pytest.raises(ConfigError, match="cannot write the state directory"):
+        journal_directory(tmp_path, "id", tmp_path / "file")

@@ -1,0 +1,134 @@
+"""A whole producer pipeline on a server in memory, and what a collector would make of the stream."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from producing import Archive
+
+from producer.checkpoints import Checkpoints
+from producer.discover import Watched
+from producer.identity import Mark
+from producer.pipeline import Pipeline
+from producer.reading import Following
+from producer.tail import Cut, Piece
+from producer.task import Task
+from shipper import codec
+from shipper.compression import Compressor, Decompressor
+from shipper.lifecycle import Stop
+from shipper.model import Encoding, Stored
+from shipper.ports import Publisher
+from shipper.retry import Patience
+from shipper.testing import Bus, MemoryPublisher
+
+HOST = "web1.example.net"
+STREAM = "LOGS_0"
+SUBJECT = f"logs.p0.{HOST}"
+
+
+class Producer:
+    """One producer of the files that match `pattern`; `start` it again as often as a test kills it."""
+
+    def __init__(self, directory: Path, *patterns: str, bus: Bus | None = None, **options: Any) -> None:
+        self.directory = directory
+        self.bus = bus or Bus()
+        if bus is None:
+            self.bus.add_stream(STREAM, "logs.p0.>")
+        self.patterns = [str(directory / pattern) for pattern in patterns]
+        self.options = options
+        self.sessions = 0
+        self.stop = Stop()
+
+    @property
+    def stream(self) -> Any:
+        return self.bus.stream(STREAM)
+
+    def task(self) -> Task:
+        options = dict(self.options)
+        encoding = options.pop("encoding", Encoding.ZSTD)
+        following = Following(
+            watched=Watched.of(self.patterns),
+            cut=Cut(options.pop("block", 64 * 1024), line_a_piece=encoding is Encoding.PLAIN),
+            once=options.pop("once", False),
+            start_at_end=options.pop("start_at_end", False),
+            rotate_wait=options.pop("rotate_wait", 0.0),
+        )
+        patience = options.pop("patience", None) or Patience(at_start=30.0, later=30.0)
+        plain = {"window_bytes": 1 << 20, "poll": 0.02, "watch": False, "ack_timeout": 5.0, "drain_within": 5.0}
+        return Task(
+            host=HOST,
+            partition=0,
+            prefix="logs",
+            following=following,
+            compressor=Compressor(encoding),
+            checkpoint_every=0.0,
+            patience=patience,
+            **(plain | options),
+        )
+
+    async def _begin(self) -> Publisher:
+        self.sessions += 1
+        return MemoryPublisher(self.bus, STREAM)
+
+    async def ship_once(self) -> None:
+        self.options["once"] = True
+        await self.run()
+
+    async def run(self) -> None:
+        self.stop = Stop()
+        self.checkpoints = Checkpoints(self.directory / "checkpoint.sqlite")
+        self.pipeline = Pipeline(self.task(), self.checkpoints, self._begin, self.stop)
+        try:
+            await self.pipeline.run()
+        finally:
+            self.checkpoints.close()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        running = asyncio.create_task(self.run())
+        try:
+            yield
+            self.stop.ask()
+            await asyncio.wait_for(running, 20)
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+    def archived(self) -> Archive:
+        return archive_of(list(self.stream))
+
+
+def archive_of(messages: list[Stored]) -> Archive:
+    """What a collector makes of the messages."""
+    archive = Archive(holes=True)
+    take_all(archive, messages)
+    return archive
+
+
+def take_all(archive: Archive, messages: list[Stored]) -> None:
+    """Let `archive` have the messages."""
+    decompressor = Decompressor()
+    for message in messages:
+        block = codec.from_headers(message.headers)
+        data = decompressor.decode(block, message.payload)
+        archive.take(
+            Piece(
+                block.source,
+                block.file,
+                block.origin,
+                block.span,
+                data,
+                block.source_crc,
+                Mark(),
+                block.end,
+                block.gap,
+            )
+        )
+
+
+async def until(true: Any, within: float = 15.0) -> None:
+    async with asyncio.timeout(within):
+        while not true():
+            await asyncio.sleep(0.002)

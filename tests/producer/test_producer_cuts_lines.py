@@ -1,0 +1,126 @@
+"""Bytes of a file -> pieces: whole lines, at most one block, byte for byte."""
+
+import random
+from pathlib import Path
+
+import pytest
+from producing import Host, append
+
+from producer.reading import PIECE_BYTES
+
+STRANGE = [
+    b"\n",
+    b"\n\n\nlines\n\n",
+    b"windows\r\n\r\nlines\r\n",
+    b"a lone \r in a line\n",
+    b"nul \0 bytes \0\n\0\n",
+    b"\xff\xfe invalid \xc3\x28 utf-8\n",
+    "größe ✓\n".encode(),
+]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("text", STRANGE)
+def test_strange_bytes_survive_line_for_line(text: bytes, plain: bool, tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(text)
+    host = Host(tmp_path, "*.log", plain=plain)
+    host.ship()
+    assert host.archive.text(path) == text
+
+
+def test_a_line_that_arrives_in_two_writes_with_a_look_between_is_one_piece(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"whole\nhal")
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    assert host.archive.text(path) == b"whole\n"
+    assert host.sources.idle
+    append(path, b"f\n")
+    host.sources.scan()
+    assert [piece.data for piece in host.read()] == [b"half\n"]
+
+
+def test_an_unterminated_last_line_is_held_over_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"whole\nhal")
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    host.restart(while_down=lambda: append(path, b"f\n"))
+    host.ship()
+    assert [data for _, data in host.archive.order] == [b"whole\n", b"half\n"]
+
+
+def test_an_unterminated_last_line_is_shipped_with_once_and_its_rest_follows_as_the_same_source(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"whole\nhal")
+    host = Host(tmp_path, "*.log", once=True)
+    host.ship()
+    assert host.archive.text(path) == b"whole\nhal"
+    host.restart(while_down=lambda: append(path, b"f\n"))
+    host.ship()
+    assert host.archive.text(path) == b"whole\nhalf\n"
+    assert len(host.archive.files) == 1
+
+
+def test_once_comes_to_its_end_although_the_file_keeps_growing(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"line\n" * 10_000)
+    host = Host(tmp_path, "*.log", once=True)
+    size = path.stat().st_size
+    while host.read(1000):
+        append(path, b"more\n" * 10_000)
+        host.deliver()
+        host.acknowledge()
+    assert host.sources.idle
+    assert host.sources.unread == []
+    assert len(host.archive.text(path)) == size
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("length", [4095, 4096, 4097, 20_000])
+def test_an_over_long_line_is_split_over_pieces_and_exact(length: int, plain: bool, tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    text = b"short\n" + random.Random(length).randbytes(length).replace(b"\n", b" ") + b"\nshort again\n"
+    path.write_bytes(text)
+    host = Host(tmp_path, "*.log", plain=plain)
+    host.ship()
+    assert host.archive.text(path) == text
+    assert all(len(data) <= 4096 for _, data in host.archive.order)
+
+
+def test_the_end_of_an_over_long_line_is_held_until_its_newline_comes(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"x" * 5000)
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    assert host.archive.text(path) == b"x" * 4096
+    append(path, b"\n")
+    host.ship()
+    assert host.archive.text(path) == b"x" * 5000 + b"\n"
+
+
+def test_a_block_holds_as_many_whole_lines_as_fit(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"%099d\n" % 7 * 100)
+    host = Host(tmp_path, "*.log")
+    assert [piece.span.length for piece in host.read()] == [4000, 4000, 2000]
+
+
+def test_plain_makes_a_piece_of_each_line(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"one\n\ntwo\r\nthree")
+    host = Host(tmp_path, "*.log", plain=True)
+    assert [piece.data for piece in host.read()] == [b"one\n", b"\n", b"two\r\n"]
+
+
+def test_a_load_of_empty_lines_is_bounded_by_what_messages_cost(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"\n" * 100_000)
+    host = Host(tmp_path, "*.log", plain=True, block=256 * 1024)
+    count = len(host.read(1 << 20))
+    assert 0 < count <= (1 << 20) // PIECE_BYTES + 1
+    host.deliver()
+    host.acknowledge()
+    host.ship()
+    assert host.archive.text(path) == path.read_bytes()

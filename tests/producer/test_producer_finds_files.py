@@ -1,0 +1,310 @@
+"""Which files are shipped, under which name, and from where on."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from producing import Host, append, rotate
+
+
+def test_a_glob_ships_every_file_it_matches_each_in_order(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log", "c.txt"):
+        (tmp_path / name).write_bytes(b"".join(b"%s %d\n" % (name.encode(), i) for i in range(500)))
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    assert host.archive.text(tmp_path / "a.log") == (tmp_path / "a.log").read_bytes()
+    assert host.archive.text(tmp_path / "b.log") == (tmp_path / "b.log").read_bytes()
+    assert host.archive.text(tmp_path / "c.txt") == b""
+
+
+def test_nothing_of_an_excluded_file_is_shipped_by_path_or_by_its_last_part(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    for name in ("a.log", "debug.log", "deep/x.gz"):
+        (tmp_path / name).write_bytes(b"line\n")
+    host = Host(tmp_path, "**/*", exclude=("*.gz", "./debug.*"))
+    host.ship()
+    assert set(host.archive.files.values()) == {str(tmp_path / "a.log")} | _own_state(host)
+
+
+def _own_state(host: Host) -> set[str]:
+    return {name for name in host.archive.files.values() if "checkpoint.sqlite" in name}
+
+
+def test_a_wildcard_directory_that_appears_later_and_again_is_read_each_time(tmp_path: Path) -> None:
+    host = Host(tmp_path, "pods/*/app.log")
+    path = tmp_path / "pods" / "one" / "app.log"
+    for text in (b"first\n", b"second\n"):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(text)
+        host.ship()
+        path.unlink()
+        path.parent.rmdir()
+        host.let_go()
+    assert host.archive.text(path) == b"first\nsecond\n"
+    assert host.open_files == 0
+
+
+def test_start_at_end_is_for_files_of_the_first_look_only(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.log", tmp_path / "new.log"
+    old.write_bytes(b"before\n")
+    host = Host(tmp_path, "*.log", start_at_end=True)
+    append(old, b"after\n")
+    new.write_bytes(b"from the first byte\n")
+    host.ship()
+    assert host.archive.text(old) == b"after\n"
+    assert host.archive.origins[host.archive.sources_of(old)[0]] == len(b"before\n")
+    assert host.archive.text(new) == b"from the first byte\n"
+
+
+def test_start_at_end_holds_for_a_file_that_cannot_be_opened_at_first(tmp_path: Path, denied: "Denied") -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"before\n")
+    denied.opening(path, errno.EACCES)
+    host = Host(tmp_path, "*.log", start_at_end=True)
+    append(path, b"after\n")
+    denied.nothing()
+    host.ship()
+    assert host.archive.text(path) == b"after\n"
+
+
+def test_a_file_under_two_names_and_two_patterns_is_shipped_once(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"one\n")
+    os.link(path, tmp_path / "link.log")
+    host = Host(tmp_path, "*.log", "app.*", "app.log")
+    host.ship()
+    append(path, b"two\n")
+    host.ship()
+    assert b"".join(data for _, data in host.archive.order) == b"one\ntwo\n"
+
+
+def test_a_hard_link_that_sorts_before_the_first_name_is_no_rename(tmp_path: Path) -> None:
+    path = tmp_path / "b.log"
+    path.write_bytes(b"held")
+    host = Host(tmp_path, "*.log")
+    os.link(path, tmp_path / "a.log")
+    host.ship()
+    host.let_go()
+    assert host.archive.text(path) == b""  # the line is not over, the file lives under its name
+    append(path, b" back\n")
+    host.ship()
+    assert host.archive.text(path) == b"held back\n"
+
+
+def test_a_symbolic_link_is_followed_and_its_new_target_is_a_new_generation(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    first, second, link = tmp_path / "data" / "1", tmp_path / "data" / "2", tmp_path / "app.log"
+    first.write_bytes(b"first\n")
+    second.write_bytes(b"second\n")
+    link.symlink_to(first)
+    host = Host(tmp_path, "app.log")
+    host.ship()
+    link.unlink()
+    link.symlink_to(second)
+    append(first, b"late\n")
+    host.ship()
+    host.let_go()
+    assert host.archive.text(link) == b"first\nlate\nsecond\n"
+
+
+def test_names_with_spaces_brackets_and_foreign_bytes_are_exact(tmp_path: Path) -> None:
+    names = [b"a b,c.log", b"app[1].log", "größe.log".encode(), b"\xff\xfe.log"]
+    for name in names:
+        Path(os.fsdecode(bytes(tmp_path) + b"/" + name)).write_bytes(name + b"\n")
+    host = Host(tmp_path, "*.log", "app[1].log")
+    host.ship()
+    for name in names:
+        assert host.archive.text(os.fsdecode(bytes(tmp_path) + b"/" + name)) == name + b"\n"
+    alone = Host(tmp_path, "app[1].log", state=_directory(tmp_path / "state"))
+    alone.ship()  # a shell expands a glob to this name
+    assert alone.archive.text(tmp_path / "app[1].log") == b"app[1].log\n"
+
+
+def _directory(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def test_directories_fifos_and_dangling_links_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "d.log").mkdir()
+    os.mkfifo(tmp_path / "f.log")
+    (tmp_path / "l.log").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a.log").write_bytes(b"line\n")
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    assert set(host.archive.files.values()) == {str(tmp_path / "a.log")}
+
+
+class Denied:
+    """Makes system calls on chosen files fail, as a full table, a missing right or a bad disk do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._real_open, self._real_pread, self._real_stat = os.open, os.pread, os.stat
+        self._open: dict[str, int] = {}
+        self._read: dict[tuple[int, int], int] = {}
+        monkeypatch.setattr(os, "open", self._opens)
+        monkeypatch.setattr(os, "pread", self._preads)
+
+    def opening(self, path: Path, number: int) -> None:
+        self._open[str(path)] = number
+
+    def reading(self, path: Path, number: int) -> None:
+        found = self._real_stat(path)
+        self._read[found.st_dev, found.st_ino] = number
+
+    def nothing(self) -> None:
+        self._open, self._read = {}, {}
+
+    def _opens(self, path: object, *arguments: int, **named: int) -> int:
+        if (number := self._open.get(str(path))) is not None:
+            raise OSError(number, os.strerror(number), str(path))
+        return self._real_open(path, *arguments, **named)
+
+    def _preads(self, descriptor: int, size: int, offset: int) -> bytes:
+        found = os.fstat(descriptor)
+        if (number := self._read.get((found.st_dev, found.st_ino))) is not None:
+            raise OSError(number, os.strerror(number))
+        return self._real_pread(descriptor, size, offset)
+
+
+@pytest.fixture
+def denied(monkeypatch: pytest.MonkeyPatch) -> Denied:
+    return Denied(monkeypatch)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE, errno.EIO, errno.ESTALE])
+def test_a_file_that_cannot_be_opened_is_unknown_and_read_later_exactly_once(
+    number: int, tmp_path: Path, denied: Denied
+) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"one\n")
+    denied.opening(path, number)
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    assert host.archive.order == []
+    assert host.sources.unread == [str(path)]
+    denied.nothing()
+    host.ship()
+    denied.opening(path, number)
+    host.restart(while_down=lambda: append(path, b"two\n"))  # now it is known and cannot be opened
+    host.ship()
+    denied.nothing()
+    host.ship()
+    assert host.archive.text(path) == b"one\ntwo\n"
+    assert host.archive.gaps == {}
+    assert len(host.archive.files) == 1
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_a_read_that_fails_is_tried_again_and_nothing_is_skipped(number: int, tmp_path: Path, denied: Denied) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"one\n")
+    denied.reading(path, number)
+    host = Host(tmp_path, "*.log")  # the first read of all is of the head
+    host.ship()
+    denied.nothing()
+    host.ship()
+    append(path, b"two\n")
+    host.sources.scan()
+    denied.reading(path, number)
+    assert host.read() == []
+    denied.nothing()
+    host.ship()
+    assert host.archive.text(path) == b"one\ntwo\n"
+    assert len(host.archive.files) == 1
+
+
+def test_a_file_that_is_renamed_while_it_cannot_be_opened_is_read_under_its_first_name(
+    tmp_path: Path, denied: Denied
+) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"old\n")
+    denied.opening(path, errno.EACCES)
+    host = Host(tmp_path, "app.log")
+    rotate(path)
+    denied.nothing()
+    path.write_bytes(b"new\n")
+    host.ship()
+    assert host.archive.text(path) == b"old\nnew\n"
+
+
+def test_a_directory_without_the_right_to_look_leaves_its_files_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"held")
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    with monkeypatch.context() as patch:
+        patch.setattr("producer.discover.expand", lambda pattern: [])  # what glob makes of EACCES and EMFILE
+        host.ship()
+        host.let_go()
+    append(path, b" back\n")
+    host.ship()
+    assert host.archive.text(path) == b"held back\n"
+    assert host.archive.ends == {}
+
+
+def test_one_name_that_cannot_be_looked_at_does_not_keep_deleted_files_open(tmp_path: Path) -> None:
+    (tmp_path / "loop.log").symlink_to(tmp_path / "loop.log")  # ELOOP for ever
+    path = tmp_path / "app.log"
+    path.write_bytes(b"line\n")
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    path.unlink()
+    host.ship()
+    host.let_go()
+    assert host.open_files == 0
+
+
+def test_an_empty_file_is_tracked_and_sends_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.touch()
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    host.restart()
+    assert host.read() == []
+    append(path, b"first\n")
+    host.ship()
+    assert host.archive.text(path) == b"first\n"
+    assert len(host.checkpoints.load()) == 1
+
+
+def test_a_growing_file_keeps_one_identity_from_its_first_byte_on(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.touch()
+    host = Host(tmp_path, "*.log")
+    for size in (1, 10, 300, 1000, 2000, 5000):
+        append(path, b"x" * size + b"\n")
+        host.ship()
+        host.restart()
+    assert host.archive.text(path) == path.read_bytes()
+    assert len(host.checkpoints.load()) == 1
+
+
+def test_a_thousand_idle_files_cost_no_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1000):
+        (tmp_path / f"{number}.log").write_bytes(b"line\n")
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    reads = []
+    real = os.pread
+    monkeypatch.setattr(os, "pread", lambda *arguments: reads.append(arguments) or real(*arguments))
+    for _ in range(3):
+        host.sources.scan()
+        assert host.sources.idle
+        assert host.read() == []
+    assert reads == []
+    append(tmp_path / "7.log", b"more\n")
+    host.ship()
+    assert len(reads) <= 3
+
+
+def test_files_are_read_one_block_in_turn_so_that_a_large_one_starves_nobody(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"%063d\n" % 0 * 10_000)
+    for name in ("b.log", "c.log"):
+        (tmp_path / name).write_bytes(b"%063d\n" % 0 * 100)
+    host = Host(tmp_path, "*.log")
+    order = [Path(piece.file).name for piece in host.read(60_000)]
+    assert order[:6] == ["a.log", "b.log", "c.log"] * 2
