@@ -29,6 +29,7 @@ PURGE_AGAIN_SECONDS = 1.0  # while the stream is nearly full
 PURGE_ABOVE = 0.7  # of max_bytes: producers must never be blocked by what is archived already
 MAX_SEALS = 4
 SEAL_AGAIN_SECONDS = 10.0
+SEALING_SECONDS = 2.0  # at a time; then the stream is read on for a while
 DAY_SLACK_SECONDS = 60.0  # behind midnight, until a partition that is read to its end is done with the day
 
 
@@ -81,8 +82,7 @@ class House:
     async def keep(self, inbox: Inbox) -> None:
         """Do what is due."""
         if self.is_due("finished", 1.0):
-            for file in [file for file in self._journal.files.values() if self._is_finished(file)]:
-                await (self.seal(file) if self._layout.seals else self._let_go(file))
+            await self._see_to_finished()
         if self._told and self.is_due("receipts", self._task.receipt_every):
             await self._send_receipts(inbox)
         if self.is_due("mark", MARK_SECONDS):
@@ -102,6 +102,15 @@ class House:
         """Go on where a kill, or trouble with the archive, interrupted sealing."""
         for file in [file for file in self._journal.files.values() if file.sealing]:
             await self.seal(file)
+
+    async def _see_to_finished(self) -> None:
+        """Seal what is over; behind midnight that may be thousands of files, and the stream is not to wait for them."""
+        until = time.monotonic() + SEALING_SECONDS
+        for file in self._journal.files.values():
+            if self._is_finished(file):
+                await (self.seal(file) if self._layout.seals else self._let_go(file))
+                if self._stop.asked or time.monotonic() > until:
+                    return
 
     async def seal_all(self) -> None:
         """Seal every open file, so that a report can run on today. Raises ArchiveTrouble: some could not be."""

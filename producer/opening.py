@@ -72,7 +72,7 @@ class Opening:
         try:
             descriptor = os.open(seen.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             stat = os.fstat(descriptor)
-            if (stat.st_dev, stat.st_ino) == seen.key:
+            if _key(descriptor) == seen.key:
                 origin = min(self._begin_at.get(seen.key, 0), stat.st_size)
                 source = new_source(file, stat, origin=origin, mark=first_mark(descriptor, origin))
                 self._put(Tail(source, descriptor, seen.path))
@@ -125,6 +125,8 @@ class Opening:
         try:
             path = self._path_of(source)
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if path else -1
+            if path and _key(descriptor) != source.key:  # renamed since it was found: it lies somewhere else now
+                return self._put_off(source, descriptor)
             if path and _is_same(descriptor, path, source):
                 tail = Tail(source, descriptor, path)
                 self._put(tail)
@@ -132,14 +134,18 @@ class Opening:
                 return True
         except OSError as error:
             if not discover.is_gone(error):
-                _close(descriptor)
-                self._waiting.append(source)
                 events.file_unreadable(path=source.file, error=error.strerror or str(error))
-                return True
+            return self._put_off(source, descriptor)
         _close(descriptor)
         if farewell:
             self._lose(source, End.TRUNCATED if path == source.file else End.DELETED)
         return False
+
+    def _put_off(self, source: Source, descriptor: int) -> bool:
+        """Whether a source goes on is unknown: the next look asks again."""
+        _close(descriptor)
+        self._waiting.append(source)
+        return True
 
     def _lose(self, source: Source, why: End) -> None:
         if why is End.TRUNCATED:
@@ -181,9 +187,13 @@ class Opening:
 
 def _is_same(descriptor: int, path: str, source: Source) -> bool:
     """Whether an open file is the source's. One that had no byte yet is known by its inode and its name only."""
-    stat = os.fstat(descriptor)
     named = source.mark.head_length > 0 or path == source.file or discover.is_sibling(path, source.file)
-    return named and (stat.st_dev, stat.st_ino) == source.key and source.mark.agrees(descriptor)
+    return named and source.mark.agrees(descriptor)
+
+
+def _key(descriptor: int) -> Key:
+    stat = os.fstat(descriptor)
+    return stat.st_dev, stat.st_ino
 
 
 def _close(descriptor: int) -> None:

@@ -69,10 +69,10 @@ class Reading:
                 read = self._read_one(tail, min(room, self._following.cut.block_bytes))
                 pieces.extend(read)
                 room -= sum(map(_cost, read)) or 1
-                if room <= 0:
-                    break
                 if self._active.pop(tail.id, None):
                     self._active[tail.id] = tail  # to the end of the line
+                if room <= 0:
+                    break
         return pieces + self._take_farewells()
 
     def _take_farewells(self) -> list[Piece]:

@@ -138,7 +138,10 @@ class Connection:
         self.check()
         try:
             await self.client.subscribe(subject, cb=on_message)
-            await self.client.flush(round(API_TIMEOUT_SECONDS))  # else a question from now on may find nobody
+            # Else a question from now on may find nobody. Twice: nats-py writes a PING ahead of what it has buffered,
+            # so only the second one is behind the SUB.
+            await self.client.flush(round(API_TIMEOUT_SECONDS))
+            await self.client.flush(round(API_TIMEOUT_SECONDS))
         except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
 

@@ -157,3 +157,21 @@ async def test_a_template_file_of_an_old_day_is_let_go_and_appended_when_more_co
     desk.say(b"three")
     await desk.drain()
     assert (desk.archive / f"{HOST}.log").read_bytes() == b"one\ntwo\nthree\n"
+
+
+async def test_the_stream_is_read_on_while_the_many_files_of_an_old_day_are_sealed(
+    tmp_path: Path, wall: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.house.SEALING_SECONDS", 0.0)  # one file at a time
+    desk = Desk(tmp_path)
+    for number in range(20):
+        desk.send(Log(LINES, id=f"{number:016x}", file=f"/var/log/{number}.log"), 0, 1000)
+    async with desk.running() as worker:
+        await becomes(lambda: worker._journal.position.applied == 20)
+        wall["s"] += 2 * 86400
+        monkeypatch.setattr(worker._house, "is_due", lambda what, every: what == "finished")
+        await becomes(desk.segments)
+        desk.say(b"new")
+        await becomes(lambda: worker._journal.position.applied == 21)
+        assert len(desk.segments()) < 20
+        await becomes(lambda: len(desk.segments()) >= 20)

@@ -140,15 +140,22 @@ async def test_giving_up_one_hole_keeps_what_lies_behind_another(tmp_path: Path)
     assert gaps == {old.host: [(0, 4)], young.host: [(0, 8)]}
 
 
-async def test_nothing_is_purged_past_an_open_hole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("max_bytes", [-1, 10_000], ids=["old", "nearly full"])
+async def test_nothing_is_purged_past_an_open_hole(
+    max_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.house.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.house.MARK_SECONDS", 0.01)
     desk, log = Desk(tmp_path, replay_window=0, hole_patience=1e9), Log(LINES)
-    desk.stream.max_bytes = 10_000  # nearly full: everything that may go, goes
+    desk.clock.turn(time.time() - 3600 - desk.clock())
+    desk.stream.max_bytes = max_bytes
     desk.send(log, 0, 4)
     behind = desk.send(log, 8, 14)
     for _ in range(60):
         desk.say(b"x" * 100)
     async with desk.running():
         await becomes(lambda: desk.stream.state.first_sequence > 1)
+        await asyncio.sleep(0.1)  # some more purges
         assert desk.stream.state.first_sequence == behind
 
 

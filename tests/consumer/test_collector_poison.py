@@ -80,7 +80,8 @@ async def test_what_is_read_again_is_not_buried_twice(tmp_path: Path) -> None:
     desk.bus.store(*damaged(log, 0, 4, {"Log-Crc": "xyz"}))
     with pytest.raises(Exception, match="does not answer"):
         await desk.drain()
-    desk.dead.purge(100)
+    assert len(desk.dead) == 1
+    desk.dead.recreate()  # it remembers no message id, as later than the window of duplicates
     with desk.journal() as journal:
         assert journal.position.resume == sequence
     with pytest.raises(Exception, match="does not answer"):
@@ -127,7 +128,10 @@ async def test_headers_of_a_dead_letter_have_no_effect_and_do_not_stop_it(
     assert dead.subject == "dlq.LOGS_0.unknown"
     assert {name for name in dead.headers if name.startswith("Nats-")} == {"Nats-Msg-Id"}
     assert dead.headers["Nats-Msg-Id"].startswith("LOGS_0:1:")
-    assert sum(len(name) + len(value) for name, value in dead.headers.items()) + len(dead.payload) < 1024 * 1024
+    assert all(name.isprintable() and name.strip() and " " not in name for name in dead.headers)
+    assert all(value.isprintable() for value in dead.headers.values())
+    assert sum(len(name) + len(value) for name, value in dead.headers.items()) < 60 * 1024
+    assert len(dead.payload) < 1000 * 1024
     assert dead.headers["Dlq-Cut"] == "1048000"
 
 

@@ -107,7 +107,10 @@ async def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
-@pytest.mark.parametrize(("owner", "name"), [(Sink, "create"), (Sink, "append"), (Sink, "sync"), (Sink, "recover")])
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(Sink, "create"), (Sink, "append"), (Sink, "sync"), (Sink, "recover"), (Journal, "commit"), (Journal, "register")],
+)
 async def test_trouble_with_the_archive_is_tried_again_and_nothing_is_acknowledged_meanwhile(
     owner: object, name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

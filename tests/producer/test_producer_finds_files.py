@@ -308,3 +308,11 @@ def test_files_are_read_one_block_in_turn_so_that_a_large_one_starves_nobody(tmp
     host = Host(tmp_path, "*.log")
     order = [Path(piece.file).name for piece in host.read(60_000)]
     assert order[:6] == ["a.log", "b.log", "c.log"] * 2
+
+
+def test_reads_that_end_in_the_middle_of_a_turn_go_on_with_the_next_file(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log", "c.log"):
+        (tmp_path / name).write_bytes(b"%063d\n" % 0 * 1000)
+    host = Host(tmp_path, "*.log")
+    order = [Path(piece.file).name for _ in range(6) for piece in host.read(100)]
+    assert order == ["a.log", "b.log", "c.log"] * 2

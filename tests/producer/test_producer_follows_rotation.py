@@ -349,3 +349,20 @@ def test_a_file_replaced_in_one_step_by_an_editor_is_a_new_generation(tmp_path: 
     host.ship()
     host.let_go()
     assert host.archive.text(path) == b"one\nother\n"
+
+
+def test_a_late_line_to_an_old_file_does_not_hide_a_generation_that_came_and_went(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"0\n")
+    host = Host(tmp_path, "app.log")
+    host.ship()
+    rotate(path)
+    path.write_bytes(b"1\n")
+    rotate(path)
+    path.write_bytes(b"2\n")
+    oldest = tmp_path / "app.log.2"
+    append(oldest, b"late\n")
+    later = path.stat().st_mtime_ns + 5_000_000_000
+    os.utime(oldest, ns=(later, later))
+    host.ship()
+    assert host.archive.text(path) == b"0\nlate\n1\n2\n"
