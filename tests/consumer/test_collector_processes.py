@@ -146,9 +146,13 @@ def test_a_deleted_consumer_is_missed_with_a_hint_and_used_again_when_it_is_back
 
 def test_a_recreated_stream_is_read_on_by_the_same_collector(fleet: Fleet, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
-    path.write_bytes(LINES)
+    path.touch()
     collector, producer = fleet.consume(), fleet.produce(HOST, path, options=("--poll", "100ms"))
-    until(lambda: fleet.archived(HOST, path) == LINES)
+    lines = LINES.splitlines(keepends=True)
+    for start in range(0, len(lines), 1250):  # more messages than the new stream will have
+        with path.open("ab") as log:
+            log.writelines(lines[start : start + 1250])
+        until(lambda: fleet.archived(HOST, path) == path.read_bytes(), what=producer.log)
 
     async def delete() -> None:
         client = await nats.connect(fleet.url)
