@@ -73,12 +73,14 @@ def parse_log_subject(subject: str) -> Address:
     """Partition and host of a log subject, whoever published it.
 
     Raises:
-        Poison: the subject has no partition or no host, or the host cannot name a directory.
+        Poison: the subject has no partition or no host, or the host is no text or cannot name a directory.
     """
     found = _SUBJECT.fullmatch(subject)
     if not found:
         raise Poison(f"subject {subject!r} is not <prefix>.p<N>.<host>")
     host = found[2]
+    if not host.isascii() and any("\udc80" <= char <= "\udcff" for char in host):
+        raise Poison("host name is no UTF-8")
     if len(escape(host).encode()) > MAX_HOST_BYTES:
         raise Poison(f"host name of {len(host)} characters needs more than {MAX_HOST_BYTES} bytes in the archive")
     return Address(int(found[1]), host)

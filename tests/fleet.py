@@ -137,7 +137,7 @@ class Fleet:
             for line in path.read_bytes().splitlines():
                 segment = manifest.from_line(line)
                 found[segment.path] = segment
-        return sorted(found.values(), key=lambda segment: (segment.path.partition("/")[0], segment.first_seq))
+        return sorted(found.values(), key=lambda segment: segment.path)  # numbers only ascend
 
     def archived(self, host: str, file: Path | str) -> bytes:
         """Everything of one log file: its sealed segments in order, then what is being sealed, then what is open."""

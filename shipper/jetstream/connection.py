@@ -14,6 +14,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shipper.errors import ConfigError, Fatal, SessionLost, ShipperError, StreamMissing, Transient, Unavailable
+from shipper.jetstream.client import TolerantClient
 from shipper.settings import NatsSettings
 
 API = "$JS.API"
@@ -188,7 +189,7 @@ async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connectio
 
 
 async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) -> Connection:
-    client = Client()
+    client = TolerantClient()
     connection = Connection(client)
 
     async def on_error(error: Exception) -> None:

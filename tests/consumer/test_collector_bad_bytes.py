@@ -1,0 +1,53 @@
+"""Bytes that no UTF-8 decoder takes, in places where nats-py expects text: they stop nobody else's lines."""
+
+import socket
+from pathlib import Path
+
+from fleet import Fleet
+from natsd import NatsServer
+
+
+def publish_raw(server: NatsServer, *commands: bytes) -> None:
+    """Speak the protocol by hand, as a hostile or broken publisher does; a PONG says that all was taken."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as link:
+        link.sendall(b'CONNECT {"verbose":false,"headers":true}\r\n' + b"".join(commands) + b"PING\r\n")
+        said = b""
+        while b"PONG" not in said:
+            more = link.recv(4096)
+            assert more, said
+            said += more
+
+
+def test_a_message_whose_subject_is_no_utf8_is_kept_as_a_dead_letter_and_stops_nobody_else(
+    tmp_path: Path, natsd: NatsServer
+) -> None:
+    with Fleet(tmp_path, natsd.url) as fleet:
+        fleet.apply()
+        publish_raw(
+            natsd,
+            b"PUB logs.p1.good.host 5\r\nfirst\r\n",
+            b"PUB logs.p1.b\xffd.host 7\r\nstrange\r\n",
+            b"PUB logs.p1.good.host 6\r\nsecond\r\n",
+        )
+        done = fleet.run("consume", "--drain")
+        assert done.returncode == 0, done.stderr
+        assert (fleet.archive / "live/good.host/messages.log").read_bytes() == b"first\nsecond\n"
+        assert "message_dead_lettered" in done.stderr
+        assert "no UTF-8" in done.stderr
+
+
+def test_an_inline_status_that_is_no_utf8_stops_neither_its_own_line_nor_others(
+    tmp_path: Path, natsd: NatsServer
+) -> None:
+    header = b"NATS/1.0 \xff\xfe\xfd\r\n\r\n"
+    payload = b"payload"
+    with Fleet(tmp_path, natsd.url) as fleet:
+        fleet.apply()
+        sizes = b"%d %d" % (len(header), len(header) + len(payload))
+        publish_raw(
+            natsd,
+            b"HPUB logs.p1.good.host " + sizes + b"\r\n" + header + payload + b"\r\n",
+            b"PUB logs.p1.good.host 5\r\nafter\r\n",
+        )
+        fleet.drain()
+        assert (fleet.archive / "live/good.host/messages.log").read_bytes() == b"payload\nafter\n"
