@@ -131,7 +131,6 @@ class CollectorSettings(_Section):
     hole_patience: Annotated[Seconds, Field(ge=0.1)] = 30.0
     hole_limit: Annotated[Seconds, Field(ge=1)] = 900.0
     receipt_every: Annotated[Seconds, Field(ge=0.1)] = 5.0
-    drain_within: Annotated[Seconds, Field(ge=0, le=600)] = 20.0
     listen: str = "127.0.0.1:9601"
 
 
@@ -142,13 +141,6 @@ class LogSettings(_Section):
     level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
 
 
-class ReportSettings(_Section):
-    """The nightly report; its own program reads these keys."""
-
-    archive: str = ""
-    out: str = ""
-
-
 class Settings(_Section):
     """Everything that can be set, for all programs; each reads its own section."""
 
@@ -156,7 +148,6 @@ class Settings(_Section):
     logs: LogsSettings = LogsSettings()
     producer: ProducerSettings = ProducerSettings()
     collector: CollectorSettings = CollectorSettings()
-    report: ReportSettings = ReportSettings()
     log: LogSettings = LogSettings()
 
     @property
