@@ -10,7 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from consumer.records import Changes, Extent, OpenFile, Position
-from consumer.tables import FILE_COLUMNS, SCHEMA, SOURCE_COLUMNS, VERSION, file_row, source_row, to_file, to_known
+from consumer.tables import (
+    FILE_COLUMNS,
+    FROM_VERSION_1,
+    SCHEMA,
+    SOURCE_COLUMNS,
+    VERSION,
+    file_row,
+    source_row,
+    to_file,
+    to_known,
+)
 from consumer.watermark import Known, SourceKey
 from shipper.errors import ConfigError, Fatal
 from shipper.layout import sealing_path
@@ -183,7 +193,7 @@ class Journal:
 
     def _check_version(self) -> None:
         version = self._database.execute("PRAGMA user_version").fetchone()[0]
-        if version not in {0, VERSION}:
+        if version not in {0, 1, VERSION}:
             raise ConfigError(
                 f"journal {self.path} has version {version}, this fshipper writes {VERSION}",
                 hint="run the newer fshipper",
@@ -191,6 +201,10 @@ class Journal:
         if version == 0:
             self._database.executescript(SCHEMA)
             self._database.execute(f"PRAGMA user_version = {VERSION}")
+        if version == 1:
+            with self._transaction():  # all of it or nothing, the number too: a kill in between leaves version 1
+                for statement in (*FROM_VERSION_1, f"PRAGMA user_version = {VERSION}"):
+                    self._database.execute(statement)
 
     def _read_position(self) -> Position:
         row = self._database.execute(
@@ -209,7 +223,8 @@ class Journal:
 
     def _save_files(self, files: Iterable[OpenFile]) -> None:
         self._database.executemany(
-            "INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", map(file_row, files)
+            f"INSERT OR REPLACE INTO files ({FILE_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
+            map(file_row, files),
         )
 
     def _save_extents(self, extents: Iterable[Extent]) -> None:

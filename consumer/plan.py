@@ -6,6 +6,7 @@ from dataclasses import replace
 from consumer.journal import Journal
 from consumer.records import Extent, Loss, OpenFile
 from consumer.watermark import Known, SourceKey
+from shipper.edits import Rest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey
 from shipper.model import Delivery, Span
@@ -21,25 +22,45 @@ class Draft:
         self._first = (committed.first_seq, committed.first_ns)
         self._last = (committed.last_seq, committed.last_ns)
         self._last_source, self._ends_open = committed.last_source, committed.ends_open
+        self._filtered, self._edited, self._labels = committed.filtered, committed.edited, committed.labels
 
     def append(self, delivery: Delivery, source: str, data: bytes) -> None:
         """Put `data` behind the file; another source that ended without a newline is closed by one first."""
-        if self._ends_open and self._last_source != source:
-            self.buffers.append(b"\n")
-            self._length += 1
-            self._joins += 1
-        self.buffers.append(data)
-        self._length += len(data)
-        self._last_source, self._ends_open = source, not data.endswith(b"\n")
+        if data:
+            if self._ends_open and self._last_source != source:
+                self._join()
+            self.buffers.append(data)
+            self._length += len(data)
+            self._last_source, self._ends_open = source, not data.endswith(b"\n")
         at = (delivery.sequence, delivery.time_ns)
         if at > self._last:
             self._last = at
         elif at < self._first:  # read again, for a hole that was given up
             self._first = at
 
+    def end_line(self, source: str) -> None:
+        """The rest of the last line was left out: what is there of it becomes a line."""
+        if self._ends_open and self._last_source == source:
+            self._join()
+
+    def account(self, span: Span, rest: Rest, labels: tuple[tuple[str, str], ...]) -> None:
+        """`rest` was appended for the bytes `span` of a source: what was left out, blacked out, converted adds up.
+
+        Bytes of all spans = bytes of the file - joins + filtered + edited, whatever was sent again or overlapped.
+        """
+        self._filtered += rest.filtered
+        self._edited += span.length - rest.filtered - len(rest.content)
+        self._labels = labels
+
     def count_duplicate(self) -> None:
         """A block was dropped, because its bytes are there."""
         self._duplicates += 1
+
+    def _join(self) -> None:
+        self.buffers.append(b"\n")
+        self._length += 1
+        self._joins += 1
+        self._ends_open = False
 
     def file(self) -> OpenFile:
         """The file as it is behind the batch."""
@@ -54,6 +75,9 @@ class Draft:
             joins=self._joins,
             last_source=self._last_source,
             ends_open=self._ends_open,
+            filtered=self._filtered,
+            edited=self._edited,
+            labels=self._labels,
         )
 
 

@@ -36,9 +36,12 @@ class OpenFile:
     first_ns: int = 0
     last_ns: int = 0
     duplicates: int = 0
-    joins: int = 0  #: newlines put between two sources
+    joins: int = 0  #: newlines put between two sources, or behind a line whose rest was left out
     last_source: str = ""
     ends_open: bool = False  #: the last byte is no newline
+    filtered: int = 0  #: bytes of lines that producers left out
+    edited: int = 0  #: bytes that producers blacked out or converted, less what stands for them; may be negative
+    labels: tuple[tuple[str, str], ...] = ()  #: of the newest block
     sealing: str = ""  #: path of the segment that it becomes; nothing is appended any more
 
 

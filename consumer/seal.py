@@ -148,6 +148,9 @@ class Sealer:
             joins=file.joins,
             crc32=f"{counted.crc:08x}",
             sealed_at=_now(),
+            filtered=file.filtered,
+            edited=file.edited,
+            labels=dict(file.labels),
         )
 
     def _list(self, segment: Segment) -> None:

@@ -144,22 +144,26 @@ class Stager:
             known = replace(known, watermark=block.span.start, crc=None)
         end = max(known.watermark, block.span.end)
         try:
-            data = self._decompressor.decode(block, delivery.payload)
+            rest = self._decompressor.rest(block, delivery.payload, at=known.watermark)
         except Poison:
             self._lose(known, Span(known.watermark, end), REASON_POISON, target, delivery, plan)
             crc = None if end > known.watermark else known.crc
             plan.sources[known.key] = replace(known, watermark=end, crc=crc, seen_ns=delivery.time_ns)
             raise
-        new = data[known.watermark - block.span.start :]
-        if new:
-            self._draft(target, delivery, plan).append(delivery, known.id, new)
-            plan.extend(target.path, known.id, Span(known.watermark, end))
+        new = Span(known.watermark, end)
+        if new.length:
+            draft = self._draft(target, delivery, plan)
+            if rest.begins_left_out:
+                draft.end_line(known.id)
+            draft.append(delivery, known.id, rest.content)
+            draft.account(new, rest, block.labels)
+            plan.extend(target.path, known.id, new)
         lost = missing_behind(block, known)
         self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan)
         plan.sources[known.key] = replace(
             known,
             watermark=end,
-            crc=_sum(block, known, new, staged),
+            crc=_sum(block, known, rest.content, staged),
             ended=block.end is not None,
             seen_ns=delivery.time_ns,
         )
@@ -227,10 +231,14 @@ def _check_offsets(block: Block) -> None:
 
 
 def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> int | None:
-    """The source's CRC behind `block`; another one than the block says means that the file was rewritten."""
+    """The source's CRC behind `block`; another one than the block says means that the file was rewritten.
+
+    The bytes behind an edited block are on the host only: its sum is taken as told, the next block that is not edited
+    is checked against it.
+    """
     if block.span.end < known.watermark:
         return known.crc  # a farewell from before what is here
-    if known.crc is not None and zlib.crc32(new, known.crc) != block.source_crc:
+    if known.crc is not None and block.edited is None and zlib.crc32(new, known.crc) != block.source_crc:
         staged.rewritten.append(known)
     return block.source_crc
 

@@ -2,9 +2,10 @@
 
 from consumer.records import OpenFile
 from consumer.watermark import Known
+from shipper.codec import decode_labels, encode_labels
 from shipper.layout import FileKey
 
-VERSION = 1
+VERSION = 2
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS stream (
     one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, applied_ns INTEGER NOT NULL,
@@ -19,7 +20,8 @@ CREATE TABLE IF NOT EXISTS files (
     path TEXT PRIMARY KEY, date TEXT NOT NULL, partition INTEGER NOT NULL, host TEXT NOT NULL, file BLOB NOT NULL,
     length INTEGER NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, first_ns INTEGER NOT NULL,
     last_ns INTEGER NOT NULL, duplicates INTEGER NOT NULL, joins INTEGER NOT NULL, last_source TEXT NOT NULL,
-    ends_open INTEGER NOT NULL, sealing TEXT NOT NULL
+    ends_open INTEGER NOT NULL, sealing TEXT NOT NULL, filtered INTEGER NOT NULL DEFAULT 0,
+    edited INTEGER NOT NULL DEFAULT 0, labels TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS spans (
     path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL
@@ -31,10 +33,16 @@ CREATE TABLE IF NOT EXISTS gaps (
 CREATE INDEX IF NOT EXISTS gaps_by_path ON gaps (path);
 CREATE TABLE IF NOT EXISTS marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL);
 """
+FROM_VERSION_1 = (
+    "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE files ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE files ADD COLUMN labels TEXT NOT NULL DEFAULT ''",
+)
+"""What makes a journal of version 1 one of version 2."""
 SOURCE_COLUMNS = "host, id, file, origin, watermark, crc, ended, seen_ns"
 FILE_COLUMNS = (
     "path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, duplicates, joins,"
-    " last_source, ends_open, sealing"
+    " last_source, ends_open, sealing, filtered, edited, labels"
 )
 
 
@@ -60,16 +68,22 @@ def file_row(file: OpenFile) -> tuple[object, ...]:
     return (
         file.path, key.date, key.partition, key.host, _bytes(key.file), file.length, file.first_seq, file.last_seq,
         file.first_ns, file.last_ns, file.duplicates, file.joins, file.last_source, file.ends_open, file.sealing,
+        file.filtered, file.edited, encode_labels(file.labels),
     )  # fmt: skip
 
 
-def to_file(row: tuple[str, str, int, str, bytes, int, int, int, int, int, int, int, str, int, str]) -> OpenFile:
+def to_file(
+    row: tuple[str, str, int, str, bytes, int, int, int, int, int, int, int, str, int, str, int, int, str],
+) -> OpenFile:
     """The file of a row."""
-    path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, dups, joins, last, ends, to = row
+    (
+        path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, dups, joins, last, ends, to,
+        filtered, edited, labels,
+    ) = row  # fmt: skip
     return OpenFile(
         path=path, key=FileKey(date, partition, host, _text(file)), length=length, first_seq=first_seq,
         last_seq=last_seq, first_ns=first_ns, last_ns=last_ns, duplicates=dups, joins=joins, last_source=last,
-        ends_open=bool(ends), sealing=to,
+        ends_open=bool(ends), sealing=to, filtered=filtered, edited=edited, labels=decode_labels(labels),
     )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from producer.source import Point, Source
 from shipper import events
 from shipper.errors import ConfigError, Fatal, Transient
 
-VERSION = 1
+VERSION = 2  # 1 did not know where links lead
+_KNOWN_VERSIONS = {0, 1, VERSION}  # 0: nothing used it yet
 CHECKPOINT_ERRORS = (sqlite3.Error, OSError)
 TOMBSTONE_SECONDS = 30 * 86400.0  # an ended file that shows up again within this time is not shipped again
 _SYNC = "FULL"  # a checkpoint that returned from `save` survives power failure
@@ -24,14 +25,16 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sources (
     id TEXT PRIMARY KEY, file TEXT NOT NULL, device TEXT NOT NULL, inode TEXT NOT NULL, origin INTEGER NOT NULL,
     offset INTEGER NOT NULL, crc INTEGER NOT NULL, mark TEXT NOT NULL, size INTEGER NOT NULL,
-    mtime_ns INTEGER NOT NULL, ring TEXT NOT NULL, ended_at REAL NOT NULL, place INTEGER NOT NULL
+    mtime_ns INTEGER NOT NULL, ring TEXT NOT NULL, ended_at REAL NOT NULL, place INTEGER NOT NULL,
+    real TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID
 """
 _SAVE = """
-INSERT INTO sources VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
+INSERT INTO sources (id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, place)
+VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT (id) DO UPDATE SET device=excluded.device, inode=excluded.inode, offset=excluded.offset,
     crc=excluded.crc, mark=excluded.mark, size=excluded.size, mtime_ns=excluded.mtime_ns, ring=excluded.ring,
-    ended_at=excluded.ended_at
+    ended_at=excluded.ended_at, real=excluded.real
 """
 
 
@@ -69,10 +72,15 @@ class Checkpoints:
             events.checkpoint_damaged(path=str(path), kept=str(kept), error=str(error))
             self._open()
 
+    @property
+    def directory(self) -> Path:
+        """Where it lies."""
+        return self._path.parent
+
     def load(self) -> list[Source]:
         """Every source, in the order in which they were first seen."""
         rows = self._database.execute(
-            "SELECT id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at"
+            "SELECT id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real"
             " FROM sources ORDER BY place"
         )
         return [_from_row(row) for row in rows]
@@ -117,6 +125,7 @@ class Checkpoints:
             self._database.execute(f"PRAGMA synchronous = {_SYNC}")
             self._check_version()
             self._database.execute(_SCHEMA)
+            self._migrate()
             self._database.commit()
             self.load()
         except BaseException:
@@ -125,12 +134,22 @@ class Checkpoints:
 
     def _check_version(self) -> None:
         version = self._database.execute("PRAGMA user_version").fetchone()[0]
-        if version not in {0, VERSION}:
+        if version not in _KNOWN_VERSIONS:
             raise ConfigError(
                 f"checkpoint {self._path} has version {version}, this fshipper writes {VERSION}",
                 hint="run the newer fshipper, or point SHIPPER_STATE elsewhere",
             )
         self.fresh = version == 0
+
+    def _migrate(self) -> None:
+        """What an older version wrote becomes what this one writes, at once or not at all."""
+        if any(column[1] == "real" for column in self._database.execute("PRAGMA table_info(sources)")):
+            return
+        with self._database:
+            self._database.execute("BEGIN")
+            self._database.execute("ALTER TABLE sources ADD COLUMN real TEXT NOT NULL DEFAULT ''")
+            if not self.fresh:
+                self._database.execute(f"PRAGMA user_version = {VERSION}")
 
     def _keep_aside(self) -> Path:
         kept = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
@@ -156,12 +175,13 @@ def _to_row(source: Source) -> tuple[object, ...]:
         source.mtime_ns,
         json.dumps(source.ring),
         source.ended_at,
+        os.fsencode(source.real),
     )
 
 
 def _from_row(row: tuple[object, ...]) -> Source:
     try:
-        id_, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at = row
+        id_, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real = row
         return Source(
             id=str(id_),
             file=os.fsdecode(file),  # type: ignore[arg-type]
@@ -175,6 +195,7 @@ def _from_row(row: tuple[object, ...]) -> Source:
             mtime_ns=mtime_ns,  # type: ignore[arg-type]
             ring=tuple(Point(*point) for point in json.loads(str(ring))),
             ended_at=ended_at,  # type: ignore[arg-type]
+            real=os.fsdecode(real),  # type: ignore[arg-type]
         )
     except (TypeError, ValueError) as error:
         raise sqlite3.DatabaseError(f"row of source {row[0]!r} is damaged: {error}") from None

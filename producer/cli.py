@@ -1,35 +1,17 @@
 """`fshipper produce`: settings in, one pipeline out."""
 
-import asyncio
-import contextlib
-import glob
-import math
-import os
-import resource
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from producer.checkpoints import Checkpoints
-from producer.discover import Watched, look
-from producer.pipeline import Pipeline
-from producer.reading import Following
-from producer.tail import Cut
-from producer.task import Task
-from shipper import events
-from shipper.compression import Compressor
-from shipper.config import default_host, load
-from shipper.errors import ConfigError
-from shipper.files import Lock, make_directory
-from shipper.jetstream.publisher import JetStreamPublisher
-from shipper.lifecycle import Stop, stop_on_signals
+from producer.run import run
+from shipper.config import Layer, load
+from shipper.errors import UsageError
 from shipper.model import Encoding
-from shipper.partitioning import partition_for
-from shipper.retry import Patience
-from shipper.settings import ProducerSettings, Settings
-from shipper.subjects import checked_host, stream_name
-from shipper.telemetry import serving, set_up_logging
+from shipper.settings import Settings
+from shipper.telemetry import set_up_logging
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -61,145 +43,93 @@ def produce(
     listen: Annotated[
         str | None, typer.Option(help="host:port of /metrics, /healthz, /readyz (SHIPPER_LISTEN)")
     ] = None,
+    ignore_older: Annotated[
+        str | None, typer.Option(help="Leave out what files hold that did not change for so long, say 7d")
+    ] = None,
+    delete_archived: Annotated[
+        str | None, typer.Option(help="Delete rotated files so long after the archive has all of them, say 1h")
+    ] = None,
+    open_files: Annotated[int | None, typer.Option(help="Most files that are open at a time")] = None,
+    rate: Annotated[str | None, typer.Option(help="Most bytes a second, say 10MB")] = None,
+    read_order: Annotated[str | None, typer.Option(help="fair: all files in turn; oldest: the oldest first")] = None,
+    keep_lines: Annotated[
+        list[str] | None, typer.Option(help="Ship only lines that match a regular expression")
+    ] = None,
+    drop_lines: Annotated[
+        list[str] | None, typer.Option(help="Leave out lines that match a regular expression")
+    ] = None,
+    redact: Annotated[
+        list[str] | None, typer.Option(help="card, token, email or a regular expression of what is blacked out")
+    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, kept with everything that is shipped")] = None,
+    charset: Annotated[str | None, typer.Option(help="utf-16, utf-16-le, utf-16-be: what is made UTF-8")] = None,
+    name: Annotated[str | None, typer.Option(help="Archive name of standard input (PATH -)")] = None,
+    syslog: Annotated[
+        list[str] | None, typer.Option(help="Listen: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, unix-stream:PATH")
+    ] = None,
+    journald: Annotated[str | None, typer.Option(help="Ship the systemd journal as text or json")] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what would be read, from which byte, and what not and why; send nothing"),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same for scripts; with --dry-run")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
 ) -> None:
     """Ship log files to the streams: every line once, in order, byte for byte, through kill -9 at any time."""
-    settings = load(
-        {
-            "producer.files": tuple(paths) if paths else None,
-            "producer.host": host,
-            "producer.exclude": tuple(exclude) if exclude else None,
-            "producer.encoding": encoding,
-            "producer.state": state,
-            "producer.start_at_end": start_at_end,
-            "producer.block": block,
-            "producer.window": window,
-            "producer.poll": poll,
-            "producer.watch": False if no_watch else None,
-            "producer.listen": listen,
-            "logs.partitions": partitions,
-            "logs.subject": subject,
-            "nats.url": url,
-            "log.format": log_format,
-            "log.level": log_level,
-        },
-        config=config,
-    )
+    flags: Layer = {
+        "producer.files": tuple(paths) if paths else None,
+        "producer.host": host,
+        "producer.exclude": tuple(exclude) if exclude else None,
+        "producer.encoding": encoding,
+        "producer.state": state,
+        "producer.start_at_end": start_at_end,
+        "producer.block": block,
+        "producer.window": window,
+        "producer.poll": poll,
+        "producer.watch": False if no_watch else None,
+        "producer.listen": listen,
+        "producer.ignore_older": ignore_older,
+        "producer.delete_archived": delete_archived,
+        "producer.open_files": open_files,
+        "producer.rate": rate,
+        "producer.read_order": read_order,
+        "producer.keep_lines": tuple(keep_lines) if keep_lines else None,
+        "producer.drop_lines": tuple(drop_lines) if drop_lines else None,
+        "producer.redact": tuple(redact) if redact else None,
+        "producer.labels": tuple(label) if label else None,
+        "producer.charset": charset,
+        "producer.stdin_name": name,
+        "producer.syslog": tuple(syslog) if syslog else None,
+        "producer.journald": journald,
+        "logs.partitions": partitions,
+        "logs.subject": subject,
+        "nats.url": url,
+        "log.format": log_format,
+        "log.level": log_level,
+    }
+
+    def read() -> Settings:
+        return load(flags, config=config)
+
+    settings = read()
+    if dry_run:
+        _rehearse(settings, once=once, as_json=as_json)
+        return
+    if as_json:
+        raise UsageError("--json goes with --dry-run only")
     set_up_logging(style=settings.log.format, level=settings.log.level)
-    run(settings, once=once)
+    run(settings, once=once, read=read)
 
 
-def run(settings: Settings, *, once: bool) -> None:
-    """Ship as `settings` say, until stopped or, with `once`, to the ends of the files.
+def _rehearse(settings: Settings, *, once: bool, as_json: bool) -> None:
+    from producer.dryrun import report  # noqa: PLC0415 - its tables would double what a producer takes to start
+    from producer.show import print_report, report_json  # noqa: PLC0415
 
-    Raises:
-        ConfigError, Fatal, Unavailable: with what to do next.
-    """
-    host = settings.producer.host or checked_host(default_host())
-    watched = _watched(settings.producer, once=once)
-    state = _state_directory(settings.producer, host)
-    _allow_many_files()
-    with Lock(state / "lock", f"the checkpoint of host {host}"):
-        checkpoints = Checkpoints(state / "checkpoint.sqlite")
-        try:
-            asyncio.run(_run(settings, host, watched, checkpoints, once=once))
-        finally:
-            checkpoints.close()
-
-
-async def _run(settings: Settings, host: str, watched: Watched, checkpoints: Checkpoints, *, once: bool) -> None:
-    task = _task(settings, host, watched, once=once, new=checkpoints.fresh and not checkpoints.damaged)
-    stop = Stop()
-    stop_on_signals(stop)
-
-    async def begin() -> JetStreamPublisher:
-        return await JetStreamPublisher.begin(
-            settings.nats,
-            stream=stream_name(task.prefix, task.partition),
-            host=host,
-            block_bytes=settings.producer.block,
-        )
-
-    pipeline = Pipeline(task, checkpoints, begin, stop)
-    events.producer_started(host=host, subject=task.subject, files=len(look(watched).files))
-    with serving("" if once else settings.producer.listen, ready=pipeline.ready, status=pipeline.status):
-        await pipeline.run()
-
-
-def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: bool) -> Task:
-    chosen = settings.producer
-    following = Following(
-        watched=watched,
-        cut=Cut(chosen.block, line_a_piece=chosen.encoding is Encoding.PLAIN),
-        start_at_end=chosen.start_at_end and new,
-        once=once,
-        rotate_wait=chosen.rotate_wait,
-    )
-    return Task(
-        host=host,
-        partition=partition_for(host, settings.logs.partitions),
-        prefix=settings.logs.subject,
-        following=following,
-        compressor=Compressor(chosen.encoding),
-        window_bytes=chosen.window,
-        poll=chosen.poll,
-        watch=chosen.watch,
-        ack_timeout=chosen.ack_timeout,
-        checkpoint_every=chosen.checkpoint_every,
-        drain_within=chosen.drain_within,
-        patience=Patience(at_start=5.0, later=60.0) if once else Patience(at_start=10.0, later=math.inf),
-    )
-
-
-def _watched(settings: ProducerSettings, *, once: bool) -> Watched:
-    """What to ship. Raises ConfigError: nothing is named, a directory is, or with `once` a file cannot be read."""
-    if not settings.files:
-        raise ConfigError("no file to ship", hint="name files or globs: fshipper produce PATH..., or SHIPPER_FILE")
-    watched = Watched.of(settings.files, settings.exclude)
-    problems = [problem for pattern in watched.patterns if (problem := _problem(pattern, once=once))]
-    if problems:
-        raise ConfigError("\n".join(problems))
-    return watched
-
-
-def _problem(pattern: str, *, once: bool) -> str:
-    if os.path.isdir(pattern):
-        return f"{pattern} is a directory; write '{pattern}/*' for the files in it"
-    if once and not glob.has_magic(pattern):
-        try:
-            os.close(os.open(pattern, os.O_RDONLY | os.O_NONBLOCK))
-        except OSError as error:
-            return f"cannot read {pattern}: {error.strerror}; correct the path or its permissions"
-    return ""
-
-
-def _state_directory(settings: ProducerSettings, host: str) -> Path:
-    """Where the checkpoint of `host` lies. Raises ConfigError: it cannot be made or written."""
-    base = settings.state or default_state()
-    directory = base / "producer" / host
-    try:
-        make_directory(directory, mode=0o700)
-        (directory / "lock").touch(mode=0o600)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write the state directory {directory}: {error.strerror}",
-            hint="set SHIPPER_STATE (--state) to a directory that this user may write",
-        ) from None
-    return directory
-
-
-def _allow_many_files() -> None:
-    """Every file that is followed stays open; the usual soft limit of 1024 is there for programs that use select()."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft != hard else soft, hard))
-
-
-def default_state() -> Path:
-    """`/var/lib/fshipper` for root, the user's state directory else (XDG base directories)."""
-    if os.geteuid() == 0:
-        return Path("/var/lib/fshipper")
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "fshipper"
+    set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
+    found = report(settings, once=once)
+    if as_json:
+        sys.stdout.write(report_json(found) + "\n")
+    else:
+        print_report(found)

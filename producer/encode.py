@@ -2,39 +2,102 @@
 
 import datetime as dt
 import zlib
+from typing import NamedTuple
 
+from producer.edits import NO_EDITS, Edits, Text
 from producer.tail import Piece
 from producer.window import Entry
-from shipper import codec
+from shipper import codec, events
 from shipper.compression import Compressor
-from shipper.model import Block
+from shipper.edits import Edit, filtered_bytes, to_map
+from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, Span
+
+
+class _Load(NamedTuple):
+    """A piece, and its text where that is another one."""
+
+    piece: Piece
+    text: Text | None
 
 
 class Encoder:
     """Makes window entries of pieces. Used by the reading thread only: a compressor is not shared."""
 
-    def __init__(self, compressor: Compressor) -> None:
+    def __init__(self, compressor: Compressor, edits: Edits = NO_EDITS) -> None:
         self._compressor = compressor
+        self._edits = edits
 
     def entries(self, pieces: list[Piece]) -> list[Entry]:
-        """One entry a piece, in order; what was read is kept only as it travels."""
-        read_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return [self._entry(piece, read_at) for piece in pieces]
+        """One entry a piece, in order; what was read is kept only as it travels.
 
-    def _entry(self, piece: Piece, read_at: str) -> Entry:
-        lines = piece.data.count(b"\n")
+        A piece of which nothing is left travels with the next one of its source.
+        """
+        read_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        if not self._edits.change_text:
+            return [self._entry(_Load(piece, None), read_at) for piece in pieces]
+        loads = _together([_Load(piece, self._edits.of_piece(piece)) for piece in pieces])
+        _count(loads)
+        return [self._entry(load, read_at) for load in loads]
+
+    def _entry(self, load: _Load, read_at: str) -> Entry:
+        piece, text = load
+        content = piece.data if text is None else text.content
+        lines = content.count(b"\n")
         block = Block(
             source=piece.source,
             file=piece.file,
             span=piece.span,
             origin=piece.origin,
             lines=lines,
-            block_crc=zlib.crc32(piece.data),
+            block_crc=zlib.crc32(content),
             source_crc=piece.source_crc,
             encoding=self._compressor.encoding,
             read_at=read_at,
             end=piece.end,
             gap=piece.gap,
+            edited=None if text is None else Edited(len(content), filtered_bytes(text.edits)),
+            labels=self._edits.labels,
         )
-        payload = self._compressor.encode(piece.data)
-        return Entry(piece._replace(data=b""), codec.to_headers(block), payload, lines)
+        payload = self._compressor.encode(content if text is None else content + self._map(text))
+        return Entry(piece._replace(data=b"", lead=b""), codec.to_headers(block), payload, lines)
+
+    def _map(self, text: Text) -> bytes:
+        """The map behind the text; none beside a plain line, and none that is too long: the shortest stands for it."""
+        octets = b"" if self._compressor.encoding is Encoding.PLAIN else to_map(text.edits)
+        return octets if len(octets) <= self._edits.map_bytes else b""
+
+
+def _together(loads: list[_Load]) -> list[_Load]:
+    """Pieces of which nothing is left, each joined to what follows it in its source, up to a block."""
+    joined: list[_Load] = []
+    for load in loads:
+        if joined and _can_follow(joined[-1], load):
+            load = _after(joined.pop(), load)  # noqa: PLW2901 - it is the same bytes and more
+        joined.append(load)
+    return joined
+
+
+def _can_follow(before: _Load, load: _Load) -> bool:
+    empty = before.text is not None and not before.text.content
+    follows = load.piece.source == before.piece.source and load.piece.span.start == before.piece.span.end
+    length = load.piece.span.end - before.piece.span.start
+    return empty and follows and load.piece.span.length > 0 and length <= MAX_BLOCK_BYTES
+
+
+def _after(before: _Load, load: _Load) -> _Load:
+    """`load` with the left-out bytes before it."""
+    piece, text = load
+    span = Span(before.piece.span.start, piece.span.end)
+    first = Edit(0, before.piece.span.length, 0)
+    if text is None:
+        text = Text(piece.data, [])
+    elif not text.content:
+        return _Load(piece._replace(span=span, data=b""), Text(b"", [Edit(0, span.length, 0)]))
+    return _Load(piece._replace(span=span, data=b""), Text(text.content, [first, *text.edits]))
+
+
+def _count(loads: list[_Load]) -> None:
+    edits = [edit for load in loads if load.text for edit in load.text.edits]
+    if edits:
+        filtered = filtered_bytes(edits)
+        events.text_edited(filtered=filtered, edits=sum(1 for edit in edits if edit.given))

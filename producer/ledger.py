@@ -1,21 +1,24 @@
 """How far each source is acknowledged, and what of that is not on disk yet."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 
 from producer.checkpoints import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoints
 from producer.source import Point, Source
 from producer.tail import Piece, Tail
+from producer.targets import Targets
 from shipper import events
 
 
 class Ledger:
     """Every source of this host by its id. Owned by `Sources`."""
 
-    def __init__(self, checkpoints: Checkpoints) -> None:
+    def __init__(self, checkpoints: Checkpoints, wall: Callable[[], float] = time.time) -> None:
         self._checkpoints = checkpoints
+        self._wall = wall
         self._known: dict[str, Source] = {}
+        self.targets = Targets()  #: what the names lead to
         self._dirty: set[str] = set()
         self._changed_until: dict[str, int] = {}  # by the name in the archive, ns
         self._before: dict[str, int] = {}  # the same when the last look ended
@@ -33,7 +36,17 @@ class Ledger:
     def learn(self, source: Source) -> None:
         """Know a source that the checkpoint has."""
         self._known[source.id] = source
+        self.targets.learn(source)
         self._note_change(source.file, source.mtime_ns)
+
+    def learn_name(self, source: Source) -> None:
+        """Know that a file had this name, and when it changed, and nothing else of it."""
+        self._note_change(source.file, source.mtime_ns)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Every name that a known file had."""
+        return self._before.keys()
 
     def changed_before(self, file: str) -> int | None:
         """When a file that had this name changed last, as the last look saw it; None: none was known. Nanoseconds.
@@ -42,9 +55,14 @@ class Ledger:
         """
         return self._before.get(file)
 
-    def look_ends(self) -> None:
-        """What was learned so far is what the next look compares with."""
-        self._before = dict(self._changed_until)
+    def look_ends(self, names: Container[str]) -> None:
+        """What was learned so far is what the next look compares with, for the `names` that this look found.
+
+        Under a name that was not there a generation may have come and gone: it is looked for when the name is back.
+        """
+        for name, until in self._changed_until.items():
+            if name in names or name not in self._before:
+                self._before[name] = until
 
     def begin(self, sources: list[Source]) -> bool:
         """Make new sources durable and know them; False: the checkpoint cannot be written now."""
@@ -65,6 +83,23 @@ class Ledger:
             mark = source.mark if source.offset else tail.start
             self._change(replace(source, size=tail.size, mtime_ns=tail.mtime_ns, mark=mark))
 
+    def glanced(self, tail: Tail) -> None:
+        """The same between two looks: what came under the file's name since it left there is not known yet."""
+        if tail.left_at is None:
+            self.looked(tail)
+        else:
+            self.seen_at_least(tail.id, tail.size)
+
+    def seen_at_least(self, id_: str, size: int) -> None:
+        """So many bytes of a source were found, if not in its own file."""
+        source = self._known[id_]
+        if size > source.size:
+            self._change(replace(source, size=size))
+
+    def moved(self, source: Source) -> None:
+        """The file system of a source has another device number now."""
+        self._change(source)
+
     def mark(self, tails: list[Tail]) -> None:
         """Make durable what files begin with that had no byte when they began; then they may be read.
 
@@ -81,9 +116,18 @@ class Ledger:
 
     def ended(self, id_: str, *, file_rests: bool) -> Source:
         """The last block of a source is acknowledged; `file_rests`: its file may show up under another name."""
-        source = self._known[id_].ended(time.time(), file_rests=file_rests)
+        source = self._known[id_].ended(self._wall(), file_rests=file_rests)
         self._change(source)
         return source
+
+    def release(self, source: Source) -> None:
+        """The file of a source that ended is deleted."""
+        self._change(replace(self._known[source.id], device=0, inode=0))
+
+    @property
+    def unsaved_ids(self) -> frozenset[str]:
+        """The sources whose newest state is not durable."""
+        return frozenset(self._dirty)
 
     def unsaved(self) -> list[Source]:
         """The sources that changed since the last call, to be made durable."""
@@ -112,24 +156,33 @@ class Ledger:
         self._checkpoints.save(source for source in after if source != self._known[source.id])
         return after
 
-    def forget_old(self) -> list[Source]:
-        """Forget the sources that ended long ago; returns them."""
-        limit = time.time() - TOMBSTONE_SECONDS
-        old = [source for source in self._known.values() if 0 < source.ended_at < limit]
-        try:
-            self._checkpoints.forget(old)
-        except CHECKPOINT_ERRORS as error:
-            events.checkpoint_failed(error=str(error))
+    def forget_old(self, kept: Container[str]) -> list[Source]:
+        """Forget the sources that ended long ago, except those in `kept`; returns them."""
+        limit = self._wall() - TOMBSTONE_SECONDS
+        old = [source for source in self._known.values() if 0 < source.ended_at < limit and source.id not in kept]
+        if not self.forget(old):
             return []
         for source in old:
             del self._known[source.id]
             self._dirty.discard(source.id)
         names = {source.file for source in self._known.values()}
         self._changed_until = {name: until for name, until in self._changed_until.items() if name in names}
+        self._before = {name: until for name, until in self._before.items() if name in names}
+        self.targets.keep(names)
         return old
 
+    def forget(self, sources: Iterable[Source]) -> bool:
+        """Drop sources from the checkpoint; False: it cannot be written now."""
+        try:
+            self._checkpoints.forget(sources)
+        except CHECKPOINT_ERRORS as error:
+            events.checkpoint_failed(error=str(error))
+            return False
+        return True
+
     def _note_change(self, file: str, mtime_ns: int) -> None:
-        self._changed_until[file] = max(mtime_ns, self._changed_until.get(file, 0))
+        by_now = min(mtime_ns, int(self._wall() * 1e9))  # a time to come would hide all that is written until then
+        self._changed_until[file] = max(by_now, self._changed_until.get(file, 0))
 
     def _change(self, source: Source) -> None:
         self._known[source.id] = source

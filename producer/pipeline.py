@@ -19,8 +19,12 @@ from typing import Any
 from producer.checkpoints import CHECKPOINT_ERRORS, Checkpoints, checkpoint_needed
 from producer.drain import until_drained
 from producer.encode import Encoder
+from producer.inputs.lifetime import Inputs
+from producer.inputs.segments import Progress
 from producer.looks import Looks
+from producer.pace import Pace
 from producer.recover import recovered
+from producer.removal import Removal
 from producer.resume import agree
 from producer.source import Source
 from producer.sources import Sources
@@ -38,27 +42,36 @@ READ_BYTES = 1024 * 1024
 """Read and encoded in one go by the reading thread."""
 LINGER_SECONDS = 0.02
 """Behind a hint: lines that are written one by one travel together."""
+FIRST_SAVE_SECONDS = 0.01
+"""A young process remembers at once what it shipped, and less often as it grows older: one that is killed again and
+again must come forward."""
 DRAIN_NAP_SECONDS = 0.5
 MIN_NAP_SECONDS = 0.001
 
 Begin = Callable[[], Awaitable[Publisher]]
+NO_INPUTS = Inputs()
 
 
 class Pipeline:
     """One producer: it owns the sources, the window and the checkpoint."""
 
-    def __init__(self, task: Task, checkpoints: Checkpoints, begin: Begin, stop: Stop) -> None:
+    def __init__(
+        self, task: Task, checkpoints: Checkpoints, begin: Begin, stop: Stop, inputs: Inputs = NO_INPUTS
+    ) -> None:
         self._task = task
         self._checkpoints = checkpoints
         self._begin = begin
         self._stop = stop
         self._wake = Wake()
+        self._inputs = inputs
         self._window = Window(task.window_bytes)
         self._sources = Sources(task.following, checkpoints)
-        self._encoder = Encoder(task.compressor)
+        self._encoder = Encoder(task.compressor, task.edits)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
         self._looks = Looks(task, self._wake)
-        self._next_save = 0.0
+        self._pace = Pace(task.rate)
+        self._removal = Removal(task.delete_archived, task.host, task.partition, rouse=self._wake.rouse)
+        self._next_save, self._save_gap = 0.0, FIRST_SAVE_SECONDS
         self._patience = task.patience
         self._trouble = "no session with the server yet"
         self._asked_back: dict[str, int] = {}
@@ -66,6 +79,7 @@ class Pipeline:
     async def run(self) -> None:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
         self._stop.on_ask(self._wake.rouse)
+        self._inputs.hint_to(self._wake.hint)
         try:
             self._sources.adopt(self._checkpoints.load())
             self._looks.look(self._sources)
@@ -123,6 +137,7 @@ class Pipeline:
         while (left := until - time.monotonic()) > 0 and not self._stop.asked:
             await self._stop.nap(min(left, self._task.poll))
             self._looks.look_if_due(self._sources)
+            self._inputs.tend(self._progress, self._sources.release)
             await self._save_if_due()
         if self._stop.asked:
             await asyncio.sleep(min(delay, DRAIN_NAP_SECONDS))
@@ -145,7 +160,13 @@ class Pipeline:
         """Agree with server and archive on what they have; a checkpoint without a past is either new here, or lost."""
         task, checkpoints = self._task, self._checkpoints
         if checkpoints.fresh:
-            found = await recovered(publisher, subject=task.subject, host=task.host, partition=task.partition)
+            found = await recovered(
+                publisher,
+                subject=task.subject,
+                host=task.host,
+                partition=task.partition,
+                spools=task.following.spools,
+            )
             if found:
                 checkpoints.start_over(found)
                 self._reopen()
@@ -188,6 +209,8 @@ class Pipeline:
                     self._sources.retire()
                     self._go_back_if_asked()
                     self._looks.look_if_due(self._sources)
+                    self._inputs.tend(self._progress, self._sources.release)
+                    await self._remove_if_due(publisher)
                     load = self._read_ahead()
                 if load is not None:
                     entries, load = await load, None
@@ -200,6 +223,7 @@ class Pipeline:
                     self._check_late()
                     await self._rest()
         finally:
+            self._removal.session_ends()
             if load is not None:  # read, so the sources have moved on: it must be in flight, or it would be skipped
                 self._open(await load)
 
@@ -217,12 +241,18 @@ class Pipeline:
                 events.blocks_acknowledged(blocks=blocks, lines=lines, octets=octets, in_flight=self._window.bytes)
 
     def _read_ahead(self, sending: int = 0) -> "asyncio.Future[list[Entry]] | None":
-        if self._stop.asked or not self._window.room or (not sending and self._sources.idle):
+        if self._stop.asked and not self._is_emptying:
+            return None
+        if not self._window.room or (not sending and self._sources.idle):
+            return None
+        if not self._pace.budget(1):
             return None
         return asyncio.get_running_loop().run_in_executor(self._reader, self._read)
 
     def _read(self) -> list[Entry]:
-        return self._encoder.entries(self._sources.read(READ_BYTES))
+        pieces = self._sources.read(self._pace.budget(READ_BYTES))
+        self._pace.spend(sum(piece.span.length for piece in pieces))
+        return self._encoder.entries([self._task.following.named(piece) for piece in pieces])
 
     def _open(self, entries: list[Entry]) -> list[int]:
         now = time.monotonic()
@@ -237,7 +267,8 @@ class Pipeline:
 
     async def _save_if_due(self) -> None:
         if self._sources.ledger.has_unsaved and time.monotonic() >= self._next_save:
-            self._next_save = time.monotonic() + self._task.checkpoint_every
+            self._next_save = time.monotonic() + min(self._save_gap, self._task.checkpoint_every)
+            self._save_gap *= 2
             await asyncio.to_thread(self._save, self._sources.ledger.unsaved())
 
     def _save(self, changed: list[Source]) -> None:
@@ -247,10 +278,20 @@ class Pipeline:
             self._sources.ledger.unsave(changed)
             events.checkpoint_failed(error=str(error))
 
+    async def _remove_if_due(self, publisher: Publisher) -> None:
+        """Delete what the archive has had for long enough, once the checkpoint knows that it was acknowledged."""
+        files = [] if self._stop.asked else self._removal.due(publisher, self._sources)
+        if files:
+            await asyncio.to_thread(self._save, self._sources.ledger.unsaved())
+            if not self._sources.ledger.has_unsaved:
+                self._removal.delete(files, self._sources)
+
     async def _rest(self) -> None:
         """Sleep until there is news, or something is due: a look, a save, an ack that is late, the end of a drain."""
         now = time.monotonic()
-        due = [self._looks.next_at, now + self._task.poll]
+        due = [self._looks.next_at, now + self._task.poll, self._removal.next_at]
+        if self._window.room and not (self._stop.asked or self._sources.idle):
+            due.append(self._pace.ready_at)
         if self._sources.ledger.has_unsaved:
             due.append(self._next_save)
         if len(self._window):
@@ -276,8 +317,19 @@ class Pipeline:
     def _done(self) -> bool:
         nothing_in_flight = not len(self._window)
         if self._stop.asked:
-            return nothing_in_flight or self._stop.asked_for > self._task.drain_within
-        return self._task.following.once and nothing_in_flight and self._sources.idle
+            drained = nothing_in_flight and not self._is_emptying
+            return drained or self._stop.asked_for > self._task.drain_within
+        ends = self._task.following.once or self._inputs.end_the_program
+        return ends and nothing_in_flight and self._sources.idle and self._inputs.is_over(self._progress)
+
+    @property
+    def _is_emptying(self) -> bool:
+        """Whether the inputs were stopped and not all that they left in their spools is acknowledged."""
+        return self._inputs.stopping and not self._inputs.is_settled(self._progress)
+
+    def _progress(self) -> Progress:
+        ledger = self._sources.ledger
+        return Progress.of(ledger.known.values(), ledger.unsaved_ids)
 
     def _check_all_read(self) -> None:
         """With `once`, to end well means that everything was shipped."""

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from producer import discover
 from producer.discover import Seen
@@ -16,16 +16,22 @@ from shipper.model import Stored
 from shipper.ports import Publisher
 
 CHUNK_BYTES = 1024 * 1024
+NO_SPOOLS: Mapping[str, str] = {}
 
 
-async def recovered(publisher: Publisher, *, subject: str, host: str, partition: int) -> list[Source]:
+async def recovered(
+    publisher: Publisher, *, subject: str, host: str, partition: int, spools: Mapping[str, str] = NO_SPOOLS
+) -> list[Source]:
     """The sources that a checkpoint held which does not exist any more; [] where it is simply new.
 
-    The archive is asked also when the stream is empty: what is archived may be purged.
+    `spools`: archive names of inputs without a file, by the path of their spool. The archive is asked also when the
+    stream is empty: what is archived may be purged.
     """
     last = await publisher.last_stored(subject)
     newest = receipt_of(last) if last else None
     known = [*await receipts(publisher, host, partition), *([newest] if newest else [])]
+    local = {name: path for path, name in spools.items()}
+    known = [receipt._replace(file=local.get(receipt.file, receipt.file)) for receipt in known]
     return await asyncio.to_thread(prove, known, sequence=last.sequence if last else 0)
 
 
@@ -64,7 +70,8 @@ def _candidates(path: str) -> list[Seen]:
     """The file itself and what rotation made of it."""
     own = [seen for seen in discover.look(discover.Watched((path,))).files if seen.path == path]
     try:
-        return own + discover.siblings(path)
+        real = os.path.realpath(path)
+        return own + discover.siblings(path) + (discover.siblings(real) if real != path else [])
     except OSError as error:
         events.file_unreadable(path=path, error=error.strerror or str(error))
         return own

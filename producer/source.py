@@ -35,11 +35,17 @@ class Source:
     mtime_ns: int
     ring: tuple[Point, ...] = ()  #: where to go back to when the server lost acknowledged data, oldest first
     ended_at: float = 0.0  #: seconds since 1970 when its last block was acknowledged; 0: it lives
+    real: str = ""  #: where the file lay to which links led under that name; "": there were none
 
     @property
     def key(self) -> tuple[int, int]:
         """Device and inode; zeros when its file cannot show up again."""
         return self.device, self.inode
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names beside which its file may lie when it is renamed; the last one is where it lay."""
+        return (self.file, self.real) if self.real else (self.file,)
 
     @property
     def sequence(self) -> int:
@@ -83,7 +89,7 @@ class Source:
         return dataclasses.replace(self, offset=last.offset, crc=last.crc, ring=tuple(ring), ended_at=0.0)
 
 
-def new_source(file: str, stat: os.stat_result, *, origin: int, mark: Mark) -> Source:
+def new_source(file: str, stat: os.stat_result, *, origin: int, mark: Mark, real: str = "") -> Source:
     """A generation that nobody has seen before."""
     return Source(
         id=secrets.token_hex(8),
@@ -96,4 +102,5 @@ def new_source(file: str, stat: os.stat_result, *, origin: int, mark: Mark) -> S
         mark=mark,
         size=stat.st_size,
         mtime_ns=stat.st_mtime_ns,
+        real=real,
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from producer.edits import NO_EDITS, Edits
 from producer.reading import Following
 from shipper.compression import Compressor
 from shipper.retry import Patience
@@ -17,6 +18,7 @@ class Task:
     prefix: str
     following: Following
     compressor: Compressor
+    edits: Edits = NO_EDITS
     window_bytes: int
     poll: float
     watch: bool
@@ -24,6 +26,13 @@ class Task:
     checkpoint_every: float
     drain_within: float
     patience: Patience
+    rate: int = 0  #: most bytes a second that are read from files; 0: as fast as it goes
+    delete_archived: float | None = None  #: seconds after the archive has all of a file; None: nothing is deleted
+
+    @property
+    def message_bytes(self) -> int:
+        """The most bytes of a message's payload."""
+        return self.edits.message_bytes if self.edits.change_text else self.following.cut.block_bytes
 
     @property
     def subject(self) -> str:

@@ -4,26 +4,30 @@
     Log-File: /var/log/nginx/access.log (percent-encoded)            Log-Encoding: zstd
     Log-Origin: 0    Log-Lines: 1711  Log-Time: 2026-11-20T10:00:00Z Log-Map: 0
     Log-End: rotated | deleted | truncated, with Log-Gap when unread bytes were lost
+    Log-Edits: 980-120 (bytes of the edited text, bytes left out; the map of `shipper.edits` follows the text)
+    Log-Labels: env=prod&dc=ams (percent-encoded)
 
 A message with none of these headers is *plain*: one line from anybody.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
 from shipper.errors import Poison
-from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, End, Span
+from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, End, Span
 
 PREFIX = "Log-"
+MAX_LABELS_BYTES = 1024
+"""The longest `Log-Labels`."""
 _E = TypeVar("_E", Encoding, End)
 _ID = re.compile(r"[0-9a-f]{16}")
 _SPAN = re.compile(r"(\d{1,19})-(\d{1,19})")
 _CRC = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
-_KNOWN = frozenset(
-    PREFIX + name for name in ("Id", "File", "Span", "Origin", "Lines", "Crc", "Encoding", "Time", "End", "Gap", "Map")
-)
+_EDITS = re.compile(r"(\d{1,7})-(\d{1,7})")
+_NAMES = ("Id", "File", "Span", "Origin", "Lines", "Crc", "Encoding", "Time", "End", "Gap", "Map", "Edits", "Labels")
+_KNOWN = frozenset(PREFIX + name for name in _NAMES)
 
 
 def is_plain(headers: Mapping[str, str]) -> bool:
@@ -41,10 +45,26 @@ def decode_path(text: str) -> str:
     return unquote(text, errors="surrogateescape")
 
 
+def encode_labels(labels: Iterable[tuple[str, str]]) -> str:
+    """Labels as header text."""
+    return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in labels)
+
+
+def decode_labels(text: str) -> tuple[tuple[str, str], ...]:
+    """The labels that `encode_labels` wrote. Raises Poison: too long, or not pairs."""
+    if len(text) > MAX_LABELS_BYTES:
+        raise Poison(f"header Log-Labels is longer than {MAX_LABELS_BYTES} bytes")
+    pairs = [pair.partition("=") for pair in text.split("&")] if text else []
+    if not all(name and equals for name, equals, _ in pairs):
+        raise Poison(f"header Log-Labels is {text[:80]!r}, not name=value&name=value")
+    return tuple((unquote(name), unquote(value)) for name, _, value in pairs)
+
+
 def decoded_bytes(headers: Mapping[str, str], payload: bytes) -> int:
     """How many bytes a message's payload decodes to, as far as its headers can be believed."""
+    edits = _EDITS.fullmatch(headers.get("Log-Edits", ""))
     found = _SPAN.fullmatch(headers.get("Log-Span", ""))
-    size = int(found[2]) - int(found[1]) if found else 0
+    size = int(edits[1]) if edits else int(found[2]) - int(found[1]) if found else 0
     return size if 0 < size <= MAX_BLOCK_BYTES else len(payload)
 
 
@@ -66,6 +86,10 @@ def to_headers(block: Block) -> dict[str, str]:
         headers["Log-End"] = block.end.value
     if block.gap:
         headers["Log-Gap"] = str(block.gap)
+    if block.edited is not None:
+        headers["Log-Edits"] = f"{block.edited.content}-{block.edited.filtered}"
+    if block.labels:
+        headers["Log-Labels"] = encode_labels(block.labels)
     return headers
 
 
@@ -93,8 +117,11 @@ def from_headers(headers: Mapping[str, str]) -> Block:
         end=_member(headers, "Log-End", End),
         gap=_number(headers, "Log-Gap", default="0"),
         map_version=_number(headers, "Log-Map", default="0"),
+        edited=_edited(headers),
+        labels=decode_labels(headers.get("Log-Labels", "")),
     )
     _check_span(block)
+    _check_edited(block)
     return block
 
 
@@ -103,6 +130,21 @@ def _check_span(block: Block) -> None:
         raise Poison(f"Log-Span {block.span} is not in order behind Log-Origin {block.origin}")
     if block.span.length > MAX_BLOCK_BYTES:
         raise Poison(f"Log-Span {block.span} is longer than {MAX_BLOCK_BYTES} bytes")
+
+
+def _edited(headers: Mapping[str, str]) -> Edited | None:
+    if "Log-Edits" not in headers:
+        return None
+    found = _matched(headers, "Log-Edits", _EDITS)
+    return Edited(content=int(found[1]), filtered=int(found[2]))
+
+
+def _check_edited(block: Block) -> None:
+    if block.edited is None:
+        return
+    content, filtered = block.edited
+    if content > MAX_BLOCK_BYTES or filtered > block.span.length or (content and filtered == block.span.length):
+        raise Poison(f"Log-Edits {content}-{filtered} does not fit Log-Span {block.span}")
 
 
 def _required(headers: Mapping[str, str], name: str, default: str | None = None) -> str:

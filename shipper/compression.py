@@ -1,9 +1,10 @@
-"""A block's bytes <-> the payload that travels. Bounded: a payload cannot swell beyond one block."""
+"""A block's bytes <-> the payload that travels. Bounded: a payload cannot swell beyond one block and its map."""
 
 import zlib
 
 import zstandard
 
+from shipper.edits import MAX_MAP_BYTES, Rest, rest_of
 from shipper.errors import Poison
 from shipper.model import MAX_BLOCK_BYTES, Block, Encoding
 
@@ -40,43 +41,63 @@ class Decompressor:
         self._zstd = zstandard.ZstdDecompressor()
 
     def decode(self, block: Block, payload: bytes) -> bytes:
-        """The block's bytes, checked against its span and its CRC.
+        """The block's text, as it goes into the archive.
 
         Raises:
-            Poison: the payload does not decode, is longer or shorter than the span, or has another CRC.
+            Poison: as `rest`.
+        """
+        return self.rest(block, payload, at=block.span.start).content
+
+    def rest(self, block: Block, payload: bytes, *, at: int) -> Rest:
+        """What of a block's text is behind offset `at` of its source, checked against its span, map and CRC.
+
+        Raises:
+            Poison: the payload does not decode, is longer or shorter than its headers say, or has another CRC; or the
+                map of its edits does not lead from the span to the text.
         """
         data = self._decoded(block, payload)
-        if len(data) != block.span.length:
-            raise Poison(f"payload decodes to {len(data)} bytes, Log-Span {block.span} says {block.span.length}")
-        if zlib.crc32(data) != block.block_crc:
+        edited = block.edited
+        content = data if edited is None else data[: edited.content]
+        if len(content) != block.content_bytes:
+            raise Poison(_wrong_length(block, len(data)))
+        if zlib.crc32(content) != block.block_crc:
             raise Poison(f"CRC of the payload is not {block.block_crc:08x}, as Log-Crc says")
-        return data
+        if edited is None:
+            return Rest(content[at - block.span.start :] if at > block.span.start else content, 0)
+        return rest_of(content, data[edited.content :], block.span, edited, at=at)
 
     def _decoded(self, block: Block, payload: bytes) -> bytes:
+        most = MAX_BLOCK_BYTES if block.edited is None else block.edited.content + MAX_MAP_BYTES
         match block.encoding:
             case Encoding.ZSTD:
-                return self._from_zstd(payload)
+                return self._from_zstd(payload, most)
             case Encoding.GZIP:
-                return _from_gzip(payload)
+                return _from_gzip(payload, most)
             case Encoding.PLAIN:
                 return payload + b"\n" if block.lines else payload
             case Encoding.IDENTITY:
                 return payload
 
-    def _from_zstd(self, payload: bytes) -> bytes:
+    def _from_zstd(self, payload: bytes, most: int) -> bytes:
         try:
             size = zstandard.frame_content_size(payload)
-            if size > MAX_BLOCK_BYTES:
-                raise Poison(f"zstd frame claims {size} bytes, a block has at most {MAX_BLOCK_BYTES}")
-            return self._zstd.decompress(payload, max_output_size=MAX_BLOCK_BYTES)
+            if size > most:
+                raise Poison(f"zstd frame claims {size} bytes, a block has at most {most}")
+            return self._zstd.decompress(payload, max_output_size=most)
         except zstandard.ZstdError as error:
             raise Poison(f"payload is no zstd frame: {error}") from None
 
 
-def _from_gzip(payload: bytes) -> bytes:
+def _wrong_length(block: Block, length: int) -> str:
+    if block.edited is not None:
+        return f"payload decodes to {length} bytes, Log-Edits says {block.edited.content} of text and a map"
+    return f"payload decodes to {length} bytes, Log-Span {block.span} says {block.span.length}"
+
+
+def _from_gzip(payload: bytes, most: int) -> bytes:
     unpacker = zlib.decompressobj(_GZIP_WINDOW)
     try:
-        data = unpacker.decompress(payload, MAX_BLOCK_BYTES + 1)
+        data = unpacker.decompress(payload, most + 1)
     except zlib.error as error:
         raise Poison(f"payload is no gzip member: {error}") from None
     if not unpacker.eof or unpacker.unused_data:

@@ -54,7 +54,13 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
 }
 OTHERS = frozenset({"SHIPPER_CONFIG", "SHIPPER_STREAM_TARGET", "SHIPPER_REPORT"})
 """Variables with our prefix that somebody else reads: the face, the blog's own consumer, the report."""
-_OTHER_FLAGS = {"collector.read_partitions": "partitions", "producer.files": "PATH", "producer.watch": "no-watch"}
+_OTHER_FLAGS = {
+    "collector.read_partitions": "partitions",
+    "producer.files": "PATH",
+    "producer.watch": "no-watch",
+    "producer.labels": "label",
+    "producer.stdin_name": "name",
+}
 _PLAINER = {"int_parsing": "that is no whole number", "bool_parsing": "write true or false"}
 _SECRETS = frozenset({"nats.password", "nats.token", "nats.url"})
 _KUBERNETES = re.compile(r"SHIPPER_(SERVICE_|PORT(_|$))")  # injected into pods beside a service named `shipper`
@@ -73,17 +79,31 @@ def load(flags: Layer, *, config: Path | None = None, environment: Mapping[str, 
     Raises:
         ConfigError: with one line a problem, each naming the key, where its value came from, and the way out.
     """
-    env = {name: value for name, value in (os.environ if environment is None else environment).items() if value}
-    path = config or (Path(env["SHIPPER_CONFIG"]) if "SHIPPER_CONFIG" in env else None)
-    found: dict[str, _Origin] = {}
-    found.update(_from_file(path) if path else {})
-    found.update(_from_environment(env))
-    found.update({key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None})
+    env = _environment(environment)
+    found = _found(flags, config, env)
     problems = [*_unknown_variables(env), *_unknown_keys(found)]
     settings = _validated(found, problems)
     if problems or settings is None:
         raise ConfigError("\n".join(problems))
     return settings
+
+
+def places(flags: Layer, *, config: Path | None = None, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Where each value comes from that is no default, by dotted key: a flag, a variable, a file. Raises ConfigError."""
+    return {key: origin.place for key, origin in _found(flags, config, _environment(environment)).items()}
+
+
+def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
+    return {name: value for name, value in (os.environ if given is None else given).items() if value}
+
+
+def _found(flags: Layer, config: Path | None, env: Mapping[str, str]) -> dict[str, _Origin]:
+    path = config or (Path(env["SHIPPER_CONFIG"]) if "SHIPPER_CONFIG" in env else None)
+    found: dict[str, _Origin] = {}
+    found.update(_from_file(path) if path else {})
+    found.update(_from_environment(env))
+    found.update({key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None})
+    return found
 
 
 def default_host() -> str:
@@ -94,7 +114,7 @@ def default_host() -> str:
 
 def _flag(key: str) -> str:
     name = _OTHER_FLAGS.get(key) or key.rpartition(".")[2].replace("_", "-")
-    return f"--{name}"
+    return name if name.isupper() else f"--{name}"
 
 
 def _from_file(path: Path) -> dict[str, _Origin]:

@@ -17,6 +17,10 @@ _UNREADABLE = Counter("fshipper_unreadable_files_total", "Looks at a file that f
 _CHECKPOINT_ERRORS = Counter("fshipper_checkpoint_errors_total", "Checkpoints that could not be written or read")
 _IN_FLIGHT = Gauge("fshipper_in_flight_bytes", "Payload bytes sent and not yet acknowledged")
 _FOLLOWED = Counter("fshipper_followed_files_total", "Sources that were begun or resumed")
+_DELETED_FILES = Counter("fshipper_deleted_files_total", "Files deleted because the archive has all of them")
+_DELETED_BYTES = Counter("fshipper_deleted_bytes_total", "Bytes of files deleted because the archive has all of them")
+_NOT_DELETED = Counter("fshipper_undeleted_files_total", "Archived files that could not be deleted, each once")
+_IGNORED_BYTES = Counter("fshipper_ignored_bytes_total", "Bytes left out because their file was old when first seen")
 
 
 def producer_started(*, host: str, subject: str, files: int) -> None:
@@ -93,6 +97,136 @@ def checkpoint_failed(*, error: str) -> None:
 def watching_failed(*, error: str) -> None:
     """Notifications do not work; looking at intervals goes on."""
     logger.warning("watching_failed", error=error)
+
+
+def reload_refused(*, error: str) -> None:
+    """SIGHUP, and the new settings cannot be used: the producer goes on under the ones that it has."""
+    logger.error("reload_refused", error=error)
+
+
+def settings_reloaded(*, files: int) -> None:
+    """SIGHUP, and the producer goes on under the new settings."""
+    logger.info("settings_reloaded", files=files)
+
+
+def restart_needed(*, keys: list[str]) -> None:
+    """Settings that changed and that only a start can take over; the others are taken over now."""
+    logger.warning("restart_needed", keys=keys)
+
+
+def file_deleted(*, path: str, source: str, octets: int) -> None:
+    """A file was deleted because the archive has all of it."""
+    _DELETED_FILES.inc()
+    _DELETED_BYTES.inc(octets)
+    logger.info("file_deleted", file=path, source=source, bytes=octets)
+
+
+def file_not_deleted(*, path: str, error: str) -> None:
+    """The archive has all of a file, but it cannot be deleted now; it is tried again and not said again."""
+    _NOT_DELETED.inc()
+    logger.warning("file_not_deleted", file=path, error=error)
+
+
+def file_ignored(*, path: str, octets: int) -> None:
+    """What an old file holds is left out, as `ignore_older` says; what is written into it later is shipped."""
+    _IGNORED_BYTES.inc(octets)
+    logger.info("file_ignored", file=path, bytes=octets)
+
+
+_SPOOL_WAITS = Counter("fshipper_spool_full_total", "Times that an input waited for room in its spool", ["input"])
+_LOST_MESSAGES = Counter("fshipper_lost_messages_total", "Messages that no input could read any more", ["reason"])
+
+
+def input_started(*, input: str) -> None:  # noqa: A002 - the field's name in the log
+    """An input without a file is read."""
+    logger.info("input_started", input=input)
+
+
+def spool_full(*, input: str, limit: int) -> None:  # noqa: A002
+    """An input is not read until some of its spool is shipped: whoever writes to it waits."""
+    _SPOOL_WAITS.labels(input).inc()
+    logger.warning("spool_full", input=input, limit_bytes=limit)
+
+
+def spool_has_room(*, input: str) -> None:  # noqa: A002
+    """An input is read again."""
+    logger.info("spool_has_room", input=input)
+
+
+def spool_failed(*, input: str, error: str) -> None:  # noqa: A002
+    """A spool cannot be written now; the input is not read until it can."""
+    logger.error("spool_failed", input=input, error=error)
+
+
+def messages_lost(*, input: str, lost: int, reason: str) -> None:  # noqa: A002
+    """Messages came to an input, or lay there, and nobody could read them; at least so many."""
+    _LOST_MESSAGES.labels(reason).inc(lost)
+    logger.error("messages_lost", input=input, lost=lost, reason=reason)
+
+
+def connections_full(*, input: str, limit: int) -> None:  # noqa: A002
+    """A listener takes no more connections until one ends."""
+    logger.warning("connections_full", input=input, limit=limit)
+
+
+def listening_openly(*, input: str) -> None:  # noqa: A002
+    """A listener can be reached from other machines: whoever reaches it can write to the archive."""
+    logger.warning("listening_openly", input=input)
+
+
+def journal_ended(*, error: str, retry_in: float) -> None:
+    """The journal reader (journalctl) ended by itself; it is started again."""
+    logger.warning("journal_ended", error=error, retry_in=retry_in)
+
+
+def cursor_damaged(*, path: str, kept: str, goes_on: str) -> None:
+    """The record of how far the journal is read cannot be used; it is kept aside."""
+    logger.error("cursor_damaged", path=path, kept=kept, goes_on=goes_on)
+
+
+def fifo_not_read(*, path: str) -> None:
+    """A glob found a FIFO: it is read only where it is named."""
+    logger.warning("fifo_not_read", file=path, hint="name its path to read it")
+
+
+def rest_found(*, file: str, path: str, offset: int, octets: int) -> None:
+    """The file of a source is gone or was rewritten; what was not read of it lies in another file."""
+    logger.info("rest_found", file=file, path=path, offset=offset, bytes=octets)
+
+
+def rest_incomplete(*, path: str, octets: int) -> None:
+    """A compressed file ends too early and nobody works on it; what can be read of it counts."""
+    logger.error("rest_incomplete", path=path, bytes=octets)
+
+
+def compressed_left_out(*, path: str) -> None:
+    """A glob found a compressed file that is no rotation of a file that is followed."""
+    logger.warning("compressed_left_out", path=path, hint="name it without a glob to ship its bytes as they are")
+
+
+def file_passed_over(*, path: str, source: str, error: str) -> None:
+    """An older generation could not be read for so long that its successors go first; it is still tried."""
+    logger.error("file_passed_over", file=path, source=source, error=error)
+
+
+def late_lines(*, file: str, source: str) -> None:
+    """A renamed file that was let go got more bytes; it is read on."""
+    logger.info("late_lines", file=file, source=source)
+
+
+def device_changed(*, file: str, source: str) -> None:
+    """The file system of a file has another device number, as after a reboot or a mount; its source goes on."""
+    logger.info("device_changed", file=file, source=source)
+
+
+_LEFT_OUT = Counter("fshipper_left_out_bytes_total", "Bytes of lines that the producer was told to leave out")
+_EDITED = Counter("fshipper_edited_places_total", "Places that were blacked out, and lines that were made UTF-8")
+
+
+def text_edited(*, filtered: int, edits: int) -> None:
+    """Lines were left out, blacked out or converted before they were sent; sent again, they count again."""
+    _LEFT_OUT.inc(filtered)
+    _EDITED.inc(edits)
 
 
 # -- collector ----------------------------------------------------------------------------------------------------

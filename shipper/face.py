@@ -15,6 +15,7 @@ EXIT_INTERRUPTED = 130
 
 SUMMARIES = {
     "produce": "Ship log files of this host to the streams",
+    "validate": "Check settings and files, and with --connect the server",
     "consume": "Write what is in the streams to per-host files",
     "partition": "Plan, create and watch the streams: plan, apply, status",
     "report": "Make the tables and the report of a day (Spark)",

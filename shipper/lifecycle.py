@@ -70,6 +70,11 @@ def stop_on_signals(stop: Stop, *, reload: Callable[[], None] | None = None) -> 
     loop.add_signal_handler(signal.SIGHUP, reload or (lambda: None))
 
 
+def notify_reloading() -> None:
+    """Tell systemd (Type=notify-reload) that SIGHUP was heard; `READY=1` must follow, whatever comes of it."""
+    notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+
 def notify(state: str) -> None:
     """Tell systemd `state` (`READY=1`, `STATUS=...`, see sd_notify(3)); nothing happens where it does not listen."""
     address = os.environ.get("NOTIFY_SOCKET")

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 
 VERSION = 1
+_NEWER = frozenset({"filtered", "edited", "labels"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +46,20 @@ class Segment:
     spans: tuple[SourceSpan, ...] = ()
     gaps: tuple[Gap, ...] = ()
     duplicates: int = 0  #: blocks dropped because their bytes were there already
-    joins: int = 0  #: newlines that the collector put between two sources
+    joins: int = 0  #: newlines that the collector put between two sources, or for a left-out rest of a line
     crc32: str = "00000000"  #: of the raw bytes, 8 hex digits
     sealed_at: str = ""
+    filtered: int = 0  #: bytes of lines that the producer was told to leave out; they are in `spans`
+    edited: int = 0  #: bytes of `spans` that were blacked out or converted, less what stands for them; may be negative
+    labels: dict[str, str] = field(default_factory=dict)  #: what the host says of its logs, as its newest block had it
     v: int = field(default=VERSION)
 
 
 def to_line(segment: Segment) -> bytes:
-    """`segment` as one JSON line."""
-    return json.dumps(asdict(segment), separators=(",", ":")).encode() + b"\n"
+    """`segment` as one JSON line; of edits and labels only what there is, so that older readers go on reading."""
+    fields = asdict(segment)
+    fields = {name: value for name, value in fields.items() if value or name not in _NEWER}
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
 def from_line(line: bytes) -> Segment:
@@ -67,6 +73,7 @@ def from_line(line: bytes) -> Segment:
         raise ValueError("not a manifest line of version 1")
     try:
         fields["spans"] = tuple(SourceSpan(**span) for span in fields.get("spans", ()))
+        fields["labels"] = dict(fields.get("labels", {}))
         fields["gaps"] = tuple(Gap(**gap) for gap in fields.get("gaps", ()))
         return Segment(**fields)
     except TypeError as error:

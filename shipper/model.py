@@ -23,6 +23,13 @@ class Span(NamedTuple):
         return f"{self.start}-{self.end}"
 
 
+class Edited(NamedTuple):
+    """How long the text of an edited block is, and how much of its span was left out."""
+
+    content: int  #: bytes of the edited text
+    filtered: int  #: bytes of the span whose lines were left out
+
+
 class Encoding(enum.Enum):
     """How a block's bytes travel."""
 
@@ -49,13 +56,20 @@ class Block:
     span: Span
     origin: int  #: offset at which shipping of this source began
     lines: int  #: newlines in the block
-    block_crc: int  #: CRC-32 of this block's bytes
+    block_crc: int  #: CRC-32 of this block's text, as the archive gets it
     source_crc: int  #: CRC-32 of the source from its origin to `span.end`
     encoding: Encoding
     read_at: str  #: RFC 3339
     end: End | None = None
     gap: int = 0  #: unread bytes lost behind `span.end`; only with `end`
     map_version: int = 0
+    edited: Edited | None = None  #: None: the payload is the bytes of the span
+    labels: tuple[tuple[str, str], ...] = ()  #: what the host says of its logs, name and value
+
+    @property
+    def content_bytes(self) -> int:
+        """How many bytes of text the block carries."""
+        return self.span.length if self.edited is None else self.edited.content
 
 
 class Published(NamedTuple):

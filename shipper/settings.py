@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
+from shipper.codec import MAX_LABELS_BYTES, encode_labels
 from shipper.errors import ConfigError
 from shipper.model import MAX_BLOCK_BYTES, Encoding
 from shipper.partitioning import partition_for
@@ -16,6 +17,7 @@ from shipper.units import parse_seconds, parse_size
 Size = Annotated[int, BeforeValidator(parse_size)]
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]
 MAX_PARTITIONS = 4096
+READY_REDACTIONS = frozenset({"card", "token", "email"})
 
 
 def _numbers(value: object) -> object:
@@ -40,6 +42,62 @@ def _servers(value: object) -> object:
     return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value
 
 
+def _labels(value: object) -> object:
+    """`("env=prod", "dc=ams")` or a table."""
+    if not isinstance(value, tuple):
+        return value
+    pairs = [str(label).partition("=") for label in value]
+    wrong = [name for name, equals, _ in pairs if not (name and equals)]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is no label; write NAME=VALUE")
+    return {name: text for name, _, text in pairs}
+
+
+def _few_labels(labels: dict[str, str]) -> dict[str, str]:
+    if not all(labels):
+        raise ValueError("a label has no name; write NAME=VALUE")
+    try:
+        length = len(encode_labels(labels.items()))
+    except UnicodeEncodeError:
+        raise ValueError("a label is no UTF-8") from None
+    if length > MAX_LABELS_BYTES:
+        raise ValueError(f"the labels take {length} bytes, at most {MAX_LABELS_BYTES} travel with each block; shorten")
+    return labels
+
+
+def _expressions(value: object) -> object:
+    """One regular expression or a list; each is compiled as it will be: on bytes, line by line."""
+    expressions = (value,) if isinstance(value, str) else value
+    if isinstance(expressions, tuple | list):
+        for expression in expressions:
+            _compiled(str(expression))
+    return expressions
+
+
+def _redactions(value: object) -> object:
+    """The same, and the names of ready patterns."""
+    expressions = (value,) if isinstance(value, str) else value
+    if isinstance(expressions, tuple | list):
+        _expressions([expression for expression in expressions if expression not in READY_REDACTIONS])
+    return expressions
+
+
+def _compiled(expression: str) -> None:
+    if not expression:
+        raise ValueError("an empty expression matches every line; leave it away")
+    try:
+        re.compile(expression.encode(), re.MULTILINE)
+    except UnicodeEncodeError:
+        raise ValueError(f"{expression!r} is no UTF-8") from None
+    except (re.error, OverflowError, RecursionError) as error:
+        where = f" at byte {position}" if (position := getattr(error, "pos", None)) is not None else ""
+        said = getattr(error, "msg", "a repetition is too large")
+        raise ValueError(
+            f"{expression!r} is no regular expression: {said}{where};"
+            r" write \ before a character that stands for itself, as in \( or \["
+        ) from None
+
+
 def _host(value: object) -> object:
     return _checked(checked_host, str(value)) if value else value
 
@@ -59,6 +117,9 @@ Partitions = Annotated[tuple[int, ...], BeforeValidator(_numbers)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
 Servers = Annotated[tuple[str, ...], BeforeValidator(_servers), Field(min_length=1)]
 Host = Annotated[str, BeforeValidator(_host)]
+Labels = Annotated[dict[str, str], BeforeValidator(_labels), AfterValidator(_few_labels)]
+Expressions = Annotated[tuple[str, ...], BeforeValidator(_expressions)]
+Redactions = Annotated[tuple[str, ...], BeforeValidator(_redactions)]
 Prefix = Annotated[str, BeforeValidator(_prefix)]
 
 
@@ -112,6 +173,22 @@ class ProducerSettings(_Section):
     rotate_wait: Annotated[Seconds, Field(ge=0, le=86400)] = 5.0
     drain_within: Annotated[Seconds, Field(ge=0, le=600)] = 20.0
     listen: str = "127.0.0.1:9600"
+    ignore_older: Annotated[Seconds, Field(ge=0)] = 0.0  #: 0: however old
+    delete_archived: Annotated[Seconds, Field(ge=0)] | None = None  #: so long after the archive has all of it
+    open_files: Annotated[int, Field(ge=0)] = 0  #: most descriptors for files; 0: what the system allows
+    rate: Annotated[Size, Field(ge=0)] = 0  #: most bytes a second; 0: as fast as it goes
+    read_order: Annotated[str, Field(pattern="^(fair|oldest)$")] = "fair"
+    keep_lines: Expressions = ()  #: regular expressions; where there are any, other lines are left out
+    drop_lines: Expressions = ()  #: regular expressions of lines that are left out
+    redact: Redactions = ()  #: ready patterns (card, token, email) or regular expressions
+    labels: Labels = {}
+    charset: Annotated[str, Field(pattern="^(|utf-16|utf-16-le|utf-16-be)$")] = ""  #: what is made UTF-8
+    stdin_name: str = "/dev/stdin"  #: archive name of standard input (`produce -`)
+    syslog: tuple[str, ...] = ()  #: addresses to listen on: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, unix-stream:PATH
+    journald: Annotated[str, Field(pattern="^(|text|json)$")] = ""
+    journald_directory: Path | None = None
+    journald_match: tuple[str, ...] = ()
+    spool: Annotated[Size, Field(ge=1024 * 1024)] = 256 * 1024 * 1024  #: most bytes on disk of an input without a file
 
 
 class CollectorSettings(_Section):

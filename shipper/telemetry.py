@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
@@ -16,33 +16,46 @@ from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_late
 __all__ = ["Counter", "Endpoints", "Gauge", "Histogram", "logger", "serving", "set_up_logging"]
 
 REPEAT_SECONDS = 10.0
-"""An event with the same fields is logged once in this time; the next one says how many were held back."""
+LONGEST_REPEAT_SECONDS = 3600.0
+"""Trouble that lasts is said once, then after 10 s, 20 s, ... at most every hour, with how many were held back."""
+LOSSES = frozenset({"bytes_lost", "gap_recorded", "messages_lost"})
+"""Each of these is news, however soon it follows another: nothing is lost silently."""
 MAX_REMEMBERED = 1024
 
 logger = structlog.get_logger()
 
 
+class _Said(NamedTuple):
+    """When a warning was logged, for how long it is held back, and how many were since."""
+
+    at: float
+    hold: float
+    held: int = 0
+
+
 class _Repeats:
-    """Holds back warnings that repeat within `REPEAT_SECONDS` and counts them."""
+    """Holds back warnings that repeat, longer each time, and counts them; one that stayed away is news again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: dict[str, tuple[float, int]] = {}
+        self._seen: dict[str, _Said] = {}
 
     def __call__(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        if method not in {"warning", "error"}:
+        if method not in {"warning", "error"} or event.get("event") in LOSSES:
             return event
         key = "|".join(str(event.get(name)) for name in ("event", "host", "file", "partition", "error"))
         now = self._clock()
-        since, held = self._seen.get(key, (now - 2 * REPEAT_SECONDS, 0))
-        if now - since < REPEAT_SECONDS:
-            self._seen[key] = (since, held + 1)
+        said = self._seen.get(key)
+        if said and now - said.at < said.hold:
+            self._seen[key] = said._replace(held=said.held + 1)
             raise structlog.DropEvent
         if len(self._seen) >= MAX_REMEMBERED:
             self._seen.clear()
-        self._seen[key] = (now, 0)
-        if held:
-            event["repeated"] = held
+        lasts = said is not None and now - said.at < 2 * said.hold
+        hold = min(2 * said.hold, LONGEST_REPEAT_SECONDS) if said and lasts else REPEAT_SECONDS
+        self._seen[key] = _Said(now, hold)
+        if said and said.held:
+            event["repeated"] = said.held
         return event
 
 

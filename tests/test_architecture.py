@@ -12,7 +12,7 @@ PROGRAMS = frozenset({"producer", "consumer", "partitioner", "spark_analytics"})
 HOUSE = PROGRAMS | {"shipper", "deploy"}
 PURE = frozenset(
     f"shipper.{name}"
-    for name in ("model", "errors", "subjects", "partitioning", "codec", "layout", "manifest", "units", "ports")
+    for name in ("model", "errors", "subjects", "partitioning", "codec", "layout", "manifest", "units", "ports", "edits")
 )
 NOT_PURE = frozenset(
     {"asyncio", "io", "logging", "os", "pathlib", "random", "secrets", "shutil", "signal", "socket", "sqlite3"}

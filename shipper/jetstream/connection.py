@@ -222,8 +222,12 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
     try:
         async with asyncio.timeout(settings.connect_timeout):
             await connect_client()
-    except nats.errors.NoServersError:
-        raise OSError(connection.reason) from None
+    except BaseException as error:
+        reason = connection.reason
+        await connection.close()  # nats-py leaves the socket of a server that refuses us open
+        if isinstance(error, nats.errors.NoServersError):
+            raise OSError(reason) from None
+        raise
     connection.forgive()
     return connection
 

@@ -6,6 +6,7 @@ host.ship()                                  # look, read, deliver, acknowledge,
 assert host.archive.text(tmp_path / "app.log") == b"one\n"
 """
 
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import Any
 
 from producer.checkpoints import Checkpoints
 from producer.discover import Watched
+from producer.edits import NO_EDITS
 from producer.reading import Following
 from producer.sources import Sources
-from producer.tail import Cut, Piece
+from producer.tail import Piece
 from shipper.model import End, Span
 
 
@@ -82,12 +84,14 @@ class Host:
     ) -> None:
         self.directory = directory
         self.now = 1000.0
+        self.wall = time.time()
         self.archive = Archive()
         self.window: list[Piece] = []
         self.sequence = 0
         self.state = (state or directory) / "checkpoint.sqlite"
         self._patterns = [str(directory / pattern) for pattern in patterns]
-        cut = Cut(options.pop("block", 4096), line_a_piece=options.pop("plain", False))
+        edits = options.pop("edits", NO_EDITS)
+        cut = edits.cut(options.pop("block", 4096), line_a_piece=options.pop("plain", False))
         excluded = [name if "/" not in name else str(directory / name) for name in options.pop("exclude", ())]
         self.following = Following(watched=Watched.of(self._patterns, excluded), cut=cut, **options)
         if started:
@@ -95,7 +99,7 @@ class Host:
 
     def start(self) -> None:
         self.checkpoints = Checkpoints(self.state)
-        self.sources = Sources(self.following, self.checkpoints, clock=lambda: self.now)
+        self.sources = Sources(self.following, self.checkpoints, clock=lambda: self.now, wall=lambda: self.wall)
         self.sources.adopt(self.checkpoints.load())
         self.sources.scan()
 

@@ -10,10 +10,11 @@ from producing import Archive
 
 from producer.checkpoints import Checkpoints
 from producer.discover import Watched
+from producer.edits import NO_EDITS
 from producer.identity import Mark
 from producer.pipeline import Pipeline
-from producer.reading import Following
-from producer.tail import Cut, Piece
+from producer.reading import Following, Order
+from producer.tail import Piece
 from producer.task import Task
 from shipper import codec
 from shipper.compression import Compressor, Decompressor
@@ -48,12 +49,15 @@ class Producer:
     def task(self) -> Task:
         options = dict(self.options)
         encoding = options.pop("encoding", Encoding.ZSTD)
+        edits = options.pop("edits", NO_EDITS)
         following = Following(
             watched=Watched.of(self.patterns),
-            cut=Cut(options.pop("block", 64 * 1024), line_a_piece=encoding is Encoding.PLAIN),
+            cut=edits.cut(options.pop("block", 64 * 1024), line_a_piece=encoding is Encoding.PLAIN),
             once=options.pop("once", False),
             start_at_end=options.pop("start_at_end", False),
             rotate_wait=options.pop("rotate_wait", 0.0),
+            order=options.pop("order", Order.FAIR),
+            ignore_older=options.pop("ignore_older", 0.0),
         )
         patience = options.pop("patience", None) or Patience(at_start=30.0, later=30.0)
         plain = {"window_bytes": 1 << 20, "poll": 0.02, "watch": False, "ack_timeout": 5.0, "drain_within": 5.0}
@@ -63,6 +67,7 @@ class Producer:
             prefix="logs",
             following=following,
             compressor=Compressor(encoding),
+            edits=edits,
             checkpoint_every=0.0,
             patience=patience,
             **(plain | options),

@@ -316,3 +316,15 @@ def test_reads_that_end_in_the_middle_of_a_turn_go_on_with_the_next_file(tmp_pat
     host = Host(tmp_path, "*.log")
     order = [Path(piece.file).name for _ in range(6) for piece in host.read(100)]
     assert order == ["a.log", "b.log", "c.log"] * 2
+
+
+def test_links_that_lead_back_up_below_a_double_star_are_no_way_down(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "deep" / "deeper").mkdir(parents=True)
+    for name in ("loop1", "loop2"):
+        (tmp_path / "logs" / name).symlink_to(tmp_path / "logs")
+    (tmp_path / "logs" / "deep" / "deeper" / "app.log").write_bytes(b"one\n")
+    (tmp_path / "logs" / "top.log").write_bytes(b"two\n")
+    host = Host(tmp_path, "logs/**/*.log")
+    host.ship()
+    expected = [str(tmp_path / "logs" / name) for name in ("deep/deeper/app.log", "top.log")]
+    assert sorted(host.archive.files.values()) == expected

@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 
 from shipper import codec
 from shipper.errors import Poison
-from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, End, Span
+from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, End, Span
 
 OFFSETS = st.integers(0, 2**62)
 PATHS = st.binary(min_size=1, max_size=60).filter(lambda raw: b"\0" not in raw).map(lambda raw: "/" + os.fsdecode(raw))
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+LABELS = st.dictionaries(TEXT.filter(bool), TEXT, max_size=4).map(lambda labels: tuple(labels.items()))
 GOOD = {
     "Log-Id": "00c0ffee00c0ffee",
     "Log-File": "/var/log/app.log",
@@ -27,10 +29,13 @@ def blocks(draw):
     origin = draw(OFFSETS)
     start = origin + draw(OFFSETS)
     end = draw(st.none() | st.sampled_from(End))
+    length = draw(st.integers(0, MAX_BLOCK_BYTES))
+    filtered = draw(st.integers(0, length))
+    edited = Edited(0 if filtered == length else draw(st.integers(0, MAX_BLOCK_BYTES)), filtered)
     return Block(
         source=draw(st.from_regex(r"\A[0-9a-f]{16}\Z")),
         file=draw(PATHS),
-        span=Span(start, start + draw(st.integers(0, MAX_BLOCK_BYTES))),
+        span=Span(start, start + length),
         origin=origin,
         lines=draw(st.integers(0, MAX_BLOCK_BYTES)),
         block_crc=draw(st.integers(0, 2**32 - 1)),
@@ -40,6 +45,8 @@ def blocks(draw):
         end=end,
         gap=draw(OFFSETS) if end else 0,
         map_version=draw(st.integers(0, 10**6)),
+        edited=draw(st.none() | st.just(edited)),
+        labels=draw(LABELS),
     )
 
 
@@ -65,7 +72,11 @@ def test_a_path_of_any_bytes_survives(raw):
     assert os.fsencode(codec.decode_path(codec.encode_path(path))) == raw
 
 
-@given(st.dictionaries(st.sampled_from([*GOOD, "Log-End", "Log-Gap", "Log-Encoding"]), st.text()))
+@given(
+    st.dictionaries(
+        st.sampled_from([*GOOD, "Log-End", "Log-Gap", "Log-Encoding", "Log-Edits", "Log-Labels"]), st.text()
+    )
+)
 def test_headers_from_anybody_are_a_block_or_poison_and_nothing_else(headers):
     try:
         block = codec.from_headers(GOOD | headers)
@@ -106,6 +117,16 @@ def test_a_missing_header_is_poison_that_names_it(name):
         ("Log-End", "eaten"),
         ("Log-Gap", "-1"),
         ("Log-Map", "v2"),
+        ("Log-Edits", "100"),
+        ("Log-Edits", "-1-5"),
+        ("Log-Edits", "99999999-0"),
+        ("Log-Edits", f"{MAX_BLOCK_BYTES + 1}-0"),
+        ("Log-Edits", "10-101"),
+        ("Log-Edits", "10-100"),
+        ("Log-Labels", "env"),
+        ("Log-Labels", "=prod"),
+        ("Log-Labels", "env=prod&&dc=ams"),
+        ("Log-Labels", "env=" + "x" * 1021),
     ],
 )
 def test_a_malformed_header_is_poison_that_names_it(name, value):
@@ -139,3 +160,12 @@ def test_a_message_without_our_headers_is_plain(headers):
 )
 def test_the_decoded_size_is_believed_within_bounds_only(span, size):
     assert codec.decoded_bytes({"Log-Span": span}, b"abc") == size
+
+
+def test_of_an_edited_block_the_text_is_what_takes_room():
+    assert codec.decoded_bytes({"Log-Span": "0-1000", "Log-Edits": "400-600"}, b"abc") == 400
+    assert codec.decoded_bytes({"Log-Span": "0-1000", "Log-Edits": "9999999-0"}, b"abc") == 3
+
+
+def test_a_block_that_nobody_edited_has_no_newer_header():
+    assert not {"Log-Edits", "Log-Labels"} & codec.to_headers(codec.from_headers(GOOD)).keys()

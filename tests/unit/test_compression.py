@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
-from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, Span
+from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, Span
 
 WHOLE = [Encoding.IDENTITY, Encoding.ZSTD, Encoding.GZIP]
 
@@ -111,6 +111,20 @@ def test_a_bomb_is_poison_and_takes_no_more_memory_than_a_few_blocks(encoding, p
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * MAX_BLOCK_BYTES
+
+
+@pytest.mark.parametrize("encoding", [Encoding.ZSTD, Encoding.GZIP])
+@pytest.mark.parametrize("content", [0, 1000, MAX_BLOCK_BYTES])
+def test_a_bomb_behind_the_text_of_an_edited_block_is_poison(encoding, content):
+    text = bytes(content)
+    honest = dataclasses.replace(block_of(text, encoding), edited=Edited(content, 0))
+    bomb = Compressor(encoding).encode(text + bytes(50 * 1024 * 1024))
+    tracemalloc.start()
+    with pytest.raises(Poison):
+        Decompressor().decode(honest, bomb)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * MAX_BLOCK_BYTES
 
 
 @pytest.mark.parametrize("behind", [b"x", gzip.compress(b"another member")])

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +47,18 @@ def test_what_a_line_leaves_out_has_its_default():
         del fields[name]
     found = manifest.from_line(json.dumps(fields).encode())
     assert (found.spans, found.gaps, found.duplicates, found.joins) == ((), (), 0, 0)
+
+
+def test_edits_and_labels_come_out_of_the_line_and_are_not_in_it_where_there_are_none():
+    segment = replace(SEGMENT, filtered=100, edited=-7, labels={"env": "prod", "dc": "é"})
+    assert manifest.from_line(manifest.to_line(segment)) == segment
+    assert not {"filtered", "edited", "labels"} & json.loads(manifest.to_line(SEGMENT)).keys()
+
+
+def test_labels_that_are_none_are_a_value_error():
+    line = manifest.to_line(replace(SEGMENT, labels={"env": "prod"})).replace(b'{"env":"prod"}', b"7")
+    with pytest.raises(ValueError, match=r".+"):
+        manifest.from_line(line)
 
 
 @pytest.mark.parametrize(

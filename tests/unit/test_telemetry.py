@@ -45,8 +45,23 @@ def test_a_repeated_warning_is_held_back_and_the_next_one_says_how_often(repeats
     assert [passed(repeats, event="e", error="EIO") for _ in range(5)] == [None] * 5
     clock.turn(REPEAT_SECONDS + 1)
     assert passed(repeats, event="e", error="EIO") == {"event": "e", "error": "EIO", "repeated": 5}
-    clock.turn(REPEAT_SECONDS + 1)
-    assert passed(repeats, event="e", error="EIO") == {"event": "e", "error": "EIO"}
+
+
+def test_trouble_that_lasts_is_said_ever_less_often_and_anew_when_it_comes_back(repeats, clock):
+    said = []
+    for second in range(100):
+        if passed(repeats, event="e", error="EIO"):
+            said.append(second)
+        clock.turn(1)
+    assert said == [0, 10, 30, 70]
+    clock.turn(200)
+    assert passed(repeats, event="e", error="EIO")
+    clock.turn(REPEAT_SECONDS)
+    assert passed(repeats, event="e", error="EIO")
+
+
+def test_every_loss_is_said(repeats):
+    assert all(passed(repeats, "error", event="bytes_lost", file="/a", bytes=7) for _ in range(5))
 
 
 def test_the_first_event_is_logged_whatever_the_clock_says():

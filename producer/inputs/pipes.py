@@ -1,0 +1,130 @@
+"""Standard input and FIFOs: bytes go from the pipe to the spool in the kernel, so that a kill loses none between."""
+
+import errno
+import fcntl
+import os
+import select
+import stat
+import struct
+import sys
+import termios
+
+from producer.inputs.reader import Reader
+from producer.inputs.spool import Spool
+from shipper.errors import ConfigError
+
+CHUNK_BYTES = 1024 * 1024
+LOOK_SECONDS = 1.0
+"""How long nothing comes until it is looked whether the medium is another one by now."""
+_NO_PIPE = {errno.EINVAL, errno.ENOSYS, errno.EPERM}
+
+
+class Pipe(Reader):
+    """Reads one open descriptor to its end, if it has one."""
+
+    def __init__(self, spool: Spool) -> None:
+        super().__init__(spool)
+        self.descriptor = -1
+        self._splices = True
+        self._goes_on = False  #: it is the stream that the last start read
+
+    def read(self) -> None:
+        """Wait for room in the spool, wait for bytes, move them."""
+        self._end_torn_line()
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        poll.register(self._told, select.POLLIN)
+        while not self._stopping.is_set() and (room := self.spool.wait_for_bytes()):
+            ready = {descriptor for descriptor, _ in poll.poll(LOOK_SECONDS * 1000)}
+            if self.descriptor in ready and self._move(min(room, CHUNK_BYTES)) == 0:
+                return
+            if not ready and (replaced := self._replaced()) >= 0:
+                poll.unregister(self.descriptor)
+                os.close(self.descriptor)
+                self.descriptor, self._goes_on = replaced, False
+                poll.register(replaced, select.POLLIN)
+                self._end_torn_line()
+
+    def _replaced(self) -> int:
+        """The descriptor of what took the place of the medium; -1: nothing did."""
+        return -1
+
+    def _end_torn_line(self) -> None:
+        """A kill cut the last line of another stream: what comes now is no part of it."""
+        if self.spool.is_torn and not self._goes_on:
+            self.append(b"\n")
+
+    def _move(self, most: int) -> int:
+        """Move what there is; 0: the end."""
+        try:
+            if self._splices:
+                return self.spool.move(self.descriptor, most)
+        except BlockingIOError:
+            return 1
+        except OSError as error:
+            if error.errno not in _NO_PIPE:
+                raise
+            self._splices = False  # a file, a terminal or a socket
+        data = os.read(self.descriptor, most)
+        self.append(data)
+        return len(data)
+
+
+class Stdin(Pipe):
+    """Standard input, to its end."""
+
+    ends = True
+
+    def prepare(self) -> None:
+        """Raises ConfigError: there is none."""
+        self.descriptor = sys.stdin.fileno() if sys.stdin else -1
+        if self.descriptor < 0 or stat.S_ISDIR(os.fstat(self.descriptor).st_mode):
+            raise ConfigError("there is no standard input to read", hint="pipe something into: fshipper produce -")
+
+    def release(self) -> None:
+        """It belongs to whoever started the program."""
+
+
+class Fifo(Pipe):
+    """A FIFO by its path. Open for writing, too: so it never ends, and opening it waits for nobody."""
+
+    def __init__(self, spool: Spool, path: str) -> None:
+        super().__init__(spool)
+        self._path = path
+
+    def prepare(self) -> None:
+        """Raises ConfigError: it cannot be opened."""
+        try:
+            self.descriptor = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read the FIFO {self._path}: {error.strerror}",
+                hint="this user needs the right to read and to write it",
+            ) from None
+        self._goes_on = self._holds_bytes()
+
+    def release(self) -> None:
+        """Close it; a writer meets EPIPE until the next start."""
+        os.close(self.descriptor)
+
+    def _replaced(self) -> int:
+        """Another FIFO under its name: writers find only that one. What is left in the old one is read before."""
+        try:
+            if not is_fifo(self._path) or os.path.samestat(os.stat(self._path), os.fstat(self.descriptor)):
+                return -1
+            return os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return -1  # on its way, or not ours: the next look decides
+
+    def _holds_bytes(self) -> bool:
+        """Whether somebody holds the FIFO open since before our start: only then can it hold bytes already."""
+        waiting = struct.unpack("i", fcntl.ioctl(self.descriptor, termios.FIONREAD, struct.pack("i", 0)))
+        return bool(waiting[0])
+
+
+def is_fifo(path: str) -> bool:
+    """Whether a FIFO lies at `path`."""
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False

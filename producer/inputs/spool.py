@@ -1,0 +1,310 @@
+"""An input without a file gets one: appended here, followed by the ordinary tailer, and shipped with its promises.
+
+`log` grows; it is renamed to `log-<number>` where it is long enough *and the checkpoint knows it*, so that no rotated
+file is ever unknown. A rotated file is deleted when its last block is acknowledged, the checkpoint says so, and the
+archive has it or room is short. What is written here survives `kill -9`, not a power failure.
+"""
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from producer.inputs import segments
+from producer.inputs.segments import LOG, Progress, Segment
+from producer.source import Source
+from shipper import events
+from shipper.files import make_directory, replace_file
+from shipper.layout import file_name
+
+SEGMENT_BYTES = 16 * 1024 * 1024
+PARTS = 4
+"""A spool has at least so many segments, and is short of room when only one of them would fit."""
+LONG_LINE_BYTES = 64 * 1024
+"""A line that is longer is not read byte by byte when its file must end: it comes in steps of `STEP_BYTES`."""
+STEP_BYTES = 8 * 1024
+RETRY_SECONDS = 1.0
+"""Between two attempts to write to a full disk."""
+
+Hint = Callable[[str | None], None]
+
+
+def directory_of(root: Path, name: str) -> Path:
+    """Where the spool of the input `name` lies below the directory of all spools."""
+    return root / file_name(name)
+
+
+class Spool:
+    """The spool of one input. One thread appends, the pipeline tends; one process at a time (the state's lock)."""
+
+    def __init__(self, directory: Path, name: str, *, limit_bytes: int) -> None:
+        make_directory(directory, mode=0o700)
+        replace_file(directory / "name", os.fsencode(name), mode=0o600)
+        self.name = name  #: in the archive
+        self.directory = directory
+        self.log = directory / LOG
+        self._limit = limit_bytes
+        self._segment_bytes = min(SEGMENT_BYTES, limit_bytes // PARTS)
+        self._changed = threading.Condition()
+        self._hint: Hint = lambda _path: None
+        self._stopped = self._finishing = False
+        self._holders = 0
+        self._cut: int | None = None  # rotate with this many lost bytes in the name
+        self._full = False
+        self._released: dict[Path, str] = {}  # files that are deleted once the checkpoint has forgotten this source
+        self.number = segments.next_number(directory)  #: of the `log`: what rotation will call it
+        self._descriptor, self._size = -1, 0
+        if self.log.exists():
+            self._open()
+        self._rotated_bytes = segments.held_bytes(directory)
+
+    # -- the input's thread -------------------------------------------------------------------------------------
+
+    def wait_for_room(self) -> int:
+        """Bytes that fit; waits until some do. 0: the spool is stopped."""
+        with self._changed:
+            while not self._stopped and self._room <= 0:
+                if not self._full:
+                    self._full = True
+                    events.spool_full(input=self.name, limit=self._limit)
+                self._changed.wait()
+            if self._full and not self._stopped:
+                self._full = False
+                events.spool_has_room(input=self.name)
+            return 0 if self._stopped else self._room
+
+    def wait_for_bytes(self) -> int:
+        """The same for a stream of bytes: how many may come until a file must end, which it does behind a whole line.
+
+        Byte for byte then, as nobody can look into a pipe: what was taken out of it must be in a file at once.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or not self._is_at_end_of_file)
+            if self._size >= self._segment_bytes and not self._stopped:
+                return STEP_BYTES if self._is_in_long_line else 1
+        room = self.wait_for_room()
+        return min(room, max(1, self._segment_bytes - self._size))
+
+    def append(self, data: bytes) -> int:
+        """Write all of `data`; a full disk is waited for. How many bytes a stop left unwritten."""
+        view = memoryview(data)
+        while view:
+            try:
+                with self._changed:
+                    written = os.write(self._opened(), view)
+                    self._size += written
+                view = view[written:]
+            except OSError as error:
+                if not self._wait_for_disk(error):
+                    return len(view)
+        if data:
+            self._hint(str(self.log))
+        return 0
+
+    def move(self, source: int, most: int) -> int:
+        """Move at most `most` bytes out of an open pipe without a copy in between that a kill could lose; 0: its end.
+
+        Raises BlockingIOError where there is nothing now, and OSError (EINVAL) where `source` is no pipe.
+        """
+        while True:
+            try:
+                with self._changed:
+                    moved = os.splice(source, self._opened(), most, flags=os.SPLICE_F_NONBLOCK)
+                    self._size += moved
+            except BlockingIOError:
+                raise
+            except OSError as error:
+                if not _is_full(error) or not self._wait_for_disk(error):
+                    raise
+            else:
+                self._hint(str(self.log))
+                return moved
+
+    def news(self) -> None:
+        """End the sleep of the pipeline."""
+        self._hint(None)
+
+    def sync(self) -> None:
+        """Make what was appended survive a power failure, too."""
+        if self._descriptor >= 0:
+            os.fdatasync(self._descriptor)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No rotation inside the block."""
+        with self._changed:
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._holders -= 1
+
+    def cut(self, lost: int) -> bool:
+        """Rotate now, with `lost` bytes in the name: they could never be read. Waits for it; False: stopped first."""
+        with self._changed:
+            self._opened()
+            self._cut = lost
+        self._hint(None)
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or self._cut is None)
+            return self._cut is None
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the last line has no newline."""
+        return self._size > 0 and os.pread(self._descriptor, 1, self._size - 1) != b"\n"
+
+    def unrecorded(self, number: int, length: int) -> bytes:
+        """What lies behind byte `length` of the file with `number`, in it and in all that came later."""
+        parts = [(segment.number, segment.path) for segment in segments.rotated(self.directory)]
+        if self.log.exists():
+            parts.append((self.number, self.log))
+        later = [(found, path.read_bytes()) for found, path in parts if found >= number]
+        return b"".join(data[length:] if found == number else data for found, data in later)
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Number and length of the file that grows."""
+        return self.number, self._size
+
+    def finish(self) -> None:
+        """Nothing more will be appended: rotate what there is, so that an unterminated last line is shipped too."""
+        with self._changed:
+            self._finishing = True
+        self._hint(None)
+
+    # -- the pipeline -------------------------------------------------------------------------------------------
+
+    def hint_to(self, hint: Hint) -> None:
+        """Whom to tell that the `log` grew, or (None) that names changed."""
+        self._hint = hint
+        hint(None)
+
+    def stop(self) -> None:
+        """Let nobody wait any more."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def tend(self, progress: Progress, release: Callable[[Source], None]) -> None:
+        """Rotate and delete what is due. `release`: the checkpoint forgets the inode of a source before it is free."""
+        with self._changed:
+            self._rotate_if_due(progress)
+            self._delete_what_may_go(progress, release)
+            self._rotated_bytes = segments.held_bytes(self.directory)
+            self._changed.notify_all()
+
+    def is_over(self, progress: Progress) -> bool:
+        """Whether nothing more will come and all that came is acknowledged."""
+        left = segments.rotated(self.directory)
+        return self._finishing and self._size == 0 and all(progress.is_over(each.key) for each in left)
+
+    def is_settled(self, progress: Progress) -> bool:
+        """Whether every whole line is acknowledged, or everything if nothing more will come."""
+        if self._finishing:
+            return self.is_over(progress)
+        if not all(progress.is_over(each.key) for each in segments.rotated(self.directory)):
+            return False
+        with self._changed:
+            if self._size == 0:
+                return True
+            source = progress.sources.get(_key(self._descriptor))
+            return source is not None and source.offset >= segments.end_of_lines(self._descriptor, self._size)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._changed:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._descriptor = -1
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_at_end_of_file(self) -> bool:
+        return self._size >= self._segment_bytes and not self.is_torn
+
+    @property
+    def _is_in_long_line(self) -> bool:
+        """Whether no line ended in the last bytes of the file, all of them behind the place where it had to end."""
+        if self._size - self._segment_bytes < LONG_LINE_BYTES:
+            return False
+        return b"\n" not in os.pread(self._descriptor, LONG_LINE_BYTES, self._size - LONG_LINE_BYTES)
+
+    @property
+    def _room(self) -> int:
+        return self._limit - self._rotated_bytes - self._size
+
+    def _opened(self) -> int:
+        if self._descriptor < 0:
+            self._open()
+            self._hint(None)
+        return self._descriptor
+
+    def _open(self) -> None:
+        """Not O_APPEND: splice() refuses that, and nobody else writes here."""
+        self._descriptor = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._size = os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def _wait_for_disk(self, error: OSError) -> bool:
+        """Whether to try again."""
+        events.spool_failed(input=self.name, error=error.strerror or str(error))
+        with self._changed:
+            return not self._changed.wait_for(lambda: self._stopped, RETRY_SECONDS)
+
+    def _rotate_if_due(self, progress: Progress) -> None:
+        if self._descriptor < 0 or self._holders or _key(self._descriptor) not in progress.sources:
+            return
+        due = self._is_at_end_of_file or (self._finishing and self._size > 0)
+        if due or self._cut is not None:
+            self.log.rename(self.directory / segments.rotated_name(self.number, self._cut or 0))
+            os.close(self._descriptor)
+            self._descriptor, self._size, self._cut = -1, 0, None
+            self.number += 1
+            segments.next_number(self.directory)  # keeps it
+            self._hint(None)
+
+    def _delete_what_may_go(self, progress: Progress, release: Callable[[Source], None]) -> None:
+        self._delete_the_doomed(progress, release)
+        left = segments.rotated(self.directory)
+        room = self._limit - self._size - sum(segment.size for segment in left)  # the doomed are as good as gone
+        for index, segment in enumerate(left):
+            if not self._may_go(segment, left[index + 1 :], progress, short=room <= self._segment_bytes):
+                return
+            segment.path.rename(segment.doomed)
+            room += segment.size
+            self._release(segment.doomed, progress.sources.get(segment.key), release)
+
+    def _delete_the_doomed(self, progress: Progress, release: Callable[[Source], None]) -> None:
+        """Delete what the checkpoint on disk does not know by its inode any more; a kill may have come between."""
+        for segment in segments.doomed(self.directory):
+            if segment.path not in self._released:
+                self._release(segment.path, progress.sources.get(segment.key), release)
+            elif self._released[segment.path] not in progress.unsaved:
+                segment.path.unlink()
+                del self._released[segment.path]
+
+    def _release(self, path: Path, source: Source | None, release: Callable[[Source], None]) -> None:
+        self._released[path] = source.id if source else ""
+        if source:
+            release(source)
+
+    def _may_go(self, segment: Segment, later: list[Segment], progress: Progress, *, short: bool) -> bool:
+        if segment.key not in progress.sources:  # forgotten, or the checkpoint was lost behind it
+            return short and any(progress.has_begun(key) for key in self._keys(later))
+        return progress.is_over_for_good(segment.key) and (short or progress.is_archived(segment.key))
+
+    def _keys(self, later: list[Segment]) -> list[segments.Key]:
+        return [each.key for each in later] + ([_key(self._descriptor)] if self._descriptor >= 0 else [])
+
+
+def _key(descriptor: int) -> segments.Key:
+    stat = os.fstat(descriptor)
+    return stat.st_dev, stat.st_ino
+
+
+def _is_full(error: OSError) -> bool:
+    return error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}

@@ -1,0 +1,174 @@
+"""A syslog listener: what programs and machines send becomes lines of a spool."""
+
+import contextlib
+import fcntl
+import math
+import os
+import selectors
+import socket
+import struct
+import termios
+import time
+
+from producer.inputs.addresses import RXQ_OVFL, Address, listen
+from producer.inputs.framing import Frames, line_of
+from producer.inputs.reader import Reader
+from producer.inputs.spool import Spool
+from shipper import events
+
+MAX_CONNECTIONS = 512
+MAX_DATAGRAM_BYTES = 256 * 1024
+"""More than UDP can carry, and than a unix socket takes by default."""
+BATCH_BYTES = 1024 * 1024
+"""Datagrams that are written together."""
+MESSAGE_COST_BYTES = 256
+"""Counted for each datagram beside its bytes."""
+READ_BYTES = 64 * 1024
+ACCEPT_SECONDS = 0.1
+"""Between two attempts to take a connection, where one failed."""
+LAST_SECONDS = 0.5
+"""How long, at a stop, what the kernel holds is still read."""
+TELL_SECONDS = 10.0
+"""How often it is said how many datagrams the kernel dropped meanwhile."""
+_COUNTER = struct.Struct("=I")
+_SO_MEMINFO, _DROPS_AT = 55, 8
+"""Of Linux: memory figures of a socket, nine counters; the last one: datagrams that found no room, modulo 2**32."""
+_WRAPS = 1 << 32
+_LENGTH = struct.Struct("=i")
+
+
+class Syslog(Reader):
+    """One address. What the kernel holds is read only while the spool has room: senders wait, datagrams are counted."""
+
+    def __init__(self, spool: Spool, address: Address, *, max_connections: int = MAX_CONNECTIONS) -> None:
+        super().__init__(spool)
+        self._address = address
+        self._max_connections = max_connections
+        self._connections: dict[socket.socket, Frames] = {}
+        self._selector = selectors.DefaultSelector()
+        self._dropped = 0  # by the kernel, as it counts: modulo 2**32
+        self._untold, self._tell_at = 0, 0.0  # of those, what is not said yet, and when it is
+        self._accepts = True
+
+    def prepare(self) -> None:
+        """Listen. Raises ConfigError."""
+        self._socket = listen(self._address)
+        if self._address.is_open:
+            events.listening_openly(input=self.spool.name)
+
+    def read(self) -> None:
+        """Wait for room in the spool, wait for bytes, append what came as lines."""
+        if self.spool.is_torn:
+            self.append(b"\n")  # a kill cut a message short; its sender does not know
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        self._selector.register(self._told, selectors.EVENT_READ)
+        while not self._stopping.is_set() and self.spool.wait_for_room():
+            self._turn(max(0.0, self._tell_at - time.monotonic()) if self._untold else None)
+            self._tell_dropped(time.monotonic())
+        self._read_the_last()
+        self.append(b"".join(frames.close() for frames in self._connections.values()))
+
+    def _read_the_last(self) -> None:
+        """What the kernel took before the stop, and how much of it is lost."""
+        until = time.monotonic() + LAST_SECONDS
+        while self._turn(0) and time.monotonic() < until:
+            pass
+        unread = sum(map(_unread_bytes, self._connections))
+        if unread:
+            events.bytes_lost(file=self.spool.name, lost=unread, reason="stop")
+        if self._address.kind == "udp":
+            with contextlib.suppress(OSError):  # an old kernel
+                self._note_dropped(self._socket.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 64)[4 * _DROPS_AT :])
+        self._tell_dropped(math.inf)
+
+    def release(self) -> None:
+        """Close every socket; a unix socket's name goes, too."""
+        for connection in (*self._connections, self._socket):
+            connection.close()
+        self._selector.close()
+        if self._address.path:
+            with contextlib.suppress(OSError):
+                os.unlink(self._address.path)
+
+    def _turn(self, wait_seconds: float | None) -> bool:
+        """What is there now, appended in one go; whether there was something."""
+        lines = []
+        ready = [key for key, _ in self._selector.select(wait_seconds) if key.fileobj != self._told]
+        for key in ready:
+            if key.fileobj is self._socket and self._address.is_stream:
+                self._accept()
+            elif key.fileobj is self._socket:
+                lines.append(self._datagrams())
+            elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._connections:
+                lines.append(self._received(key.fileobj))
+        if any(lines):
+            self.append(b"".join(lines))
+        return bool(ready)
+
+    def _datagrams(self) -> bytes:
+        lines: list[bytes] = []
+        size = 0
+        with contextlib.suppress(BlockingIOError):
+            while size < BATCH_BYTES:
+                message, more, _, _ = self._socket.recvmsg(MAX_DATAGRAM_BYTES, socket.CMSG_SPACE(_COUNTER.size))
+                lines.append(line_of(message))
+                size += len(message) + MESSAGE_COST_BYTES
+                self._count_dropped(more)
+        return b"".join(lines)
+
+    def _count_dropped(self, more: list[tuple[int, int, bytes]]) -> None:
+        """The kernel tells beside each datagram how many it had to drop before, in all."""
+        for level, kind, data in more:
+            if (level, kind) == (socket.SOL_SOCKET, RXQ_OVFL):
+                self._note_dropped(data)
+
+    def _note_dropped(self, counter: bytes) -> None:
+        (dropped,) = _COUNTER.unpack(counter[: _COUNTER.size])
+        self._untold += (dropped - self._dropped) % _WRAPS
+        self._dropped = dropped
+
+    def _tell_dropped(self, now: float) -> None:
+        """Say how many were dropped, each of them once, but not at every one."""
+        if self._untold and now >= self._tell_at:
+            events.messages_lost(input=self.spool.name, lost=self._untold, reason="receive_buffer")
+            self._untold, self._tell_at = 0, time.monotonic() + TELL_SECONDS
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:
+            self._stopping.wait(ACCEPT_SECONDS)  # the peer is gone again, or there are no descriptors just now
+            return
+        connection.setblocking(False)
+        self._connections[connection] = Frames(b"\n" if self._address.kind == "tcp" else b"\n\0")
+        self._selector.register(connection, selectors.EVENT_READ)
+        if self._accepts and len(self._connections) >= self._max_connections:
+            self._accepts = False
+            self._selector.unregister(self._socket)  # more wait in the kernel until one ends
+            events.connections_full(input=self.spool.name, limit=self._max_connections)
+
+    def _received(self, connection: socket.socket) -> bytes:
+        frames = self._connections[connection]
+        try:
+            data = connection.recv(READ_BYTES)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            data = b""  # reset by the peer
+        if data:
+            return frames.feed(data)
+        self._hang_up(connection)
+        return frames.close()
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
+        connection.close()
+        del self._connections[connection]
+        if not self._accepts:
+            self._accepts = True
+            self._selector.register(self._socket, selectors.EVENT_READ)
+
+
+def _unread_bytes(connection: socket.socket) -> int:
+    (unread,) = _LENGTH.unpack(fcntl.ioctl(connection, termios.FIONREAD, _LENGTH.pack(0)))
+    return int(unread)

@@ -1,0 +1,106 @@
+"""Where a new name could match a pattern: directories, those on the way to them, and what links lead over."""
+
+import fnmatch
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+EVERY_DEPTH = "**"
+MOST_LINKS = 40  # one leads to the next; as the kernel has it
+
+
+def expand(directory: str) -> Iterable[str]:
+    """The directories that a pattern matches, each with a slash behind it; one without magic as it is.
+
+    `**` does not follow symbolic links, as in a shell: two links to a directory above would never come to an end.
+    """
+    if not glob.has_magic(directory):
+        return [directory]
+    if EVERY_DEPTH not in directory.split(os.sep):
+        return glob.iglob(directory + os.sep, recursive=True)
+    root, *steps = directory.split(os.sep)
+    return dict.fromkeys(_below(root or os.sep, [step for step in steps if step]))
+
+
+def _below(directory: str, steps: list[str]) -> Iterator[str]:
+    if not steps:
+        yield os.path.join(directory, "")
+    elif steps[0] == EVERY_DEPTH:
+        yield from _below(directory, steps[1:])
+        for entry in _directories(directory, "*"):
+            if not entry.is_symlink():
+                yield from _below(entry.path, steps)
+    elif glob.has_magic(steps[0]):
+        for entry in _directories(directory, steps[0]):
+            yield from _below(entry.path, steps[1:])
+    elif os.path.isdir(step := os.path.join(directory, steps[0])):
+        yield from _below(step, steps[1:])
+
+
+def _directories(parent: str, pattern: str) -> "list[os.DirEntry[str]]":
+    """The directories in `parent` with names like `pattern`, hidden ones only where it says so."""
+    try:
+        with os.scandir(parent) as entries:
+            return [
+                entry
+                for entry in entries
+                if fnmatch.fnmatchcase(entry.name, pattern)
+                and (pattern.startswith(".") or not entry.name.startswith("."))
+                and os.path.isdir(entry)  # also says no where links lead in a circle
+            ]
+    except OSError:
+        return []
+
+
+def directories(patterns: Iterable[str]) -> set[str]:
+    """The directories in which a new name could match, or could be a directory on the way to one."""
+    found: set[str] = set()
+    for pattern in patterns:
+        parent = pattern if os.path.basename(pattern) == EVERY_DEPTH else os.path.dirname(pattern)
+        while glob.has_magic(parent):
+            found.update(directory.rstrip(os.sep) or os.sep for directory in expand(parent))
+            parent = os.path.dirname(parent)
+        found.add(parent)
+    return found
+
+
+def links(path: str) -> Iterator[str]:
+    """The names that a symbolic link leads over, the last one that of the file."""
+    for _ in range(MOST_LINKS):
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except OSError:
+            return  # no link
+        yield path
+
+
+def ways(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Says whether an absolute path may match one of `patterns`, or be a directory on the way to such a path."""
+    plain: set[str] = set()
+    for pattern in patterns:  # also one that looks like a glob: it may be the name of a file
+        path = pattern
+        while path not in plain and path != os.path.dirname(path):
+            plain.add(path)
+            path = os.path.dirname(path)
+    globs = [_steps(pattern) for pattern in patterns if glob.has_magic(pattern)]
+    return lambda path: path in plain or any(_leads(path, steps) for steps in globs)
+
+
+Step = Callable[[str], object]
+
+
+def _steps(pattern: str) -> list[Step | None]:
+    """What each part of a path must match; None, for `**`: whatever follows matches."""
+    parts = pattern.split(os.sep)[1:]
+    return [None if part == EVERY_DEPTH else re.compile(fnmatch.translate(part)).match for part in parts]
+
+
+def _leads(path: str, steps: list[Step | None]) -> bool:
+    parts = path.split(os.sep)[1:]
+    for part, step in zip(parts, steps, strict=False):
+        if step is None:
+            return True
+        if not step(part):
+            return False
+    return len(parts) <= len(steps)

@@ -1,0 +1,61 @@
+"""Where the files of a name lie when links lead there: their rotations lie beside them, not beside the link.
+
+Kubernetes: /var/log/containers/c.log -> /var/log/pods/web/0.log, which is renamed to 0.log.20261121-101010 where it is.
+"""
+
+import os
+from collections.abc import Container
+
+from producer import discover
+from producer.discover import Listing, Seen
+from producer.source import Source
+
+MOST_TARGETS = 4
+"""That a name led to lately: a link to the newest release leads elsewhere every day."""
+
+
+class Targets:
+    """What the watched names lead to, and led to. Owned by `Ledger`."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, list[str]] = {}  # by the name in the archive, the newest last
+
+    def learn(self, source: Source) -> None:
+        """Know where a source's file lay."""
+        if source.real and source.real not in (known := self._of.setdefault(source.file, [])):
+            known.append(source.real)
+            del known[:-MOST_TARGETS]
+
+    def keep(self, files: Container[str]) -> None:
+        """Forget all names but these."""
+        self._of = {file: reals for file, reals in self._of.items() if file in files}
+
+    def names(self, file: str) -> list[str]:
+        """`file` itself, what it leads to now, and what it led to lately, each once."""
+        return list(dict.fromkeys((file, os.path.realpath(file), *self._of.get(file, ()))))
+
+    def rotations(self, file: str, listing: Listing) -> list[Seen]:
+        """What a rotation of `file` left beside it and beside what it leads to, oldest first. Raises OSError.
+
+        Also what lies at the name of a former target: the link was led elsewhere before anybody looked.
+        """
+        found: dict[discover.Key, tuple[tuple[int, tuple[int, str]], Seen]] = {}
+        now = {file, os.path.realpath(file)}
+        for name in self.names(file):
+            former = None if name in now else discover.seen_at(name)
+            for seen in (*listing.rotations(name), *([former] if former else [])):
+                found.setdefault(seen.key, (discover.age(seen, name), seen))
+        return [seen for _, seen in sorted(found.values())]
+
+    def find(self, file: str, key: discover.Key, listing: Listing) -> str | None:
+        """Where the file `key`, which had the name `file`, lies now. Raises OSError."""
+        directories = dict.fromkeys(map(os.path.dirname, self.names(file)))
+        return next((path for each in directories if (path := listing.find_inode(each, key)) is not None), None)
+
+
+def real_of(file: str, path: str) -> str:
+    """What `Source.real` says of a file at `path` whose name in the archive is `file`."""
+    real = os.path.realpath(path)
+    if path == file:
+        return "" if real == file else real
+    return "" if os.path.dirname(path) == os.path.dirname(file) else real

@@ -1,0 +1,75 @@
+"""One pipeline after the other, in one process: the first, and one more after each SIGHUP."""
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+from producer.checkpoints import Checkpoints
+from producer.heirs import Heirs
+from producer.inputs.lifetime import Inputs
+from producer.pipeline import Pipeline
+from producer.reload import Reloading
+from shipper.errors import Fatal
+from shipper.jetstream.publisher import JetStreamPublisher
+from shipper.lifecycle import Stop
+from shipper.subjects import stream_name
+from shipper.telemetry import serving
+
+
+class Turns:
+    """The pipelines of one producer: each works under one plan, over the same checkpoint and behind the same lock."""
+
+    def __init__(self, reloading: Reloading, checkpoints: Checkpoints, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._reloading = reloading
+        self._checkpoints = checkpoints
+        self._endpoints = contextlib.ExitStack()
+        self._listen = ""
+        self._heirs = Heirs()
+        self._pipeline = self._next(reloading.begin())
+
+    async def run(self) -> None:
+        """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
+        with self._endpoints:
+            while True:
+                self._serve()
+                try:
+                    await self._pipeline.run()
+                except Fatal as error:
+                    if not self._reloading.falls_back(error):
+                        raise
+                else:
+                    if not self._reloading.goes_on():
+                        return
+                self._pipeline = self._next(self._reloading.begin())
+
+    def _next(self, turn: Stop) -> Pipeline:
+        plan = self._reloading.plan
+        task = replace(plan.task, following=replace(plan.task.following, heirs=self._heirs))
+
+        async def begin() -> JetStreamPublisher:
+            publisher = await JetStreamPublisher.begin(
+                plan.settings.nats,
+                stream=stream_name(plan.task.prefix, plan.task.partition),
+                host=plan.task.host,
+                block_bytes=plan.task.message_bytes,
+            )
+            self._reloading.served()
+            return publisher
+
+        return Pipeline(task, self._checkpoints, begin, turn, self._inputs)
+
+    def _serve(self) -> None:
+        """Serve the end points where the plan says; where that did not change they never go away."""
+        plan = self._reloading.plan
+        listen = "" if plan.task.following.once else plan.settings.producer.listen
+        if listen != self._listen:
+            self._endpoints.close()
+            self._endpoints.enter_context(serving(listen, ready=self._ready, status=self._status))
+            self._listen = listen
+
+    def _ready(self) -> str:
+        return self._pipeline.ready()
+
+    def _status(self) -> dict[str, Any]:
+        return self._pipeline.status()

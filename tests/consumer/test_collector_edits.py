@@ -1,0 +1,351 @@
+"""Edited blocks, however they come: the archive holds the edited text once, and every byte is accounted for."""
+
+import asyncio
+import re
+import sqlite3
+import zlib
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from collecting import FILE, HOST, Desk, Log, kill_at
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consumer.journal import Journal
+from consumer.records import OpenFile
+from consumer.sink import Sink
+from consumer.task import Until
+from producer.edits import Edits
+from producer.encode import Encoder
+from producer.identity import Mark
+from producer.tail import Piece
+from shipper import codec
+from shipper.compression import Compressor
+from shipper.errors import ConfigError
+from shipper.model import Block, Edited, Encoding, Span
+
+ID = "00000000000000a1"
+RULES = Edits.of(drop_lines=["DEBUG"], redact=["email", r"id=\d+"], labels={"env": "prod", "dc": "ams é&="})
+LINES = [
+    b"DEBUG noise\n", b"DEBUG\n", b"INFO a@example.org came\n", b"plain\n", b"\n", b"id=1 id=22 x@y.example\n",
+    b"windows DEBUG\r\n", b"windows id=7\r\n", b"no line break at all: id=5 ", "größe ✓ id=3\n".encode(),
+]  # fmt: skip
+
+
+def edited(text: bytes) -> bytes:
+    """What `RULES` make of a text, line by line."""
+    out = []
+    for line in text.splitlines(keepends=True):
+        if b"DEBUG" not in line:
+            without_mail = re.sub(rb"[\w.]+@[\w.]+", b"[email]", line)
+            out.append(re.sub(rb"id=\d+", b"[redacted]", without_mail))
+    return b"".join(out)
+
+
+def piece(text: bytes, start: int, end: int, *, id_: str = ID) -> Piece:
+    lead = text[text.rfind(b"\n", 0, start) + 1 : start]
+    return Piece(
+        id_, FILE, 0, Span(start, end), text[start:end], zlib.crc32(text[:end]), Mark(), lead=lead,
+    )  # fmt: skip
+
+
+def send(desk: Desk, pieces: list[Piece], *, rules: Edits = RULES, encoding: Encoding = Encoding.ZSTD) -> None:
+    for entry in Encoder(Compressor(encoding), rules).entries(pieces):
+        desk.bus.store(f"logs.p0.{HOST}", entry.headers, entry.payload)
+
+
+def check_account(desk: Desk) -> OpenFile | None:
+    """Every byte of every span is in the archive, left out, or edited."""
+    for segment in desk.segments():
+        spans = sum(span.end - span.start for span in segment.spans)
+        assert spans == segment.bytes_raw - segment.joins + segment.filtered + segment.edited
+    with desk.journal() as journal:
+        for file in journal.files.values():
+            spans = sum(span.end - span.start for span in journal.spans(file.path))
+            assert spans == file.length - file.joins + file.filtered + file.edited
+        return next(iter(journal.files.values()), None)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> bytes:
+    return b"".join(draw(st.lists(st.sampled_from(LINES), max_size=30)))
+
+
+@st.composite
+def runs(draw: st.DrawFn, text: bytes) -> list[list[list[Piece]]]:
+    """A few producers of one source: each begins at a border of the one before it, or earlier, with borders anew.
+
+    Each run is a list of loads, as many pieces as are encoded together.
+    """
+    ends = [0, *(match.end() for match in re.finditer(rb"\n", text))]
+    if ends[-1] != len(text):
+        ends.append(len(text))
+    reached, made = 0, []
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.sampled_from([end for end in ends if end <= reached]))
+        later = [end for end in ends if end > start]
+        borders = sorted({start, *draw(st.lists(st.sampled_from(later), max_size=8))}) if later else [start]
+        reached = max(reached, borders[-1])
+        made.append(_loads(draw, text, borders))
+    made.append(_loads(draw, text, sorted({reached, len(text)})))
+    return made
+
+
+def _loads(draw: st.DrawFn, text: bytes, borders: list[int]) -> list[list[Piece]]:
+    pieces = [piece(text, start, end) for start, end in pairwise(borders)]
+    size = draw(st.integers(1, 4))
+    return [pieces[at : at + size] for at in range(0, len(pieces), size)]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_whatever_borders_and_resends_the_archive_holds_the_edited_text_once(data: st.DataObject) -> None:
+    text = data.draw(texts())
+    sent = data.draw(runs(text))
+    encoding = data.draw(st.sampled_from(Encoding))
+    with TemporaryDirectory() as directory:
+        desk = Desk(Path(directory))
+        for loads in sent:
+            for load in loads:
+                plain = encoding is Encoding.PLAIN
+                lines = [line for whole in load for line in _lines(text, whole)] if plain else load
+                send(desk, lines, encoding=encoding)
+            if data.draw(st.booleans()):
+                asyncio.run(desk.drain())
+        asyncio.run(desk.drain())
+        assert desk.text(file=FILE) == edited(text)
+        file = check_account(desk)
+        if file is not None:
+            dropped = sum(len(line) for line in text.splitlines(keepends=True) if b"DEBUG" in line)
+            assert file.filtered == dropped
+            assert file.edited == len(text) - dropped - len(edited(text))
+        asyncio.run(desk.drain(Until.SEALED))
+        check_account(desk)
+        assert desk.text(file=FILE) == edited(text)
+        assert not any(segment.gaps for segment in desk.segments())
+
+
+def _lines(text: bytes, whole: Piece) -> list[Piece]:
+    ends = [whole.span.start, *(at + 1 for at in range(*whole.span) if text[at : at + 1] == b"\n"), whole.span.end]
+    return [piece(text, start, end) for start, end in pairwise(sorted(set(ends)))]
+
+
+@pytest.mark.parametrize("rules", [RULES, Edits.of(keep_lines=["never"]), Edits.of(redact=[r"[a-z]+"])])
+@pytest.mark.parametrize("watermark", range(0, 47, 3))
+async def test_a_block_that_overlaps_by_any_bytes_is_written_without_a_hole_in_the_account(
+    watermark: int, rules: Edits, tmp_path: Path
+) -> None:
+    text = b"one a@b.example two\nDEBUG three\nfour id=12\nfive"
+    desk = Desk(tmp_path)
+    send(desk, [piece(text, 0, watermark)], rules=Edits()) if watermark else None
+    send(desk, [piece(text, 0, len(text))], rules=rules)
+    await desk.drain()
+    file = check_account(desk)
+    assert file is not None
+    assert desk.text(file=FILE).startswith(text[:watermark])
+
+
+async def test_a_left_out_run_across_the_watermark_gives_nothing_and_a_redaction_across_it_comes_once_more(
+    tmp_path: Path,
+) -> None:
+    text = b"one a@b.example two\nDEBUG three\nfour\n"
+    desk = Desk(tmp_path)
+    send(desk, [piece(text, 0, 6)], rules=Edits())
+    send(desk, [piece(text, 0, len(text))])
+    send(desk, [piece(text, 0, 25)], rules=Edits())
+    await desk.drain()
+    assert desk.text(file=FILE) == b"one a@" + b"[email] two\nfour\n"
+
+
+@pytest.mark.parametrize("rest", [b"DEBUG\nnext\n", b"DEBUG\nDEBUG\nnext\n"])
+@pytest.mark.parametrize("again_from", [0, 3])
+async def test_where_the_rest_of_a_line_is_left_out_the_next_line_is_a_line_of_its_own(
+    again_from: int, rest: bytes, tmp_path: Path
+) -> None:
+    """`--once` shipped its beginning; then it grew, and was judged anew: sent again whole, or by other rules."""
+    desk, text = Desk(tmp_path), b"one" + rest
+    send(desk, [piece(text, 0, 3)])
+    (left,) = Encoder(Compressor(Encoding.ZSTD), RULES).entries(
+        [piece(text, again_from, len(text))._replace(lead=b"DEBUG" if again_from else b"")]
+    )
+    desk.bus.store(f"logs.p0.{HOST}", left.headers, left.payload)
+    await desk.drain()
+    assert desk.text(file=FILE) == b"one\nnext\n"
+    file = check_account(desk)
+    assert file is not None
+    assert file.joins == 1
+
+
+async def test_a_file_of_which_every_line_is_left_out_is_an_empty_segment_that_says_so(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    text = b"DEBUG\n" * 1000
+    send(desk, [piece(text, 0, 3000), piece(text, 3000, 6000)])
+    await desk.drain(Until.SEALED)
+    (segment,) = desk.segments()
+    assert (segment.bytes_raw, segment.lines, segment.filtered, segment.edited, segment.gaps) == (0, 0, 6000, 0, ())
+    assert [(span.start, span.end) for span in segment.spans] == [(0, 6000)]
+    assert len(desk.stream) == 1
+
+
+async def test_the_newest_labels_of_a_file_are_in_its_manifest_line_also_without_edits(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    text = b"one\ntwo\n"
+    send(desk, [piece(text, 0, 4)], rules=Edits.of(labels={"env": "test"}))
+    await desk.drain()
+    send(desk, [piece(text, 4, 8)], rules=Edits.of(labels={"env": "prod", "dc": "ams é&="}))
+    await desk.drain()
+    assert "Log-Edits" not in next(reversed(list(desk.stream))).headers
+    await desk.drain(Until.SEALED)
+    (segment,) = desk.segments()
+    assert segment.labels == {"env": "prod", "dc": "ams é&="}
+
+
+async def test_behind_an_edited_block_the_next_one_proves_the_source_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    monkeypatch.setattr("shipper.events.source_rewritten", lambda **what: told.append(what["offset"]))
+    text, other = b"DEBUG one\ntwo\nthree\nfour\n", b"other one\ntwo\nthree\nfour\n"
+    desk = Desk(tmp_path)
+    send(desk, [piece(text, 0, 14)])
+    send(desk, [piece(text, 14, 20)])
+    await desk.drain()
+    assert told == []
+    send(desk, [piece(other, 20, 25)])
+    await desk.drain()
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(("owner", "name"), [(Sink, "append"), (Sink, "sync"), (Journal, "commit")])
+async def test_killed_before_or_behind_the_commit_the_account_holds(
+    owner: type, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = b"".join(LINES) * 20
+    for after in (False, True):
+        (tmp_path / str(after)).mkdir()
+        desk = Desk(tmp_path / str(after))
+        send(desk, [piece(text, 0, len(text))])
+        kill_at(monkeypatch, owner, name, after=after)
+        await desk.die()
+        await desk.drain(Until.SEALED)
+        assert desk.text(file=FILE) == edited(text)
+        check_account(desk)
+
+
+BAD = {
+    "a map cut off": lambda block, data: (block, data[:-1]),
+    "a map of other edits": lambda block, data: (block, data[:-1] + bytes([data[-1] + 1])),
+    "more left out than the map says": lambda block, data: (with_edits(block, 11, 9), data),
+    "longer than a block": lambda block, data: (with_edits(block, 600_000, 0), data),
+    "more left out than there is": lambda block, data: (with_edits(block, 0, 100), data),
+    "shorter content than it says": lambda block, data: (with_edits(block, len(data) + 1, 0), data),
+}
+
+
+def with_edits(block: Block, content: int, filtered: int) -> Block:
+    return replace(block, edited=Edited(content, filtered))
+
+
+@pytest.mark.parametrize("spoil", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("encoding", [Encoding.IDENTITY, Encoding.ZSTD, Encoding.GZIP])
+async def test_a_block_whose_edits_do_not_fit_is_a_dead_letter_and_a_gap(spoil, encoding, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    text = b"DEBUG x\nfour id=1\n"
+    (entry,) = Encoder(Compressor(Encoding.IDENTITY), RULES).entries([piece(text, 0, len(text))])
+    block, data = spoil(codec.from_headers(entry.headers), entry.payload)
+    headers = codec.to_headers(block)
+    if encoding is not Encoding.IDENTITY:
+        headers["Log-Encoding"] = encoding.value
+    desk.bus.store(f"logs.p0.{HOST}", headers, Compressor(encoding).encode(data))
+    await desk.drain()
+    assert len(desk.dead) == 1
+    assert desk.text(file=FILE) == b""
+
+
+OLD = """
+CREATE TABLE stream (
+    one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, applied_ns INTEGER NOT NULL,
+    resume INTEGER NOT NULL, plain_after_ns INTEGER NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE sources (
+    host TEXT NOT NULL, id TEXT NOT NULL, file BLOB NOT NULL, origin INTEGER NOT NULL, watermark INTEGER NOT NULL,
+    crc INTEGER, ended INTEGER NOT NULL, seen_ns INTEGER NOT NULL, PRIMARY KEY (host, id)
+) WITHOUT ROWID;
+CREATE INDEX sources_by_age ON sources (host, seen_ns);
+CREATE TABLE files (
+    path TEXT PRIMARY KEY, date TEXT NOT NULL, partition INTEGER NOT NULL, host TEXT NOT NULL, file BLOB NOT NULL,
+    length INTEGER NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, first_ns INTEGER NOT NULL,
+    last_ns INTEGER NOT NULL, duplicates INTEGER NOT NULL, joins INTEGER NOT NULL, last_source TEXT NOT NULL,
+    ends_open INTEGER NOT NULL, sealing TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE spans (path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL);
+CREATE INDEX spans_by_path ON spans (path, source, end);
+CREATE TABLE gaps (
+    path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, reason TEXT NOT NULL
+);
+CREATE INDEX gaps_by_path ON gaps (path);
+CREATE TABLE marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL);
+PRAGMA user_version = 1;
+"""
+"""The journal's tables as version 1 made them."""
+
+
+async def as_version_1(desk: Desk) -> None:
+    """Make the journal the one that the version before would have written: the same rows, in its tables."""
+    rows = {}
+    with sqlite3.connect(desk.journal_path) as new:
+        for table, columns in (("stream", 6), ("sources", 8), ("files", 15), ("spans", 4), ("gaps", 5), ("marks", 2)):
+            rows[table] = [row[:columns] for row in new.execute(f"SELECT * FROM {table}")]
+    new.close()
+    for path in desk.journal_path.parent.glob("journal.sqlite*"):
+        path.unlink()
+    with sqlite3.connect(desk.journal_path) as old:
+        old.executescript(OLD)
+        for table, found in rows.items():
+            for row in found:
+                old.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
+    old.close()
+
+
+async def test_a_journal_of_the_version_before_is_read_on_and_grows_the_account(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    log = Log(b"one\ntwo\nDEBUG\nid=5\n")
+    desk.send(log, 0, 8)
+    await desk.drain()
+    await as_version_1(desk)
+    with desk.journal() as journal:
+        (file,) = journal.files.values()
+        assert (file.length, file.filtered, file.edited, file.labels) == (8, 0, 0, ())
+    send(desk, [piece(log.data, 8, len(log.data))])
+    await desk.drain(Until.SEALED)
+    (segment,) = desk.segments()
+    assert desk.text(log) == b"one\ntwo\n[redacted]\n"
+    assert (segment.filtered, segment.edited) == (6, -6)
+    check_account(desk)
+
+
+async def test_a_kill_while_the_journal_is_migrated_leaves_the_version_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path)
+    desk.send(log := Log(b"one\n"), 0, 4)
+    await desk.drain()
+    await as_version_1(desk)
+    monkeypatch.setattr("consumer.journal.FROM_VERSION_1", ("ALTER TABLE files ADD COLUMN filtered INTEGER", "no SQL"))
+    with pytest.raises(Exception, match="cannot be used"):
+        Journal(desk.journal_path)
+    monkeypatch.undo()
+    await desk.drain(Until.SEALED)
+    assert desk.text(log) == b"one\n"
+
+
+def test_a_journal_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    Journal(tmp_path / "journal.sqlite").close()
+    with sqlite3.connect(tmp_path / "journal.sqlite") as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(ConfigError, match="version 99"):
+        Journal(tmp_path / "journal.sqlite")

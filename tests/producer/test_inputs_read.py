@@ -1,0 +1,435 @@
+"""Each input with its thread: what comes is in the spool, and it ends within a second."""
+
+import contextlib
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fleet import until
+from journaling import Journal, line
+
+from producer.identity import Mark
+from producer.inputs import journald
+from producer.inputs.addresses import parse
+from producer.inputs.journald import Chosen, Journald
+from producer.inputs.pipes import Fifo
+from producer.inputs.reader import Reader
+from producer.inputs.segments import Progress, rotated
+from producer.inputs.spool import Spool
+from producer.inputs.syslog import Syslog
+from producer.source import Source, new_source
+from shipper.errors import ConfigError, Fatal
+
+
+NEWLINE = b"\n"
+
+
+def spool_in(directory: Path, limit: int = 1 << 20) -> Spool:
+    return Spool(directory / "spool", "/name", limit_bytes=limit)
+
+
+@contextlib.contextmanager
+def running(reader: Reader) -> Iterator[None]:
+    reader.start()
+    try:
+        yield
+    finally:
+        reader.stop()
+        reader.join()
+        assert not reader.is_reading
+        reader.spool.close()
+
+
+def text(directory: Path) -> bytes:
+    path = directory / "spool" / "log"
+    return path.read_bytes() if path.exists() else b""
+
+
+def plain(said: str) -> str:
+    """What was logged, without its colours."""
+    return re.sub("\x1b\\[[0-9;]*m", "", said)
+
+
+def knows(spool: Spool) -> Progress:
+    """The pipeline follows the file that grows, and nothing is acknowledged."""
+    stat = spool.log.stat()
+    source = new_source(str(spool.log), stat, origin=0, mark=Mark())
+    return Progress.of([source], [])
+
+
+def never(_source: Source) -> None:
+    raise AssertionError("nothing is to be deleted")
+
+
+def free_port(kind: socket.SocketKind) -> int:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# -- syslog -------------------------------------------------------------------------------------------------------
+
+
+def test_datagrams_become_lines(tmp_path: Path) -> None:
+    port = free_port(socket.SOCK_DGRAM)
+    with (
+        running(Syslog(spool_in(tmp_path), parse(f"udp:127.0.0.1:{port}"))),
+        socket.socket(type=socket.SOCK_DGRAM) as to,
+    ):
+        for message in (b"<13>one\n", b"<13>two\nlines", b"<13>x\0"):
+            to.sendto(message, ("127.0.0.1", port))
+        until(lambda: text(tmp_path) == b"<13>one\n<13>two#012lines\n<13>x\n", what=repr(text(tmp_path)))
+
+
+def test_what_the_kernel_holds_at_a_stop_is_still_read(tmp_path: Path) -> None:
+    port = free_port(socket.SOCK_DGRAM)
+    reader = Syslog(spool_in(tmp_path), parse(f"udp:127.0.0.1:{port}"))
+    reader.prepare()
+    with socket.socket(type=socket.SOCK_DGRAM) as to:
+        to.sendto(b"<13>one", ("127.0.0.1", port))
+    reader.stop()
+    reader.read()
+    reader.release()
+    assert text(tmp_path) == b"<13>one\n"
+
+
+def test_datagrams_that_the_kernel_had_to_drop_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port(socket.SOCK_DGRAM)
+    reader = Syslog(spool_in(tmp_path, limit=64 << 20), parse(f"udp:127.0.0.1:{port}"))
+    reader.prepare()
+    reader._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    with socket.socket(type=socket.SOCK_DGRAM) as to:
+        for _ in range(200):
+            to.sendto(b"<13>" + b"x" * 1000, ("127.0.0.1", port))
+        reader._selector.register(reader._socket, 1)
+        reader._turn(0)
+        kept = text(tmp_path).count(b"\n")
+        to.sendto(b"<13>after", ("127.0.0.1", port))
+        reader._turn(0)
+        reader._tell_dropped(0.0)
+    reader.release()
+    assert f"lost={200 - kept}" in plain(capsys.readouterr().out)
+
+
+def test_datagrams_that_were_dropped_behind_the_last_one_are_counted_at_a_stop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port(socket.SOCK_DGRAM)
+    reader = Syslog(spool_in(tmp_path, limit=64 << 20), parse(f"udp:127.0.0.1:{port}"))
+    reader.prepare()
+    reader._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    with socket.socket(type=socket.SOCK_DGRAM) as to:
+        for _ in range(200):
+            to.sendto(b"<13>" + b"x" * 1000, ("127.0.0.1", port))
+    reader.stop()
+    reader.read()
+    reader.release()
+    assert f"lost={200 - text(tmp_path).count(NEWLINE)} reason=receive_buffer" in plain(capsys.readouterr().out)
+
+
+def test_all_that_the_kernel_holds_of_connections_at_a_stop_is_read(tmp_path: Path) -> None:
+    port = free_port(socket.SOCK_STREAM)
+    reader = Syslog(spool_in(tmp_path), parse(f"tcp:127.0.0.1:{port}"))
+    reader.prepare()
+    lines = b"".join(b"<13>line %05d\n" % number for number in range(15_000))
+    with socket.create_connection(("127.0.0.1", port)) as to:
+        to.sendall(lines)
+        reader.stop()
+        reader.read()
+    reader.release()
+    assert text(tmp_path) == lines
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix-stream"])
+def test_connections_become_lines_and_one_that_ends_inside_a_message_leaves_a_line(kind: str, tmp_path: Path) -> None:
+    port = free_port(socket.SOCK_STREAM)
+    place = f"127.0.0.1:{port}" if kind == "tcp" else str(tmp_path / "log.sock")
+    with running(Syslog(spool_in(tmp_path), parse(f"{kind}:{place}"))):
+        family = socket.AF_INET if kind == "tcp" else socket.AF_UNIX
+        with socket.socket(family) as to:
+            to.connect(("127.0.0.1", port) if kind == "tcp" else place)
+            to.sendall(b"<13>one\n8 <13>a\nbc<13>cut")
+        until(lambda: text(tmp_path) == b"<13>one\n<13>a#012bc\n<13>cut\n", what=repr(text(tmp_path)))
+
+
+def test_more_connections_than_the_bound_wait_until_one_ends(tmp_path: Path) -> None:
+    port = free_port(socket.SOCK_STREAM)
+    reader = Syslog(spool_in(tmp_path), parse(f"tcp:127.0.0.1:{port}"), max_connections=2)
+    with running(reader), contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3)]
+        for number, client in enumerate(clients):
+            client.sendall(b"<%d>\n" % number)
+        until(lambda: text(tmp_path).count(b"\n") == 2)
+        assert len(reader._connections) == 2
+        clients[0].close()
+        until(lambda: text(tmp_path).count(b"\n") == 3)
+
+
+def test_a_unix_socket_takes_datagrams_and_its_name_goes_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "log.sock"
+    with running(Syslog(spool_in(tmp_path), parse(f"unix:{path}"))):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+            to.connect(str(path))
+            to.send(b"<13>one")
+        until(lambda: text(tmp_path) == b"<13>one\n")
+    assert not path.exists()
+
+
+def test_a_socket_that_nobody_serves_is_replaced_and_one_that_somebody_serves_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
+        dead.bind(str(path))
+    with running(Syslog(spool_in(tmp_path), parse(f"unix:{path}"))):
+        with pytest.raises(ConfigError, match="in use"):
+            Syslog(spool_in(tmp_path / "other"), parse(f"unix-stream:{path}")).prepare()
+        assert path.exists()
+    path.write_text("a file")
+    with pytest.raises(ConfigError, match="something else"):
+        Syslog(spool_in(tmp_path / "other"), parse(f"unix:{path}")).prepare()
+    assert path.read_text() == "a file"
+
+
+@pytest.mark.parametrize("kind", ["udp", "tcp"])
+def test_a_port_that_is_in_use_is_refused_by_its_name(kind: str, tmp_path: Path) -> None:
+    with socket.socket(type=socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        place = f"{kind}:127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ConfigError, match=place):
+            Syslog(spool_in(tmp_path), parse(place)).prepare()
+
+
+# -- FIFO ---------------------------------------------------------------------------------------------------------
+
+
+def fifo_in(directory: Path) -> Path:
+    path = directory / "fifo"
+    os.mkfifo(path)
+    return path
+
+
+def test_writers_come_and_go_and_a_fifo_never_ends(tmp_path: Path) -> None:
+    path = fifo_in(tmp_path)
+    with running(Fifo(spool_in(tmp_path), str(path))):
+        for number in range(3):
+            path.write_bytes(b"%d\n" % number)
+            until(lambda: text(tmp_path).count(b"\n") == number + 1)  # noqa: B023
+
+
+def test_a_full_spool_leaves_the_rest_in_the_pipe_and_a_file_ends_behind_a_whole_line(tmp_path: Path) -> None:
+    path, spool = fifo_in(tmp_path), spool_in(tmp_path)
+    lines = b"".join(b"a line of this %d\n" % number for number in range(100_000))
+    with running(Fifo(spool, str(path))), path.open("wb", buffering=0) as to:
+        writer = threading.Thread(target=to.write, args=(lines,))
+        writer.start()
+        for count in range(1, 4):
+            until(lambda: spool.position[1] >= 256 * 1024 and not spool.is_torn)
+            assert spool.position[1] < 256 * 1024 + 100
+            spool.tend(knows(spool), never)
+            assert len(rotated(spool.directory)) == count
+        until(lambda: spool._full)
+        assert sum(each.size for each in rotated(spool.directory)) + spool.position[1] <= (1 << 20) + 100
+        assert writer.is_alive()
+        for each in rotated(spool.directory):
+            assert each.path.read_bytes().endswith(b"\n")
+            each.path.unlink()
+        while writer.is_alive() or spool.position[1] >= 256 * 1024:
+            if spool.log.exists():
+                spool.tend(knows(spool), never)
+            for each in rotated(spool.directory):
+                each.path.unlink()
+
+
+def test_a_line_that_is_longer_than_a_file_of_the_spool_is_not_read_byte_by_byte_to_its_end(tmp_path: Path) -> None:
+    path, spool = fifo_in(tmp_path), spool_in(tmp_path, limit=64 << 20)
+    with running(Fifo(spool, str(path))), path.open("wb", buffering=0) as to:
+        to.write(b"x" * (16 << 20))
+        until(lambda: spool.position[1] == 16 << 20)
+        steps: list[int] = []
+        wait_for_bytes, spool.wait_for_bytes = spool.wait_for_bytes, lambda: note(steps, wait_for_bytes())  # type: ignore[method-assign]
+        to.write(b"x" * (1 << 20))
+        until(lambda: spool.position[1] == 17 << 20)
+        assert len(steps) < 70_000
+        to.write(b"end\nnext line")
+        until(lambda: spool.position[1] == (17 << 20) + 13)
+        to.write(b" ends here\nno more")
+        until(lambda: not spool.is_torn)
+        spool.tend(knows(spool), never)
+        until(lambda: text(tmp_path) == b"no more")
+
+
+def note(steps: list[int], step: int) -> int:
+    steps.append(step)
+    return step
+
+
+def test_a_fifo_that_is_replaced_is_read_where_its_name_leads(tmp_path: Path) -> None:
+    path = fifo_in(tmp_path)
+    with running(Fifo(spool_in(tmp_path), str(path))):
+        path.write_bytes(b"one\ntorn")
+        until(lambda: text(tmp_path) == b"one\ntorn")
+        path.rename(tmp_path / "old")
+        os.mkfifo(path)
+        path.write_bytes(b"two\n")
+        until(lambda: text(tmp_path) == b"one\ntorn\ntwo\n", what=repr(text(tmp_path)))
+
+
+def test_a_line_that_a_kill_cut_is_ended_before_another_stream_begins_and_goes_on_where_the_same_one_does(
+    tmp_path: Path,
+) -> None:
+    path = fifo_in(tmp_path)
+    (tmp_path / "spool").mkdir()
+    (tmp_path / "spool" / "log").write_bytes(b"one\ntw")
+    with path.open("r+b", buffering=0) as held:
+        held.write(b"o\n")
+        with running(Fifo(spool_in(tmp_path), str(path))):
+            until(lambda: text(tmp_path) == b"one\ntwo\n")
+    (tmp_path / "spool" / "log").write_bytes(b"one\ntw")
+    with running(Fifo(spool_in(tmp_path), str(path))):
+        path.write_bytes(b"new\n")
+        until(lambda: text(tmp_path) == b"one\ntw\nnew\n")
+
+
+# -- the journal --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    found = Journal(tmp_path)
+    monkeypatch.setenv("PATH", found.path)
+    return found
+
+
+def reading(tmp_path: Path, journal: Journal, **options: object) -> Journald:
+    return Journald(spool_in(tmp_path), Chosen(**({"style": "text", "directory": journal.directory} | options)))
+
+
+def test_every_entry_is_read_once_over_starts_and_stops(tmp_path: Path, journal: Journal) -> None:
+    wanted = b""
+    for number in (1, 3, 5):
+        journal.add(f"m{number}", f"m{number + 1}")
+        wanted += line(number, f"m{number}") + line(number + 1, f"m{number + 1}")
+        with running(reading(tmp_path, journal)):
+            until(lambda: len(text(tmp_path)) >= len(wanted))  # noqa: B023
+        assert text(tmp_path) == wanted
+
+
+def test_entries_that_were_spooled_and_not_bookmarked_are_not_doubled_and_a_torn_one_is_completed(
+    tmp_path: Path, journal: Journal
+) -> None:
+    journal.add("one")
+    with running(reading(tmp_path, journal)):
+        until((tmp_path / "spool" / "cursor").exists)
+    journal.add("two", "three", "four")
+    torn = line(1, "one") + line(2, "two") + line(3, "three")[:-4]
+    (tmp_path / "spool" / "log").write_bytes(torn)
+    with running(reading(tmp_path, journal)):
+        until(lambda: text(tmp_path).endswith(line(4, "four")))
+    assert text(tmp_path) == line(1, "one") + line(2, "two") + line(3, "three") + line(4, "four")
+
+
+def test_entries_that_vanished_are_counted_and_their_gap_stands_in_the_name_of_a_file(
+    tmp_path: Path, journal: Journal
+) -> None:
+    journal.add("one")
+    with running(reading(tmp_path, journal)):
+        until((tmp_path / "spool" / "cursor").exists)
+    journal.add("two", "three", "four")
+    journal.vacuum(3)
+    reader = reading(tmp_path, journal)
+    with running(reader):
+        until(lambda: reader.spool._cut == 2)
+        reader.spool.tend(knows(reader.spool), never)
+        until(lambda: text(tmp_path) == line(4, "four"))
+    (gone,) = rotated(tmp_path / "spool")
+    assert (gone.lost, gone.path.read_bytes()) == (2, line(1, "one"))
+
+
+def test_other_matches_than_before_are_no_loss(tmp_path: Path, journal: Journal) -> None:
+    journal.add("one")
+    with running(reading(tmp_path, journal)):
+        until((tmp_path / "spool" / "cursor").exists)
+    journal.add("two", "three")
+    journal.add("four", _UID="0")
+    with running(reading(tmp_path, journal, match=("_UID=0",))):
+        until(lambda: text(tmp_path) == line(1, "one") + line(4, "four"))
+
+
+def test_a_start_at_the_end_leaves_out_what_is_there_also_after_a_kill_before_the_first_entry(
+    tmp_path: Path, journal: Journal
+) -> None:
+    journal.add("old")
+    with running(reading(tmp_path, journal, start_at_end=True)):
+        until((tmp_path / "spool" / "cursor").exists)
+    journal.add("new")
+    with running(reading(tmp_path, journal, start_at_end=True)):
+        until(lambda: text(tmp_path) == line(2, "new"))
+
+
+def test_once_reads_to_the_present_end(tmp_path: Path, journal: Journal) -> None:
+    journal.add("one", "two")
+    reader = reading(tmp_path, journal, once=True)
+    reader.start()
+    until(lambda: not reader.is_reading)
+    reader.check()
+    assert text(tmp_path) == line(1, "one") + line(2, "two")
+
+
+def test_a_journalctl_that_ends_is_started_again(tmp_path: Path, journal: Journal) -> None:
+    journal.fail("no luck")
+    journal.add("one")
+    with running(reading(tmp_path, journal)):
+        until(lambda: text(tmp_path) == line(1, "one"))
+
+
+def test_a_journalctl_that_is_replaced_is_waited_for(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(journald, "FIRST_RETRY_SECONDS", 0.01)
+    journal.add("one")
+    program, away = journal.bin / "journalctl", journal.bin / "away"
+    program.rename(away)
+    program.write_text('#!/bin/sh\nrm -- "$0"\nexit 1\n')
+    program.chmod(0o755)
+    with running(reading(tmp_path, journal)):
+        until(lambda: "No such file" in capsys.readouterr().out)
+        away.rename(program)
+        until(lambda: text(tmp_path) == line(1, "one"))
+
+
+def test_what_journalctl_prints_and_is_no_entry_is_counted(
+    tmp_path: Path, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = reading(tmp_path, journal)
+    assert [entry["__CURSOR"] for entry in reader._parsed(b'no entry\n{"__CURSOR": "x"}\n\n[1]\n')] == ["x"]
+    assert "lost=2 reason=unreadable" in plain(capsys.readouterr().out)
+
+
+def test_with_once_a_journalctl_that_fails_is_an_error(tmp_path: Path, journal: Journal) -> None:
+    journal.fail("no luck")
+    reader = reading(tmp_path, journal, once=True)
+    reader.start()
+    until(lambda: not reader.is_reading)
+    with pytest.raises(Fatal, match="no luck"):
+        reader.check()
+
+
+def test_no_journalctl_and_no_directory_are_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="is no directory"):
+        Journald(spool_in(tmp_path), Chosen("text", tmp_path / "missing")).prepare()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="no journalctl"):
+        Journald(spool_in(tmp_path), Chosen("text")).prepare()
+
+
+def test_a_thread_that_fails_ends_the_program_with_its_reason(tmp_path: Path) -> None:
+    path = fifo_in(tmp_path)
+    reader = Fifo(spool_in(tmp_path), str(path))
+    reader.spool.wait_for_bytes = lambda: 1 / 0  # type: ignore[method-assign,return-value]
+    reader.start()
+    until(lambda: not reader.is_reading)
+    with pytest.raises(Fatal, match="ZeroDivisionError"):
+        reader.check()

@@ -1,0 +1,181 @@
+"""A writer, a producer, a server and a collector in one program of steps, and what must hold in the end:
+
+* what is delivered of a generation is a prefix of it, once, from one source;
+* the prefix is all of it, unless it was truncated, or deleted while no producer had it open;
+* older generations are delivered before younger ones;
+* gaps cover at least what a look saw and nobody could read, and never a byte that was not lost.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from producing import Host
+from writing import FIRST_BYTE, Generation, Writer
+
+from producer.sources import Sources
+from producer.tail import Piece
+
+
+class World(Writer):
+    """The producer follows `pattern`; its blocks wait in a stream until the collector takes them."""
+
+    def __init__(self, directory: Path, state: Path, pattern: str, **following: Any) -> None:
+        super().__init__(directory)
+        self.kills = 0
+        self.stream: list[tuple[int, Piece]] = []  # what JetStream has and the collector has not
+        self.create()
+        self.host = Host(directory, pattern, state=state, **following)
+        self._looked()
+
+    # -- the producer -------------------------------------------------------------------------------------------
+
+    def _looked(self) -> None:
+        for generation in self.files.values():
+            if not generation.begun and not generation.in_place:
+                generation.seen_saved = generation.size  # a generation is saved with its size when it begins
+            generation.begun = generation.is_open = True
+            generation.seen = generation.size
+
+    def scan(self, _: int = 0) -> None:
+        self.host.sources.scan()
+        if not self.path.exists():  # then a generation that came and went is found when the next one appears
+            known = {tail.inode for tail in self.host.sources._tails}
+            missing = {inode: each for inode, each in self.files.items() if inode not in known and not each.begun}
+            kept, self.files = self.files, {key: each for key, each in self.files.items() if key not in missing}
+            self._looked()
+            self.files = kept
+        else:
+            self._looked()
+
+    def read(self, count: int) -> None:
+        self.host.read(count * 20)
+
+    def acknowledge(self, count: int) -> None:
+        """Some of what is in flight is stored and acknowledged."""
+        settled = self.host.window[: count // 20]
+        self._store(settled)
+        self.host.acknowledge(len(settled))
+
+    def lose_session(self, count: int) -> None:
+        """Some of what is in flight was stored, nobody was told; it is sent again by the next session."""
+        sequence = self.host.sequence
+        self._store(self.host.window[: count // 20])
+        self.host.sequence = sequence + len(self.host.window[: count // 20])
+
+    def _store(self, pieces: list[Piece]) -> None:
+        self.stream += [(self.host.sequence + number, piece) for number, piece in enumerate(pieces, start=1)]
+
+    def work(self, count: int) -> None:
+        """What the pipeline does between two looks when all goes well: read, store, acknowledge, retire, save."""
+        self.read(count)
+        self._store(self.host.window)
+        self.host.acknowledge()
+        self.host.sources.retire()
+        self.save(count)
+
+    def save(self, _: int) -> None:
+        self.host.save()
+        for generation in self.generations:
+            generation.seen_saved = generation.seen
+
+    def wait(self, _: int = 0) -> None:
+        self.host.now += self.host.following.rotate_wait + 0.1
+        self.late_allowed.clear()
+
+    def kill(self, _: int) -> None:
+        """kill -9 of the producer and its next start, which asks the server what it still has."""
+        self.kills += 1
+        self._forget()
+        self.host.restart()
+        self.scan()
+
+    def _forget(self) -> None:
+        """What was not saved is not known any more, and deleted files that were open are gone."""
+        for generation in self.generations:
+            generation.seen = generation.seen_saved
+            generation.is_open = False
+            generation.orphaned = generation.orphaned or generation.deleted
+
+    # -- the server and the collector ---------------------------------------------------------------------------
+
+    def collect(self, count: int) -> None:
+        """The collector takes some of what is stored."""
+        taken, self.stream = self.stream[: count // 10], self.stream[count // 10 :]
+        for _, piece in taken:
+            self.host.archive.take(piece)
+
+    def lose_power(self, count: int) -> None:
+        """The server comes back without the newest blocks that it had acknowledged; the next session goes back."""
+        self.stream = self.stream[: -1 - count // 20]
+        stored = max([0, *(sequence for sequence, _ in self.stream)])
+        if stored >= self.host.sequence:
+            return
+        self._forget()
+        archived = self.host.archive.watermarks if count % 2 else {}  # a collector answers, or none does
+        self.host.sources.ledger.rewound(sequence=stored, archived=archived)
+        self.host.sources.close()
+        self.host.window.clear()
+        self.host.sequence = stored
+        following = replace(self.host.following, start_at_end=False)
+        self.host.sources = Sources(following, self.host.checkpoints, clock=lambda: self.host.now)
+        self.host.sources.adopt(self.host.checkpoints.load())
+        self.scan()
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        self.end_line()
+        for _ in range(6):
+            self.scan()
+            self._ship_all()
+            while self.host.read():
+                self._ship_all()
+            self.host.sources.retire()
+            self.wait()
+
+    def _ship_all(self) -> None:
+        self._store(self.host.window)
+        self.host.acknowledge()
+        self.collect(10 * len(self.stream))
+
+    def close(self) -> None:
+        self.host.kill()
+        super().close()
+
+    # -- what must hold -----------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        delivered = self._delivered()
+        for generation in self.generations:
+            self._check_generation(generation, delivered.get(generation.number, b""))
+        if not self.late:
+            order = [data[0] for name, data in self.host.archive.order if name == str(self.path) and data[5:6] == b" "]
+            assert order == sorted(order)
+        self._check_gaps(delivered)
+
+    def _check_generation(self, generation: Generation, got: bytes) -> None:
+        text = generation.text
+        assert text.startswith(got), f"generation {generation.number}: {got[-60:]!r} of {text[-60:]!r}"
+        if generation.truncated or generation.orphaned:
+            return
+        is_live = self.files.get(self.inode) is generation
+        wanted = text[: text.rfind(b"\n") + 1] if is_live else text
+        assert got[len(wanted) :].count(b"\n") == 0
+        assert got.startswith(wanted), f"generation {generation.number}: {len(got)} of {len(wanted)} bytes"
+
+    def _delivered(self) -> dict[int, bytes]:
+        delivered: dict[int, bytes] = {}
+        for text in self.host.archive.bytes.values():
+            if text:
+                number = text[0] - FIRST_BYTE
+                assert number not in delivered, f"generation {number} came from two sources"
+                delivered[number] = bytes(text)
+        return delivered
+
+    def _check_gaps(self, delivered: dict[int, bytes]) -> None:
+        gone = [each for each in self.generations if each.truncated or each.orphaned]
+        lost = {each.number: each.size - len(delivered.get(each.number, b"")) for each in gone}
+        least = sum(max(0, each.seen - len(delivered.get(each.number, b""))) for each in gone)
+        found = sum(gap.length for gaps in self.host.archive.gaps.values() for gap in gaps)
+        assert least <= found <= sum(lost.values()), f"gaps of {found} bytes, at least {least}, lost {lost}"
