@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check fmt test chaos bench lock clean
+.PHONY: help setup demo check fmt test chaos bench scale lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-6s %s\n", $$1, $$2}'
@@ -35,11 +35,14 @@ fmt: setup ## Format and mend what can be mended
 test: setup ## Every test: real servers, real processes, real kills, real Spark
 	$(BIN)/python -m pytest
 
-chaos: setup ## Ten long rounds of kill -9: 200 MB each
-	FSHIPPER_CHAOS_ROUNDS=10 FSHIPPER_CHAOS_MB=200 $(BIN)/python -m pytest tests/chaos
+chaos: setup ## Long rounds of kill -9 with 500 MB each, bursts of 1 GiB while the server is away
+	FSHIPPER_CHAOS_ROUNDS=10 FSHIPPER_CHAOS_MB=200 FSHIPPER_KILL_MB=500 FSHIPPER_BURST_MB=1074 $(BIN)/python -m pytest tests/chaos
 
 bench: setup ## MB/s and CPU seconds a GiB of each program, beside a bare publish loop of the same blocks
 	$(BIN)/python tests/bench/bench.py $(BENCH)
+
+scale: setup ## What 10,000 files cost: CPU, memory, start, and how soon a new line is published
+	$(BIN)/python tests/bench/scale.py $(SCALE)
 
 lock: ## Pin the newest allowed versions, with hashes and without addresses
 	$(BIN)/python -m pip install --quiet uv

@@ -38,7 +38,7 @@ def produce(
     ] = None,
     block: Annotated[str | None, typer.Option(help="Most bytes of lines in a message (SHIPPER_BLOCK)")] = None,
     window: Annotated[str | None, typer.Option(help="Most bytes in flight (SHIPPER_WINDOW)")] = None,
-    poll: Annotated[str | None, typer.Option(help="Look at the files at least this often (SHIPPER_POLL)")] = None,
+    poll: Annotated[str | None, typer.Option(help="Look this often where no notifications come (SHIPPER_POLL)")] = None,
     no_watch: Annotated[bool, typer.Option("--no-watch", help="Look at intervals only, without notifications")] = False,
     listen: Annotated[
         str | None, typer.Option(help="host:port of /metrics, /healthz, /readyz (SHIPPER_LISTEN)")

@@ -111,7 +111,7 @@ class Opening:
                 origin = min(self._begin_at.get(seen.key, 0), stat.st_size)
                 mark, real = first_mark(descriptor, origin), real_of(file, seen.path)
                 source = new_source(file, stat, origin=origin, mark=mark, real=real)
-                self._put(Tail(source, descriptor, seen.path))
+                self.put(Tail(source, descriptor, seen.path))
                 return source
         except Unfinished:
             return None
@@ -191,7 +191,7 @@ class Opening:
                 if path == source.file:
                     source = replace(source, real=source.real or real_of(source.file, path))  # older versions: unknown
                 tail = Tail(source, descriptor, path)
-                self._put(tail)
+                self.put(tail)
                 self._follow(source, tail)
                 return True
         except OSError as error:
@@ -246,7 +246,7 @@ class Opening:
         if fate is Fate.LATE:
             source = replace(source, ended_at=0.0)
             tail = Tail(source, descriptor, file.path)
-            self._put(tail)
+            self.put(tail)
             self._follow(source, tail)
         return fate
 
@@ -266,7 +266,8 @@ class Opening:
     def _beside(self, file: str, key: Key) -> str | None:
         return self._ledger.targets.find(file, key, self.listing)
 
-    def _put(self, tail: Tail) -> None:
+    def put(self, tail: Tail) -> None:
+        """Keep an open file of a source; with `--once` it is read to the end that it has now."""
         if self._following.once and tail.file not in self._following.spools:
             tail.limit = tail.size
         self._tails.add(tail)

@@ -46,6 +46,16 @@ class Orphans:
         """The names of the sources that wait."""
         return [orphan.source.file for orphan in self._waiting.values()]
 
+    def of(self, file: str, why: End) -> list[Source]:
+        """The sources of a name that lost their files for that reason."""
+        return [each.source for each in self._waiting.values() if each.why is why and each.source.file == file]
+
+    def found(self, source: Source) -> None:
+        """A source has a file again."""
+        del self._waiting[source.id]
+        self._passed_over.discard(source.id)
+        self._tails.no_longer_awaited(source)
+
     def due(self, holds_up: Callable[[Tail], bool]) -> list[Orphan]:
         """Those that no older generation holds up, and that were not asked for since the last look."""
         return [

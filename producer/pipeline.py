@@ -2,7 +2,7 @@
 
     sources.read -> encode -> window.open -> publish          (a block is in flight, its bytes are kept)
     acknowledged -> window.settle -> sources.acknowledged     (JetStream has it)
-    checkpoints.save                                          (we remember that it has)
+    saving.save_if_due                                        (we remember that it has)
 
 A kill at any line loses nothing: what is not in the checkpoint is read and sent again, and the collector drops what
 it has already.
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from producer.checkpoints import CHECKPOINT_ERRORS, Checkpoints, checkpoint_needed
+from producer.checkpoints import Checkpoints, checkpoint_needed
 from producer.drain import until_drained
 from producer.encode import Encoder
 from producer.inputs.lifetime import Inputs
@@ -26,7 +26,7 @@ from producer.pace import Pace
 from producer.recover import recovered
 from producer.removal import Removal
 from producer.resume import agree
-from producer.source import Source
+from producer.saving import Saving
 from producer.sources import Sources
 from producer.task import Task
 from producer.wake import Wake
@@ -42,9 +42,6 @@ READ_BYTES = 1024 * 1024
 """Read and encoded in one go by the reading thread."""
 LINGER_SECONDS = 0.02
 """Behind a hint: lines that are written one by one travel together."""
-FIRST_SAVE_SECONDS = 0.01
-"""A young process remembers at once what it shipped, and less often as it grows older: one that is killed again and
-again must come forward."""
 DRAIN_NAP_SECONDS = 0.5
 MIN_NAP_SECONDS = 0.001
 
@@ -71,7 +68,7 @@ class Pipeline:
         self._looks = Looks(task, self._wake)
         self._pace = Pace(task.rate)
         self._removal = Removal(task.delete_archived, task.host, task.partition, rouse=self._wake.rouse)
-        self._next_save, self._save_gap = 0.0, FIRST_SAVE_SECONDS
+        self._saving = Saving(checkpoints, task.checkpoint_every)
         self._patience = task.patience
         self._trouble = "no session with the server yet"
         self._asked_back: dict[str, int] = {}
@@ -89,7 +86,7 @@ class Pipeline:
             self._looks.close()
             self._reader.shutdown(wait=True)
             self._sources.retire()
-            self._save(self._sources.ledger.unsaved())
+            self._saving.save_last(self._sources.ledger)
             self._sources.close()
             events.drained(program="producer", left=len(self._window))
 
@@ -120,13 +117,26 @@ class Pipeline:
                 await self._pause(error)
 
     async def _session(self) -> None:
-        publisher = await self._begin()
+        publisher = await self._begun()
         try:
             await self._serve(publisher)
         finally:
             with contextlib.suppress(ShipperError):
                 self._settle(publisher)  # what was acknowledged before the trouble counts
             await publisher.close()
+
+    async def _begun(self) -> Publisher:
+        """A new session; the files are looked at meanwhile: a server that hangs may take its time to be given up."""
+        beginning = asyncio.ensure_future(self._begin())
+        try:
+            while not (await asyncio.wait({beginning}, timeout=self._task.poll))[0]:
+                await self._keep_looking()
+        except BaseException:
+            beginning.cancel()
+            with contextlib.suppress(ShipperError, asyncio.CancelledError):
+                await (await beginning).close()
+            raise
+        return beginning.result()
 
     async def _pause(self, error: Transient | Unavailable) -> None:
         """Wait before the next session; the files are looked at meanwhile, so that none is renamed out of sight."""
@@ -136,11 +146,15 @@ class Pipeline:
         until = time.monotonic() + delay
         while (left := until - time.monotonic()) > 0 and not self._stop.asked:
             await self._stop.nap(min(left, self._task.poll))
-            self._looks.look_if_due(self._sources)
-            self._inputs.tend(self._progress, self._sources.release)
-            await self._save_if_due()
+            await self._keep_looking()
         if self._stop.asked:
             await asyncio.sleep(min(delay, DRAIN_NAP_SECONDS))
+
+    async def _keep_looking(self) -> None:
+        """What is due without a session."""
+        self._looks.look_if_due(self._sources)
+        self._inputs.tend(self._progress, self._sources.release)
+        await self._saving.save_if_due(self._sources.ledger)
 
     async def _serve(self, publisher: Publisher) -> None:
         publisher.on_news(self._wake.rouse)
@@ -204,7 +218,7 @@ class Pipeline:
         try:
             while True:
                 self._settle(publisher)
-                await self._save_if_due()
+                await self._saving.save_if_due(self._sources.ledger)
                 if load is None:
                     self._sources.retire()
                     self._go_back_if_asked()
@@ -265,24 +279,11 @@ class Pipeline:
 
     # -- what is due --------------------------------------------------------------------------------------------
 
-    async def _save_if_due(self) -> None:
-        if self._sources.ledger.has_unsaved and time.monotonic() >= self._next_save:
-            self._next_save = time.monotonic() + min(self._save_gap, self._task.checkpoint_every)
-            self._save_gap *= 2
-            await asyncio.to_thread(self._save, self._sources.ledger.unsaved())
-
-    def _save(self, changed: list[Source]) -> None:
-        try:
-            self._checkpoints.save(changed)
-        except CHECKPOINT_ERRORS as error:
-            self._sources.ledger.unsave(changed)
-            events.checkpoint_failed(error=str(error))
-
     async def _remove_if_due(self, publisher: Publisher) -> None:
         """Delete what the archive has had for long enough, once the checkpoint knows that it was acknowledged."""
         files = [] if self._stop.asked else self._removal.due(publisher, self._sources)
         if files:
-            await asyncio.to_thread(self._save, self._sources.ledger.unsaved())
+            await self._saving.save(self._sources.ledger)
             if not self._sources.ledger.has_unsaved:
                 self._removal.delete(files, self._sources)
 
@@ -293,7 +294,7 @@ class Pipeline:
         if self._window.room and not (self._stop.asked or self._sources.idle):
             due.append(self._pace.ready_at)
         if self._sources.ledger.has_unsaved:
-            due.append(self._next_save)
+            due.append(self._saving.next_at)
         if len(self._window):
             due.append(self._window.oldest_sent_at + self._task.ack_timeout)
         if self._stop.asked:

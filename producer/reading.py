@@ -247,6 +247,14 @@ class Reading:
             self._tails.free(tail)
         self._tails.remove(tail)
 
+    def deleted(self, file: str) -> list[Source]:
+        """The sources of a name whose files are gone, as far as they are read, of which nothing else is known yet."""
+        return self._orphans.of(file, End.DELETED)
+
+    def found_again(self, source: Source) -> None:
+        """A source whose file was gone goes on in another one."""
+        self._orphans.found(source)
+
     def lost(self, source: Source, why: End) -> None:
         """The file of a source is not there any more, or was rewritten: go on in its rest, or say farewell."""
         self._orphans.add(source, why)

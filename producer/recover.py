@@ -83,7 +83,7 @@ def _proven(receipt: Receipt, seen: Seen, sequence: int) -> Source | None:
     except OSError:
         return None
     try:
-        if _crc(descriptor, receipt.origin, receipt.watermark) != receipt.crc:
+        if crc_of(descriptor, receipt.origin, receipt.watermark) != receipt.crc:
             return None
         mark = Mark.of(receipt.watermark, *read_ends(descriptor, receipt.watermark))
     except OSError as error:
@@ -106,7 +106,8 @@ def _proven(receipt: Receipt, seen: Seen, sequence: int) -> Source | None:
     )
 
 
-def _crc(descriptor: int, start: int, end: int) -> int | None:
+def crc_of(descriptor: int, start: int, end: int) -> int | None:
+    """CRC-32 of some bytes of an open file; None: it is shorter. Raises OSError."""
     crc, offset = 0, start
     while offset < end:
         data = os.pread(descriptor, min(CHUNK_BYTES, end - offset), offset)

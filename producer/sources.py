@@ -26,6 +26,7 @@ from producer.opening import Opening
 from producer.packed import Packed
 from producer.places import ways
 from producer.reading import Following, Reading
+from producer.replaced import Replaced
 from producer.rest import Rests
 from producer.source import Source
 from producer.tail import Piece, Tail, Tip
@@ -59,6 +60,7 @@ class Sources:
         self._copies = Copies(self._tails, self.ledger.known, self._rests)
         self._packed = Packed(following.watched)
         self._missed = Missed(following, self._opening, self.ledger, self._copies, self._packed, self._rests)
+        self._replaced = Replaced(self._tails, self._reading, self._opening, self.ledger, self._rests)
         self._late = Late(self._opening, self.ledger.known, wall)
         self._blanks = Blanks(self.ledger)
         self._may_match = ways(following.watched.patterns)
@@ -216,6 +218,8 @@ class Sources:
             missed = self._missed.before(name)
         except Unfinished:
             return []  # an older generation may be on its way into a compressed file: the next look knows
+        if name == seen.path and not missed and self._replaced.goes_on(seen):
+            return []
         begun = [self._opening.begin(each, name) for each in missed]
         if name == seen.path and None not in begun:  # else the next look begins with it: the older generation is first
             begun.append(self._opening.begin(seen, name))

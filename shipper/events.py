@@ -199,6 +199,11 @@ def rest_incomplete(*, path: str, octets: int) -> None:
     logger.error("rest_incomplete", path=path, bytes=octets)
 
 
+def file_replaced(*, path: str, source: str, offset: int) -> None:
+    """A new file took the place of one that is gone and begins with what was shipped: its source goes on there."""
+    logger.info("file_replaced", file=path, source=source, offset=offset)
+
+
 def compressed_left_out(*, path: str) -> None:
     """A glob found a compressed file that is no rotation of a file that is followed."""
     logger.warning("compressed_left_out", path=path, hint="name it without a glob to ship its bytes as they are")

@@ -166,7 +166,7 @@ class ProducerSettings(_Section):
     start_at_end: bool = False
     block: Annotated[Size, Field(ge=4096, le=MAX_BLOCK_BYTES)] = 256 * 1024
     window: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024
-    poll: Annotated[Seconds, Field(ge=0.01, le=3600)] = 1.0
+    poll: Annotated[Seconds, Field(ge=0.01, le=3600)] = 1.0  #: between two looks where no notifications come
     watch: bool = True
     ack_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
     checkpoint_every: Annotated[Seconds, Field(ge=0.01, le=60)] = 0.25

@@ -24,7 +24,6 @@ from producer.inputs.syslog import Syslog
 from producer.source import Source, new_source
 from shipper.errors import ConfigError, Fatal
 
-
 NEWLINE = b"\n"
 
 
@@ -389,10 +388,11 @@ def test_a_journalctl_that_is_replaced_is_waited_for(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(journald, "FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setenv("PATH", str(journal.bin))
     journal.add("one")
     program, away = journal.bin / "journalctl", journal.bin / "away"
     program.rename(away)
-    program.write_text('#!/bin/sh\nrm -- "$0"\nexit 1\n')
+    program.write_text('#!/bin/sh\n/bin/rm -- "$0"\nexit 1\n')
     program.chmod(0o755)
     with running(reading(tmp_path, journal)):
         until(lambda: "No such file" in capsys.readouterr().out)

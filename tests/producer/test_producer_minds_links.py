@@ -186,6 +186,17 @@ def test_the_copy_that_copytruncate_leaves_behind_a_link_is_not_shipped(stopped:
     assert host.archive.gaps == {}
 
 
+def test_a_copy_that_is_watched_is_known_for_one_before_the_file_behind_the_link_is_truncated(tmp_path: Path) -> None:
+    link, target = pod(tmp_path)
+    target.write_bytes(lines(1000))
+    host = Host(tmp_path, "links/*.log", "pods/*.log.*")
+    host.ship()
+    target.with_name("0.log.1").write_bytes(target.read_bytes())
+    host.ship()
+    assert host.archive.order == [(str(link), data) for name, data in host.archive.order if name == str(link)]
+    assert host.archive.text(link) == lines(1000)
+
+
 def test_a_late_line_in_a_rotated_file_behind_a_link_is_shipped(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
     target.write_bytes(b"one\n")

@@ -1,6 +1,7 @@
 """SIGHUP: new settings in the same process, and no line lost or doubled over it."""
 
 import itertools
+import os
 import signal
 import socket
 import time
@@ -201,7 +202,7 @@ def test_a_fifo_that_a_reload_names_or_leaves_out_needs_a_restart_and_says_so(
     os.mkfifo(pipe)
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
-        producer = Reloaded(fleet, tmp_path, f'files = ["{app}"]')
+        producer = Reloaded(fleet, tmp_path)
         producer.configure(f'files = ["{app}", "{pipe}"]')
         producer.reload("restart_needed")
         assert "producer.files" in producer.log

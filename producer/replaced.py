@@ -1,0 +1,145 @@
+"""A new file under a name whose old file is gone, beginning with all that was shipped of it: its source goes on there.
+
+Editors, `sed -i` and `rsync` write a new file and rename it over the old one.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from producer.discover import Seen
+from producer.identity import first_mark
+from producer.ledger import Ledger
+from producer.opening import Opening
+from producer.reading import Reading
+from producer.recover import CHUNK_BYTES, crc_of
+from producer.rest import Rests
+from producer.source import Source, new_source
+from producer.tail import Tail, open_file
+from producer.tails import Tails
+from producer.targets import real_of
+from producer.unpack import Unfinished
+from shipper import events
+
+LEAST_BYTES = 1024
+"""What a file must have in common with the one before: a program that begins anew may write the same first lines."""
+
+
+class Before(NamedTuple):
+    """The youngest source of a name, whose file has no name any more."""
+
+    source: Source  #: as far as it is read
+    tail: Tail | None  #: its file, where that is still open
+    size: int  #: bytes that the new file must have
+
+
+class Replaced:
+    """Finds the sources that go on in another file. Owned by `Sources`."""
+
+    def __init__(self, tails: Tails, reading: Reading, opening: Opening, ledger: Ledger, rests: Rests) -> None:
+        self._tails = tails
+        self._reading = reading
+        self._opening = opening
+        self._ledger = ledger
+        self._rests = rests
+
+    def goes_on(self, seen: Seen) -> bool:
+        """Whether a source goes on in `seen`, or that is unknown and asked again at the next look."""
+        before = self._before(seen.path)
+        if before is None or seen.size < before.size or before.source.offset - before.source.origin < LEAST_BYTES:
+            return False
+        descriptor = None
+        try:
+            descriptor = open_file(seen.path, seen.key)
+            if descriptor is not None and _begins_with(descriptor, before) and self._has_no_rest(before.source):
+                goes_on = self._go_on(before, descriptor, seen)
+                descriptor = None
+                return goes_on
+        except Unfinished:
+            return True
+        except OSError as error:
+            events.file_unreadable(path=seen.path, error=error.strerror or str(error))
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+        return False
+
+    def _before(self, file: str) -> Before | None:
+        """The source that had the name last, if its file has none any more."""
+        candidates = [(self._tails.place(before.source.id), before) for before in self._all(file)]
+        youngest = max(candidates, key=lambda each: each[0], default=None)
+        before = None if youngest is None else youngest[1]
+        if before is None or before.tail is None:
+            return before
+        tail = before.tail
+        has_name = tail.held < 0 or tail.ends_as is not None or not tail.marked or tail.may_come_back()
+        return None if has_name else before._replace(size=os.fstat(tail.held).st_size)
+
+    def _all(self, file: str) -> Iterator[Before]:
+        for tail in self._tails.family(file):
+            yield Before(tail.as_read(self._ledger.known[tail.id]), tail, tail.size)
+        for source in self._reading.deleted(file):
+            yield Before(source, None, source.size)
+
+    def _has_no_rest(self, source: Source) -> bool:
+        """Whether no rotation or copy holds what was shipped: else generations only begin alike. Raises Unfinished."""
+        rest = self._rests.find(source)
+        if rest is not None:
+            os.close(rest.descriptor)
+        return rest is None
+
+    def _go_on(self, before: Before, descriptor: int, seen: Seen) -> bool:
+        """Let a source go on in the open file, durably before its first byte is read there."""
+        new = Tail(_at(seen, before.source), descriptor, seen.path)
+        late = None if before.tail is None else _of_late_lines(before.tail, before.size)
+        begun = [_at(seen, self._ledger.known[new.id]), *([late[0]] if late else [])]
+        if not self._ledger.begin(begun):
+            new.close()
+            if late:
+                late[1].close()
+            return True
+        if before.tail is None:
+            self._reading.found_again(before.source)
+        else:
+            self._tails.remove(before.tail)
+        tails = [new] if late is None else [new, late[1]] if before.source.offset < before.size else [late[1], new]
+        for tail in tails:  # the older ones first
+            self._opening.put(tail)
+            self._reading.add(tail)
+        if late:
+            self._reading.leave(late[1])
+        self._ledger.looked(new)
+        events.file_replaced(path=seen.path, source=new.id, offset=new.offset)
+        return True
+
+
+def _at(seen: Seen, source: Source) -> Source:
+    """A source whose file is the one that was seen."""
+    real = real_of(source.file, seen.path)
+    return replace(source, device=seen.device, inode=seen.inode, size=seen.size, mtime_ns=seen.mtime_ns, real=real)
+
+
+def _begins_with(descriptor: int, before: Before) -> bool:
+    """Whether an open file holds all that was shipped, and what is in the old file behind that. Raises OSError."""
+    source, tail = before.source, before.tail
+    if not source.mark.agrees(descriptor) or crc_of(descriptor, source.origin, source.offset) != source.crc:
+        return False
+    if tail is None:
+        return True
+    at = source.offset
+    while at < before.size:
+        length = min(CHUNK_BYTES, before.size - at)
+        old = os.pread(tail.held, length, at)
+        if not old or os.pread(descriptor, len(old), at) != old:
+            return False
+        at += len(old)
+    return True
+
+
+def _of_late_lines(tail: Tail, size: int) -> tuple[Source, Tail]:
+    """What a program may still write to the old file, which it holds open: a source that begins where the file ends."""
+    stat = os.fstat(tail.held)
+    mark = first_mark(tail.held, size)
+    source = new_source(tail.file, stat, origin=size, mark=mark)
+    return source, Tail(source, os.dup(tail.held), tail.path)
