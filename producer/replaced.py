@@ -4,7 +4,6 @@ Editors, `sed -i` and `rsync` write a new file and rename it over the old one.
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -67,20 +66,15 @@ class Replaced:
 
     def _before(self, file: str) -> Before | None:
         """The source that had the name last, if its file has none any more."""
-        candidates = [(self._tails.place(before.source.id), before) for before in self._all(file)]
-        youngest = max(candidates, key=lambda each: each[0], default=None)
-        before = None if youngest is None else youngest[1]
-        if before is None or before.tail is None:
-            return before
-        tail = before.tail
-        has_name = tail.held < 0 or tail.ends_as is not None or not tail.marked or tail.may_come_back()
-        return None if has_name else before._replace(size=os.fstat(tail.held).st_size)
-
-    def _all(self, file: str) -> Iterator[Before]:
-        for tail in self._tails.family(file):
-            yield Before(tail.as_read(self._ledger.known[tail.id]), tail, tail.size)
-        for source in self._reading.deleted(file):
-            yield Before(source, None, source.size)
+        tail = next(reversed(self._tails.family(file)), None)
+        deleted = max(self._reading.deleted(file), key=lambda source: self._tails.place(source.id), default=None)
+        if deleted is not None and (tail is None or self._tails.place(tail.id) < self._tails.place(deleted.id)):
+            return Before(deleted, None, deleted.size)
+        if tail is None or tail.id not in self._ledger.known:  # begun by this look
+            return None
+        if tail.held < 0 or tail.ends_as is not None or not tail.marked or tail.may_come_back():
+            return None
+        return Before(tail.as_read(self._ledger.known[tail.id]), tail, os.fstat(tail.held).st_size)
 
     def _has_no_rest(self, source: Source) -> bool:
         """Whether no rotation or copy holds what was shipped: else generations only begin alike. Raises Unfinished."""

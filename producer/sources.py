@@ -215,7 +215,7 @@ class Sources:
             return []
         name = self._missed.first_name(seen)
         try:
-            missed = self._missed.before(name)
+            missed = [each for each in self._missed.before(name) if name != seen.path or each.key != seen.key]  # a link
         except Unfinished:
             return []  # an older generation may be on its way into a compressed file: the next look knows
         if name == seen.path and not missed and self._replaced.goes_on(seen):
@@ -261,7 +261,8 @@ class Sources:
 
     def _is_at_a_watched_name(self, tail: Tail) -> bool:
         """Whether a file lies where a look could find it if it had the right; a tail finds its file elsewhere too."""
-        return self._may_match(tail.path) and discover.lies_at(tail.path, tail.key)
+        is_watched = self._may_match(tail.path) and not self._following.watched.excludes(tail.path)
+        return is_watched and discover.lies_at(tail.path, tail.key)
 
     def _forget_if_due(self, files: Mapping[Key, Seen]) -> None:
         if self._clock() >= self._forget_at:

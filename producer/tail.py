@@ -56,7 +56,7 @@ class Tail:
         self.path = path  #: where the file lies now
         self._names = source.names
         self.held = descriptor  #: the open descriptor; -1 while it rests
-        self.handles = Handles()  #: bounds the open files; `Tails` gives its own
+        self.handles: Handles | None = None  #: what bounds the open files; `Tails` sets it
         self.offset = source.offset
         self.crc = source.crc
         self.limit: int | None = None  #: `--once`: read no further
@@ -179,7 +179,8 @@ class Tail:
         """The open file. Raises OSError where it rested and cannot be opened; FileNotFoundError: it is gone."""
         if self.held < 0:
             self.held = self._opened()
-        self.handles.used(self)
+        if self.handles:
+            self.handles.used(self)
         return self.held
 
     def let_rest(self) -> None:
@@ -190,7 +191,8 @@ class Tail:
 
     def close(self) -> None:
         """Let the file go."""
-        self.handles.closed(self)
+        if self.handles:
+            self.handles.closed(self)
         self.let_rest()
 
     def _stat(self) -> os.stat_result:

@@ -145,7 +145,7 @@ class NatsSettings(_Section):
     @property
     def shown_url(self) -> str:
         """The servers for messages, without user names and passwords."""
-        return ",".join(re.sub(r"//[^@/]*@", "//", url) for url in self.url)
+        return ",".join(re.sub(r"^([a-zA-Z+]+://)?.*@", r"\1", url, flags=re.DOTALL) for url in self.url)
 
 
 class LogsSettings(_Section):

@@ -44,8 +44,10 @@ class Bookmarks:
     def save(self, bookmark: Bookmark) -> None:
         """Make a bookmark durable. Raises OSError."""
         content = json.dumps({"v": 1, **bookmark._asdict()}).encode()
+        temporary = self._before.with_name(".cursor.before.tmp")
+        temporary.unlink(missing_ok=True)  # a kill left it, or a rename that had nothing to do
         with contextlib.suppress(FileNotFoundError):
-            os.link(self._path, temporary := self._before.with_name(".cursor.before.tmp"))
+            os.link(self._path, temporary)
             os.replace(temporary, self._before)
         replace_file(self._path, content, mode=0o600)
 

@@ -40,14 +40,17 @@ class Pipe(Reader):
                 return
             if not ready and (replaced := self._replaced()) >= 0:
                 poll.unregister(self.descriptor)
-                os.close(self.descriptor)
-                self.descriptor, self._goes_on = replaced, False
                 poll.register(replaced, select.POLLIN)
-                self._end_torn_line()
+                self._take_up(replaced)
 
     def _replaced(self) -> int:
         """The descriptor of what took the place of the medium; -1: nothing did."""
         return -1
+
+    def _take_up(self, replaced: int) -> None:
+        before, self.descriptor, self._goes_on = self.descriptor, replaced, False
+        os.close(before)
+        self._end_torn_line()
 
     def _end_torn_line(self) -> None:
         """A kill cut the last line of another stream: what comes now is no part of it."""

@@ -16,6 +16,7 @@ GONE = "gone-"
 """Begins the name of a segment that is being deleted: the checkpoint forgets its inode first."""
 _ROTATED = re.compile(r"log-(\d{20})(?:\.lost-(\d+))?")
 _BACK_BYTES = 64 * 1024
+_STEP_BYTES = 8 * 1024
 
 Key = tuple[int, int]
 
@@ -119,3 +120,12 @@ def end_of_lines(descriptor: int, size: int) -> int:
     """Where the last whole line of an open file ends, as far as a look at its last bytes tells; else 0."""
     start = max(0, size - _BACK_BYTES)
     return start + os.pread(descriptor, size - start, start).rfind(b"\n") + 1 if size else 0
+
+
+def step_to_end_of_line(descriptor: int, size: int, *, due: int) -> int:
+    """How many bytes a file of `size` may take next, that is to end at the first whole line behind `due`.
+
+    Byte by byte, so that nothing of the next line comes along; in a very long line that would take hours.
+    """
+    in_long_line = size - due >= _BACK_BYTES and b"\n" not in os.pread(descriptor, _BACK_BYTES, size - _BACK_BYTES)
+    return _STEP_BYTES if in_long_line else 1

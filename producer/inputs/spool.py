@@ -22,9 +22,6 @@ from shipper.layout import file_name
 SEGMENT_BYTES = 16 * 1024 * 1024
 PARTS = 4
 """A spool has at least so many segments, and is short of room when only one of them would fit."""
-LONG_LINE_BYTES = 64 * 1024
-"""A line that is longer is not read byte by byte when its file must end: it comes in steps of `STEP_BYTES`."""
-STEP_BYTES = 8 * 1024
 RETRY_SECONDS = 1.0
 """Between two attempts to write to a full disk."""
 
@@ -83,7 +80,7 @@ class Spool:
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or not self._is_at_end_of_file)
             if self._size >= self._segment_bytes and not self._stopped:
-                return STEP_BYTES if self._is_in_long_line else 1
+                return segments.step_to_end_of_line(self._descriptor, self._size, due=self._segment_bytes)
         room = self.wait_for_room()
         return min(room, max(1, self._segment_bytes - self._size))
 
@@ -226,13 +223,6 @@ class Spool:
     @property
     def _is_at_end_of_file(self) -> bool:
         return self._size >= self._segment_bytes and not self.is_torn
-
-    @property
-    def _is_in_long_line(self) -> bool:
-        """Whether no line ended in the last bytes of the file, all of them behind the place where it had to end."""
-        if self._size - self._segment_bytes < LONG_LINE_BYTES:
-            return False
-        return b"\n" not in os.pread(self._descriptor, LONG_LINE_BYTES, self._size - LONG_LINE_BYTES)
 
     @property
     def _room(self) -> int:

@@ -82,6 +82,20 @@ def test_where_the_first_entries_vanished_the_rest_of_what_is_there_is_found() -
     assert reached(b"", b"four\n") == (b"", 0)
 
 
+def test_a_kill_between_the_two_bookmarks_does_not_stop_the_next_one(tmp_path: Path) -> None:
+    bookmarks = Bookmarks(tmp_path)
+    bookmarks.save(Bookmark("one", 1, 10))
+    (tmp_path / ".cursor.before.tmp").hardlink_to(tmp_path / "cursor")  # killed before it was renamed
+    bookmarks.save(Bookmark("two", 1, 20))
+    (tmp_path / "cursor.before").unlink()
+    (tmp_path / "cursor.before").hardlink_to(tmp_path / "cursor")  # killed before the new one was written
+    for cursor in ("three", "four"):
+        bookmarks.save(Bookmark(cursor, 1, 30))
+    assert Bookmarks(tmp_path).load() == Bookmark("four", 1, 30)
+    (tmp_path / "cursor").write_bytes(b"damaged")
+    assert Bookmarks(tmp_path).load() == Bookmark("three", 1, 30)
+
+
 def test_a_damaged_bookmark_is_kept_aside_and_the_one_before_it_is_taken(tmp_path: Path) -> None:
     bookmarks = Bookmarks(tmp_path)
     assert bookmarks.load() is None

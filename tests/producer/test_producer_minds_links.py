@@ -1,48 +1,13 @@
 """What is watched is a link, or lies behind one: rotations happen where the file is."""
 
 import gzip
+import itertools
 import os
-import sqlite3
 from pathlib import Path
 
 import pytest
+from linked import aged, lead, lines, partly_shipped, pod
 from producing import Host, append, copytruncate, rotate
-
-from producer.checkpoints import VERSION, Checkpoints
-
-SECOND_NS = 10**9
-
-
-def lines(count: int, of: str = "line") -> bytes:
-    return b"".join(b"%s %d\n" % (of.encode(), number) for number in range(count))
-
-
-def pod(directory: Path) -> tuple[Path, Path]:
-    """A link as Kubernetes makes it, and what it leads to."""
-    (directory / "pods").mkdir()
-    (directory / "links").mkdir()
-    link, target = directory / "links" / "c.log", directory / "pods" / "0.log"
-    link.symlink_to(target)
-    return link, target
-
-
-def lead(link: Path, to: Path) -> None:
-    """Let a link lead elsewhere, at once."""
-    new = link.with_name("new")
-    new.symlink_to(to)
-    new.rename(link)
-
-
-def aged(path: Path, seconds: int) -> None:
-    at = (1_700_000_000 + seconds) * SECOND_NS
-    os.utime(path, ns=(at, at))
-
-
-def partly_shipped(host: Host) -> None:
-    host.read(3000)
-    host.deliver()
-    host.acknowledge()
-    host.save()
 
 
 @pytest.mark.parametrize("stopped", [False, True])
@@ -142,6 +107,35 @@ def test_a_link_that_leads_to_the_next_file_of_the_same_directory_leaves_no_unre
     host.let_go()
     assert host.archive.text(link) == lines(1000) + b"new\n"
     assert host.archive.gaps == {}
+
+
+@pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("name", ["app.log.%d", "app-%d.log"])
+def test_a_link_that_leads_to_the_file_of_the_day_sends_each_day_once(
+    name: str, stopped: bool, pattern: str, tmp_path: Path
+) -> None:
+    link = tmp_path / "app.log"
+    days = [tmp_path / (name % day) for day in (20261121, 20261122, 20261123)]
+    days[0].write_bytes(b"begin\n")
+    link.symlink_to(days[0].name)
+    host = Host(tmp_path, pattern)
+    host.ship()
+    for today, next_day in itertools.pairwise(days):
+
+        def turn(today: Path = today, next_day: Path = next_day) -> None:
+            append(today, b"end of %b\n" % today.name.encode())
+            next_day.write_bytes(b"begin\n")
+            lead(link, Path(next_day.name))
+
+        if stopped:
+            host.restart(while_down=turn)
+        else:
+            turn()
+        host.ship()
+        host.let_go()
+    ends = [b"end of %b\n" % day.name.encode() for day in days[:2]]
+    assert b"".join(data for _, data in host.archive.order) == b"begin\n" + ends[0] + b"begin\n" + ends[1] + b"begin\n"
 
 
 @pytest.mark.parametrize("stopped", [False, True])
@@ -244,85 +238,23 @@ def test_a_file_that_was_empty_behind_a_link_is_known_by_the_name_of_its_rotatio
     assert host.archive.text(link) == b"old\nnew\n"
 
 
-def version_1(state: Path) -> None:
-    """Make a checkpoint what the first version of the program wrote."""
-    database = sqlite3.connect(state)
-    database.execute("ALTER TABLE sources DROP COLUMN real")
-    database.execute("PRAGMA user_version = 1")
-    database.commit()
-    database.close()
-
-
-def test_the_checkpoint_of_an_older_version_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_target_in_a_directory_that_may_not_be_listed_is_followed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link, target = pod(tmp_path)
-    target.write_bytes(lines(1000))
+    target.write_bytes(b"old\n")
     host = Host(tmp_path, "links/*.log")
-    partly_shipped(host)
-    host.checkpoints.begin_use()
-    host.restart(while_down=lambda: version_1(host.state))
-    assert not host.checkpoints.fresh
     host.ship()
-    assert host.archive.text(link) == lines(1000)
-    assert host.archive.dropped == 0
-    host.restart(while_down=lambda: target.rename(target.with_name("0.log.1")))
-    assert not host.checkpoints.fresh
+    scandir = os.scandir
+
+    def denied(path: str) -> object:
+        if path == str(target.parent):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)  # root may list everything
+    target.rename(tmp_path / "0.log.1")
+    target.write_bytes(b"new\n")
     host.ship()
     host.let_go()
-    assert host.archive.gaps == {}
-    database = sqlite3.connect(host.state)
-    assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
-    database.close()
-
-
-def test_an_older_checkpoint_that_no_session_used_stays_fresh(tmp_path: Path) -> None:
-    state = tmp_path / "checkpoint.sqlite"
-    Checkpoints(state).close()
-    version_1(state)
-    database = sqlite3.connect(state)
-    database.execute("PRAGMA user_version = 0")
-    database.close()
-    checkpoints = Checkpoints(state)
-    assert checkpoints.fresh
-    assert checkpoints.load() == []
-    checkpoints.close()
-
-
-def test_where_links_lead_is_learned_when_a_file_of_an_older_version_is_followed(tmp_path: Path) -> None:
-    link, target = pod(tmp_path)
-    target.write_bytes(lines(1000))
-    host = Host(tmp_path, "links/*.log")
-    partly_shipped(host)
-    host.checkpoints.begin_use()
-    host.restart(while_down=lambda: version_1(host.state))
-    partly_shipped(host)
-    (tmp_path / "elsewhere").mkdir()
-
-    def turn() -> None:
-        target.rename(target.with_name("0.log.1"))
-        (tmp_path / "elsewhere" / "0.log").write_bytes(b"new\n")
-        lead(link, tmp_path / "elsewhere" / "0.log")
-
-    host.restart(while_down=turn)
-    host.ship()
-    host.let_go()
-    assert host.archive.text(link) == lines(1000) + b"new\n"
-    assert host.archive.gaps == {}
-
-
-def test_a_file_that_an_older_version_followed_behind_a_link_is_found_beside_the_target(tmp_path: Path) -> None:
-    link, target = pod(tmp_path)
-    target.write_bytes(lines(1000))
-    host = Host(tmp_path, "links/*.log")
-    partly_shipped(host)
-    host.checkpoints.begin_use()
-
-    def turn() -> None:
-        version_1(host.state)
-        target.rename(target.with_name("0.log.1"))
-        target.write_bytes(b"new\n")
-
-    host.restart(while_down=turn)
-    host.ship()
-    host.let_go()
-    assert host.archive.text(link) == lines(1000) + b"new\n"
-    assert host.archive.gaps == {}
+    assert host.archive.text(link) == b"old\nnew\n"

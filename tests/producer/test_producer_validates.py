@@ -154,6 +154,13 @@ def test_a_state_directory_without_the_right_to_write_is_an_error() -> None:
     assert (found.sign, found.text) == (Sign.WRONG, f"this user may not write to {directory}")
 
 
+@pytest.mark.parametrize("url", ["nats://me:a/b@h:1", "nats://me:a@b@h:1", "me:ab@h:1", "nats://ab@h:1"])
+def test_what_is_secret_in_a_url_is_never_shown(validate: Validate, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("NATS_URL", url)
+    shown = validate()[1]["settings"]["nats.url"]["value"]
+    assert shown == url.replace(url[url.find("//") + 2 if "//" in url else 0 : url.rfind("@") + 1], "")
+
+
 def test_a_credentials_file_that_is_not_there_is_found_without_a_server(
     validate: Validate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ def test_trouble_that_lasts_is_said_ever_less_often_and_anew_when_it_comes_back(
 
 def test_every_loss_is_said(repeats):
     assert all(passed(repeats, "error", event="bytes_lost", file="/a", bytes=7) for _ in range(5))
+    assert all(passed(repeats, "error", event="messages_lost", input="/syslog", lost=7) for _ in range(5))
 
 
 def test_the_first_event_is_logged_whatever_the_clock_says():
