@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from producer.identity import Mark
-from producer.source import Point, Source
+from producer.following.identity import Mark
+from producer.following.source import Point, Source
 from shipper import events
 from shipper.errors import ConfigError, Fatal, Transient
 

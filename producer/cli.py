@@ -124,8 +124,8 @@ def produce(
 
 
 def _rehearse(settings: Settings, *, once: bool, as_json: bool) -> None:
-    from producer.dryrun import report  # noqa: PLC0415 - its tables would double what a producer takes to start
-    from producer.show import print_report, report_json  # noqa: PLC0415
+    from producer.checking.dryrun import report  # noqa: PLC0415 - its tables would double what a producer takes to start
+    from producer.checking.show import print_report, report_json  # noqa: PLC0415
 
     set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
     found = report(settings, once=once)

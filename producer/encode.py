@@ -4,8 +4,8 @@ import datetime as dt
 import zlib
 from typing import NamedTuple
 
-from producer.edits import NO_EDITS, Edits, Text
-from producer.tail import Piece
+from producer.editing.edits import NO_EDITS, Edits, Text
+from producer.following.tail import Piece
 from producer.window import Entry
 from shipper import codec, events
 from shipper.compression import Compressor

@@ -19,17 +19,17 @@ from typing import Any
 from producer.checkpoints import Checkpoints, checkpoint_needed
 from producer.drain import until_drained
 from producer.encode import Encoder
+from producer.following.removal import Removal
+from producer.following.sources import Sources
 from producer.inputs.lifetime import Inputs
 from producer.inputs.segments import Progress
-from producer.looks import Looks
+from producer.looking.looks import Looks
+from producer.looking.wake import Wake
 from producer.pace import Pace
 from producer.recover import recovered
-from producer.removal import Removal
 from producer.resume import agree
 from producer.saving import Saving
-from producer.sources import Sources
 from producer.task import Task
-from producer.wake import Wake
 from producer.window import Entry, Window
 from shipper import events
 from shipper.errors import Fatal, SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable

@@ -5,11 +5,11 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping
 
-from producer import discover
-from producer.discover import Seen
-from producer.identity import Mark, read_ends
+from producer.following.identity import Mark, read_ends
+from producer.following.source import Point, Source
+from producer.looking import discover
+from producer.looking.discover import Seen
 from producer.resume import Receipt, receipts
-from producer.source import Point, Source
 from shipper import codec, events
 from shipper.errors import Poison
 from shipper.model import Stored

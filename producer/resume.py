@@ -7,7 +7,7 @@ less than the checkpoint. Sending too much is always safe, the collector drops w
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from producer.ledger import Ledger
+from producer.following.ledger import Ledger
 from shipper import events
 from shipper.ports import Publisher
 from shipper.subjects import control_up

@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from producer.checkpoints import Checkpoints
-from producer.discover import Watched, look
-from producer.edits import Edits
-from producer.handles import file_limit
+from producer.editing.edits import Edits
+from producer.following.handles import file_limit
+from producer.following.reading import Following, Order
 from producer.inputs.chosen import files_of, inputs_of, is_any, with_spools
 from producer.inputs.lifetime import Inputs
-from producer.reading import Following, Order
+from producer.looking.discover import Watched, look
 from producer.reload import Plan, Reloading
 from producer.task import Task
 from producer.turns import Turns

@@ -4,8 +4,8 @@ import asyncio
 import time
 
 from producer.checkpoints import CHECKPOINT_ERRORS, Checkpoints
-from producer.ledger import Ledger
-from producer.source import Source
+from producer.following.ledger import Ledger
+from producer.following.source import Source
 from shipper import events
 
 FIRST_SAVE_SECONDS = 0.01

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from producer.edits import NO_EDITS, Edits
-from producer.reading import Following
+from producer.editing.edits import NO_EDITS, Edits
+from producer.following.reading import Following
 from shipper.compression import Compressor
 from shipper.retry import Patience
 from shipper.subjects import log_subject

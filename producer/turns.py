@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from producer.checkpoints import Checkpoints
-from producer.heirs import Heirs
+from producer.following.heirs import Heirs
 from producer.inputs.lifetime import Inputs
 from producer.pipeline import Pipeline
 from producer.reload import Reloading

@@ -12,7 +12,18 @@ PROGRAMS = frozenset({"producer", "consumer", "partitioner", "spark_analytics"})
 HOUSE = PROGRAMS | {"shipper", "deploy"}
 PURE = frozenset(
     f"shipper.{name}"
-    for name in ("model", "errors", "subjects", "partitioning", "codec", "layout", "manifest", "units", "ports", "edits")
+    for name in (
+        "model",
+        "errors",
+        "subjects",
+        "partitioning",
+        "codec",
+        "layout",
+        "manifest",
+        "units",
+        "ports",
+        "edits",
+    )
 )
 NOT_PURE = frozenset(
     {"asyncio", "io", "logging", "os", "pathlib", "random", "secrets", "shutil", "signal", "socket", "sqlite3"}
@@ -22,7 +33,7 @@ NOT_PURE = frozenset(
 
 OWNERS = {
     "nats": ("shipper/jetstream/",),
-    "watchdog": ("producer/wake.py",),
+    "watchdog": ("producer/looking/wake.py",),
     "tenacity": ("shipper/retry.py",),
     "structlog": ("shipper/telemetry.py",),
     "prometheus_client": ("shipper/telemetry.py",),
@@ -161,12 +172,12 @@ def test_every_module_is_named_by_its_question():
 # -- the checker goes red -----------------------------------------------------------------------------------------
 
 PLANTED = {
-    "a program imports another": ("producer/tail.py", "import consumer.sink"),
-    "by from": ("producer/tail.py", "from consumer import sink"),
-    "inside a function": ("consumer/sink.py", "def f():\n    from producer.tail import Tail"),
-    "for types only": ("consumer/sink.py", "if TYPE_CHECKING:\n    from producer.tail import Tail"),
+    "a program imports another": ("producer/following/tail.py", "import consumer.sink"),
+    "by from": ("producer/following/tail.py", "from consumer import sink"),
+    "inside a function": ("consumer/sink.py", "def f():\n    from producer.following.tail import Tail"),
+    "for types only": ("consumer/sink.py", "if TYPE_CHECKING:\n    from producer.following.tail import Tail"),
     "a program imports deploy": ("partitioner/plan.py", "import deploy.server"),
-    "shipper imports a program": ("shipper/retry.py", "from producer.tail import Tail"),
+    "shipper imports a program": ("shipper/retry.py", "from producer.following.tail import Tail"),
     "shipper imports deploy": ("shipper/config.py", "import deploy"),
     "the pure ring imports the edge": ("shipper/codec.py", "from shipper import compression"),
     "the pure ring imports the package": ("shipper/codec.py", "import shipper"),
@@ -182,7 +193,7 @@ PLANTED = {
     "nats by a string": ("consumer/sink.py", 'import importlib\nnats = importlib.import_module("nats")'),
     "nats by another string": ("consumer/sink.py", '__import__("nats.aio")'),
     "a string that nobody can read": ("consumer/sink.py", "import_module(name)"),
-    "watchdog outside of wake": ("producer/discover.py", "import watchdog.events"),
+    "watchdog outside of wake": ("producer/looking/discover.py", "import watchdog.events"),
     "tenacity outside of retry": ("producer/pipeline.py", "import tenacity"),
     "structlog outside of telemetry": ("shipper/events.py", "import structlog"),
     "metrics outside of telemetry": ("shipper/events.py", "from prometheus_client import Counter"),
@@ -198,14 +209,22 @@ PLANTED = {
 
 @pytest.mark.parametrize(("path", "text"), PLANTED.values(), ids=PLANTED)
 def test_the_checker_goes_red_where(path, text):
-    house = {"shipper/compression.py": "", "shipper/files.py": "", "consumer/sink.py": "", "producer/tail.py": ""}
+    house = {
+        "shipper/compression.py": "",
+        "shipper/files.py": "",
+        "consumer/sink.py": "",
+        "producer/following/tail.py": "",
+    }
     (found,) = violations(house | {path: text})
     assert found.startswith(f"{path}:")
 
 
 ALLOWED = {
-    "a program imports the core": ("producer/tail.py", "from shipper.model import Span\nfrom shipper import events"),
-    "itself": ("producer/tail.py", "import producer.source"),
+    "a program imports the core": (
+        "producer/following/tail.py",
+        "from shipper.model import Span\nfrom shipper import events",
+    ),
+    "itself": ("producer/following/tail.py", "import producer.following.source"),
     "the journal is sqlite": ("consumer/journal.py", "import sqlite3"),
     "nats in its room": ("shipper/jetstream/inbox.py", "import nats.errors\nfrom nats.aio.msg import Msg"),
     "spark imports the pure ring": ("spark_analytics/io.py", "from shipper import layout, __version__\nimport pyspark"),

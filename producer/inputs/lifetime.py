@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from producer.following.source import Source
 from producer.inputs.reader import Reader
 from producer.inputs.segments import Progress
 from producer.inputs.spool import Hint, Spool
-from producer.source import Source
 from shipper import events
 
 TEND_SECONDS = 0.1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from producer.source import Source
+from producer.following.source import Source
 from shipper.files import replace_file
 
 LOG = "log"

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from producer.following.source import Source
 from producer.inputs import segments
 from producer.inputs.segments import LOG, Progress, Segment
-from producer.source import Source
 from shipper import events
 from shipper.files import make_directory, replace_file
 from shipper.layout import file_name

@@ -18,10 +18,10 @@ from consumer.journal import Journal
 from consumer.records import OpenFile
 from consumer.sink import Sink
 from consumer.task import Until
-from producer.edits import Edits
+from producer.editing.edits import Edits
 from producer.encode import Encoder
-from producer.identity import Mark
-from producer.tail import Piece
+from producer.following.identity import Mark
+from producer.following.tail import Piece
 from shipper import codec
 from shipper.compression import Compressor
 from shipper.errors import ConfigError

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from producer.checkpoints import Checkpoints
-from producer.discover import Watched
-from producer.edits import NO_EDITS
-from producer.reading import Following
-from producer.sources import Sources
-from producer.tail import Piece
+from producer.editing.edits import NO_EDITS
+from producer.following.reading import Following
+from producer.following.sources import Sources
+from producer.following.tail import Piece
+from producer.looking.discover import Watched
 from shipper.model import End, Span
 
 

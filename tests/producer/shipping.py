@@ -9,12 +9,12 @@ from typing import Any
 from producing import Archive
 
 from producer.checkpoints import Checkpoints
-from producer.discover import Watched
-from producer.edits import NO_EDITS
-from producer.identity import Mark
+from producer.editing.edits import NO_EDITS
+from producer.following.identity import Mark
+from producer.following.reading import Following, Order
+from producer.following.tail import Piece
+from producer.looking.discover import Watched
 from producer.pipeline import Pipeline
-from producer.reading import Following, Order
-from producer.tail import Piece
 from producer.task import Task
 from shipper import codec
 from shipper.compression import Compressor, Decompressor

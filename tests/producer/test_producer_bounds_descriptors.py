@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from producing import Host, append, rotate
 
-from producer.handles import RESERVED_DESCRIPTORS, file_limit
+from producer.following.handles import RESERVED_DESCRIPTORS, file_limit
 from shipper.model import End
 
 

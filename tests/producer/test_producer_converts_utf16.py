@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.charset import Charset, charset_of
-from producer.cut import GROWN_BYTES
-from producer.edits import Edits
+from producer.editing.charset import Charset, charset_of
+from producer.editing.edits import Edits
 from producer.encode import Encoder
+from producer.following.cut import GROWN_BYTES
 from shipper import codec
 from shipper.compression import Compressor, Decompressor
 from shipper.edits import from_map

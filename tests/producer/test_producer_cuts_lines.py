@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from producing import Host, append
 
-from producer.reading import PIECE_BYTES
+from producer.following.reading import PIECE_BYTES
 
 STRANGE = [
     b"\n",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.edits import Edits
+from producer.editing.edits import Edits
 from producer.encode import Encoder
 from shipper import codec
 from shipper.compression import Compressor, Decompressor

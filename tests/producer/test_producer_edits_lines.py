@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.edits import NO_EDITS, Edits
+from producer.editing.edits import NO_EDITS, Edits
+from producer.editing.patterns import Pattern
 from producer.encode import Encoder
-from producer.identity import Mark
-from producer.patterns import Pattern
-from producer.tail import Piece
+from producer.following.identity import Mark
+from producer.following.tail import Piece
 from shipper import codec
 from shipper.compression import Compressor, Decompressor
 from shipper.edits import from_map

@@ -237,7 +237,7 @@ def test_a_directory_without_the_right_to_look_leaves_its_files_followed(
     host = Host(tmp_path, "*.log")
     host.ship()
     with monkeypatch.context() as patch:
-        patch.setattr("producer.discover.expand", lambda pattern: [])  # what glob makes of EACCES and EMFILE
+        patch.setattr("producer.looking.discover.expand", lambda pattern: [])  # what glob makes of EACCES and EMFILE
         host.ship()
         host.let_go()
     append(path, b" back\n")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from producing import Host, append
 
 from producer.checkpoints import TOMBSTONE_SECONDS, Checkpoints
-from producer.identity import Mark
-from producer.source import RING_FULL, Point, Source
+from producer.following.identity import Mark
+from producer.following.source import RING_FULL, Point, Source
 from shipper.errors import ConfigError, Fatal
 
 

@@ -168,7 +168,9 @@ async def test_a_full_stream_ends_once_when_patience_is_at_its_end(tmp_path: Pat
 async def test_once_fails_when_a_file_could_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app.log").write_bytes(b"line\n")
     producer = Producer(tmp_path, "*.log")
-    monkeypatch.setattr("producer.opening.Opening.put", lambda *_: (_ for _ in ()).throw(OSError(5, "broken disk")))
+    monkeypatch.setattr(
+        "producer.following.opening.Opening.put", lambda *_: (_ for _ in ()).throw(OSError(5, "broken disk"))
+    )
     with pytest.raises(Fatal, match=r"app\.log"):
         await producer.ship_once()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from producing import Host, append, rotate
 
-from producer.reading import Order
+from producer.following.reading import Order
 
 
 def written_at(path: Path, content: bytes, second: int) -> Path:

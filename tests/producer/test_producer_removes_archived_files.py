@@ -17,13 +17,13 @@ from natsd import NatsServer
 from producing import Host, append, rotate
 from shipping import HOST, STREAM, Producer, until
 
-from producer import deletion
-from producer.discover import siblings
-from producer.finished import Finished, hidden_name
-from producer.identity import Mark
-from producer.removal import Removal, archived
+from producer.following import deletion
+from producer.following.finished import Finished, hidden_name
+from producer.following.identity import Mark
+from producer.following.removal import Removal, archived
+from producer.following.source import Source
+from producer.looking.discover import siblings
 from producer.resume import Receipt
-from producer.source import Source
 from shipper.model import End
 from shipper.subjects import control_up
 from shipper.testing import Bus, MemoryPublisher

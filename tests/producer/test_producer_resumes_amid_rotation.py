@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from producing import Host, append, rotate
 
-from producer import discover
+from producer.looking import discover
 
 
 def test_a_rotation_between_finding_a_known_file_and_opening_it_doubles_nothing(

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer import discover
-from producer.discover import Listing, Look, Seen, Watched
-from producer.places import directories, ways
+from producer.looking import discover
+from producer.looking.discover import Listing, Look, Seen, Watched
+from producer.looking.places import directories, ways
 
 
 class Calls:

@@ -13,8 +13,8 @@ import pytest
 from fleet import Fleet, until
 from natsd import NatsServer, running
 
-from producer.finding import Sign
-from producer.validate import writable
+from producer.checking.finding import Sign
+from producer.checking.validate import writable
 from shipper.face import run
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect

@@ -11,12 +11,12 @@ import pytest
 from producing import append
 from shipping import Producer, until
 
-from producer import wake as waking
 from producer.checkpoints import Checkpoints
-from producer.looks import Looks, pause_seconds
-from producer.mounts import remote_devices
-from producer.sources import Sources
-from producer.wake import Wake, Watcher
+from producer.following.sources import Sources
+from producer.looking import wake as waking
+from producer.looking.looks import Looks, pause_seconds
+from producer.looking.mounts import remote_devices
+from producer.looking.wake import Wake, Watcher
 
 NEVER = 3600.0
 Step = Callable[[Path], Path]

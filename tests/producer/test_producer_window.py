@@ -2,8 +2,8 @@
 
 import pytest
 
-from producer.identity import Mark
-from producer.tail import Piece
+from producer.following.identity import Mark
+from producer.following.tail import Piece
 from producer.window import ENTRY_BYTES, MAX_ENTRIES, Entry, Window
 from shipper.errors import SessionLost
 from shipper.model import Span

@@ -13,8 +13,8 @@ from typing import Any
 from producing import Host
 from writing import FIRST_BYTE, Generation, Writer
 
-from producer.sources import Sources
-from producer.tail import Piece
+from producer.following.sources import Sources
+from producer.following.tail import Piece
 
 
 class World(Writer):
@@ -25,8 +25,18 @@ class World(Writer):
         self.kills = 0
         self.stream: list[tuple[int, Piece]] = []  # what JetStream has and the collector has not
         self.create()
-        self.host = Host(directory, pattern, state=state, **following)
+        self.host = Host(directory, pattern, started=False, state=state, **following)
+        self._tell_the_time()
+        self.host.start()
         self._looked()
+
+    def _stamp(self, inode: int) -> None:
+        super()._stamp(inode)
+        if hasattr(self, "host"):
+            self._tell_the_time()
+
+    def _tell_the_time(self) -> None:
+        self.host.wall = self.now_ns / 1e9 + 0.001
 
     # -- the producer -------------------------------------------------------------------------------------------
 

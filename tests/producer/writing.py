@@ -182,6 +182,8 @@ class Writer:
         self.create()
         self._shift()
         self._rotated(1).write_bytes(self.path.read_bytes())
+        self.now_ns += TICK_NS
+        os.utime(self._rotated(1), ns=(self.now_ns, self.now_ns))
         self.truncate(count)
 
     def _begin_anew(self) -> None:

@@ -45,7 +45,11 @@ def test_a_list_in_a_file_is_read(tmp_path):
         '[producer]\nkeep_lines = ["a", \'b\\d\']\nredact = "card"\nlabels = { env = "prod" }\n', encoding="utf-8"
     )
     producer = load({}, config=path, environment={}).producer
-    assert (producer.keep_lines, producer.redact, producer.labels) == (("a", r"b\d"), ("card",), {"env": "prod"})
+    assert (producer.keep_lines, producer.redact, producer.labels) == (
+        ("a", r"b\d"),
+        ("card",),
+        {"env": "prod"},
+    )
 
 
 @pytest.mark.parametrize("labels", [{"x": "y" * 1100}, {"x": "é" * 200}, {str(n): "value" for n in range(200)}])

@@ -1,0 +1,93 @@
+"""What a dry run and a validation found: for people on a terminal or in a file, and as JSON for scripts."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from producer.checking.dryrun import Read, Report
+from producer.checking.finding import Finding, Sign
+from shipper.units import format_bytes
+
+SIGNS = {
+    Sign.GOOD: ("+", "green"),
+    Sign.NOTE: ("=", "dim"),
+    Sign.WARNING: ("~", "yellow"),
+    Sign.WRONG: ("!", "bold red"),
+}
+NARROW = 160  # columns where nobody looks: no line is folded before them
+
+
+def print_report(report: Report) -> None:
+    """Where it would go, a table of what would be read, then what would not and why."""
+    console = _console()
+    total = sum(read.bytes for read in report.reads)
+    console.print(
+        Text(f"{len(report.reads)} files, {format_bytes(total)} to read, to {report.subject} in {report.stream}")
+    )
+    for name in report.inputs:
+        console.print(Text(_printable(f"+ {name}")), soft_wrap=True)
+    if report.reads:
+        console.print(_table(("file", "from byte", "bytes", "source"), [_read_cells(read) for read in report.reads]))
+    if report.skips:
+        console.print(Text(f"{len(report.skips)} names match and are not read"))
+        console.print(_table(("name", "why"), [[skip.path, skip.text] for skip in report.skips]))
+    for warning in report.warnings:
+        console.print(Text(_printable(f"~ {warning}"), style="yellow"), soft_wrap=True)
+
+
+def report_json(report: Report) -> str:
+    """The same for scripts: one object."""
+    shown: dict[str, Any] = report._asdict()
+    shown["reads"] = [read._asdict() for read in report.reads]
+    shown["skips"] = [skip._asdict() for skip in report.skips]
+    return json.dumps(shown, indent=2)
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """One line a check, and the next step below what is wrong."""
+    console = _console()
+    for finding in findings:
+        sign, style = SIGNS[finding.sign]
+        console.print(Text(_printable(f"{sign} {finding.check}: {finding.text}"), style=style), soft_wrap=True)
+        if finding.hint:
+            console.print(Text(_printable(f"    {finding.hint}")), soft_wrap=True)
+
+
+def print_settings(shown: Sequence[tuple[str, str, str]]) -> None:
+    """Key, value and origin of each setting that is no default."""
+    if shown:
+        _console().print(_table(("setting", "value", "from"), shown))
+
+
+def findings_json(findings: Sequence[Finding]) -> list[dict[str, str]]:
+    """The checks for scripts."""
+    return [finding._asdict() | {"sign": finding.sign.value} for finding in findings]
+
+
+def _console() -> Console:
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=None if not sys.stdout.isatty() else Table().box, header_style="bold", pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="right" if "byte" in name else "left", overflow="fold")
+    for cells in rows:
+        table.add_row(*(Text(_printable(cell)) for cell in cells))
+    return table
+
+
+def _read_cells(read: Read) -> list[str]:
+    name = read.path if read.path == read.file else f"{read.path} (as {read.file})"
+    begins = f"new, leaving out {read.left_out} bytes" if read.left_out else "new"
+    return [name, str(read.start), str(read.bytes), "known" if read.known else begins]
+
+
+def _printable(text: str) -> str:
+    """A file name may hold bytes that are no text, and control characters that would move the cursor."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

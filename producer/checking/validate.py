@@ -1,0 +1,196 @@
+"""`fshipper validate`: can the settings be used, what are they and where from; --connect asks the server, too."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import SecretStr
+
+from producer.checking.dryrun import Report, report
+from producer.checking.finding import Finding, Sign, good, note, warning, wrong
+from producer.checking.server_checks import Sending, ask_server
+from producer.checking.show import findings_json, print_findings, print_settings
+from producer.run import host_of, planned, state_path
+from shipper.config import Layer, load, places
+from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal
+from shipper.partitioning import partition_for
+from shipper.settings import Settings
+from shipper.subjects import log_subject, stream_name
+from shipper.telemetry import set_up_logging
+
+HIDDEN = "***"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def validate(
+    paths: Annotated[
+        list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE)", metavar="[PATH]...")
+    ] = None,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also ask the server, with this host's rights; nothing is stored")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts")] = False,
+    url: Annotated[str | None, typer.Option(help="NATS server, or several with commas (NATS_URL)")] = None,
+    host: Annotated[str | None, typer.Option(help="Name of this host (HOSTNAME)")] = None,
+    partitions: Annotated[int | None, typer.Option(help="Number of partitions (SHIPPER_PARTITIONS)")] = None,
+    subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Globs of files not to ship (SHIPPER_EXCLUDE)")] = None,
+    state: Annotated[Path | None, typer.Option(help="Directory of the checkpoint (SHIPPER_STATE)")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
+) -> None:
+    """Check settings, files and state directory without changing anything; exit 78 where something is wrong."""
+    flags: Layer = {
+        "producer.files": tuple(paths) if paths else None,
+        "producer.host": host,
+        "producer.exclude": tuple(exclude) if exclude else None,
+        "producer.state": state,
+        "logs.partitions": partitions,
+        "logs.subject": subject,
+        "nats.url": url,
+    }
+    try:
+        settings = load(flags, config=config)
+    except ConfigError as error:
+        _show([], [wrong("settings", line, error.hint) for line in str(error).splitlines()], as_json=as_json)
+        raise typer.Exit(EXIT_CONFIG) from None
+    set_up_logging(style=settings.log.format, level="critical")
+    origins = places(flags, config=config)
+    local = [*_local(settings, origins)]
+    asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and _has_host(local) else []
+    _show(effective(settings, origins), [*local, *asked], as_json=as_json)
+    raise typer.Exit(_exit_code(local, asked))
+
+
+def effective(settings: Settings, origins: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Key, value and origin of each setting that is no default, by key; secrets hidden."""
+    return [(key, _shown(settings, key), origins[key]) for key in sorted(origins)]
+
+
+def _shown(settings: Settings, key: str) -> str:
+    section, _, name = key.partition(".")
+    value = getattr(getattr(settings, section), name)
+    if key == "nats.url":
+        return settings.nats.shown_url
+    if isinstance(value, SecretStr):
+        return HIDDEN
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _show(settings: list[tuple[str, str, str]], findings: list[Finding], *, as_json: bool) -> None:
+    if as_json:
+        shown: dict[str, Any] = {
+            "ok": all(finding.sign is not Sign.WRONG for finding in findings),
+            "settings": {key: {"value": value, "from": origin} for key, value, origin in settings},
+            "checks": findings_json(findings),
+        }
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+    else:
+        print_settings(settings)
+        print_findings(findings)
+
+
+def _exit_code(local: list[Finding], asked: list[Finding]) -> int:
+    if any(finding.sign is Sign.WRONG for finding in local):
+        return EXIT_CONFIG
+    return EXIT_UNAVAILABLE if any(finding.sign is Sign.WRONG for finding in asked) else EXIT_OK
+
+
+# -- what can be checked without the network ------------------------------------------------------------------------
+
+
+def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
+    yield good("settings", "every setting is known and has a value that it can have")
+    try:
+        host = host_of(settings)
+    except ConfigError as error:
+        yield wrong("host", str(error), error.hint)
+        return
+    yield from _unreadable_secrets(settings)
+    sending = _sending(settings)
+    yield good("host", f"{host}, partition {sending.partition}: {sending.subject} in stream {sending.stream}")
+    if "collector.directory" in origins:
+        yield writable("archive", settings.collector.directory)
+    if _ships(settings) or "collector.directory" not in origins:
+        yield from _files(settings)
+        yield writable("state", state_path(settings.producer, host))
+
+
+def _files(settings: Settings) -> Iterator[Finding]:
+    """What a producer would find now. A name that leads to no file yet is no mistake, one that cannot be read is."""
+    try:
+        found = report(settings, once=False)
+    except ConfigError as error:
+        yield from (wrong("files", line, error.hint) for line in str(error).splitlines())
+    except Fatal as error:
+        yield wrong("checkpoint", str(error), error.hint)
+    else:
+        yield from _found(found)
+
+
+def _found(found: Report) -> Iterator[Finding]:
+    yield from (good("input", name) for name in found.inputs)
+    yield good("files", f"files to read: {len(found.reads)}; `fshipper produce --dry-run` lists them")
+    for text in found.warnings:
+        yield warning("files", text, "")
+    for skip in found.skips:
+        if skip.reason == "unreadable":
+            yield wrong("files", f"cannot read {skip.path}: {skip.text}", "correct the path or its permissions")
+
+
+def _unreadable_secrets(settings: Settings) -> Iterator[Finding]:
+    for name in ("creds", "nkey_seed", "certificate", "key", "ca"):
+        path: Path | None = getattr(settings.nats, name)
+        try:
+            if path is not None:
+                with path.open("rb"):
+                    pass
+        except OSError as error:
+            yield wrong(f"nats.{name}", f"cannot read {path}: {error.strerror}", "correct the path or its permissions")
+
+
+def writable(check: str, directory: Path) -> Finding:
+    """Whether `directory` can be written, or made where it is not there; nothing is made."""
+    existing = next((path for path in (directory, *directory.absolute().parents) if os.path.lexists(path)), Path("/"))
+    if not existing.is_dir():
+        return wrong(check, f"{existing} is no directory", "remove it, or choose another directory")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return wrong(check, f"this user may not write to {existing}", "correct its permissions, or choose another one")
+    if existing == directory:
+        return good(check, f"{directory} can be written")
+    return note(check, f"{directory} would be made")
+
+
+def _ships(settings: Settings) -> bool:
+    return bool(settings.producer.files or settings.producer.syslog or settings.producer.journald)
+
+
+def _has_host(local: list[Finding]) -> bool:
+    return not any(finding.check == "host" and finding.sign is Sign.WRONG for finding in local)
+
+
+def _block_bytes(settings: Settings) -> int:
+    """The largest payload; edits of the lines may make it larger than a block."""
+    try:
+        return planned(settings, once=False, new=False).task.message_bytes
+    except ConfigError:  # it is reported with the files
+        return settings.producer.block
+
+
+def _sending(settings: Settings) -> Sending:
+    host, prefix = host_of(settings), settings.logs.subject
+    partition = partition_for(host, settings.logs.partitions)
+    return Sending(
+        host=host,
+        subject=log_subject(prefix, partition, host),
+        stream=stream_name(prefix, partition),
+        partition=partition,
+        partitions=settings.logs.partitions,
+        block_bytes=_block_bytes(settings),
+    )

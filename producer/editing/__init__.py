@@ -1,0 +1,1 @@
+"""What is left out, blacked out or converted on the way."""

@@ -1,0 +1,225 @@
+"""What is done to the text of files, as a value, and a piece of a file edited that way.
+
+First UTF-16 becomes UTF-8 (`charset`), then lines are left out (`keep_lines`, `drop_lines`), then what is left is
+blacked out (`redact`).
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from producer.editing.charset import Charset
+from producer.editing.patterns import Pattern, Range, joined, others
+from producer.editing.redact import Redaction
+from producer.following.cut import Cut
+from producer.following.tail import Piece
+from shipper.edits import MAX_MAP_BYTES, Edit
+from shipper.model import MAX_BLOCK_BYTES
+
+SEAM_BYTES = 4096
+"""How far before the end of an over-long line's piece a place to cut is looked for."""
+CLEAR_BYTES = 512
+"""How much of the line behind that place is looked at."""
+NAME_BYTES = 64
+"""How far before a secret the name may begin by which it is known."""
+_SEPARATOR = re.compile(rb"[ \t,;&|]+")
+
+
+class Text(NamedTuple):
+    """The edited text of a piece, and how it came out of the bytes of the file."""
+
+    content: bytes
+    edits: list[Edit]
+
+
+class Change(NamedTuple):
+    """Bytes `begin` to `end` of a text are replaced."""
+
+    begin: int
+    end: int
+    by: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edits:
+    """What is done to the text of every file, and what is said of it. Nothing, by default."""
+
+    keep: tuple[Pattern, ...] = ()
+    drop: tuple[Pattern, ...] = ()
+    redact: tuple[Redaction, ...] = ()
+    charset: str = ""  #: utf-16 (where a file begins with a byte order mark), utf-16-le, utf-16-be
+    labels: tuple[tuple[str, str], ...] = ()
+    most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        keep_lines: Iterable[str] = (),
+        drop_lines: Iterable[str] = (),
+        redact: Iterable[str] = (),
+        charset: str = "",
+        labels: Mapping[str, str] | None = None,
+        most_bytes: int = MAX_BLOCK_BYTES,
+    ) -> "Edits":
+        """The edits that settings name. Raises re.error: the settings have not been validated."""
+        return cls(
+            keep=tuple(map(Pattern.of, keep_lines)),
+            drop=tuple(map(Pattern.of, drop_lines)),
+            redact=tuple(map(Redaction.of, redact)),
+            charset=charset,
+            labels=tuple((labels or {}).items()),
+            most_bytes=most_bytes,
+        )
+
+    @property
+    def change_text(self) -> bool:
+        """Whether any byte may change on its way."""
+        return bool(self.keep or self.drop or self.redact or self.charset)
+
+    @property
+    def map_bytes(self) -> int:
+        """The longest map that travels behind a piece's text."""
+        return min(MAX_MAP_BYTES, self.most_bytes // 2)
+
+    @property
+    def message_bytes(self) -> int:
+        """The most bytes of a message's payload."""
+        return self.most_bytes + self.map_bytes
+
+    def cut(self, block_bytes: int, *, line_a_piece: bool) -> Cut:
+        """How files are cut so that their pieces can be edited one by one."""
+        return Cut(
+            block_bytes,
+            line_a_piece=line_a_piece,
+            lead_bytes=block_bytes if self.keep or self.drop else 0,
+            charset=self.charset,
+            seam=self.seam if self.redact else None,
+        )
+
+    def of_piece(self, piece: Piece) -> Text | None:
+        """The edited text of `piece`; None: it goes as it is."""
+        if not piece.data:
+            return None
+        if piece.charset is not Charset.BYTES:
+            return self._converted(piece)
+        changes = self._changes(piece.data, piece.lead)
+        return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
+
+    def seam(self, data: bytes) -> int:
+        """Where to cut an over-long line: in nothing to redact that is shorter than `CLEAR_BYTES`, if it can be.
+
+        It is behind a separator, so far before the end of `data` that what begins before the cut ends in sight.
+        """
+        reach, clear = min(SEAM_BYTES, len(data) // 2), min(CLEAR_BYTES, len(data) // 4)
+        around = data[-2 * reach :]
+        secrets = joined(sorted(span for rule in self.redact for span in rule.find(around)))
+        ends = [found.end() for found in _SEPARATOR.finditer(around, reach, len(around) - clear)]
+        for end in (*reversed(ends), len(around) - clear):
+            if not any(begin - NAME_BYTES < end < stop for begin, stop in secrets):
+                return len(data) - len(around) + end
+        return len(data)
+
+    # -- what changes in a text ---------------------------------------------------------------------------------
+
+    def _changes(self, data: bytes, lead: bytes) -> list[Change]:
+        """In order, apart from each other. `lead`: the first piece of the line in whose middle `data` begins."""
+        out = self._left_out(data, lead) if self.keep or self.drop else []
+        changes = [Change(begin, end, b"") for begin, end in out]
+        if self.redact and out != [(0, len(data))]:
+            changes += self._redactions(data, out)
+            changes.sort()
+        return changes
+
+    def _left_out(self, data: bytes, lead: bytes) -> list[Range]:
+        """The runs of lines that are left out: `drop` wins over `keep`."""
+        dropped = {span for pattern in self.drop for span in pattern.lines(data)}
+        kept = {span for pattern in self.keep for span in pattern.lines(data)} - dropped
+        if lead:
+            first = (0, data.find(b"\n") + 1 or len(data))
+            dropped.discard(first)
+            kept.discard(first)
+            (kept if self._is_kept(lead) else dropped).add(first)
+        return others(joined(sorted(kept)), len(data)) if self.keep else joined(sorted(dropped))
+
+    def _is_kept(self, line: bytes) -> bool:
+        matches = [any(pattern.matches_line(line, 0, len(line)) for pattern in rule) for rule in (self.keep, self.drop)]
+        return (matches[0] or not self.keep) and not matches[1]
+
+    def _redactions(self, data: bytes, out: list[Range]) -> list[Change]:
+        found = sorted((begin, -end, rule.name) for rule in self.redact for begin, end in rule.find(data))
+        changes: list[Change] = []
+        for begin, minus_end, name in found:
+            if changes and begin < changes[-1].end:  # one secret in another: the longer of both goes
+                changes[-1] = changes[-1]._replace(end=max(changes[-1].end, -minus_end))
+            elif not _within(begin, out):
+                changes.append(Change(begin, -minus_end, name))
+        return changes
+
+    def _fitting(self, changes: list[Change], length: int) -> list[Change]:
+        """Where the text would grow beyond what a block holds, stars, no longer than what they stand for."""
+        grown = length + sum(len(by) - (end - begin) for begin, end, by in changes)
+        if grown <= self.most_bytes:
+            return changes
+        return [Change(begin, end, b"*" * min(end - begin, len(by))) for begin, end, by in changes]
+
+    # -- UTF-16 -------------------------------------------------------------------------------------------------
+
+    def _converted(self, piece: Piece) -> Text:
+        """Each line is one edit; the other edits see the UTF-8 text."""
+        charset, data, at = piece.charset, piece.data, piece.span.start
+        lines: list[bytes] = []
+        lengths: list[int] = []
+        begin = 0
+        while begin < len(data):
+            end = charset.first_end(data, begin, at=at) or len(data)
+            lines.append(charset.text(data[begin:end], at=at + begin))
+            lengths.append(end - begin)
+            begin = end
+        text = b"".join(lines)
+        changes = self._changes(text, charset.text(piece.lead, at=0))
+        return _folded(lines, lengths, self._fitting(changes, len(text)))
+
+
+def _folded(lines: list[bytes], lengths: list[int], changes: list[Change]) -> Text:
+    """The lines with their changes: one edit a line, `lengths` bytes in the file, and one a run of left-out lines."""
+    content: list[bytes] = []
+    edits: list[Edit] = []
+    begin = number = 0
+    for line, length in zip(lines, lengths, strict=True):
+        end, own = begin + len(line), []
+        while number < len(changes) and changes[number].begin < end:
+            own.append(Change(changes[number].begin - begin, changes[number].end - begin, changes[number].by))
+            if changes[number].end > end:
+                break  # a run of lines that are left out goes on
+            number += 1
+        given = _replaced(line, own).content if all(change.by for change in own) else b""
+        if not given and edits and not edits[-1].given:
+            edits[-1] = Edit(0, edits[-1].taken + length, 0)
+        else:
+            edits.append(Edit(0, length, len(given)))
+        content.append(given)
+        begin = end
+    return Text(b"".join(content), edits)
+
+
+def _replaced(data: bytes, changes: list[Change]) -> Text:
+    content: list[bytes] = []
+    edits: list[Edit] = []
+    place = 0
+    for begin, end, by in changes:
+        content += (data[place:begin], by)
+        edits.append(Edit(begin - place, end - begin, len(by)))
+        place = end
+    content.append(data[place:])
+    return Text(b"".join(content), edits)
+
+
+def _within(place: int, ranges: list[Range]) -> bool:
+    at = bisect_right(ranges, (place, MAX_BLOCK_BYTES * 2)) - 1
+    return at >= 0 and place < ranges[at][1]
+
+
+NO_EDITS = Edits()

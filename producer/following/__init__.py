@@ -1,0 +1,1 @@
+"""What became of each file, and what is read next."""

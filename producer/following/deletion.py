@@ -1,0 +1,117 @@
+"""Delete one file so that no byte is lost, whatever its writers do at that moment.
+
+1. Open it, and see that it still is what was acknowledged: device, inode, size, time of change, first and last bytes.
+2. Take a read lease (Linux): the kernel grants it only while no program has the file open for writing, and holds up
+   whoever tries to. So a log that its program has open stays, however silent it is: a name that is gone would make the
+   program's next line unreadable for everybody. Without the right to ask (not root, not the owner, not a local file
+   system) a file goes only if it was rotated.
+3. Rename it to a hidden name beside it. Only so is it certain that what is removed next is this file: under its old
+   name a rotation may have put another one. A kill here leaves the hidden name, under which the source is found again.
+4. Look once more; unlink, or put it back. Where a writer came in that moment, its bytes are read through the
+   descriptor, which needs no name.
+"""
+
+import contextlib
+import enum
+import errno
+import fcntl
+import os
+import signal
+
+from producer.following.finished import Finished, hidden_name
+from producer.following.source import Source
+
+UNTOLD = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
+
+
+class Fate(enum.Enum):
+    """What became of a file that was to be deleted."""
+
+    DELETED = "deleted"
+    LATE = "deleted while a program wrote into it"
+    CHANGED = "it changed since it was shipped"
+    WRITTEN = "a program has it open for writing"
+    UNKNOWN = "whether a program has it open for writing is not told to this user"
+
+
+GONE = {Fate.DELETED, Fate.LATE}
+
+
+def delete(file: Finished, descriptor: int) -> Fate:
+    """Delete `file`, which is open as `descriptor`, if it still is what was acknowledged.
+
+    Raises OSError: it lies where it was, or under its hidden name where not even that could be undone.
+    """
+    if not _is_same(descriptor, file.source):
+        return Fate.CHANGED
+    held = _lease(descriptor)
+    try:
+        if held is Fate.WRITTEN or (held is Fate.UNKNOWN and not file.rotated):
+            return held
+        return _unlink(file, descriptor, leased=held is None)
+    finally:
+        if held is None:
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+
+
+def _is_same(descriptor: int, source: Source) -> bool:
+    return _is_as_long(descriptor, source) and source.mark.agrees(descriptor)
+
+
+def _is_as_long(descriptor: int, source: Source) -> bool:
+    found = os.fstat(descriptor)
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) == (
+        source.device,
+        source.inode,
+        source.size,
+        source.mtime_ns,
+    )
+
+
+def _lease(descriptor: int) -> Fate | None:
+    """Hold up writers; None: held, and there was none."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored; else SIGIO tells of a writer, and kills
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        if error.errno in UNTOLD:
+            return Fate.UNKNOWN
+        if error.errno == errno.EAGAIN:
+            return Fate.WRITTEN
+        raise
+    return None
+
+
+def _unlink(file: Finished, descriptor: int, *, leased: bool) -> Fate:
+    hidden = hidden_name(file.path, file.source)
+    if hidden != file.path:
+        os.rename(file.path, hidden)
+    try:
+        found = os.lstat(hidden)
+        ours = (found.st_dev, found.st_ino) == file.source.key
+        if not (ours and _is_as_long(descriptor, file.source)) or _is_asked_for(descriptor, leased=leased):
+            _put_back(hidden, file.path)
+            return Fate.CHANGED
+        os.unlink(hidden)
+    except OSError:
+        _put_back(hidden, file.path)
+        raise
+    late = os.fstat(descriptor).st_size > file.source.size or _is_asked_for(descriptor, leased=leased)
+    return Fate.LATE if late else Fate.DELETED
+
+
+def _is_asked_for(descriptor: int, *, leased: bool) -> bool:
+    """Whether a writer waits for the lease."""
+    return leased and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
+
+
+def _put_back(hidden: str, path: str) -> None:
+    """Give a file its name again, unless that is taken by now: then the hidden one stays, and is found by its inode."""
+    with contextlib.suppress(OSError):
+        try:
+            os.link(hidden, path, follow_symlinks=False)
+        except PermissionError:  # a file system without hard links
+            if not os.path.lexists(path):
+                os.rename(hidden, path)
+            return
+        os.unlink(hidden)

@@ -1,0 +1,194 @@
+"""How far each source is acknowledged, and what of that is not on disk yet."""
+
+import time
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import replace
+
+from producer.checkpoints import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoints
+from producer.following.source import Point, Source
+from producer.following.tail import Piece, Tail
+from producer.looking.targets import Targets
+from shipper import events
+
+
+class Ledger:
+    """Every source of this host by its id. Owned by `Sources`."""
+
+    def __init__(self, checkpoints: Checkpoints, wall: Callable[[], float] = time.time) -> None:
+        self._checkpoints = checkpoints
+        self._wall = wall
+        self._known: dict[str, Source] = {}
+        self.targets = Targets()  #: what the names lead to
+        self._dirty: set[str] = set()
+        self._changed_until: dict[str, int] = {}  # by the name in the archive, ns
+        self._before: dict[str, int] = {}  # the same when the last look ended
+
+    @property
+    def known(self) -> Mapping[str, Source]:
+        """Every source, as far as it is acknowledged."""
+        return self._known
+
+    @property
+    def sequence(self) -> int:
+        """The newest stream sequence that acknowledged anything of this host."""
+        return max((source.sequence for source in self._known.values()), default=0)
+
+    def learn(self, source: Source) -> None:
+        """Know a source that the checkpoint has."""
+        self._known[source.id] = source
+        self.targets.learn(source)
+        self._note_change(source.file, source.mtime_ns)
+
+    def learn_name(self, source: Source) -> None:
+        """Know that a file had this name, and when it changed, and nothing else of it."""
+        self._note_change(source.file, source.mtime_ns)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Every name that a known file had."""
+        return self._before.keys()
+
+    def changed_before(self, file: str) -> int | None:
+        """When a file that had this name changed last, as the last look saw it; None: none was known. Nanoseconds.
+
+        What came later was written later, whatever happens to the older files meanwhile.
+        """
+        return self._before.get(file)
+
+    def look_ends(self, names: Container[str]) -> None:
+        """What was learned so far is what the next look compares with, for the `names` that this look found.
+
+        Under a name that was not there a generation may have come and gone: it is looked for when the name is back.
+        """
+        for name, until in self._changed_until.items():
+            if name in names or name not in self._before:
+                self._before[name] = until
+
+    def begin(self, sources: list[Source]) -> bool:
+        """Make new sources durable and know them; False: the checkpoint cannot be written now."""
+        try:
+            self._checkpoints.save(sources)
+        except CHECKPOINT_ERRORS as error:
+            events.checkpoint_failed(error=str(error))
+            return False
+        for source in sources:
+            self.learn(source)
+        return True
+
+    def looked(self, tail: Tail) -> None:
+        """Keep the size that a look found: should the file be gone at the next start, it tells what was lost."""
+        source = self._known[tail.id]
+        self._note_change(tail.file, tail.mtime_ns)
+        if (source.size, source.mtime_ns) != (tail.size, tail.mtime_ns):
+            mark = source.mark if source.offset else tail.start
+            self._change(replace(source, size=tail.size, mtime_ns=tail.mtime_ns, mark=mark))
+
+    def glanced(self, tail: Tail) -> None:
+        """The same between two looks: what came under the file's name since it left there is not known yet."""
+        if tail.left_at is None:
+            self.looked(tail)
+        else:
+            self.seen_at_least(tail.id, tail.size)
+
+    def seen_at_least(self, id_: str, size: int) -> None:
+        """So many bytes of a source were found, if not in its own file."""
+        source = self._known[id_]
+        if size > source.size:
+            self._change(replace(source, size=size))
+
+    def moved(self, source: Source) -> None:
+        """The file system of a source has another device number now."""
+        self._change(source)
+
+    def mark(self, tails: list[Tail]) -> None:
+        """Make durable what files begin with that had no byte when they began; then they may be read.
+
+        Else other content with the same inode number would pass for the bytes that were sent before a kill.
+        """
+        if tails and self.begin([replace(self._known[tail.id], mark=tail.start) for tail in tails]):
+            for tail in tails:
+                tail.marked = True
+
+    def acknowledged(self, piece: Piece, sequence: int) -> None:
+        """JetStream has stored `piece` and everything before it of its source."""
+        point = Point(sequence, piece.span.end, piece.source_crc)
+        self._change(self._known[piece.source].acknowledged(point, piece.mark))
+
+    def ended(self, id_: str, *, file_rests: bool) -> Source:
+        """The last block of a source is acknowledged; `file_rests`: its file may show up under another name."""
+        source = self._known[id_].ended(self._wall(), file_rests=file_rests)
+        self._change(source)
+        return source
+
+    def release(self, source: Source) -> None:
+        """The file of a source that ended is deleted."""
+        self._change(replace(self._known[source.id], device=0, inode=0))
+
+    @property
+    def unsaved_ids(self) -> frozenset[str]:
+        """The sources whose newest state is not durable."""
+        return frozenset(self._dirty)
+
+    def unsaved(self) -> list[Source]:
+        """The sources that changed since the last call, to be made durable."""
+        changed, self._dirty = [self._known[id_] for id_ in self._dirty], set()
+        return changed
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether `unsaved` would return something."""
+        return bool(self._dirty)
+
+    def unsave(self, sources: Iterable[Source]) -> None:
+        """Saving `sources` failed: they are due again."""
+        self._dirty.update(source.id for source in sources if source.id in self._known)
+
+    def go_back(self, offsets: Mapping[str, int]) -> None:
+        """Let the sources in `offsets` begin again at most there, durably. Raises CHECKPOINT_ERRORS."""
+        known = {id_: self._known[id_] for id_ in offsets if id_ in self._known}
+        self._checkpoints.save(source.back_to(offsets[id_]) for id_, source in known.items())
+
+    def rewound(self, *, sequence: int, archived: Mapping[str, int]) -> list[Source]:
+        """The sources at what the server (up to `sequence`) or the archive (`archived` bytes) still has, durable."""
+        after = [
+            source.rewound(sequence=sequence, archived=archived.get(source.id, 0)) for source in self._known.values()
+        ]
+        self._checkpoints.save(source for source in after if source != self._known[source.id])
+        return after
+
+    def forget_old(self, kept: Container[str]) -> list[Source]:
+        """Forget the sources that ended long ago, except those in `kept`; returns them."""
+        limit = self._wall() - TOMBSTONE_SECONDS
+        old = [source for source in self._known.values() if 0 < source.ended_at < limit and source.id not in kept]
+        if not self.forget(old):
+            return []
+        for source in old:
+            del self._known[source.id]
+            self._dirty.discard(source.id)
+        names = {source.file for source in self._known.values()}
+        self._changed_until = {name: until for name, until in self._changed_until.items() if name in names}
+        self._before = {name: until for name, until in self._before.items() if name in names}
+        self.targets.keep(names)
+        return old
+
+    def drop(self, id_: str) -> Source:
+        """Know a source no more, save for its name; the checkpoint still has it."""
+        self._dirty.discard(id_)
+        return self._known.pop(id_)
+
+    def forget(self, sources: Iterable[Source]) -> bool:
+        """Drop sources from the checkpoint; False: it cannot be written now."""
+        try:
+            self._checkpoints.forget(sources)
+        except CHECKPOINT_ERRORS as error:
+            events.checkpoint_failed(error=str(error))
+            return False
+        return True
+
+    def _note_change(self, file: str, mtime_ns: int) -> None:
+        by_now = min(mtime_ns, int(self._wall() * 1e9))  # a time to come would hide all that is written until then
+        self._changed_until[file] = max(by_now, self._changed_until.get(file, 0))
+
+    def _change(self, source: Source) -> None:
+        self._known[source.id] = source
+        self._dirty.add(source.id)

@@ -1,0 +1,304 @@
+"""Which file belongs to which source: begin a new generation, or go on with a known one, or find that unknown."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from producer.following import unpack
+from producer.following.deletion import GONE, Fate, delete
+from producer.following.finished import Finished
+from producer.following.identity import Mark, first_mark
+from producer.following.ledger import Ledger
+from producer.following.reading import Following, Reading
+from producer.following.rest import Rests
+from producer.following.source import Source, new_source
+from producer.following.tail import Tail
+from producer.following.tails import Key, Tails
+from producer.following.unpack import Unfinished
+from producer.looking import discover
+from producer.looking.discover import Seen
+from producer.looking.targets import real_of
+from shipper import events
+from shipper.model import End
+
+
+class Opening:
+    """Opens files for sources. Owned by `Sources`, which says what the last look found."""
+
+    def __init__(
+        self,
+        following: Following,
+        tails: Tails,
+        reading: Reading,
+        ledger: Ledger,
+        rests: Rests,
+        wall: Callable[[], float],
+    ) -> None:
+        self._rests = rests
+        self._following = following
+        self._wall = wall
+        self._tails = tails
+        self._reading = reading
+        self._ledger = ledger
+        self._files: Mapping[Key, Seen] = {}
+        self.listing = discover.Listing()  #: of the directories, since the last look
+        self._begin_at: dict[Key, int] = {}
+        self._resting: dict[Key, Source] = {}  # ended, perhaps still on disk
+        self._waiting: list[Source] = []  # could not be opened: unknown, not gone
+        self._waiting_keys: set[Key] = set()
+        self._unopened: dict[Key, tuple[Seen, str]] = {}  # the same, of files that are no source yet
+
+    def found(self, files: Mapping[Key, Seen]) -> None:
+        """What a look found."""
+        self._files = files
+        self.list_again()
+
+    def list_again(self) -> None:
+        """What lies beside the files is asked anew."""
+        self.listing = discover.Listing()
+
+    @property
+    def files(self) -> Mapping[Key, Seen]:
+        """What the last look found."""
+        return self._files
+
+    def begin_at_end(self) -> None:
+        """The files that were found just now begin behind what they hold, also those that cannot be opened yet."""
+        spools = self._following.spools
+        self._begin_at = {seen.key: seen.size for seen in self._files.values() if seen.path not in spools}
+
+    def rest(self, source: Source) -> None:
+        """A source ended; its file may show up again."""
+        if source.inode:
+            self._resting[source.key] = source
+
+    def file_rests(self, tail: Tail, why: End) -> bool:
+        """Whether the file of a source that ends may show up again."""
+        if tail.ends_as is not None:
+            return discover.lies_at(tail.path, self._ledger.known[tail.id].key)
+        is_named = tail.offset > 0 or tail.file in self._following.spools
+        return why is not End.TRUNCATED and is_named and tail.may_come_back()
+
+    def resting(self, key: Key) -> Source | None:
+        """The ended source whose file this was."""
+        return self._resting.get(key)
+
+    def forget(self, source: Source) -> None:
+        """A source ended so long ago that its file is a new one should it show up."""
+        if self._resting.get(source.key) is source:
+            del self._resting[source.key]
+
+    def is_known(self, key: Key) -> bool:
+        """Whether a file is read, was read, or could not be opened."""
+        return self._tails.at(key) is not None or key in self._resting or self.is_put_off(key)
+
+    def is_put_off(self, key: Key) -> bool:
+        """Whether a file could not be opened; every look tries again."""
+        return key in self._unopened or key in self._waiting_keys
+
+    @property
+    def unopened(self) -> list[str]:
+        """The files that could not be opened."""
+        return [*(source.file for source in self._waiting), *(seen.path for seen, _ in self._unopened.values())]
+
+    # -- a new generation ---------------------------------------------------------------------------------------
+
+    def begin(self, seen: Seen, file: str) -> Source | None:
+        """A new generation under the archive name `file`, its tail ready; None: the next look tries again."""
+        self._skip_if_old(seen, file)
+        descriptor = -1
+        try:
+            if file != seen.path and unpack.is_compressed(seen.path):
+                return self._begin_packed(seen, file)
+            descriptor = os.open(seen.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            stat = os.fstat(descriptor)
+            if _key(descriptor) == seen.key:
+                origin = min(self._begin_at.get(seen.key, 0), stat.st_size)
+                mark, real = first_mark(descriptor, origin), real_of(file, seen.path)
+                source = new_source(file, stat, origin=origin, mark=mark, real=real)
+                self.put(Tail(source, descriptor, seen.path))
+                return source
+        except Unfinished:
+            return None
+        except OSError as error:
+            if not discover.is_gone(error):
+                events.file_unreadable(path=seen.path, error=error.strerror or str(error))
+        _close(descriptor)
+        self._unopened[seen.key] = (seen, file)  # also if it was renamed since the look: it lies somewhere
+        return None
+
+    def _begin_packed(self, seen: Seen, file: str) -> Source | None:
+        """A generation that lies compressed at `seen`: what it holds is unpacked and read when its turn comes."""
+        head = self._rests.begins_with(seen)
+        stat = os.stat(seen.path)
+        if not head or (stat.st_dev, stat.st_ino) != seen.key:
+            return None
+        mark, real = Mark.of(0, head, b""), real_of(file, seen.path)
+        source = replace(new_source(file, stat, origin=0, mark=mark, real=real), size=len(head))
+        self._rests.claims[seen.key] = source.id
+        self._tails.place(source.id)
+        return source
+
+    def _skip_if_old(self, seen: Seen, file: str) -> None:
+        """Let an old file begin at its end; under a name that was shipped before it holds what is missing there."""
+        unknown = seen.key not in self._begin_at and self._ledger.changed_before(file) is None
+        if unknown and file not in self._following.spools and self._following.ignores(seen.mtime_ns, self._wall()):
+            self._begin_at[seen.key] = seen.size
+            events.file_ignored(path=seen.path, octets=seen.size)
+
+    def retry_unopened(self) -> list[Source]:
+        """Begin with what could not be opened before, wherever it lies now; what is gone by now is lost."""
+        unopened, self._unopened = self._unopened, {}
+        begun = []
+        for key, (seen, file) in unopened.items():
+            try:
+                path = self._files[key].path if key in self._files else self._beside(file, key)
+            except OSError:
+                path = seen.path
+            if path is not None:
+                begun.append(self.begin(seen._replace(path=path), file))
+            elif lost := seen.size - self._begin_at.pop(key, 0):
+                events.bytes_lost(file=file, lost=lost, reason=End.DELETED.value)
+        return [source for source in begun if source is not None]
+
+    def follow_all(self, begun: list[Source]) -> None:
+        """Read new generations once they are durable; where they cannot be made so, forget them until the next look."""
+        if self._ledger.begin(begun):
+            for source in begun:
+                self._begin_at.pop(source.key, None)
+                tail = self._tails.of(source.id)
+                if tail is not None:
+                    self._follow(source, tail)
+                else:
+                    self._reading.lost(source, End.ROTATED)  # lies in a compressed file
+        else:
+            for source in begun:
+                tail = self._tails.of(source.id)
+                if tail is not None:
+                    self._tails.remove(tail)
+                else:
+                    self._rests.claims.pop(source.key, None)
+
+    # -- a known one --------------------------------------------------------------------------------------------
+
+    def resume(self, source: Source, *, farewell: bool = True) -> bool:
+        """Go on with a known source if its file is still the same; else say `farewell`.
+
+        False: the file is another one, or gone. True also where that is unknown: it is asked again at the next look.
+        """
+        descriptor, path = -1, None
+        try:
+            path = self._path_of(source)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if path else -1
+            if path and _key(descriptor) != source.key:  # renamed since it was found: it lies somewhere else now
+                return self._put_off(source, descriptor)
+            if path and _is_same(descriptor, path, source) and not self._may_be_packed(source):
+                if path == source.file:
+                    source = replace(source, real=source.real or real_of(source.file, path))  # older versions: unknown
+                tail = Tail(source, descriptor, path)
+                self.put(tail)
+                self._follow(source, tail)
+                return True
+        except OSError as error:
+            if not discover.is_gone(error):
+                events.file_unreadable(path=source.file, error=error.strerror or str(error))
+            return self._put_off(source, descriptor)
+        _close(descriptor)
+        if farewell:
+            self.lose(source, End.TRUNCATED if path == source.file else End.DELETED)
+        return False
+
+    def _may_be_packed(self, source: Source) -> bool:
+        """Whether what came into a file that had no byte yet may lie compressed now, and its inode number be reused."""
+        if source.mark.head_length:
+            return False
+        rotations = [seen for name in source.names for seen in self.listing.rotations(name)]
+        return any(unpack.suffix_of(seen.path) and seen.mtime_ns >= source.mtime_ns for seen in rotations)
+
+    def _put_off(self, source: Source, descriptor: int) -> bool:
+        """Whether a source goes on is unknown: the next look asks again."""
+        _close(descriptor)
+        self._tails.place(source.id)
+        self._waiting.append(source)
+        self._waiting_keys.add(source.key)
+        return True
+
+    def lose(self, source: Source, why: End) -> None:
+        """The file of a source is gone, or its inode holds something else now."""
+        if why is End.TRUNCATED:
+            self._tails.truncated.add(source.key)
+        self._reading.lost(source, why)
+
+    def retry_waiting(self) -> None:
+        """Go on with the sources whose files could not be opened before."""
+        waiting, self._waiting, self._waiting_keys = self._waiting, [], set()
+        for source in waiting:
+            self.resume(source)
+
+    def delete(self, file: Finished) -> Fate:
+        """Delete the file of a source that ended; if it got more bytes just then, go on with it. Raises OSError."""
+        source = file.source
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        fate = Fate.CHANGED
+        try:
+            fate = delete(file, descriptor)
+        finally:
+            if fate is not Fate.LATE:
+                _close(descriptor)
+        if fate in GONE:
+            self.forget(source)
+            self._ledger.ended(source.id, file_rests=False)  # its inode number is free for any other file
+        if fate is Fate.LATE:
+            source = replace(source, ended_at=0.0)
+            tail = Tail(source, descriptor, file.path)
+            self.put(tail)
+            self._follow(source, tail)
+        return fate
+
+    def _path_of(self, source: Source) -> str | None:
+        """Where a source's file lies now: under a name that is watched, in place, or renamed beside it."""
+        if source.key in self._files:
+            return self._files[source.key].path
+        for name in source.names:
+            seen = discover.seen_at(name)
+            if seen is not None and seen.key == source.key:
+                return name
+        beside = self._beside(source.file, source.key)
+        if beside is None and self._following.heirs:
+            return self._following.heirs.path(source.key)
+        return beside
+
+    def _beside(self, file: str, key: Key) -> str | None:
+        return self._ledger.targets.find(file, key, self.listing)
+
+    def put(self, tail: Tail) -> None:
+        """Keep an open file of a source; with `--once` it is read to the end that it has now."""
+        if self._following.once and tail.file not in self._following.spools:
+            tail.limit = tail.size
+        self._tails.add(tail)
+
+    def _follow(self, source: Source, tail: Tail) -> None:
+        self._ledger.learn(source)
+        self._ledger.looked(tail)
+        self._resting.pop(tail.key, None)
+        self._reading.add(tail)
+        events.file_followed(path=tail.path, source=source.id, offset=source.offset)
+        if tail.key not in self._files:  # renamed while nobody looked
+            self._reading.leave(tail)
+
+
+def _is_same(descriptor: int, path: str, source: Source) -> bool:
+    """Whether an open file is the source's. One that had no byte yet is known by its inode and its name only."""
+    renamed = any(discover.is_sibling(path, name) for name in source.names) and not unpack.suffix_of(path)  # another
+    named = source.mark.head_length > 0 or path in source.names or renamed
+    return named and source.mark.agrees(descriptor)
+
+
+def _key(descriptor: int) -> Key:
+    stat = os.fstat(descriptor)
+    return stat.st_dev, stat.st_ino
+
+
+def _close(descriptor: int) -> None:
+    if descriptor >= 0:
+        os.close(descriptor)

@@ -1,0 +1,172 @@
+"""Where the rest of a source lies whose own file is gone or rewritten: in a copy, or in a compressed rotation.
+
+What a candidate begins with and the bytes before the offset must agree with the source's mark, as at a resume.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from producer.editing.lead import LOOK_BACK_BYTES
+from producer.following import unpack
+from producer.following.identity import HEAD_BYTES
+from producer.following.source import Source
+from producer.following.tail import open_file
+from producer.following.tails import Key
+from producer.following.unpack import Damaged, Unfinished
+from producer.looking import discover
+from producer.looking.discover import Seen
+from shipper import events
+
+SETTLED_SECONDS = 60.0
+"""A compressed file that is incomplete and did not change for so long stays as it is."""
+KEPT_BYTES = LOOK_BACK_BYTES
+"""Before the offset: as far as anybody looks for the start of a line."""
+SECOND_NS = 10**9
+
+
+class Rest(NamedTuple):
+    """An open file that holds a source up to its offset and on: plain, or unpacked into one without a name."""
+
+    descriptor: int
+    path: str  #: the file that was found
+    key: Key  #: of that file
+    size: int
+
+
+class Rests:
+    """Finds the rest of a source. `directory`: for what is unpacked; `is_taken`: whether another source is read there.
+
+    Owned by `Sources`; called by one thread at a time.
+    """
+
+    def __init__(self, directory: Path, clock: Callable[[], float], is_taken: Callable[[Key], bool]) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._is_taken = is_taken
+        self._unfinished: dict[Key, tuple[int, int, float]] = {}  # size, mtime, since
+        self.claims: dict[Key, str] = {}  #: by file: the source whose content it is
+
+    def find(self, source: Source) -> Rest | None:
+        """The rest of `source`; None: it lies nowhere. Raises Unfinished and OSError: unknown, ask again."""
+        best: Rest | None = None
+        unknown: Exception | None = None
+        for seen in self._candidates(source):
+            try:
+                rest = self._rest_in(seen, source)
+            except discover.GONE:
+                unknown = Unfinished()  # renamed since it was listed: it lies somewhere
+                continue
+            except (Unfinished, OSError) as error:
+                unknown = error
+                continue
+            if rest is not None and (best is None or rest.size > best.size):
+                _close(best)
+                best = rest
+            else:
+                _close(rest)
+            if best is not None and best.size >= source.size:
+                break  # the oldest that has all that was seen
+        if unknown is not None and (best is None or best.size < source.size):
+            _close(best)
+            raise unknown
+        if best is not None:
+            self.claims[best.key] = source.id
+        return best
+
+    def begins_with(self, seen: Seen) -> bytes | None:
+        """The first bytes of what a compressed file holds; None: it cannot be read. Raises Unfinished and OSError."""
+        with open(seen.path, "rb") as file:
+            try:
+                return unpack.head_of(file, unpack.suffix_of(seen.path))
+            except Damaged as error:
+                events.file_unreadable(path=seen.path, error=str(error))
+                return None
+            except Unfinished:
+                if self._may_go_on(seen):
+                    raise
+                return None
+
+    def _candidates(self, source: Source) -> Iterator[Seen]:
+        """The files beside a source's that may hold its rest, the oldest that is not older than the source first.
+
+        Where only the first bytes are known, an older file does not count: it may begin as this one does.
+        """
+        since = source.mtime_ns // SECOND_NS * SECOND_NS  # not every tool keeps more than the second
+        found = {}
+        for base in source.names:
+            for name in (base, *discover.originals(base)):
+                for seen in (*discover.rotations(name), *_packed_in_place(name)):
+                    found[seen.key] = (seen.mtime_ns < since, discover.age(seen, base), seen)
+        for _, _, seen in sorted(found.values()):
+            own = seen.key == source.key or self.claims.get(seen.key) == source.id
+            newer = seen.mtime_ns >= since or source.mark.tail_length > 0
+            if own or (newer and seen.key not in self.claims and not self._is_taken(seen.key)):
+                yield seen
+
+    def _rest_in(self, seen: Seen, source: Source) -> Rest | None:
+        if unpack.is_compressed(seen.path):
+            try:
+                return self._unpacked(seen, source)
+            except Damaged as error:
+                events.file_unreadable(path=seen.path, error=str(error))
+                return None
+        descriptor = open_file(seen.path, seen.key)
+        if descriptor is None:
+            raise Unfinished  # renamed since it was listed
+        if source.mark.agrees(descriptor):
+            return Rest(descriptor, seen.path, seen.key, os.fstat(descriptor).st_size)
+        os.close(descriptor)
+        return None
+
+    def _unpacked(self, seen: Seen, source: Source) -> Rest | None:
+        """The content of a compressed file, its head and what lies behind the offset; None: it is another content."""
+        mark = source.mark
+        keep_from = max(0, min(source.offset, mark.offset) - KEPT_BYTES)
+        with open(seen.path, "rb") as packed, tempfile.TemporaryFile(dir=self._directory, buffering=0) as target:
+            position, agrees = 0, False
+            try:
+                for data in unpack.content(packed, unpack.suffix_of(seen.path)):
+                    _write(target.fileno(), data[: max(0, HEAD_BYTES - position)], position)
+                    skipped = min(len(data), max(0, keep_from - position))
+                    _write(target.fileno(), data[skipped:], position + skipped)
+                    position += len(data)
+                    if not agrees and position >= max(mark.offset, mark.head_length):
+                        agrees = mark.agrees(target.fileno())
+                        if not agrees:
+                            return None
+            except Unfinished:
+                if self._may_go_on(seen):
+                    raise
+                events.rest_incomplete(path=seen.path, octets=position)
+            if not agrees:
+                return None
+            os.ftruncate(target.fileno(), position)
+            return Rest(os.dup(target.fileno()), seen.path, seen.key, position)
+
+    def _may_go_on(self, seen: Seen) -> bool:
+        """Whether an incomplete file changed within the last minute."""
+        size, mtime_ns, since = self._unfinished.get(seen.key, (-1, -1, 0.0))
+        if (size, mtime_ns) != (seen.size, seen.mtime_ns):
+            since = self._clock()
+            self._unfinished[seen.key] = (seen.size, seen.mtime_ns, since)
+        return self._clock() - since < SETTLED_SECONDS
+
+
+def _packed_in_place(path: str) -> list[Seen]:
+    """The compressed files that have the name `path` and a suffix."""
+    return [seen for suffix in discover.COMPRESSED if (seen := discover.seen_at(path + suffix)) is not None]
+
+
+def _write(descriptor: int, data: bytes, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        view, at = view[written:], at + written
+
+
+def _close(rest: Rest | None) -> None:
+    if rest is not None:
+        os.close(rest.descriptor)

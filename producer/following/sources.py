@@ -1,0 +1,292 @@
+"""Every source of this host: what is there, what became of it, and what that means.
+
+Looking and deciding is here; `opening.py` finds the file of a source, `reading.py` says what is read next, `ledger.py`
+knows how far each is acknowledged.
+"""
+
+import time
+from collections.abc import Callable, Container, Iterable, Mapping
+
+from producer.checkpoints import Checkpoints
+from producer.following.beginning import Beginning
+from producer.following.deletion import GONE, Fate, delete
+from producer.following.devices import at_their_devices, lies_at_its_name
+from producer.following.finished import Finished, finished
+from producer.following.handles import Handles
+from producer.following.late import Late
+from producer.following.ledger import Ledger
+from producer.following.opening import Opening
+from producer.following.reading import Following, Reading
+from producer.following.rest import Rests
+from producer.following.source import Source
+from producer.following.tail import Piece, Tail, Tip
+from producer.following.tails import Key, Tails
+from producer.looking import discover
+from producer.looking.discover import Look, Seen
+from shipper import events
+from shipper.model import End
+
+FORGET_SECONDS = 3600.0
+
+
+class Sources:
+    """The sources of one host. One caller at a time, from any thread; only `read` and `acknowledged` may overlap."""
+
+    def __init__(
+        self,
+        following: Following,
+        checkpoints: Checkpoints,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._following = following
+        self._heirs = following.heirs
+        self._clock = clock
+        self._tails = Tails(Handles(following.open_files))
+        self.ledger = Ledger(checkpoints, wall)
+        self._rests = Rests(checkpoints.directory, clock, self._is_known)
+        self._reading = Reading(following, self._tails, self.ledger.known, self._rests, clock)
+        self._opening = Opening(following, self._tails, self._reading, self.ledger, self._rests, wall)
+        self._beginning = Beginning(following, self._tails, self._reading, self._opening, self.ledger, self._rests)
+        self._late = Late(self._opening, self.ledger.known, wall)
+        self._over: list[tuple[str, End]] = []  # last blocks that are acknowledged
+        self._first_look = True
+        self._fifos: set[str] = set()  # said already
+        self.found = Look([], [], {}, set(), [])  #: what the last look found
+        self.grew: dict[Key, str] = {}  #: files that were larger than before, with their paths
+        self.is_unsettled = True  #: something that the last look found is unknown: it must be asked again soon
+        self._forget_at = clock() + FORGET_SECONDS
+
+    def adopt(self, sources: list[Source]) -> None:
+        """Begin with what is known: find each source's file again, or say farewell to it."""
+        self._opening.found({seen.key: seen for seen in discover.look(self._following.watched).files})
+        before, sources = sources, at_their_devices(sources, self._opening.files.values())
+        newest = {source.key: source.id for source in sources if not source.ended_at}
+        sources = self._beginning.blanks.without(sources)
+        for source in sources:
+            self.ledger.learn(source)
+        for source in set(sources) - set(before):
+            self.ledger.moved(source)
+        self.ledger.look_ends(())
+        # the youngest of a family comes last, whenever it was first seen
+        for source in sorted(sources, key=lambda source: lies_at_its_name(source, newest)):
+            if source.ended_at:
+                self._opening.rest(source)
+                self._late.remember(source)
+            elif newest[source.key] != source.id:  # the same inode was truncated, and the farewell is not acknowledged
+                self._opening.lose(source, End.TRUNCATED)
+            else:
+                self._opening.resume(source)
+        if self._heirs:
+            self._heirs.release()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to read that the last look found."""
+        return self._reading.idle
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes seen in the files and not read yet."""
+        return self._reading.backlog_bytes
+
+    @property
+    def unread(self) -> list[str]:
+        """The files of which something that the last look found could not be read."""
+        held = [tail.path for tail in self._tails if not tail.ending and tail.unread_bytes]
+        return [*held, *self._opening.unopened, *self._reading.waiting]
+
+    @property
+    def tails(self) -> Tails:
+        """The files that are followed; to be looked at, not changed."""
+        return self._tails
+
+    def read(self, budget_bytes: int) -> list[Piece]:
+        """The next pieces, about `budget_bytes` in all, one block of each file in turn so that none starves."""
+        return self._reading.read(budget_bytes)
+
+    def close(self) -> None:
+        """Close every file, save for those that the sources after these inherit."""
+        if self._heirs:
+            self._heirs.keep(self._tails)
+        self._tails.close()
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def scan(self) -> None:
+        """Look at the file system and decide: new, grown, renamed, deleted, truncated."""
+        self.retire()
+        self._reading.look_again()
+        found = self.found = discover.look(self._following.watched)
+        for path in set(found.fifos) - self._fifos:
+            events.fifo_not_read(path=path)
+        self._fifos |= set(found.fifos)
+        for path, error in found.unknown:
+            events.file_unreadable(path=path, error=error.strerror or str(error))
+        files = {seen.key: seen for seen in found.files}
+        self._opening.found(files)
+        if self._first_look and self._following.start_at_end:
+            self._opening.begin_at_end()
+        self._first_look = False
+        changed = [tail for tail in self._tails if _is_restless(tail) or _has_changed(tail, files.get(tail.key))]
+        self.grew = {tail.key: tail.path for tail in changed if _is_larger(tail, files.get(tail.key))}
+        self._look_at([tail for tail in changed if not self._beginning.gave_way(tail, files)], self.ledger.looked)
+        self._opening.retry_waiting()
+        self._late.go_on()
+        begun = self._opening.retry_unopened()
+        for seen in found.files:
+            if (tail := self._tails.at(seen.key)) is not None:
+                self._found_again(tail, seen.path)
+            else:
+                begun.extend(self._beginning.appeared(seen))
+        begun.extend(self._beginning.vanished(found.names))
+        self._opening.follow_all(begun)  # durable before its first byte is read
+        self._notice_who_left(files)
+        put_off = any(self._tails.of(source.id) is None for source in begun)
+        self.is_unsettled = put_off or bool(found.unknown or self._opening.unopened or self._reading.waiting)
+        self._forget_if_due(files)
+        self._beginning.look_ends(files)
+
+    def grown(self, paths: Iterable[str]) -> None:
+        """Look at the files that lie at `paths`, as far as the last look knew them; a hint from the watcher."""
+        keys = {self.found.names.get(path) for path in paths}
+        grown = [tail for key in keys if key is not None and (tail := self._tails.at(key)) is not None]
+        if any(tail.is_blank for tail in grown):
+            self._opening.list_again()
+        late = {tail.id for tail in grown if self._beginning.comes_after_missed(tail)}
+        self.is_unsettled |= bool(late)  # the next look begins the missed ones first
+        self._look_at([tail for tail in grown if tail.id not in late], self.ledger.glanced)
+
+    def glance(self) -> None:
+        """Look at the files that no hint will tell of: those on their way out, and those that could not be read."""
+        self._reading.look_again()
+        self._look_at(filter(_is_restless, self._tails), self.ledger.glanced)
+        self._late.go_on()
+
+    def _look_at(self, tails: Iterable[Tail], keep: Callable[[Tail], None]) -> None:
+        looked = [tail for tail in tails if not tail.ending and self._look(tail, keep)]
+        self.ledger.mark([tail for tail in looked if not tail.marked and tail.start.head_length])
+        for tail in looked:
+            if tail.tip is Tip.MORE or self._reading.is_due(tail):
+                self._reading.add(tail)
+
+    def _look(self, tail: Tail, keep: Callable[[Tail], None]) -> bool:
+        """Look at one file and `keep` what was found; whether it goes on."""
+        try:
+            lost = tail.look()
+        except discover.GONE:
+            self._reading.bereave(tail, End.DELETED)
+            return False
+        except OSError as error:
+            events.file_unreadable(path=tail.path, error=error.strerror or str(error))
+            return False
+        if lost:
+            events.bytes_lost(file=tail.file, lost=lost, reason=End.TRUNCATED.value)
+        if tail.tip is Tip.REWRITTEN:
+            self._reading.bereave(tail, End.TRUNCATED)
+            return False
+        if tail.ends_as is None:
+            keep(tail)
+        else:
+            self.ledger.seen_at_least(tail.id, tail.size)
+        return True
+
+    def is_copy(self, seen: Seen) -> bool:
+        """Whether `seen` only holds what is read from another file."""
+        return self._beginning.is_copy(seen)
+
+    def _is_known(self, key: Key) -> bool:
+        return self._opening.is_known(key)
+
+    def _found_again(self, tail: Tail, path: str) -> None:
+        tail.path = path
+        if tail.ends_as is not None:
+            return
+        tail.present = True
+        if path == tail.file or discover.lies_at(tail.file, tail.key):
+            tail.left_at = None
+        elif tail.left_at is None:  # renamed to another name that is watched: its old name may have a successor
+            tail.left_at = self._clock()
+
+    def _notice_who_left(self, found: Container[Key]) -> None:
+        for tail in self._tails:
+            gone = tail.present and not tail.ending and tail.key not in found
+            if gone and not self._is_at_a_watched_name(tail):
+                self._reading.leave(tail)
+
+    def _is_at_a_watched_name(self, tail: Tail) -> bool:
+        """Whether a file lies where a look could find it if it had the right; a tail finds its file elsewhere too."""
+        return self._beginning.may_match(tail.path) and discover.lies_at(tail.path, tail.key)
+
+    def _forget_if_due(self, files: Mapping[Key, Seen]) -> None:
+        if self._clock() >= self._forget_at:
+            self._forget_at = self._clock() + FORGET_SECONDS
+            resting = (self._opening.resting(key) for key in files)
+            kept = self._beginning.copied | {source.id for source in resting if source is not None}
+            for source in self.ledger.forget_old(kept):  # else what still lies there would be shipped again
+                self._opening.forget(source)
+
+    # -- what is acknowledged -----------------------------------------------------------------------------------
+
+    def acknowledged(self, piece: Piece, sequence: int) -> None:
+        """JetStream has stored `piece` and everything before it of its source."""
+        self.ledger.acknowledged(piece, sequence)
+        if piece.end is not None:
+            self._over.append((piece.source, piece.end))
+
+    def retire(self) -> None:
+        """Close the files whose last block is acknowledged; one that got more bytes meanwhile goes on."""
+        over, self._over = self._over, []
+        for source, why in over:
+            tail = self._tails.of(source)
+            if tail is None:
+                self.ledger.ended(source, file_rests=False)
+            elif why is End.TRUNCATED or not self._has_more(tail):
+                ended = self.ledger.ended(source, file_rests=self._opening.file_rests(tail, why))
+                self._tails.remove(tail)
+                self._opening.rest(ended)
+                self._late.remember(ended)
+
+    def finished(self) -> list[Finished]:
+        """The files that may be deleted once the archive has them."""
+        return finished(self.ledger.known.values(), self._tails, self._following.watched)
+
+    def delete(self, file: Finished) -> Fate:
+        """Delete a file unless it changed; what is written in that moment is read all the same. Raises OSError."""
+        tail = self._tails.of(file.source.id)
+        if tail is None:
+            return self._opening.delete(file)
+        fate = delete(file, tail.descriptor)
+        if fate in GONE:
+            self._reading.leave(tail)
+        return fate
+
+    def release(self, source: Source) -> None:
+        """The file of a source that ended is deleted: its inode number is free for any other file."""
+        self._opening.forget(source)
+        self.ledger.release(source)
+
+    def _has_more(self, tail: Tail) -> bool:
+        """Whether somebody wrote while the last block was on its way; then the file is read on."""
+        if not tail.has_more():
+            return False
+        tail.ending = False
+        tail.left_at = self._clock()
+        self._tails.revive(tail)
+        self._reading.add(tail)
+        return True
+
+
+def _is_restless(tail: Tail) -> bool:
+    """Whether a file must be looked at, whatever was found at its name."""
+    on_its_way_out = tail.left_at is not None or not tail.present
+    return on_its_way_out or tail.tip is Tip.MORE or (not tail.marked and tail.size > 0)
+
+
+def _is_larger(tail: Tail, seen: Seen | None) -> bool:
+    return seen is not None and seen.size > tail.size
+
+
+def _has_changed(tail: Tail, seen: Seen | None) -> bool:
+    return seen is None or seen.size != tail.size or seen.mtime_ns != tail.mtime_ns

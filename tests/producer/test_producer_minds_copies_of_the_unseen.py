@@ -1,0 +1,34 @@
+"""A file that was empty at the last look, was written, copied and truncated since, and written again."""
+
+from pathlib import Path
+
+import pytest
+from producing import Host, append, copytruncate
+
+
+@pytest.mark.parametrize("hinted", [False, True])
+@pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
+def test_what_only_the_copy_holds_comes_before_what_was_written_behind_it(
+    pattern: str, hinted: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "app.log"
+    path.touch()
+    host = Host(tmp_path, pattern)
+    append(path, b"unseen\n")
+    copytruncate(path)
+    append(path, b"seen\n")
+    if hinted:
+        host.sources.grown([str(path)])
+        host.read_all()
+    host.ship()
+    host.let_go()
+    assert b"".join(data for _, data in host.archive.order) == b"unseen\nseen\n"
+
+
+def test_the_first_bytes_of_an_empty_file_need_no_look_at_everything(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.touch()
+    host = Host(tmp_path, "app.log")
+    append(path, b"one\n")
+    host.sources.grown([str(path)])
+    assert [piece.data for piece in host.read_all()] == [b"one\n"]
