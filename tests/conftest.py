@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from natsd import NatsServer, running
 
 # `tests` is on the path, so the folder tests/partitioner would pass for a namespace package `partitioner` before an
 # editable install is asked; a regular package anywhere on the path wins over it.
 sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+# The same examples at every run, however busy the machine is; FSHIPPER_RANDOM=1 looks for new ones.
+settings.register_profile("fshipper", deadline=None, database=None, derandomize="FSHIPPER_RANDOM" not in os.environ)
+settings.load_profile("fshipper")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -66,6 +66,9 @@ class Beginning:
             return []
         if self._opening.is_put_off(seen.key) or self._packed.leaves_out(seen) or self._missed.is_copy(seen):
             return []
+        if (blank := self.blanks.name_of(seen)) is not None:
+            renamed = self._opening.begin(seen, blank)
+            return [renamed] if renamed else []
         name = self._missed.first_name(seen)
         try:
             missed = [each for each in self._missed.before(name) if name != seen.path or each.key != seen.key]  # a link

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from producer.following.ledger import Ledger
 from producer.following.source import Source
+from producer.looking import discover
+from producer.looking.discover import Seen
 
 
 class Blanks:
@@ -31,6 +33,13 @@ class Blanks:
     def add(self, source: Source) -> None:
         """One that is in the checkpoint and known no more."""
         self._left.append(source)
+
+    def name_of(self, seen: Seen) -> str | None:
+        """The name that a file had which is empty and renamed; what it will hold belongs there."""
+        for source in self._left:
+            if source.key == seen.key and seen.size == 0 and discover.is_sibling(seen.path, source.file):
+                return source.file
+        return None
 
     def look_ends(self) -> None:
         """Forget those whose name has a source again."""

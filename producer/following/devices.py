@@ -4,9 +4,8 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from producer.following.identity import Mark
 from producer.following.source import Source
-from producer.following.tail import open_file
+from producer.following.tail import holds
 from producer.looking import discover
 from producer.looking.discover import Seen
 from shipper import events
@@ -29,7 +28,7 @@ def lies_at_its_name(source: Source, newest: Mapping[tuple[int, int], str]) -> b
         return False
     try:
         seen = discover.seen_at(source.file)
-        return seen is not None and seen.key == source.key and _holds(seen, source.mark)
+        return seen is not None and seen.key == source.key and holds(seen, source.mark)
     except OSError:
         return True
 
@@ -41,7 +40,7 @@ def _at_its_device(source: Source, files: list[Seen]) -> Source:
             return source
         beside = [seen for name in source.names for seen in (discover.seen_at(name), *discover.rotations(name))]
         for seen in (*files, *beside):
-            if seen is not None and seen.inode == source.inode and _holds(seen, source.mark):
+            if seen is not None and seen.inode == source.inode and holds(seen, source.mark):
                 events.device_changed(file=source.file, source=source.id)
                 return replace(source, device=seen.device)
     except OSError as error:
@@ -57,13 +56,3 @@ def _has_moved(source: Source, files: list[Seen]) -> bool:
 
 def _device_beside(source: Source) -> int:
     return os.stat(os.path.dirname(source.names[-1])).st_dev
-
-
-def _holds(seen: Seen, mark: Mark) -> bool:
-    descriptor = open_file(seen.path, seen.key)
-    if descriptor is None:
-        return False
-    try:
-        return mark.agrees(descriptor)
-    finally:
-        os.close(descriptor)

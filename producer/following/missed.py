@@ -48,7 +48,7 @@ class Missed:
             sibling
             for sibling in self._ledger.targets.rotations(name, self._opening.listing)
             if sibling.mtime_ns >= known_until
-            and not self._opening.is_known(sibling.key)
+            and not self._opening.is_known(sibling)
             and self._is_readable(sibling)
             and not self._is_copy(sibling)
         ]

@@ -12,7 +12,7 @@ from producer.following.ledger import Ledger
 from producer.following.reading import Following, Reading
 from producer.following.rest import Rests
 from producer.following.source import Source, new_source
-from producer.following.tail import Tail
+from producer.following.tail import Tail, holds
 from producer.following.tails import Key, Tails
 from producer.following.unpack import Unfinished
 from producer.looking import discover
@@ -88,9 +88,19 @@ class Opening:
         if self._resting.get(source.key) is source:
             del self._resting[source.key]
 
-    def is_known(self, key: Key) -> bool:
-        """Whether a file is read, was read, or could not be opened."""
-        return self._tails.at(key) is not None or key in self._resting or self.is_put_off(key)
+    def is_known(self, seen: Seen) -> bool:
+        """Whether a file is read, was read, or could not be opened.
+
+        The inode number of a file that rests, or of which the source ended, may be another file's by now.
+        """
+        tail, ended = self._tails.at(seen.key), self._resting.get(seen.key)
+        if self.is_put_off(seen.key) or (tail is not None and (tail.held >= 0 or tail.path == seen.path)):
+            return True
+        mark = tail.mark if tail else ended.mark if ended else None
+        try:
+            return mark is not None and holds(seen, mark)
+        except OSError:
+            return True
 
     def is_put_off(self, key: Key) -> bool:
         """Whether a file could not be opened; every look tries again."""

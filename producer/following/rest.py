@@ -42,7 +42,7 @@ class Rests:
     Owned by `Sources`; called by one thread at a time.
     """
 
-    def __init__(self, directory: Path, clock: Callable[[], float], is_taken: Callable[[Key], bool]) -> None:
+    def __init__(self, directory: Path, clock: Callable[[], float], is_taken: Callable[[Seen], bool]) -> None:
         self._directory = directory
         self._clock = clock
         self._is_taken = is_taken
@@ -103,7 +103,7 @@ class Rests:
         for _, _, seen in sorted(found.values()):
             own = seen.key == source.key or self.claims.get(seen.key) == source.id
             newer = seen.mtime_ns >= since or source.mark.tail_length > 0
-            if own or (newer and seen.key not in self.claims and not self._is_taken(seen.key)):
+            if own or (newer and seen.key not in self.claims and not self._is_taken(seen)):
                 yield seen
 
     def _rest_in(self, seen: Seen, source: Source) -> Rest | None:

@@ -196,8 +196,8 @@ class Sources:
         """Whether `seen` only holds what is read from another file."""
         return self._beginning.is_copy(seen)
 
-    def _is_known(self, key: Key) -> bool:
-        return self._opening.is_known(key)
+    def _is_known(self, seen: Seen) -> bool:
+        return self._opening.is_known(seen)
 
     def _found_again(self, tail: Tail, path: str) -> None:
         tail.path = path

@@ -15,6 +15,7 @@ from producer.following.handles import Handles
 from producer.following.identity import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
 from producer.following.source import Source
 from producer.looking import discover
+from producer.looking.discover import Seen
 from shipper.model import End, Span
 
 GUARD_BYTES = 64
@@ -290,3 +291,14 @@ def open_file(path: str, key: tuple[int, int]) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
+
+
+def holds(seen: Seen, mark: Mark) -> bool:
+    """Whether the file that was seen holds what the mark says. Raises OSError: unknown."""
+    descriptor = open_file(seen.path, seen.key)
+    if descriptor is None:
+        return False
+    try:
+        return mark.agrees(descriptor)
+    finally:
+        os.close(descriptor)
