@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
 import glob
 import math
 import os
@@ -44,7 +43,6 @@ def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None
     watched = _watched(settings.producer, once=once)
     state = _state_directory(settings.producer, host)
     _allow_many_files()
-    _give_memory_back()
     with Lock(state / "lock", f"the checkpoint of host {host}"):
         inputs = inputs_of(settings.producer, state / "spool", once=once)
         checkpoints = Checkpoints(state / "checkpoint.sqlite")
@@ -185,16 +183,6 @@ def _allow_many_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft != hard else soft, hard))
-
-
-def _give_memory_back() -> None:
-    """Blocks get memory of their own, which goes back to the system when they are sent (glibc; others do as they do).
-
-    Else small compressed blocks stay between large freed ones: 57 MiB at most became 150 with a hung server.
-    """
-    m_mmap_threshold, smallest_bytes = -3, 128 * 1024
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(m_mmap_threshold, smallest_bytes)
 
 
 def default_state() -> Path:

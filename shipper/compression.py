@@ -24,7 +24,8 @@ class Compressor:
         """The payload for `data`; for PLAIN the one line without its newline."""
         match self.encoding:
             case Encoding.ZSTD:
-                return self._zstd.compress(data)
+                packed = memoryview(self._zstd.compress(data))
+                return bytes(packed)  # a copy: the original keeps what was reserved for the worst case from reuse
             case Encoding.GZIP:
                 packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
                 return packer.compress(data) + packer.flush()

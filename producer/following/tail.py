@@ -236,9 +236,11 @@ class Tail:
         """Bytes from the offset on; None when the bytes before it are not the ones that were read."""
         guard = self._before[-GUARD_BYTES:]
         size = block_bytes if self.limit is None else min(block_bytes, max(0, self.limit - self.offset))
-        found = os.pread(self.descriptor, len(guard) + size, self.offset - len(guard))
-        known = found.startswith(guard) if self.offset else self.start.is_head_of(found)
-        return found[len(guard) :] if known else None
+        data = os.pread(self.descriptor, size, self.offset)
+        if self.offset == 0:
+            return data if self.start.is_head_of(data) else None
+        found = os.pread(self.descriptor, len(guard), self.offset - len(guard))  # behind the data: it vouches for them
+        return data if found == guard else None
 
     def _charset_for(self, cut: Cut) -> Charset:
         """How the file is written: as its first bytes say where `cut` asks for that."""
