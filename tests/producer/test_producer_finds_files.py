@@ -298,7 +298,7 @@ def test_a_thousand_idle_files_cost_no_reads(tmp_path: Path, monkeypatch: pytest
     assert reads == []
     append(tmp_path / "7.log", b"more\n")
     host.ship()
-    assert len(reads) <= 3
+    assert len(reads) <= 5  # what lies before the offset at the look, then block and guard of the line and of the end
 
 
 def test_files_are_read_one_block_in_turn_so_that_a_large_one_starves_nobody(tmp_path: Path) -> None:
