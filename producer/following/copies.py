@@ -1,7 +1,6 @@
 """Is a file only a copy of one we know, as copytruncate or a compressing rotation makes it? Then it is not shipped."""
 
 import os
-import zlib
 from collections.abc import Collection, Iterator, Mapping
 
 from producer.following import unpack
@@ -12,6 +11,7 @@ from producer.following.tails import Key, Tails
 from producer.following.unpack import Damaged
 from producer.looking import discover
 from producer.looking.discover import Seen
+from producer.recover import crc_of
 
 COMPARED_BYTES = 4096
 
@@ -90,7 +90,7 @@ class Copies:
             at = max(0, size - COMPARED_BYTES)
             return os.pread(descriptor, size - at, at) == os.pread(tail.descriptor, size - at, at)
         points = [point for point in source.ring if source.origin < point.offset <= size]
-        return not points or _sum(descriptor, source.origin, points[-1].offset) == points[-1].crc
+        return not points or crc_of(descriptor, source.origin, points[-1].offset) == points[-1].crc
 
     def _is_in_place(self, name: str) -> bool:
         """Whether the file that is followed under `name`, or was until its truncation, still lies there."""
@@ -152,11 +152,3 @@ def _holder(seen: Seen, sources: list[Source]) -> Source | None:
         except Damaged:
             return None
     return next((source for source in sources if source.mark in found), None)
-
-
-def _sum(descriptor: int, start: int, end: int) -> int:
-    """CRC-32 of some bytes of an open file."""
-    crc = 0
-    while start < end and (data := os.pread(descriptor, min(unpack.CHUNK_BYTES, end - start), start)):
-        crc, start = zlib.crc32(data, crc), start + len(data)
-    return crc
