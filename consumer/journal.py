@@ -12,7 +12,7 @@ from pathlib import Path
 from consumer.records import Changes, Extent, OpenFile, Position
 from consumer.tables import (
     FILE_COLUMNS,
-    FROM_VERSION_1,
+    MIGRATIONS,
     SCHEMA,
     SOURCE_COLUMNS,
     VERSION,
@@ -114,7 +114,7 @@ class Journal:
 
     def begin_sealing(self, file: OpenFile, segment: str) -> OpenFile:
         """From now on `file` is never appended: under another name it waits to become `segment`. Durable."""
-        sealing = replace(file, path=sealing_path(segment), sealing=segment)
+        sealing = replace(file, path=sealing_path(segment), sealing=segment, opened=file.path)
         with self._transaction():
             self._save_files([sealing])
             self._database.execute("DELETE FROM files WHERE path = ?", (file.path,))
@@ -193,7 +193,7 @@ class Journal:
 
     def _check_version(self) -> None:
         version = self._database.execute("PRAGMA user_version").fetchone()[0]
-        if version not in {0, 1, VERSION}:
+        if version not in {0, VERSION, *MIGRATIONS}:
             raise ConfigError(
                 f"journal {self.path} has version {version}, this fshipper writes {VERSION}",
                 hint="run the newer fshipper",
@@ -201,9 +201,9 @@ class Journal:
         if version == 0:
             self._database.executescript(SCHEMA)
             self._database.execute(f"PRAGMA user_version = {VERSION}")
-        if version == 1:
-            with self._transaction():  # all of it or nothing, the number too: a kill in between leaves version 1
-                for statement in (*FROM_VERSION_1, f"PRAGMA user_version = {VERSION}"):
+        for older in range(version or VERSION, VERSION):
+            with self._transaction():  # all of it or nothing, the number too: a kill in between leaves the older one
+                for statement in (*MIGRATIONS[older], f"PRAGMA user_version = {older + 1}"):
                     self._database.execute(statement)
 
     def _read_position(self) -> Position:
@@ -223,7 +223,7 @@ class Journal:
 
     def _save_files(self, files: Iterable[OpenFile]) -> None:
         self._database.executemany(
-            f"INSERT OR REPLACE INTO files ({FILE_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
+            f"INSERT OR REPLACE INTO files ({FILE_COLUMNS}) VALUES ({','.join('?' * 22)})",  # noqa: S608
             map(file_row, files),
         )
 

@@ -1,5 +1,6 @@
 """What a batch does to files and sources, over what the journal has committed; nothing is written yet."""
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -23,14 +24,14 @@ class Draft:
         self._last = (committed.last_seq, committed.last_ns)
         self._last_source, self._ends_open = committed.last_source, committed.ends_open
         self._filtered, self._edited, self._labels = committed.filtered, committed.edited, committed.labels
+        self._raw, self._crc = committed.raw, committed.crc
 
     def append(self, delivery: Delivery, source: str, data: bytes) -> None:
         """Put `data` behind the file; another source that ended without a newline is closed by one first."""
         if data:
             if self._ends_open and self._last_source != source:
                 self._join()
-            self.buffers.append(data)
-            self._length += len(data)
+            self._put(data)
             self._last_source, self._ends_open = source, not data.endswith(b"\n")
         at = (delivery.sequence, delivery.time_ns)
         if at > self._last:
@@ -57,10 +58,15 @@ class Draft:
         self._duplicates += 1
 
     def _join(self) -> None:
-        self.buffers.append(b"\n")
-        self._length += 1
+        self._put(b"\n")
         self._joins += 1
         self._ends_open = False
+
+    def _put(self, data: bytes) -> None:
+        self.buffers.append(data)
+        self._length += len(data)
+        self._raw += len(data)
+        self._crc = None if self._crc is None else zlib.crc32(data, self._crc)
 
     def file(self) -> OpenFile:
         """The file as it is behind the batch."""
@@ -78,6 +84,8 @@ class Draft:
             filtered=self._filtered,
             edited=self._edited,
             labels=self._labels,
+            raw=self._raw,
+            crc=self._crc,
         )
 
 
@@ -135,6 +143,8 @@ def _new(path: str, key: FileKey, delivery: Delivery, length: int) -> OpenFile:
         path=path,
         key=key,
         length=length,
+        raw=length,
+        crc=None if length else 0,
         first_seq=delivery.sequence,
         last_seq=delivery.sequence,
         first_ns=delivery.time_ns,

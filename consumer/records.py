@@ -43,6 +43,10 @@ class OpenFile:
     edited: int = 0  #: bytes that producers blacked out or converted, less what stands for them; may be negative
     labels: tuple[tuple[str, str], ...] = ()  #: of the newest block
     sealing: str = ""  #: path of the segment that it becomes; nothing is appended any more
+    opened: str = ""  #: of a file that is being sealed: the path that it had while it was appended
+    raw: int = 0  #: bytes of log text in it; its length, unless it holds frames
+    lines: int = 0  #: newlines in the text; counted only where it holds frames
+    crc: int | None = 0  #: CRC-32 of the text; None: begun by a version that did not keep it
 
 
 class Extent(NamedTuple):

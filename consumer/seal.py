@@ -62,7 +62,7 @@ class Sealer:
 
     def put_aside(self, sealing: OpenFile, journal: Journal) -> None:
         """Rename the raw bytes aside, unless that was done before a kill: then the open name is free or another's."""
-        opened = layout.open_path(sealing.key)
+        opened = sealing.opened or layout.open_path(sealing.key)  # before version 3 the journal did not say it
         source, target = self._archive / opened, self._archive / sealing.path
         if opened not in journal.files and source.exists() and not target.exists():
             self._unlink_live(sealing)

@@ -76,7 +76,9 @@ class Sink:
                 events.archive_repaired(file=file.path, cut=size - file.length)
             elif size < file.length:
                 events.archive_damaged(partition=partition, file=file.path, missing=file.length - size)
-                damaged.append(replace(file, length=size, last_source=NOBODY, ends_open=_ends_open(path)))
+                damaged.append(
+                    replace(file, length=size, raw=size, crc=None, last_source=NOBODY, ends_open=_ends_open(path))
+                )
         return damaged
 
     def release(self, path: str) -> None:

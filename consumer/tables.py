@@ -5,7 +5,7 @@ from consumer.watermark import Known
 from shipper.codec import decode_labels, encode_labels
 from shipper.layout import FileKey
 
-VERSION = 2
+VERSION = 3
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS stream (
     one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, applied_ns INTEGER NOT NULL,
@@ -21,7 +21,8 @@ CREATE TABLE IF NOT EXISTS files (
     length INTEGER NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, first_ns INTEGER NOT NULL,
     last_ns INTEGER NOT NULL, duplicates INTEGER NOT NULL, joins INTEGER NOT NULL, last_source TEXT NOT NULL,
     ends_open INTEGER NOT NULL, sealing TEXT NOT NULL, filtered INTEGER NOT NULL DEFAULT 0,
-    edited INTEGER NOT NULL DEFAULT 0, labels TEXT NOT NULL DEFAULT ''
+    edited INTEGER NOT NULL DEFAULT 0, labels TEXT NOT NULL DEFAULT '', opened TEXT NOT NULL DEFAULT '',
+    raw INTEGER NOT NULL DEFAULT 0, lines INTEGER NOT NULL DEFAULT 0, crc INTEGER DEFAULT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS spans (
     path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL
@@ -39,10 +40,20 @@ FROM_VERSION_1 = (
     "ALTER TABLE files ADD COLUMN labels TEXT NOT NULL DEFAULT ''",
 )
 """What makes a journal of version 1 one of version 2."""
+FROM_VERSION_2 = (
+    "ALTER TABLE files ADD COLUMN opened TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE files ADD COLUMN raw INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE files ADD COLUMN lines INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE files ADD COLUMN crc INTEGER DEFAULT NULL",
+    "UPDATE files SET raw = length",
+)
+"""What makes a journal of version 2 one of version 3."""
+MIGRATIONS = {1: FROM_VERSION_1, 2: FROM_VERSION_2}
+"""What makes a journal of a version one of the next."""
 SOURCE_COLUMNS = "host, id, file, origin, watermark, crc, ended, seen_ns"
 FILE_COLUMNS = (
     "path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, duplicates, joins,"
-    " last_source, ends_open, sealing, filtered, edited, labels"
+    " last_source, ends_open, sealing, filtered, edited, labels, opened, raw, lines, crc"
 )
 
 
@@ -68,22 +79,46 @@ def file_row(file: OpenFile) -> tuple[object, ...]:
     return (
         file.path, key.date, key.partition, key.host, _bytes(key.file), file.length, file.first_seq, file.last_seq,
         file.first_ns, file.last_ns, file.duplicates, file.joins, file.last_source, file.ends_open, file.sealing,
-        file.filtered, file.edited, encode_labels(file.labels),
+        file.filtered, file.edited, encode_labels(file.labels), file.opened, file.raw, file.lines, file.crc,
     )  # fmt: skip
 
 
 def to_file(
-    row: tuple[str, str, int, str, bytes, int, int, int, int, int, int, int, str, int, str, int, int, str],
+    row: tuple[
+        str,
+        str,
+        int,
+        str,
+        bytes,
+        int,
+        int,
+        int,
+        int,
+        int,
+        int,
+        int,
+        str,
+        int,
+        str,
+        int,
+        int,
+        str,
+        str,
+        int,
+        int,
+        int | None,
+    ],
 ) -> OpenFile:
     """The file of a row."""
     (
         path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, dups, joins, last, ends, to,
-        filtered, edited, labels,
+        filtered, edited, labels, opened, raw, lines, crc,
     ) = row  # fmt: skip
     return OpenFile(
         path=path, key=FileKey(date, partition, host, _text(file)), length=length, first_seq=first_seq,
         last_seq=last_seq, first_ns=first_ns, last_ns=last_ns, duplicates=dups, joins=joins, last_source=last,
         ends_open=bool(ends), sealing=to, filtered=filtered, edited=edited, labels=decode_labels(labels),
+        opened=opened, raw=raw, lines=lines, crc=crc,
     )  # fmt: skip
 
 

@@ -175,6 +175,8 @@ class ProducerSettings(_Section):
     listen: str = "127.0.0.1:9600"
     ignore_older: Annotated[Seconds, Field(ge=0)] = 0.0  #: 0: however old
     delete_archived: Annotated[Seconds, Field(ge=0)] | None = None  #: so long after the archive has all of it
+    hold: Annotated[Size, Field(ge=0)] = 1024 * 1024 * 1024  #: most bytes of rotated files held until they are archived
+    hold_for: Annotated[Seconds, Field(ge=0)] = 86400.0  #: and for how long
     open_files: Annotated[int, Field(ge=0)] = 0  #: most descriptors for files; 0: what the system allows
     rate: Annotated[Size, Field(ge=0)] = 0  #: most bytes a second; 0: as fast as it goes
     read_order: Annotated[str, Field(pattern="^(fair|oldest)$")] = "fair"
@@ -208,6 +210,12 @@ class CollectorSettings(_Section):
     hole_patience: Annotated[Seconds, Field(ge=0.1)] = 30.0
     hole_limit: Annotated[Seconds, Field(ge=1)] = 900.0
     receipt_every: Annotated[Seconds, Field(ge=0.1)] = 5.0
+    store: Annotated[str, Field(pattern="^(plain|frames)$")] = "plain"  #: text, or the blocks' frames as they came
+    merge: Annotated[Size, Field(ge=0)] = 16 * 1024 * 1024  #: smaller segments of a closed day become one; 0: none do
+    keep_days: Annotated[int, Field(ge=0)] = 0  #: older days are removed; 0: none are
+    keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: the oldest days are removed above it; 0: none are
+    keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: so long the journal remembers what has ended
+    lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: who was not heard for so long lost its partitions
     listen: str = "127.0.0.1:9601"
 
 

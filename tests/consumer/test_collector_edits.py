@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from consumer.journal import Journal
 from consumer.records import OpenFile
 from consumer.sink import Sink
+from consumer.tables import MIGRATIONS
 from consumer.task import Until
 from producer.editing.edits import Edits
 from producer.encode import Encoder
@@ -319,6 +320,7 @@ async def test_a_journal_of_the_version_before_is_read_on_and_grows_the_account(
     with desk.journal() as journal:
         (file,) = journal.files.values()
         assert (file.length, file.filtered, file.edited, file.labels) == (8, 0, 0, ())
+        assert (file.raw, file.crc) == (8, None)
     send(desk, [piece(log.data, 8, len(log.data))])
     await desk.drain(Until.SEALED)
     (segment,) = desk.segments()
@@ -327,14 +329,16 @@ async def test_a_journal_of_the_version_before_is_read_on_and_grows_the_account(
     check_account(desk)
 
 
+@pytest.mark.parametrize("version", [1, 2])
 async def test_a_kill_while_the_journal_is_migrated_leaves_the_version_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     desk = Desk(tmp_path)
     desk.send(log := Log(b"one\n"), 0, 4)
     await desk.drain()
     await as_version_1(desk)
-    monkeypatch.setattr("consumer.journal.FROM_VERSION_1", ("ALTER TABLE files ADD COLUMN filtered INTEGER", "no SQL"))
+    first, *_ = MIGRATIONS[version]
+    monkeypatch.setitem(MIGRATIONS, version, (first, "no SQL"))
     with pytest.raises(Exception, match="cannot be used"):
         Journal(desk.journal_path)
     monkeypatch.undo()
