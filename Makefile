@@ -35,8 +35,9 @@ fmt: setup ## Format and mend what can be mended
 test: setup ## Every test: real servers, real processes, real kills, real Spark
 	$(BIN)/python -m pytest
 
-chaos: setup ## Long rounds of kill -9 with 500 MB each, bursts of 1 GiB while the server is away
-	FSHIPPER_CHAOS_ROUNDS=10 FSHIPPER_CHAOS_MB=200 FSHIPPER_KILL_MB=500 FSHIPPER_BURST_MB=1074 $(BIN)/python -m pytest tests/chaos
+chaos: setup ## 200 seeded runs of faults, a minute of full disk, long rounds of kill -9, bursts of 1 GiB: about 45 minutes
+	FSHIPPER_CHAOS_RUNS=200 FSHIPPER_CHAOS_FULL_SECONDS=60 FSHIPPER_CHAOS_ROUNDS=10 FSHIPPER_CHAOS_MB=200 FSHIPPER_KILL_MB=500 \
+	  FSHIPPER_BURST_MB=1074 $(BIN)/python -m pytest tests/chaos/test_chaos_seeds.py tests/chaos
 
 bench: setup ## MB/s and CPU seconds a GiB of each program, beside a bare publish loop of the same blocks
 	$(BIN)/python tests/bench/bench.py $(BENCH)

@@ -4,10 +4,12 @@ import contextlib
 import functools
 import json
 import os
+import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from consumer.records import OpenFile
 from shipper import layout
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.files import make_directory, replace_file, sync_directory
@@ -16,6 +18,10 @@ from shipper.layout import FileKey
 IDENTITY = "_archive.json"
 JOURNALS = "_journal"
 LOCKS = "_lock"
+OWN = frozenset({IDENTITY, JOURNALS, LOCKS, layout.MANIFEST_DIRECTORY})
+"""What lies beside the hosts' files; a host may be called so."""
+CACHED_BYTES = 512  # longer names are worked out each time: anybody may send as many as he likes
+MAX_CACHED = 32_768  # paths of files: ten thousand hosts write in turn
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 3000  # with the archive's own path below the 4096 of Linux
 
@@ -26,12 +32,15 @@ class Layout:
 
     archive: Path
     template: str = ""
+    epoch: int = 0
+    frames: str = "none"  #: codec of the frames that open files hold; none: they are plain text
 
     def path(self, key: FileKey, time_ns: int) -> str:
         """Path relative to the archive. Raises Poison: the names lead out of it, or no file system takes them."""
         if self.template:
             return _template_path(self.template, key, time_ns // layout.NANOSECONDS)
-        return _open_path(key)
+        find = _open_path if len(key.file) <= CACHED_BYTES else _open_path.__wrapped__
+        return find(key, self.epoch, self.frames)
 
     def length_before(self, path: str) -> int:
         """Bytes that a file which no journal row names has already: a template's file may have been released."""
@@ -47,18 +56,32 @@ class Layout:
         """Whether files become segments: a template's files stay as they are."""
         return not self.template
 
+    def is_older(self, path: str) -> bool:
+        """Whether an open file has the name of an epoch that is over, so that nothing is appended to it any more."""
+        if not (self.epoch and self.seals):
+            return False
+        epoch = layout.epoch_of(path)
+        return epoch is not None and epoch < self.epoch
 
-@functools.lru_cache(maxsize=4096)
-def _open_path(key: FileKey) -> str:
-    return _checked(layout.open_path(key))
+    def is_stored_otherwise(self, file: OpenFile) -> bool:
+        """Whether a file was begun with other settings: its name may be that of another log's file now."""
+        return self.seals and file.codec != self.frames
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=MAX_CACHED)
+def _open_path(key: FileKey, epoch: int, frames: str) -> str:
+    return _checked(layout.open_path(key, epoch) + layout.CODEC_SUFFIXES[frames])
+
+
+@functools.lru_cache(maxsize=MAX_CACHED)
 def _template_path(template: str, key: FileKey, seconds: int) -> str:
     try:
-        return _checked(layout.template_path(template, key, seconds * layout.NANOSECONDS))
+        path = layout.template_path(template, key, seconds * layout.NANOSECONDS)
     except ValueError as error:
         raise Poison(str(error)) from None
+    if path.partition("/")[0] in OWN:
+        raise Poison(f"{template!r} leads to {path!r}, where the collector keeps its own files")
+    return _checked(path)
 
 
 def _checked(path: str) -> str:
@@ -116,10 +139,23 @@ def journal_directory(directory: Path, identity: str, state: Path | None) -> Pat
     return where
 
 
-def lock_path(directory: Path, partition: int) -> Path:
-    """What the one writer of a partition locks, whichever journal it has: the files are there once."""
+def lock_path(directory: Path, partition: int, epoch: int = 0) -> Path:
+    """What the one writer of an epoch of a partition locks, whichever journal it has: the files are there once."""
     make_directory(directory / LOCKS)
-    return directory / LOCKS / f"partition={partition}.lock"
+    return directory / LOCKS / f"partition={partition}{f'.{epoch}' if epoch else ''}.lock"
+
+
+def journal_path(journals: Path, prefix: str, partition: int, epoch: int = 0) -> Path:
+    """The journal of an epoch of a partition."""
+    return journals / f"{prefix}.p{partition}{f'.{epoch}' if epoch else ''}.sqlite"
+
+
+def newest_epoch(journals: Path, prefix: str, partition: int) -> int | None:
+    """The epoch of the journal that counts: the highest there is; None: there is no journal."""
+    name = re.compile(re.escape(f"{prefix}.p{partition}") + r"(?:\.([1-9]\d*))?\.sqlite")
+    with os.scandir(journals) as entries:
+        found = [int(match[1] or 0) for each in entries if (match := name.fullmatch(each.name)) and each.stat().st_size]
+    return max(found, default=None)
 
 
 def check_journal(directory: Path, journal: Path, partition: int) -> None:

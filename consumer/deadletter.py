@@ -1,6 +1,8 @@
 """A message that nobody can apply: kept whole, with the reason and where it came from."""
 
+import asyncio
 import re
+from collections.abc import Sequence
 
 from consumer.stage import Dead
 from shipper.ports import Inbox
@@ -13,9 +15,25 @@ MAX_PAYLOAD_BYTES = 960 * 1024
 MAX_HEADER_BYTES = 48 * 1024
 """Of 64 KiB; the rest is for what is added here."""
 
+AT_ONCE = 16
+"""Each may be nearly 1 MiB, and all of them are in the socket's buffer."""
+
 _NAME = re.compile(r"[!-9;-~]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+(\.[^\s.*>\x00-\x20\x7f]+)*")
+
+
+async def keep_all(inbox: Inbox, letters: Sequence[Dead], *, stream: str) -> None:
+    """Copy all of `letters` and wait until they are stored.
+
+    Some at a time: a host that sends only poison is not to hold up the others for a round trip each.
+    """
+    for first in range(0, len(letters), AT_ONCE):
+        some = letters[first : first + AT_ONCE]
+        kept = await asyncio.gather(*(keep(inbox, dead, stream=stream) for dead in some), return_exceptions=True)
+        for outcome in kept:
+            if isinstance(outcome, BaseException):
+                raise outcome
 
 
 async def keep(inbox: Inbox, dead: Dead, *, stream: str) -> None:

@@ -23,6 +23,7 @@ class Answer(enum.Enum):
     NONE = "no answer"
     RESENT = "resent"
     GONE = "gone"
+    ELSEWHERE = "in another archive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Holes:
         self._limit = limit
         self._clock = clock
         self._watched: dict[SourceKey, _Watched] = {}
+        self._before: dict[SourceKey, _Watched] = {}  # of earlier sessions, until they are read past
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -64,20 +66,27 @@ class Holes:
         """What the last batch left open."""
         now = self._clock()
         self._watched = {
-            source: replace(self._watched[source], hole=hole)
-            if source in self._watched
-            else _Watched(hole=hole, since=now)
+            source: replace(self._known(source) or _Watched(hole=hole, since=now), hole=hole)
             for source, hole in holes.items()
         }
 
+    def _known(self, source: SourceKey) -> _Watched | None:
+        return self._watched.get(source) or self._before.pop(source, None)
+
+    def read_to(self, sequence: int) -> None:
+        """The session has read so far: what was not found again up to here is filled."""
+        self._before = {source: watched for source, watched in self._before.items() if watched.hole.sequence > sequence}
+
     def clear(self) -> None:
-        """A new session reads again from before the first hole, so each is found again."""
+        """A new session reads again from before the first hole, so each is found again, as old as it was."""
+        found = {source: replace(watched, asked_at=0.0, answer=None) for source, watched in self._watched.items()}
+        self._before |= found
         self._watched = {}
 
     def next_step(self, hole: Hole, *, at_once: bool) -> Step:
         """What to do about `hole` now; `at_once`: nothing else is to be expected from the stream."""
         watched, now = self._watched[hole.source], self._clock()
-        if watched.answer is Answer.GONE or now - watched.since >= self._limit:
+        if watched.answer in {Answer.GONE, Answer.ELSEWHERE} or now - watched.since >= self._limit:
             return Step.GIVE_UP
         waited = now - (watched.asked_at or watched.since)
         ask_now = at_once and not watched.asked_at

@@ -2,34 +2,46 @@
 
 import asyncio
 import datetime as dt
+import functools
+import itertools
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import zstandard
 
 from consumer import receipts
 from consumer.archive import Layout
+from consumer.fence import Fence
 from consumer.hand import Hand
 from consumer.journal import Journal
 from consumer.records import OpenFile
 from consumer.seal import Sealer
 from consumer.sink import Sink
 from consumer.task import Task, Until
+from consumer.watermark import SourceKey
 from shipper import events
-from shipper.errors import ArchiveTrouble
-from shipper.layout import day_of
+from shipper.errors import ArchiveTrouble, Fenced, Transient
+from shipper.layout import FileKey, day_of, epoch_of
 from shipper.lifecycle import Stop
+from shipper.manifest import Gap
 from shipper.ports import Inbox
 from shipper.subjects import control_down
 
+LOOK_SECONDS = 5.0
 MARK_SECONDS = 60.0
+HOSTS_AT_ONCE = 100  # are told what is archived: ten thousand in one go would hold the stream up for seconds
+TELL_AGAIN_SECONDS = 1.0  # while there are more
 PURGE_SECONDS = 10.0
 PURGE_AGAIN_SECONDS = 1.0  # while the stream is nearly full
 PURGE_ABOVE = 0.7  # of max_bytes: producers must never be blocked by what is archived already
 MAX_SEALS = 4
 SEAL_AGAIN_SECONDS = 10.0
 SEALING_SECONDS = 2.0  # at a time; then the stream is read on for a while
+FORGET_SECONDS = 3600.0
+LEAST_KEEP_SECONDS = 31 * 86400.0
+DAY = 86400.0
 DAY_SLACK_SECONDS = 60.0  # behind midnight, until a partition that is read to its end is done with the day
 
 
@@ -37,8 +49,9 @@ class House:
     """What has to be done now and then for one partition. Owned by its worker; files are touched by its hand only."""
 
     def __init__(
-        self, task: Task, journal: Journal, sink: Sink, sealer: Sealer, layout: Layout, hand: Hand, stop: Stop
-    ) -> None:
+        self, task: Task, journal: Journal, sink: Sink, sealer: Sealer, layout: Layout, hand: Hand, stop: Stop,
+        fence: Fence,
+    ) -> None:  # fmt: skip
         self._task = task
         self._journal = journal
         self._sink = sink
@@ -46,9 +59,11 @@ class House:
         self._layout = layout
         self._hand = hand
         self._stop = stop
+        self._fence = fence
+        self._older: dict[FileKey, list[OpenFile]] = {}  # of epochs that are over, oldest first
         self._seals: dict[str, asyncio.Task[None]] = {}  # segments on their way, by the path of their raw bytes
         self._seal_slot = asyncio.Semaphore(1)
-        self._told: set[str] = set()
+        self._untold: dict[str, dict[SourceKey, None]] = {}  # by host: what changed since it was told
         self._due: dict[str, float] = {}
         self._is_empty = False
         self._empty_at = 0.0  # wall clock when the stream was last found read to its end; 0: never
@@ -61,15 +76,27 @@ class House:
         """The stream brought something."""
         self._is_empty = False
 
-    def archived(self, hosts: Iterable[str]) -> None:
-        """More of these hosts is archived: they are to be told."""
-        self._told.update(hosts)
+    def archived(self, sources: Iterable[SourceKey]) -> None:
+        """More of these sources is archived: their hosts are to be told."""
+        for source in sources:
+            self._untold.setdefault(source.host, {})[source] = None
 
     def is_past(self, date: str) -> bool:
         """Whether nothing can come for `date` any more and all of it is sealed."""
         if any(file.key.date <= date for file in self._journal.files.values()):
             return False
         return self._left_behind(date)
+
+    def past(self) -> str:
+        """The newest day that is past; empty: none is known to be."""
+        at = self._journal.position
+        if at.is_behind:
+            return ""
+        begins = [when - DAY for when in (at.applied_ns / 1e9, self._empty_at - DAY_SLACK_SECONDS) if when > DAY]
+        opened = (file.key.date for file in self._journal.files.values())
+        newest = max((day_of(int(when * 1e9)) for when in begins), default="")
+        oldest = min(opened, default="")
+        return newest if not oldest else min(newest, _day_before(oldest))
 
     def is_due(self, what: str, every: float) -> bool:
         """Whether `what` was not done in the last `every` seconds; then it counts as done now."""
@@ -81,27 +108,42 @@ class House:
 
     async def keep(self, inbox: Inbox) -> None:
         """Do what is due."""
+        if self.is_due("look", LOOK_SECONDS):
+            await self._look_over()
         if self.is_due("finished", 1.0):
             await self._see_to_finished()
-        if self._told and self.is_due("receipts", self._task.receipt_every):
-            await self._send_receipts(inbox)
+        if self._untold and self.is_due("receipts", self._receipts_every):
+            await self.send_receipts(inbox, to=HOSTS_AT_ONCE)
         if self.is_due("mark", MARK_SECONDS):
             await self._hand.do(self._journal.mark)
+        if self._task.keep_sources and self.is_due("forget", FORGET_SECONDS):
+            await self._forget_sources()
         if self._task.until is Until.STOPPED and self.is_due("purge", PURGE_SECONDS):
             await self._purge(inbox)
+
+    async def _look_over(self) -> None:
+        """Raises ArchiveTrouble: somebody removed, replaced or cut a file that is being appended, or was to be."""
+        files = self._journal.files.values()
+        opened = [file for file in files if not file.sealing and not self._is_older(file)]
+        await self._hand.do(self._sink.look_over, opened)
 
     # -- sealing ------------------------------------------------------------------------------------------------
 
     async def seal_large(self, files: Iterable[OpenFile]) -> None:
         """Seal those of `files` that have a segment's size."""
         for file in files:
-            if self._layout.seals and file.length >= self._task.segment_bytes:
+            if self._layout.seals and file.raw >= self._task.segment_bytes:
                 await self.seal(file)
 
     async def seal_what_was_begun(self) -> None:
         """Go on where a kill, or trouble with the archive, interrupted sealing."""
-        for file in [file for file in self._journal.files.values() if file.sealing]:
-            await self.seal(file)
+        files = list(self._journal.files.values())
+        self._older = {}
+        for file in sorted(filter(self._is_older, files), key=lambda file: epoch_of(file.path) or 0):
+            self._older.setdefault(file.key, []).append(file)
+        for file in [file for file in files if file.sealing or self._layout.is_stored_otherwise(file)]:
+            if not self._stop.asked:
+                await self.seal(file)
 
     async def _see_to_finished(self) -> None:
         """Seal what is over; behind midnight that may be thousands of files, and the stream is not to wait for them."""
@@ -123,10 +165,19 @@ class House:
 
     async def seal(self, file: OpenFile) -> None:
         """Put `file` aside at once, and make its segment beside the work; wait when too many are on their way."""
-        if file.path in self._seals:
+        for older in self._older.pop(file.key, ()):  # names tell the order of bytes
+            await self._seal(older)
+        await self._seal(file)
+
+    async def _seal(self, file: OpenFile) -> None:
+        if file.path in self._seals or file.path not in self._journal.files:
+            return
+        await self._fence.hold()
+        if file.length == 0 and self._is_older(file) and not await self._gaps(file.path):
+            await self._hand.do(self._drop, file)
             return
         if file.sealing:
-            await self._hand.do(self._sealer.put_aside, file, self._journal)
+            await self._hand.do(self._sealer.take_up, file, self._journal)
             sealing = file
         else:
             sealing = await self._hand.do(self._sealer.begin, file, self._journal, self._sink)
@@ -142,7 +193,8 @@ class House:
     async def _make_segment(self, sealing: OpenFile) -> None:
         try:
             spans = await self._hand.do(self._journal.spans, sealing.path)
-            gaps = await self._hand.do(self._journal.gaps, sealing.path)
+            gaps = await self._gaps(sealing.path)
+            await self._fence.prove()  # whoever comes next knows that it is sealed, and under which name
             async with self._seal_slot:
                 if self._stop.asked:
                     return
@@ -154,8 +206,18 @@ class House:
             # the file waits in the journal; housekeeping tries again
             self.is_due(f"seal {sealing.path}", SEAL_AGAIN_SECONDS)
             events.archive_failed(partition=self._task.partition, error=f"sealing {sealing.sealing}: {error}")
+        except (Fenced, Transient):  # the next owner goes on, or the next look
+            self.is_due(f"seal {sealing.path}", SEAL_AGAIN_SECONDS)
         finally:
             del self._seals[sealing.path]
+
+    async def _gaps(self, path: str) -> tuple[Gap, ...]:
+        return await self._hand.do(self._journal.gaps, path)
+
+    def _drop(self, file: OpenFile) -> None:
+        """A file that was begun, and never got a byte that counts."""
+        (self._layout.archive / file.path).unlink(missing_ok=True)
+        self._journal.forget(file)
 
     async def _let_go(self, file: OpenFile) -> None:
         """A template's file stays as it is: forget it, until something is appended again."""
@@ -167,8 +229,14 @@ class House:
         """Whether a file is sealed now: silent for long, or of a day that is over."""
         if file.sealing:
             return file.path not in self._seals and self.is_due(f"seal {file.path}", SEAL_AGAIN_SECONDS)
+        if self._is_older(file):
+            return True
         silent = time.time() - file.last_ns / 1e9 >= self._task.idle_seal and self._is_empty
         return silent or self._left_behind(file.key.date)
+
+    def _is_older(self, file: OpenFile) -> bool:
+        """Whether nothing is appended to a file any more, because its epoch is over."""
+        return self._layout.is_older(file.path)
 
     def _left_behind(self, date: str) -> bool:
         """Whether nothing of `date` can come any more: the stream's time is past it, or it was read to its end."""
@@ -177,8 +245,7 @@ class House:
             return False  # a hole is open, or may be: what lies behind it is of the old date
         if at.applied and day_of(at.applied_ns) > date:
             return True
-        midnight = dt.datetime.fromisoformat(f"{date}T00:00:00+00:00") + dt.timedelta(days=1)
-        return self._empty_at >= midnight.timestamp() + DAY_SLACK_SECONDS
+        return self._empty_at >= _midnight_behind(date) + DAY_SLACK_SECONDS
 
     # -- stream and producers -----------------------------------------------------------------------------------
 
@@ -191,15 +258,51 @@ class House:
             below = at.resume
             self._due["purge"] = time.monotonic() + PURGE_AGAIN_SECONDS
         if below > max(1, state.first_sequence):
+            await self._fence.prove()  # else one that slept would remove what the next owner has not got
             purged = await inbox.purge(below)
             events.stream_purged(partition=self._task.partition, below=below, messages=purged)
 
-    async def _send_receipts(self, inbox: Inbox) -> None:
-        hosts, self._told = self._told, set()
-        for host in hosts:
-            await inbox.tell(control_down(host), await self.receipts_of(host))
+    @property
+    def _receipts_every(self) -> float:
+        every = self._task.receipt_every
+        return every if len(self._untold) <= HOSTS_AT_ONCE else min(every, TELL_AGAIN_SECONDS)
 
-    async def receipts_of(self, host: str) -> dict[str, object]:
-        """What the archive holds of `host`, for its producer."""
+    async def send_receipts(self, inbox: Inbox, *, to: int | None = None) -> None:
+        """Tell hosts, at most `to`, what changed since they were told: the longest waiting first."""
+        for host in list(itertools.islice(self._untold, to)):
+            left = list(self._untold.pop(host))
+            while left:
+                message = await self._receipts(left[: receipts.MAX_RECEIPTS])
+                await inbox.tell(control_down(host), message)
+                left = left[max(1, len(message["receipts"])) :]
+
+    async def receipts_of(self, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
+        """What the archive holds of `host`, for its producer that asks for some sources, or for the newest."""
+        asked = receipts.asked_for(question)
+        if asked is not None:
+            return await self._receipts([SourceKey(host, source) for source in asked])
         known = await self._hand.do(self._journal.sources_of, host, newest=receipts.MAX_RECEIPTS)
-        return receipts.to_message(known)
+        return receipts.to_message(known, self._place)
+
+    async def _receipts(self, sources: list[SourceKey]) -> dict[str, Any]:
+        place = self._place  # first: what is journaled meanwhile is more than it promises
+        known = await self._hand.do(lambda: [self._journal.source(source) for source in sources])
+        return receipts.to_message([each for each in known if each is not None], place)
+
+    @property
+    def _place(self) -> receipts.Place:
+        return receipts.Place(self._task.archive, self._journal.position.resume - 1)
+
+    async def _forget_sources(self) -> None:
+        """Forget what ended long ago; not before its producer has, which remembers it for 30 days."""
+        keep = max(self._task.keep_sources, LEAST_KEEP_SECONDS)
+        await self._hand.do(self._journal.forget_sources, time.time_ns() - int(keep * 1e9))
+
+
+def _day_before(date: str) -> str:
+    return (dt.date.fromisoformat(date) - dt.timedelta(days=1)).isoformat()
+
+
+@functools.lru_cache(maxsize=64)
+def _midnight_behind(date: str) -> float:
+    return (dt.datetime.fromisoformat(f"{date}T00:00:00+00:00") + dt.timedelta(days=1)).timestamp()

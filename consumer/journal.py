@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from consumer.records import Changes, Extent, OpenFile, Position
 from consumer.tables import (
@@ -21,14 +22,23 @@ from consumer.tables import (
     to_file,
     to_known,
 )
+from consumer.tampering import Moored, changed
 from consumer.watermark import Known, SourceKey
 from shipper.errors import ConfigError, Fatal
 from shipper.layout import sealing_path
 from shipper.manifest import Gap, SourceSpan
 
-MAX_CACHED = 20_000
+MAX_CACHED = 32_768  # sources, and files
+MAX_CACHED_RUNS = 1000  # sources of one file
 REASON_CHANGED = "archive_changed"
 _POSITION = ("applied", "applied_ns", "resume", "plain_after_ns", "created")
+
+
+class _Run(NamedTuple):
+    """The row of an uninterrupted run of a source's bytes in a file, and where the run ends."""
+
+    id: int
+    end: int
 
 
 class Journal:
@@ -43,6 +53,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._sources: dict[SourceKey, Known] = {}
+        self._newest_runs: dict[str, dict[str, _Run]] = {}  # by the path of an open file, and source
         try:
             self._open()
         except sqlite3.Error as error:
@@ -52,9 +63,15 @@ class Journal:
             ) from None
 
     def reload(self) -> None:
-        """Know what the disk knows: behind a commit that failed, nothing else is sure. Raises sqlite3.Error."""
+        """Know what the disk knows: behind a commit that failed, nothing else is sure. Raises OSError, sqlite3.Error.
+
+        A journal that is gone or empty now is no new one: with it everything would be written again.
+        """
+        if not self.path.stat().st_size:
+            raise changed(str(self.path))
         self._database.close()
         self._sources.clear()
+        self._newest_runs.clear()
         self._open()
 
     def source(self, key: SourceKey) -> Known | None:
@@ -89,7 +106,7 @@ class Journal:
 
     def shorten(self, left: OpenFile) -> None:
         """Only `left` is left of a file: somebody else changed the archive. The rest is a gap of no source. Durable."""
-        gap = (left.path, "", left.length, self.files[left.path].length, REASON_CHANGED)
+        gap = (left.path, "", left.raw, self.files[left.path].raw, REASON_CHANGED)
         with self._transaction():
             self._save_files([left])
             self._database.execute("INSERT INTO gaps VALUES (?,?,?,?,?)", gap)
@@ -120,8 +137,8 @@ class Journal:
             self._database.execute("DELETE FROM files WHERE path = ?", (file.path,))
             self._database.execute("UPDATE spans SET path = ? WHERE path = ?", (sealing.path, file.path))
             self._database.execute("UPDATE gaps SET path = ? WHERE path = ?", (sealing.path, file.path))
-        others = {path: other for path, other in self.files.items() if path != file.path}
-        self.files = {**others, sealing.path: sealing}
+        self._newest_runs.pop(file.path, None)
+        self.files = {**self._without(file), sealing.path: sealing}
         return sealing
 
     def forget(self, file: OpenFile) -> None:
@@ -129,7 +146,8 @@ class Journal:
         with self._transaction():
             for table in ("files", "spans", "gaps"):
                 self._database.execute(f"DELETE FROM {table} WHERE path = ?", (file.path,))  # noqa: S608 - fixed names
-        self.files = {path: other for path, other in self.files.items() if path != file.path}
+        self._newest_runs.pop(file.path, None)
+        self.files = self._without(file)
 
     def spans(self, path: str) -> tuple[SourceSpan, ...]:
         """The bytes of each source in a file."""
@@ -142,6 +160,14 @@ class Journal:
             "SELECT source, start, end, reason FROM gaps WHERE path = ? ORDER BY rowid", (path,)
         )
         return tuple(Gap(source=source, start=start, end=end, reason=reason) for source, start, end, reason in rows)
+
+    def forget_sources(self, before_ns: int) -> int:
+        """Forget the sources that ended and had their newest block stored before `before_ns`; returns how many."""
+        with self._transaction():
+            rows = self._database.execute("DELETE FROM sources WHERE ended AND seen_ns < ?", (before_ns,))
+        if rows.rowcount:
+            self._sources.clear()
+        return rows.rowcount
 
     def mark(self) -> None:
         """Remember which sequence was applied at which time, for the replay window."""
@@ -173,7 +199,13 @@ class Journal:
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
+    def _without(self, file: OpenFile) -> dict[str, OpenFile]:
+        others = dict(self.files)  # a copy is ten times as fast as choosing: behind midnight it is done for every file
+        others.pop(file.path, None)
+        return others
+
     def _open(self) -> None:
+        self._moored: Moored | None = None
         self._database = sqlite3.connect(self.path, check_same_thread=False)
         try:
             self._database.execute("PRAGMA journal_mode = WAL")
@@ -181,12 +213,15 @@ class Journal:
             self._check_version()
             self.files = {file.path: file for file in self._read_files()}
             self.position = self._read_position()
+            self._moored = Moored(self.path)
         except BaseException:
             self._database.close()
             raise
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
+        if self._moored is not None:
+            self._moored.check()
         with self._database:  # commits, or rolls back when the block raises
             self._database.execute("BEGIN IMMEDIATE") if not self._database.in_transaction else None
             yield
@@ -228,12 +263,32 @@ class Journal:
         )
 
     def _save_extents(self, extents: Iterable[Extent]) -> None:
+        """A run of a source's bytes is one row, which grows; the newest of each source in each file is remembered."""
+        grown: list[tuple[int, int]] = []
         for path, source, (start, end) in extents:
-            grown = self._database.execute(
-                "UPDATE spans SET end = ? WHERE path = ? AND source = ? AND end = ?", (end, path, source, start)
-            )
-            if grown.rowcount == 0:
-                self._database.execute("INSERT INTO spans VALUES (?,?,?,?)", (path, source, start, end))
+            newest = self._runs_of(path)
+            row = newest.get(source) or self._newest_run(path, source)
+            if row is not None and row.end == start:
+                grown.append((end, row.id))
+                newest[source] = _Run(row.id, end)
+            else:
+                added = self._database.execute("INSERT INTO spans VALUES (?,?,?,?)", (path, source, start, end))
+                newest[source] = _Run(added.lastrowid or 0, end)
+        self._database.executemany("UPDATE spans SET end = ? WHERE rowid = ?", grown)
+
+    def _runs_of(self, path: str) -> "dict[str, _Run]":
+        if len(self._newest_runs) > MAX_CACHED:
+            self._newest_runs.clear()
+        newest = self._newest_runs.setdefault(path, {})
+        if len(newest) > MAX_CACHED_RUNS:
+            newest.clear()
+        return newest
+
+    def _newest_run(self, path: str, source: str) -> "_Run | None":
+        row = self._database.execute(
+            "SELECT rowid, end FROM spans WHERE path = ? AND source = ? ORDER BY rowid DESC LIMIT 1", (path, source)
+        ).fetchone()
+        return _Run(*row) if row else None
 
     def _remember(self, sources: Iterable[Known]) -> None:
         if len(self._sources) > MAX_CACHED:

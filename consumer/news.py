@@ -23,6 +23,8 @@ def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pendin
         events.message_dead_lettered(
             partition=partition, sequence=delivery.sequence, subject=delivery.subject, reason=dead.reason
         )
+    for host, messages in staged.crowded.items():
+        events.host_crowded(partition=partition, host=host, messages=messages)
     _tell_of_holes(staged, holes, partition)
     events.batch_committed(
         partition=partition,
@@ -34,8 +36,9 @@ def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pendin
 
 
 def _tell_of_holes(staged: Staged, holes: Holes, partition: int) -> None:
+    before = holes.open
     for source, hole in staged.holes.items():
-        if source not in holes.open:
+        if source not in before:
             start, end = hole.missing
             events.hole_opened(partition=partition, host=source.host, file=hole.file, start=start, end=end)
     events.holes_open(partition=partition, count=len(staged.holes))

@@ -4,7 +4,6 @@ A kill at any line loses and doubles nothing: what is not in the journal is cut 
 the stream is read again from where the journal is.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
@@ -12,8 +11,10 @@ from typing import Any
 
 from consumer import deadletter, news
 from consumer.archive import Layout
+from consumer.asking import Asking
+from consumer.fence import Fence, Unshared
 from consumer.hand import Hand
-from consumer.holes import Answer, Holes, Step
+from consumer.holes import Holes
 from consumer.house import House
 from consumer.journal import Journal
 from consumer.records import Position
@@ -21,18 +22,16 @@ from consumer.seal import Sealer
 from consumer.sink import Sink
 from consumer.stage import Hole, Staged, Stager
 from consumer.task import Task, Until
-from consumer.watermark import SourceKey
 from shipper import codec, events
-from shipper.errors import ArchiveTrouble, SessionLost, ShipperError, Transient, Unavailable
+from shipper.errors import ArchiveTrouble, Fenced, SessionLost, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
 from shipper.model import Delivery
 from shipper.ports import Inbox
 from shipper.retry import ARCHIVE, SESSION, Patience
-from shipper.subjects import control_down, control_up
+from shipper.subjects import control_up
 
 TAKE_SECONDS = 1.0
-ASK_SECONDS = 2.0
-ASKED_AT_ONCE = 32
+STEADY_SECONDS = 1.0  # a disk that is nearly full takes a small batch now and then
 
 OpenInbox = Callable[[], Awaitable[Inbox]]
 
@@ -42,21 +41,24 @@ class Worker:
 
     def __init__(
         self, task: Task, journal: Journal, sink: Sink, sealer: Sealer, layout: Layout, open_inbox: OpenInbox,
-        stop: Stop, patience: Patience,
+        stop: Stop, patience: Patience, fence: Fence | None = None,
     ) -> None:  # fmt: skip
         self._task = task
         self._journal = journal
         self._sink = sink
+        self._layout = layout
         self._open_inbox = open_inbox
         self._stop = stop
         self._patience = patience
+        self._fence = fence or Unshared()
         self._hand = Hand(f"partition-{task.partition}")
         self._stager = Stager(journal, sink, output=task.output, partition=task.partition, layout=layout)
-        self._house = House(task, journal, sink, sealer, layout, self._hand, stop)
+        self._house = House(task, journal, sink, sealer, layout, self._hand, stop, self._fence)
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
-        self._given_up: dict[SourceKey, int] = {}
+        self._asking = Asking(task, self._holes)
         self._pending = 0
-        self._has_served = False
+        self._is_failing = False  # the archive: until it took data for a while, not only until a session began
+        self._works_since = 0.0  # of an archive that failed; 0: it does not
         self.trouble = "no session with the server yet"
 
     async def run(self) -> None:
@@ -64,6 +66,7 @@ class Worker:
 
         Raises:
             Unavailable: no server for too long. ShipperError: drained, but a hole is open.
+            Fenced: another collector has the partition; what is not committed is left to it.
         """
         try:
             while not self._stop.asked:
@@ -75,6 +78,9 @@ class Worker:
                     break
             if self._task.until is Until.SEALED and not self._stop.asked:
                 await self._house.seal_all()
+        except Fenced:
+            self._stop.ask()  # nothing more is sealed
+            raise
         finally:
             await self._house.end()
             self._hand.close()
@@ -96,6 +102,30 @@ class Worker:
             "trouble": self.trouble,
         }
 
+    @property
+    def partition(self) -> int:
+        """The partition that it writes."""
+        return self._task.partition
+
+    @property
+    def position(self) -> Position:
+        """How far the stream is applied, and durable."""
+        return self._journal.position
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Paths of the files that the journal knows, relative to the archive."""
+        return frozenset(self._journal.files)
+
+    @property
+    def put_aside(self) -> frozenset[str]:
+        """The paths that files had before they were put aside to be sealed, which may not have happened yet."""
+        return frozenset(file.opened for file in self._journal.files.values() if file.opened)
+
+    def past(self) -> str:
+        """The newest day of which nothing can come any more, all of it sealed; empty: none is known to be."""
+        return self._house.past()
+
     def is_past(self, date: str) -> bool:
         """Whether nothing can come for `date` any more and all of it is sealed."""
         return self._house.is_past(date)
@@ -105,15 +135,15 @@ class Worker:
     async def _session(self) -> None:
         inbox = await self._open_inbox()
         try:
+            await self._fence.hold()
             await self._recover()
             await inbox.begin(await self._where_to_begin(inbox))
             await inbox.listen(control_up(">"), self._heard)
-            self.trouble = ""
-            if not self._has_served:  # once: only progress renews patience, or trouble in every session had no end
-                self._patience.served()
-                self._has_served = True
-            events.archive_works(partition=self._task.partition)
-            events.session_begun(program="collector", subject=self._task.stream)
+            self._patience.served()
+            if not self._is_failing:
+                self.trouble = ""
+                events.archive_works(partition=self._task.partition)
+                events.session_begun(program="collector", subject=self._task.stream)
             notify("READY=1")
             await self._work(inbox)
         finally:
@@ -121,6 +151,8 @@ class Worker:
 
     async def _pause(self, error: Transient | Unavailable) -> None:
         self.trouble = str(error)
+        self._is_failing = self._is_failing or isinstance(error, ArchiveTrouble)
+        self._works_since = 0.0
         delay = self._patience.after(error, ARCHIVE if isinstance(error, ArchiveTrouble) else SESSION)
         if isinstance(error, ArchiveTrouble):
             events.archive_failed(partition=self._task.partition, error=str(error))
@@ -128,11 +160,23 @@ class Worker:
             events.session_ended(program="collector", error=str(error), hint=error.hint, retry_in=delay)
         await self._stop.nap(delay)
 
+    def _found_working(self) -> None:
+        """The archive took what there was to write, or there is nothing to write and nothing else fails."""
+        self._patience.progress()
+        if not self._is_failing:
+            return
+        self._works_since = self._works_since or time.monotonic()
+        if time.monotonic() - self._works_since >= STEADY_SECONDS:
+            events.archive_recovered(partition=self._task.partition)
+            self._is_failing, self.trouble = False, ""
+
     async def _recover(self) -> None:
         """Begin as at a start: believe the disk, cut the files back to what is committed, finish what was sealed."""
         self._holes.clear()
         await self._hand.do(self._journal.reload)
-        files = [file for file in self._journal.files.values() if not file.sealing]
+        files = [
+            file for file in self._journal.files.values() if not file.sealing and not self._layout.is_older(file.path)
+        ]
         for left in await self._hand.do(self._sink.recover, files, partition=self._task.partition):
             await self._hand.do(self._journal.shorten, left)
         await self._house.seal_what_was_begun()
@@ -154,24 +198,31 @@ class Worker:
             events.history_changed(partition=self._task.partition, applied=at.applied, reason=changed)
             at = Position(resume=1, plain_after_ns=max(at.applied_ns, at.plain_after_ns), created=state.created)
             await self._hand.do(self._journal.move_to, at)
+        elif (gone := state.first_sequence - max(at.resume, at.applied + 1)) > 0:
+            events.messages_gone(partition=self._task.partition, first=state.first_sequence - gone, count=gone)
+            at = replace(at, applied=state.first_sequence - 1, resume=state.first_sequence)
+            await self._hand.do(self._journal.move_to, at)
         return at.resume
 
     # -- one session --------------------------------------------------------------------------------------------
 
     async def _work(self, inbox: Inbox) -> None:
         while not self._stop.asked:
-            batch = await inbox.take(self._task.batch_bytes, TAKE_SECONDS)
+            batch, is_read = await inbox.take(self._task.batch_bytes, TAKE_SECONDS), False
             if batch:
                 self._house.found_work()
                 await self._commit_all(inbox, batch)
-            elif await inbox.all_taken():
+            elif is_read := await inbox.all_taken():
                 self._house.found_empty()
                 self._patience.progress()
                 if self._task.until is not Until.STOPPED and await self._is_drained(inbox):
-                    return
+                    break
             if len(self._holes) and self._house.is_due("holes", 1.0):
                 await self._see_to_holes(inbox, at_once=False)
             await self._house.keep(inbox)
+            if is_read:  # and what is to be sealed can be
+                self._found_working()
+        await self._house.send_receipts(inbox)  # the next owner may be another archive's collector
 
     async def _commit_all(self, inbox: Inbox, batch: list[Delivery]) -> None:
         for part in _parts(batch, self._task.batch_bytes):
@@ -183,24 +234,25 @@ class Worker:
     async def _commit(self, inbox: Inbox, batch: list[Delivery]) -> Staged:
         """Make a batch durable, then tell the server. The order is the promise."""
         began = time.monotonic()
-        staged = await self._hand.do(self._stager.stage, batch, self._holes.open, self._given_up)
-        for dead in staged.dead:
-            await deadletter.keep(inbox, dead, stream=self._task.stream)
+        await self._fence.hold()
+        staged = await self._hand.do(self._stager.stage, batch, self._holes.open, self._asking.given_up)
+        await deadletter.keep_all(inbox, staged.dead, stream=self._task.stream)
+        await self._fence.hold()
         await self._hand.do(self._sink.sync)
+        await self._fence.hold()
         await self._hand.do(self._journal.commit, staged.changes)
         await inbox.ack(batch[-1])
         self._note(staged, batch, time.monotonic() - began)
         return staged
 
     def _note(self, staged: Staged, batch: list[Delivery], seconds: float) -> None:
-        self._patience.progress()
+        self._found_working()
         self._pending = batch[-1].pending
         news.tell(staged, self._holes, partition=self._task.partition, seconds=seconds, pending=self._pending)
         self._holes.update(staged.holes)
-        for source in [source for source in self._given_up if source in staged.changes.sources]:
-            if staged.changes.sources[source].watermark >= self._given_up[source]:
-                del self._given_up[source]
-        self._house.archived(source.host for source in staged.changes.sources)
+        self._holes.read_to(batch[-1].sequence)
+        self._asking.written({key: known.watermark for key, known in staged.changes.sources.items()})
+        self._house.archived(staged.changes.sources)
 
     # -- holes --------------------------------------------------------------------------------------------------
 
@@ -216,23 +268,13 @@ class Worker:
         return not len(self._holes)
 
     async def _see_to_holes(self, inbox: Inbox, *, at_once: bool) -> None:
-        steps = [(hole, self._holes.next_step(hole, at_once=at_once)) for hole in self._holes.open.values()]
-        to_ask = [hole for hole, step in steps if step is Step.ASK][:ASKED_AT_ONCE]
-        await asyncio.gather(*(self._ask_for(inbox, hole) for hole in to_ask))
-        if lasting := [hole for hole, step in steps if step is Step.GIVE_UP]:
+        if lasting := await self._asking.see_to(inbox, at_once=at_once):
             await self._give_up(lasting)
-
-    async def _ask_for(self, inbox: Inbox, hole: Hole) -> None:
-        host, start = hole.source.host, hole.missing.start
-        question = {"v": 1, "ask": "resend", "source": hole.source.id, "from": start}
-        said = await inbox.ask(control_down(host), question, ASK_SECONDS)
-        answer = Answer.NONE if said is None else Answer.GONE if said.get("answer") == "gone" else Answer.RESENT
-        events.hole_asked(partition=self._task.partition, host=host, file=hole.file, start=start, answer=answer.value)
-        self._holes.answered(hole, answer)
 
     async def _give_up(self, holes: list[Hole]) -> None:
         """Read the stream again from the first block behind any hole, and accept these holes' behind gap records."""
-        self._given_up.update((hole.source, hole.missing.end) for hole in holes)
+        for hole in holes:
+            self._asking.give_up(hole)
         again = replace(self._journal.position, resume=self._holes.first_sequence)
         await self._hand.do(self._journal.move_to, again)
         missing = ", ".join(f"bytes {hole.missing} of {hole.file} on {hole.source.host}" for hole in holes[:5])
@@ -244,7 +286,7 @@ class Worker:
         """A producer of this partition asks how far its files are archived."""
         if question.get("ask") != "receipts" or question.get("partition") != self._task.partition:
             return None
-        return await self._house.receipts_of(subject.removeprefix(control_up("")))
+        return await self._house.receipts_of(subject.removeprefix(control_up("")), question)
 
 
 def _parts(batch: list[Delivery], at_most_bytes: int) -> Iterator[list[Delivery]]:

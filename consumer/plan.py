@@ -1,8 +1,7 @@
 """What a batch does to files and sources, over what the journal has committed; nothing is written yet."""
 
 import zlib
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 
 from consumer.journal import Journal
 from consumer.records import Extent, Loss, OpenFile
@@ -10,28 +9,38 @@ from consumer.watermark import Known, SourceKey
 from shipper.edits import Rest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey
-from shipper.model import Delivery, Span
+from shipper.model import MAX_BLOCK_BYTES, Delivery, Span
+
+Compress = Callable[[bytes], bytes]
 
 
 class Draft:
-    """A file as it grows within one batch. Mutable, because a batch may be thousands of lines."""
+    """A file as it grows within one batch. Mutable, because a batch may be thousands of lines.
 
-    def __init__(self, committed: OpenFile) -> None:
+    With `compress` it holds frames: blocks' as they came, and one for all text in between.
+    """
+
+    def __init__(self, committed: OpenFile, compress: Compress | None = None) -> None:
         self.committed = committed  #: the appended bytes begin at its length
-        self.buffers: list[bytes] = []
+        self.buffers: list[bytes] = []  #: complete behind `close`
+        self._compress = compress
+        self._loose = bytearray()  # text that is in no frame yet
         self._length, self._joins, self._duplicates = committed.length, committed.joins, committed.duplicates
         self._first = (committed.first_seq, committed.first_ns)
         self._last = (committed.last_seq, committed.last_ns)
         self._last_source, self._ends_open = committed.last_source, committed.ends_open
         self._filtered, self._edited, self._labels = committed.filtered, committed.edited, committed.labels
-        self._raw, self._crc = committed.raw, committed.crc
+        self._raw, self._lines, self._crc = committed.raw, committed.lines, committed.crc
 
-    def append(self, delivery: Delivery, source: str, data: bytes) -> None:
-        """Put `data` behind the file; another source that ended without a newline is closed by one first."""
+    def append(self, delivery: Delivery, source: str, data: bytes, frame: bytes = b"") -> None:
+        """Put `data` behind the file; another source that ended without a newline is closed by one first.
+
+        `frame` is all of `data` and nothing else, in the codec of the file's frames.
+        """
         if data:
             if self._ends_open and self._last_source != source:
                 self._join()
-            self._put(data)
+            self._put(data, frame)
             self._last_source, self._ends_open = source, not data.endswith(b"\n")
         at = (delivery.sequence, delivery.time_ns)
         if at > self._last:
@@ -62,16 +71,41 @@ class Draft:
         self._joins += 1
         self._ends_open = False
 
-    def _put(self, data: bytes) -> None:
-        self.buffers.append(data)
-        self._length += len(data)
+    def close(self) -> None:
+        """Nothing more is appended in this batch."""
+        if self._loose and self._compress is not None:
+            self._store(self._compress(bytes(self._loose)))
+            self._loose.clear()
+
+    def _put(self, data: bytes, frame: bytes = b"") -> None:
+        if self._compress is None:
+            self._store(data)
+        else:
+            self._frame(data, frame)
         self._raw += len(data)
         self._crc = None if self._crc is None else zlib.crc32(data, self._crc)
 
+    def _frame(self, data: bytes, frame: bytes) -> None:
+        self._lines += data.count(b"\n")
+        if frame:
+            self.close()
+            self._store(frame)
+        else:
+            self._loose += data
+            if len(self._loose) >= MAX_BLOCK_BYTES:  # whoever reads the file unpacks a frame at a time
+                self.close()
+
+    def _store(self, stored: bytes) -> None:
+        self.buffers.append(stored)
+        self._length += len(stored)
+
     def file(self) -> OpenFile:
-        """The file as it is behind the batch."""
-        return replace(
-            self.committed,
+        """The file as it is behind the batch, once that is closed."""
+        return OpenFile(  # every field: `replace` takes twice as long, and this is done for every file of a batch
+            path=self.committed.path,
+            key=self.committed.key,
+            sealing=self.committed.sealing,
+            opened=self.committed.opened,
             length=self._length,
             first_seq=self._first[0],
             first_ns=self._first[1],
@@ -85,6 +119,7 @@ class Draft:
             edited=self._edited,
             labels=self._labels,
             raw=self._raw,
+            lines=self._lines,
             crc=self._crc,
         )
 
@@ -92,8 +127,9 @@ class Draft:
 class Plan:
     """The drafts of one batch. Paths are relative to the archive."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, compress: Compress | None = None) -> None:
         self._journal = journal
+        self._compress = compress
         self.sources: dict[SourceKey, Known] = {}
         self.drafts: dict[str, Draft] = {}
         self.created: list[OpenFile] = []
@@ -114,7 +150,7 @@ class Plan:
                 self.created.append(file)
             elif file.sealing:
                 raise ArchiveTrouble(f"{path} is not sealed yet")
-            draft = self.drafts[path] = Draft(file)
+            draft = self.drafts[path] = Draft(file, self._compress)
         return draft
 
     def extend(self, path: str, source: str, span: Span) -> None:
@@ -130,7 +166,7 @@ class Plan:
         if path in self.drafts:
             self.drafts[path].count_duplicate()
         elif (file := self._journal.files.get(path)) is not None and not file.sealing:
-            draft = self.drafts[path] = Draft(file)
+            draft = self.drafts[path] = Draft(file, self._compress)
             draft.count_duplicate()
 
     def extents(self) -> Iterable[Extent]:

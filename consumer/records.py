@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.watermark import Known, SourceKey
-from shipper.layout import FileKey
+from shipper.layout import CODEC_SUFFIXES, OPEN_PREFIX, FileKey, file_name
 from shipper.model import Span
 
 
@@ -47,6 +47,16 @@ class OpenFile:
     raw: int = 0  #: bytes of log text in it; its length, unless it holds frames
     lines: int = 0  #: newlines in the text; counted only where it holds frames
     crc: int | None = 0  #: CRC-32 of the text; None: begun by a version that did not keep it
+
+    @property
+    def codec(self) -> str:
+        """What it holds, told by its name: `none` is plain text, else the blocks' frames as they came."""
+        name = (self.opened or self.path).rpartition("/")[2]
+        own = OPEN_PREFIX + file_name(self.key.file)
+        if not name.startswith(own):
+            return "none"
+        suffix = name.removeprefix(own).lstrip("=0123456789")  # an epoch stands between them
+        return next((codec for codec, known in CODEC_SUFFIXES.items() if known == suffix), "none")
 
 
 class Extent(NamedTuple):

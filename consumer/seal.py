@@ -2,27 +2,29 @@
 
 begin   journal: the file becomes <segment>, nothing is appended any more
         rename it aside, fsync the directory                    (its open name is free for what comes next)
-finish  compress to a temporary name, fsync, rename, fsync the directory  (a reader sees all of it or nothing)
+finish  compress to a temporary name, fsync, link, fsync the directory    (a reader sees all of it or nothing)
         manifest line, fsync                                    (from here on Spark counts it)
-        remove the raw bytes                                    (killed before: done again, with the same result)
+        remove the temporary name, then the raw bytes           (killed before: done again, with the same result)
 then    journal: forget the file
+
+Two collectors may finish the same file, if one of them slept: a name that is taken is never taken away, and the raw
+bytes are those that the journal has, not what a sleeper wrote behind them.
 """
 
 import contextlib
 import datetime as dt
-import fcntl
-import json
+import errno
+import io
 import os
 import re
-import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import threading
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
-import zstandard
-
-from consumer.journal import Journal
+from consumer import manifests
+from consumer.journal import REASON_CHANGED, Journal
+from consumer.packing import BROKEN, Passing, Tally, Written, copy_frames, look_through, pack
+from consumer.placing import Fresh, beside, sweep
 from consumer.records import OpenFile
 from consumer.sink import Sink
 from shipper import events, layout, manifest
@@ -30,77 +32,130 @@ from shipper.files import make_directory, replace_file, sync_directory
 from shipper.layout import NANOSECONDS
 from shipper.manifest import Gap, Segment, SourceSpan
 
-CHUNK_BYTES = 1024 * 1024
-ZSTD_LEVEL = 3
-GZIP_LEVEL = 6
-_GZIP_WINDOW = 16 + zlib.MAX_WBITS
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """What a file holds, counted while it was compressed."""
-
-    lines: int
-    octets: int
-    crc: int
+DAMAGED_PREFIX = "_damaged-"
+"""Frames that cannot be read are kept under this name, beside the segment of those before them."""
 
 
 class Sealer:
-    """Seals the files of one collector. The manifest is shared by its partitions, hence the lock on it."""
+    """Seals the files of one collector."""
 
     def __init__(self, archive: Path, *, collector: str, codec: str) -> None:
         self._archive = archive
-        self._collector = collector
+        self.collector = collector  #: the name in its manifests
         self._codec = codec
+        self.naming = threading.Lock()  #: held from finding a free name until it is taken
 
     def begin(self, file: OpenFile, journal: Journal, sink: Sink) -> OpenFile:
         """Take `file` out of appending; what it is called from now on. Raises OSError, sqlite3.Error."""
         sink.release(file.path)
-        sealing = journal.begin_sealing(file, self._free_name(file, journal))
+        with self.naming:
+            sealing = journal.begin_sealing(file, self._free_name(file, journal))
         self.put_aside(sealing, journal)
         return sealing
+
+    def take_up(self, sealing: OpenFile, journal: Journal) -> None:
+        """Go on where a kill, or trouble with the archive, interrupted the sealing."""
+        self.put_aside(sealing, journal)
+        with contextlib.suppress(FileNotFoundError):
+            sweep((self._archive / sealing.sealing).parent, sealing.sealing.rpartition("/")[2])
 
     def put_aside(self, sealing: OpenFile, journal: Journal) -> None:
         """Rename the raw bytes aside, unless that was done before a kill: then the open name is free or another's."""
         opened = sealing.opened or layout.open_path(sealing.key)  # before version 3 the journal did not say it
         source, target = self._archive / opened, self._archive / sealing.path
-        if opened not in journal.files and source.exists() and not target.exists():
-            self._unlink_live(sealing)
+        if target.exists():
+            return
+        if opened not in journal.files and source.exists():
+            self._unlink_live(sealing, source)
             source.rename(target)
             sync_directory(target.parent)
+        elif stray := self._stray(sealing, journal):
+            stray.rename(target)
+            sync_directory(target.parent)
+
+    def _stray(self, sealing: OpenFile, journal: Journal) -> Path | None:
+        """The raw bytes under a name that another collector gave them before it was fenced: its journal is not ours."""
+        name = layout.sealing_path(layout.segment_path(sealing.key, 0, "none")).removesuffix(f"{0:020d}")
+        parent, _, begin = name.rpartition("/")
+        pattern = re.compile(re.escape(begin) + r"\d{20}(\.zst|\.gz)?")
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._archive / parent) as entries:
+            for entry in entries:
+                known = f"{parent}/{entry.name}" in journal.files
+                if pattern.fullmatch(entry.name) and not known and entry.stat().st_size >= sealing.length > 0:
+                    return Path(entry.path)
+        return None
 
     def finish(self, sealing: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]) -> None:
         """Make the segment. Runs beside the worker; touches only what is put aside. Raises OSError: try again later."""
         source, target = self._archive / sealing.path, self._archive / sealing.sealing
-        if not source.exists():
-            if not target.exists():
-                events.archive_damaged(partition=sealing.key.partition, file=sealing.path, missing=sealing.length)
-            return
-        counted = self._compress(source, target)
-        if counted.octets < sealing.length:
-            missing = sealing.length - counted.octets
-            events.archive_damaged(partition=sealing.key.partition, file=sealing.path, missing=missing)
-        self._list(self._segment(sealing, counted, target.stat().st_size, spans, gaps))
-        source.unlink()
-        sync_directory(source.parent)
-        events.segment_sealed(
-            partition=sealing.key.partition, path=sealing.sealing, lines=counted.lines, octets=counted.octets
-        )
+        with contextlib.ExitStack() as stack:
+            try:
+                raw: BinaryIO = stack.enter_context(source.open("rb"))
+            except FileNotFoundError:  # done before a kill, or by another collector, or somebody took it away
+                if self._is_settled(sealing.sealing) or not (sealing.length or gaps):
+                    return
+                raw = io.BytesIO()
+            segment, lost = self._make(sealing, raw, target, spans, gaps)
+        _remove(source, target, is_whole=sealing.codec == "none" or segment.bytes_raw >= sealing.raw)
+        self._tell(segment, lost)
 
-    def close_day(self, date: str) -> None:
-        """Mark that this collector adds nothing to `date` any more."""
-        path = self._archive / layout.done_path(date, self._collector)
+    def _make(
+        self, sealing: OpenFile, raw: BinaryIO, target: Path, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]
+    ) -> tuple[Segment, tuple[Gap, ...]]:
+        """The segment, durable and listed, and what is not in it as it was committed."""
+        make_directory(target.parent)
+        before = self.listed_bytes(sealing.sealing)
+        with beside(target) as fresh:
+            packed = Written(fresh.stream)
+            text = _packed(sealing, raw, packed)
+            lost = _lost(sealing, text)
+            if fresh.publish():
+                segment = self._segment(sealing, text, packed, spans, (*gaps, *lost))
+                self.record(segment, since=before)
+            else:
+                stored = self._settle(fresh, target, text, packed)
+                segment = self._segment(sealing, text, stored, spans, (*gaps, *lost))
+                if not manifests.is_listed(self._archive, segment.path):
+                    self.record(segment, since=0)
+        return segment, lost
+
+    def listed_bytes(self, segment: str) -> int:
+        """Bytes that the manifest has in which `segment` is to be listed."""
+        try:
+            return self._manifest(segment).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def record(self, segment: Segment, *, since: int) -> None:
+        """Append the manifest line, unless it is there behind the first `since` bytes."""
+        manifests.append(self._manifest(segment.path), manifest.to_line(segment), once=segment.path, since=since)
+
+    def close_day(self, date: str, collector: str = "") -> None:
+        """Mark that this collector, or `collector` that is dead, adds nothing to `date` any more."""
+        path = self._archive / layout.done_path(date, collector or self.collector)
         if not path.exists():
             make_directory(path.parent)
-            replace_file(path, f'{{"v":1,"closed_at":"{_now()}"}}\n'.encode())
+            for left in path.parent.glob(f".{path.name}.*.tmp"):  # of a kill while this was done
+                left.unlink(missing_ok=True)
+            replace_file(path, f'{{"v":1,"closed_at":"{now()}"}}\n'.encode())
             events.day_closed(date=date)
 
-    def dates(self) -> list[str]:
-        """The days for which this collector has sealed something and which are not closed."""
-        found = (self._archive / layout.MANIFEST_DIRECTORY).glob(f"date=*/{layout.escape(self._collector)}.jsonl")
+    def dates(self, collector: str = "") -> list[str]:
+        """The days for which this collector, or `collector`, has sealed something and which are not closed."""
+        name = layout.escape(collector or self.collector)
+        found = (self._archive / layout.MANIFEST_DIRECTORY).glob(f"date=*/{name}.jsonl")
         return sorted(
             path.parent.name.removeprefix("date=") for path in found if not path.with_suffix(".done").exists()
         )
+
+    def _manifest(self, segment: str) -> Path:
+        date = segment.partition("/")[0].removeprefix("date=")
+        return self._archive / layout.manifest_path(date, self.collector)
+
+    def _is_settled(self, segment: str) -> bool:
+        """Whether a segment is listed, if only as a part of another one, or its day was removed."""
+        date = segment.partition("/")[0].removeprefix("date=")
+        return manifests.is_listed(self._archive, segment) or date in manifests.removed_days(self._archive)
 
     def _free_name(self, file: OpenFile, journal: Journal) -> str:
         """The segment's path: numbered by its first sequence, but always behind the earlier ones of the same file.
@@ -110,34 +165,41 @@ class Sealer:
         parent, _, name = layout.segment_path(file.key, 0, "none").rpartition("/")
         earlier = re.compile(re.escape(name.removesuffix(f"{0:020d}")) + r"(\d{20})(\.zst|\.gz)?")
         names = [other.sealing.rpartition("/")[2] for other in journal.files.values() if other.key == file.key]
-        with os.scandir(self._archive / parent) as entries:
-            names += [entry.name for entry in entries]
+        names += os.listdir(self._archive / parent)
         numbers = [int(found[1]) for name in names if (found := earlier.fullmatch(name))]
-        return layout.segment_path(file.key, max([file.first_seq, *(number + 1 for number in numbers)]), self._codec)
+        codec = self._codec if file.codec == "none" else file.codec
+        return layout.segment_path(file.key, max([file.first_seq, *(number + 1 for number in numbers)]), codec)
 
-    def _compress(self, source: Path, target: Path) -> Counted:
-        temporary = target.with_name(f".{target.name}.tmp")
-        with source.open("rb") as raw, temporary.open("wb") as packed:
-            counted = _copy(raw, packed, self._codec)
-            packed.flush()
-            os.fsync(packed.fileno())
-        temporary.replace(target)
-        sync_directory(target.parent)
-        return counted
+    def _settle(self, fresh: Fresh, target: Path, text: Tally, packed: Written) -> Written | Passing:
+        """The name is taken, by an attempt before a kill or by another collector: the same text stays as it is."""
+        path = str(target.relative_to(self._archive))
+        with contextlib.suppress(*BROKEN):
+            there, stored = look_through(target, layout.codec_of(path))
+            if there == text:
+                return stored
+        if manifests.is_listed(self._archive, path):
+            raise FileExistsError(errno.EEXIST, "another text has the name of this segment", path)
+        fresh.replace()
+        return packed
 
     def _segment(
-        self, file: OpenFile, counted: Counted, stored: int, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]
+        self,
+        file: OpenFile,
+        text: Tally,
+        stored: Written | Passing,
+        spans: tuple[SourceSpan, ...],
+        gaps: tuple[Gap, ...],
     ) -> Segment:
         return Segment(
-            collector=self._collector,
+            collector=self.collector,
             partition=file.key.partition,
             host=file.key.host,
             file=file.key.file,
             path=file.sealing,
-            codec=self._codec,
-            lines=counted.lines,
-            bytes_raw=counted.octets,
-            bytes_stored=stored,
+            codec=layout.codec_of(file.sealing),
+            lines=text.lines,
+            bytes_raw=text.octets,
+            bytes_stored=stored.octets,
             first_seq=file.first_seq,
             last_seq=file.last_seq,
             first_time=_rfc3339(file.first_ns),
@@ -146,93 +208,52 @@ class Sealer:
             gaps=gaps,
             duplicates=file.duplicates,
             joins=file.joins,
-            crc32=f"{counted.crc:08x}",
-            sealed_at=_now(),
+            crc32=f"{text.crc:08x}",
+            sealed_at=now(),
             filtered=file.filtered,
             edited=file.edited,
             labels=dict(file.labels),
+            crc32_stored=f"{stored.crc:08x}",
         )
 
-    def _list(self, segment: Segment) -> None:
-        """Append the manifest line unless it is there; a torn last line, as a kill leaves it, is cut off first."""
-        date = segment.path.partition("/")[0].removeprefix("date=")
-        path = self._archive / layout.manifest_path(date, self._collector)
-        make_directory(path.parent)
-        with path.open("a+b") as lines:
-            fcntl.flock(lines, fcntl.LOCK_EX)  # other partitions, and other processes that were given the same name
-            lines.seek(0)
-            content = lines.read()
-            whole = content[: content.rfind(b"\n") + 1]
-            if _is_listed(segment.path, whole):
-                return
-            lines.truncate(len(whole))
-            lines.write(manifest.to_line(segment))
-            lines.flush()
-            os.fsync(lines.fileno())
-        sync_directory(path.parent)
+    def _tell(self, segment: Segment, lost: tuple[Gap, ...]) -> None:
+        for gap in lost:
+            events.archive_damaged(partition=segment.partition, file=segment.path, missing=gap.end - gap.start)
+        events.segment_sealed(
+            partition=segment.partition, path=segment.path, lines=segment.lines, octets=segment.bytes_raw
+        )
 
-    def _unlink_live(self, file: OpenFile) -> None:
+    def _unlink_live(self, file: OpenFile, opened: Path) -> None:
         link = self._archive / layout.live_path(file.key)
         with contextlib.suppress(OSError):
-            if link.is_symlink() and link.resolve() == (self._archive / layout.open_path(file.key)).resolve():
+            if link.is_symlink() and link.resolve() == opened.resolve():
                 link.unlink()
 
 
-def _is_listed(path: str, lines: bytes) -> bool:
-    if json.dumps(path).encode() not in lines:  # quick, and nearly always the answer: a day may have many segments
-        return False
-    return any(_path_of(line) == path for line in lines.splitlines())
+def _packed(sealing: OpenFile, raw: BinaryIO, packed: Written) -> Tally:
+    """Pack what is committed of a file; frames are copied as they are, to the first that cannot be read."""
+    committed, codec = Passing(raw, sealing.length), layout.codec_of(sealing.sealing)
+    return pack(committed, packed, codec) if sealing.codec == "none" else copy_frames(committed, packed, codec)
 
 
-def _path_of(line: bytes) -> str:
-    try:
-        return manifest.from_line(line).path
-    except ValueError:
-        return ""
+def _lost(sealing: OpenFile, text: Tally) -> tuple[Gap, ...]:
+    """What is not as it was committed: somebody, or the disk, changed it. A gap of no source, in bytes of the text."""
+    committed = sealing.length if sealing.codec == "none" else sealing.raw
+    if text.octets < committed:
+        return (Gap(source="", start=text.octets, end=committed, reason=REASON_CHANGED),)
+    if sealing.crc is not None and text.crc != sealing.crc:  # nobody can say which bytes
+        return (Gap(source="", start=0, end=committed, reason=REASON_CHANGED),)
+    return ()
 
 
-def _copy(raw: BinaryIO, packed: BinaryIO, codec: str) -> Counted:
-    lines = octets = crc = 0
-    with _packer(packed, codec) as pack:
-        while chunk := raw.read(CHUNK_BYTES):
-            lines += chunk.count(b"\n")
-            octets += len(chunk)
-            crc = zlib.crc32(chunk, crc)
-            pack.write(chunk)
-    return Counted(lines, octets, crc)
-
-
-class _Packer(Protocol):
-    def write(self, chunk: bytes, /) -> object: ...
-
-
-@contextlib.contextmanager
-def _packer(packed: BinaryIO, codec: str) -> Iterator[_Packer]:
-    if codec == "zstd":
-        with zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).stream_writer(
-            packed, closefd=False
-        ) as zst:
-            yield zst
-    elif codec == "gzip":
-        gz = _Gzip(packed)
-        yield gz
-        gz.finish()
-    else:
-        yield packed
-
-
-class _Gzip:
-    """One gzip member without name and time, so that equal bytes give equal segments."""
-
-    def __init__(self, packed: BinaryIO) -> None:
-        self._packed = packed
-        self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
-
-    def write(self, chunk: bytes) -> None:
-        self._packed.write(self._packer.compress(chunk))
-
-    def finish(self) -> None:
-        self._packed.write(self._packer.flush())
+def _remove(source: Path, target: Path, *, is_whole: bool) -> None:
+    """Remove the raw bytes; frames that are not in the segment are kept for whoever can mend them."""
+    with contextlib.suppress(FileNotFoundError):  # another collector was faster
+        if is_whole:
+            source.unlink()
+        else:
+            source.rename(target.with_name(DAMAGED_PREFIX + target.name))
+    sync_directory(source.parent)
 
 
 def _rfc3339(time_ns: int) -> str:
@@ -240,5 +261,6 @@ def _rfc3339(time_ns: int) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%S") + f".{time_ns % NANOSECONDS // 1000:06d}Z"
 
 
-def _now() -> str:
+def now() -> str:
+    """The time as manifests have it."""
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

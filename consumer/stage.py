@@ -1,29 +1,38 @@
 """Judge a batch of deliveries and write what is new into the files; nothing counts before the journal commits it."""
 
-import functools
 import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from consumer.archive import Layout
+from consumer.crowd import OVERFLOW, Crowd
 from consumer.journal import Journal
 from consumer.plan import Draft, Plan
 from consumer.records import Changes, Loss, Position
 from consumer.sink import Sink
-from consumer.watermark import Known, SourceKey, Verdict, begin, judge, missing_before, missing_behind
+from consumer.watermark import (
+    REASON_MISSING,
+    GivenUp,
+    Known,
+    SourceKey,
+    Verdict,
+    begin,
+    judge,
+    missing_before,
+    missing_behind,
+    missing_parts,
+)
 from shipper import codec
-from shipper.compression import Decompressor
+from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
-from shipper.layout import NANOSECONDS, FileKey, day_of
-from shipper.model import Block, Delivery, Span
+from shipper.layout import FileKey, day_of
+from shipper.model import Block, Delivery, Encoding, Span
 from shipper.subjects import parse_log_subject
 
-REASON_MISSING = "missing"
 REASON_POISON = "poison"
-DAY_NS = 86400 * NANOSECONDS
-MAX_OFFSET = (1 << 63) - 1
-"""What the journal can hold; no file is longer."""
+MAX_OFFSET = (1 << 53) - 1
+"""8 PiB: no file is longer, and sums of what is said to be missing stay numbers that every reader of JSON has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,8 @@ class Staged:
     written_bytes: int = 0
     holes: dict[SourceKey, Hole] = field(default_factory=dict)
     rewritten: list[Known] = field(default_factory=list)  #: as they were before the block that shows it
+    crowd: Crowd
+    crowded: Counter[str] = field(default_factory=Counter)  #: messages of hosts that have too many files
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +86,30 @@ class Stager:
         self._partition = partition
         self._layout = layout
         self._decompressor = Decompressor()
+        self._compress = None if layout.frames == "none" else Compressor(Encoding(layout.frames)).encode
 
     def stage(
-        self, batch: list[Delivery], holes: Mapping[SourceKey, Hole], given_up: Mapping[SourceKey, int]
+        self, batch: list[Delivery], holes: Mapping[SourceKey, Hole], given_up: Mapping[SourceKey, GivenUp]
     ) -> Staged:
         """Judge `batch` and append its new bytes. Raises OSError, sqlite3.Error: the archive has trouble."""
-        staged = Staged(changes=Changes(position=self._journal.position), holes=dict(holes))
-        plan = Plan(self._journal)
+        staged = Staged(
+            changes=Changes(position=self._journal.position),
+            holes=dict(holes),
+            crowd=Crowd(self._journal.files, holes),
+        )
+        plan = Plan(self._journal, self._compress)
         for delivery in batch:
             self._stage_one(delivery, staged, plan, given_up)
         self._write(plan, staged)
         staged.changes.position = self._position(staged, batch[-1])
         return staged
 
-    def _stage_one(self, delivery: Delivery, staged: Staged, plan: Plan, given_up: Mapping[SourceKey, int]) -> None:
+    def _stage_one(self, delivery: Delivery, staged: Staged, plan: Plan, given_up: Mapping[SourceKey, GivenUp]) -> None:
         host = ""
         try:
-            host = _host_of(delivery.subject)
+            host = parse_log_subject(delivery.subject).host
             if codec.is_plain(delivery.headers):
-                outcome = self._stage_plain(delivery, host, plan)
+                outcome = self._stage_plain(delivery, host, staged, plan)
             else:
                 outcome = self._stage_block(delivery, host, staged, plan, given_up)
         except Poison as error:
@@ -106,70 +122,86 @@ class Stager:
         at = self._journal.position
         return delivery.sequence <= at.applied or delivery.time_ns <= at.plain_after_ns
 
-    def _stage_plain(self, delivery: Delivery, host: str, plan: Plan) -> str:
+    def _stage_plain(self, delivery: Delivery, host: str, staged: Staged, plan: Plan) -> str:
         """One line from anybody: it has no offsets, so the journal's sequence makes it exactly once."""
-        target = self._target(delivery, host, self._output)
+        target = self._target(delivery, host, self._output, staged, plan)
         if self._is_applied(delivery):
             return Verdict.DUPLICATE.value
         self._draft(target, delivery, plan).append(delivery, "", delivery.payload + b"\n")
         return Verdict.WRITE.value
 
     def _stage_block(
-        self, delivery: Delivery, host: str, staged: Staged, plan: Plan, given_up: Mapping[SourceKey, int]
+        self, delivery: Delivery, host: str, staged: Staged, plan: Plan, given_up: Mapping[SourceKey, GivenUp]
     ) -> str:
         block = codec.from_headers(delivery.headers)
         _check_offsets(block)
-        known = plan.source(SourceKey(host, block.source)) or begin(block, host)
-        target = self._target(delivery, host, known.file)
-        verdict = judge(block, known, given_up_at=given_up.get(known.key))
+        source = SourceKey(host, block.source)
+        known = plan.source(source) or begin(block, host)
+        target = self._target(delivery, host, known.file, staged, plan)
+        gone = given_up.get(source)
+        verdict = judge(block, known, given_up_at=gone.offset if gone else None)
         if verdict is Verdict.HOLE:
-            _note_hole(delivery, block, known, staged)
+            try:
+                _note_hole(delivery, block, known, staged)
+            except Poison as error:
+                return _bury(delivery, host, error, staged)
         elif verdict is Verdict.DUPLICATE:
             plan.duplicate(target.path)
         else:
             _note_filled(block, known, staged)
             try:
-                self._accept(delivery, block, known, target, plan, staged)
+                self._accept(delivery, block, known, gone, target, plan, staged)
             except Poison as error:
                 return _bury(delivery, host, error, staged)
         return verdict.value
 
     def _accept(
-        self, delivery: Delivery, block: Block, known: Known, target: _Target, plan: Plan, staged: Staged
-    ) -> None:
+        self, delivery: Delivery, block: Block, known: Known, gone: GivenUp | None, target: _Target, plan: Plan,
+        staged: Staged,
+    ) -> None:  # fmt: skip
         """Write the new bytes of a sound block; a damaged one leaves a gap, so that the next can follow it."""
-        missing = missing_before(block, known)
-        if missing.length > 0:
-            self._lose(known, missing, REASON_MISSING, target, delivery, plan)
-            known = replace(known, watermark=block.span.start, crc=None)
+        if block.span.start > known.watermark:
+            missing = missing_before(block, known)
+            for span, reason in missing_parts(missing, gone or GivenUp(0)):
+                self._lose(known, span, reason, target, delivery, plan)
+            known = replace(known, watermark=block.span.start, crc=None, proven=False)
         end = max(known.watermark, block.span.end)
         try:
             rest = self._decompressor.rest(block, delivery.payload, at=known.watermark)
         except Poison:
             self._lose(known, Span(known.watermark, end), REASON_POISON, target, delivery, plan)
-            crc = None if end > known.watermark else known.crc
-            plan.sources[known.key] = replace(known, watermark=end, crc=crc, seen_ns=delivery.time_ns)
+            if end > known.watermark:
+                known = replace(known, watermark=end, crc=None, proven=False)
+            plan.sources[known.key] = replace(known, seen_ns=delivery.time_ns)
             raise
         new = Span(known.watermark, end)
         if new.length:
             draft = self._draft(target, delivery, plan)
             if rest.begins_left_out:
                 draft.end_line(known.id)
-            draft.append(delivery, known.id, rest.content)
+            as_it_came = block.edited is None and new == block.span and block.encoding.value == self._layout.frames
+            draft.append(delivery, known.id, rest.content, delivery.payload if as_it_came else b"")
             draft.account(new, rest, block.labels)
             plan.extend(target.path, known.id, new)
-        lost = missing_behind(block, known)
-        self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan)
-        plan.sources[known.key] = replace(
-            known,
+        if block.gap:
+            lost = missing_behind(block, known)
+            self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan)
+        crc, proven = _sum(block, known, rest.content, staged)
+        plan.sources[known.key] = known.grown(
             watermark=end,
-            crc=_sum(block, known, rest.content, staged),
+            crc=crc,
+            proven=proven,
             ended=block.end is not None,
             seen_ns=delivery.time_ns,
         )
 
-    def _target(self, delivery: Delivery, host: str, file: str) -> _Target:
-        key = FileKey(_day(delivery.time_ns // DAY_NS), self._partition, host, file)
+    def _target(self, delivery: Delivery, host: str, file: str, staged: Staged, plan: Plan) -> _Target:
+        key = FileKey(day_of(delivery.time_ns), self._partition, host, file)
+        path = self._layout.path(key, delivery.time_ns)
+        if path in plan.drafts or path in self._journal.files or staged.crowd.admit_file(host, path):
+            return _Target(path, key)
+        staged.crowded[host] += 1
+        key = key._replace(file=OVERFLOW)
         return _Target(self._layout.path(key, delivery.time_ns), key)
 
     def _draft(self, target: _Target, delivery: Delivery, plan: Plan) -> Draft:
@@ -189,6 +221,7 @@ class Stager:
         for file in plan.created:
             self._sink.create(file)
         for draft in plan.drafts.values():
+            draft.close()
             if draft.buffers:
                 self._sink.append(draft.committed, draft.buffers)
                 staged.written_bytes += sum(map(len, draft.buffers))
@@ -210,16 +243,6 @@ class Stager:
         )
 
 
-@functools.lru_cache(maxsize=4096)
-def _host_of(subject: str) -> str:
-    return parse_log_subject(subject).host
-
-
-@functools.lru_cache(maxsize=64)
-def _day(number: int) -> str:
-    return day_of(number * DAY_NS)
-
-
 def _bury(delivery: Delivery, host: str, error: Poison, staged: Staged) -> str:
     staged.dead.append(Dead(delivery=delivery, host=host or "unknown", reason=str(error)))
     return REASON_POISON
@@ -230,27 +253,34 @@ def _check_offsets(block: Block) -> None:
         raise Poison(f"Log-Span {block.span} with Log-Gap {block.gap} leads beyond what any file can hold")
 
 
-def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> int | None:
-    """The source's CRC behind `block`; another one than the block says means that the file was rewritten.
+def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> tuple[int | None, bool]:
+    """The source's CRC behind `block`, and whether it proves the archive's copy.
+
+    Another one than the block says means that the file was rewritten: from then on the sum is the host's only.
 
     The bytes behind an edited block are on the host only: its sum is taken as told, the next block that is not edited
     is checked against it.
     """
     if block.span.end < known.watermark:
-        return known.crc  # a farewell from before what is here
+        return known.crc, known.proven  # a farewell from before what is here
     if known.crc is not None and block.edited is None and zlib.crc32(new, known.crc) != block.source_crc:
         staged.rewritten.append(known)
-    return block.source_crc
+        return block.source_crc, False
+    return block.source_crc, known.proven
 
 
 def _note_hole(delivery: Delivery, block: Block, known: Known, staged: Staged) -> None:
     if known.key not in staged.holes:
+        staged.crowd.admit_hole(known.host)
         staged.holes[known.key] = Hole(
             source=known.key, file=known.file, sequence=delivery.sequence, missing=missing_before(block, known)
         )
 
 
 def _note_filled(block: Block, known: Known, staged: Staged) -> None:
+    if not staged.holes:
+        return
     hole = staged.holes.get(known.key)
     if hole is not None and block.span.end >= hole.missing.end:
         del staged.holes[known.key]
+        staged.crowd.fill_hole(known.host)

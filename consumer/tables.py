@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS files (
 CREATE TABLE IF NOT EXISTS spans (
     path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL
 );
-CREATE INDEX IF NOT EXISTS spans_by_path ON spans (path, source, end);
+CREATE INDEX IF NOT EXISTS spans_by_file ON spans (path, source);
 CREATE TABLE IF NOT EXISTS gaps (
     path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, reason TEXT NOT NULL
 );
@@ -46,6 +46,8 @@ FROM_VERSION_2 = (
     "ALTER TABLE files ADD COLUMN lines INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE files ADD COLUMN crc INTEGER DEFAULT NULL",
     "UPDATE files SET raw = length",
+    "DROP INDEX IF EXISTS spans_by_path",
+    "CREATE INDEX IF NOT EXISTS spans_by_file ON spans (path, source)",
 )
 """What makes a journal of version 2 one of version 3."""
 MIGRATIONS = {1: FROM_VERSION_1, 2: FROM_VERSION_2}
@@ -58,18 +60,20 @@ FILE_COLUMNS = (
 
 
 def source_row(known: Known) -> tuple[object, ...]:
-    """A row of `sources`."""
+    """A row of `sources`; the sum of a copy that is not the host's file byte for byte is kept inverted, so negative."""
+    crc = known.crc if known.crc is None or known.proven else ~known.crc
     return (
-        known.host, known.id, _bytes(known.file), known.origin, known.watermark, known.crc, known.ended, known.seen_ns,
+        known.host, known.id, _bytes(known.file), known.origin, known.watermark, crc, known.ended, known.seen_ns,
     )  # fmt: skip
 
 
 def to_known(row: tuple[str, str, bytes, int, int, int | None, int, int]) -> Known:
     """The source of a row."""
     host, id_, file, origin, watermark, crc, ended, seen_ns = row
+    proven = crc is not None and crc >= 0
     return Known(
-        id=id_, host=host, file=_text(file), origin=origin, watermark=watermark, crc=crc, ended=bool(ended),
-        seen_ns=seen_ns,
+        id=id_, host=host, file=_text(file), origin=origin, watermark=watermark,
+        crc=crc if crc is None or proven else ~crc, proven=proven, ended=bool(ended), seen_ns=seen_ns,
     )  # fmt: skip
 
 

@@ -27,3 +27,5 @@ class Task:
     hole_patience: float
     hole_limit: float
     receipt_every: float
+    archive: str = ""  #: identity of the archive, told to producers
+    keep_sources: float = 0.0  #: seconds for which the journal remembers sources that ended; 0: for ever

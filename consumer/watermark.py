@@ -6,6 +6,10 @@ from typing import NamedTuple
 
 from shipper.model import Block, Span
 
+REASON_MISSING = "missing"
+REASON_ELSEWHERE = "elsewhere"
+"""Of a gap whose bytes another collector's archive has."""
+
 
 class SourceKey(NamedTuple):
     """Which source: cloned machines bring the same ids along, so the host belongs to it."""
@@ -23,7 +27,8 @@ class Known:
     file: str
     origin: int
     watermark: int
-    crc: int | None  #: CRC-32 from origin to watermark; None behind a gap, until a block tells it
+    crc: int | None  #: CRC-32 of the host's file from origin to watermark; None behind a gap, until a block tells it
+    proven: bool = True  #: the archive has just these bytes: there is no gap before, and no file that was rewritten
     ended: bool = False
     seen_ns: int = 0  #: stored time of its newest block
 
@@ -31,6 +36,27 @@ class Known:
     def key(self) -> SourceKey:
         """Which source it is."""
         return SourceKey(self.host, self.id)
+
+    def grown(self, *, watermark: int, crc: int | None, proven: bool, ended: bool, seen_ns: int) -> "Known":
+        """The source behind a block; `replace` takes twice as long, and this is done for every block."""
+        return Known(
+            id=self.id,
+            host=self.host,
+            file=self.file,
+            origin=self.origin,
+            watermark=watermark,
+            crc=crc,
+            proven=proven,
+            ended=ended,
+            seen_ns=seen_ns,
+        )
+
+
+class GivenUp(NamedTuple):
+    """Missing bytes of a source that are waited for no more."""
+
+    offset: int  #: up to here
+    elsewhere: int = 0  #: those before are in another collector's archive
 
 
 class Verdict(enum.Enum):
@@ -64,6 +90,12 @@ def judge(block: Block, known: Known, *, given_up_at: int | None = None) -> Verd
 def missing_before(block: Block, known: Known) -> Span:
     """The bytes between the watermark and the block."""
     return Span(known.watermark, block.span.start)
+
+
+def missing_parts(missing: Span, given_up: GivenUp) -> tuple[tuple[Span, str], ...]:
+    """What is missing with the reasons: a part may be in another archive, and the rest nowhere."""
+    border = min(max(missing.start, given_up.elsewhere), missing.end)
+    return (Span(missing.start, border), REASON_ELSEWHERE), (Span(border, missing.end), REASON_MISSING)
 
 
 def missing_behind(block: Block, known: Known) -> Span:

@@ -87,7 +87,7 @@ def apply(
     config: Config = None,
     subject: Subject = None,
 ) -> None:
-    """Create the streams of all partitions with the collector's consumer, and the dead letters."""
+    """Create the streams of all partitions with the collector's consumer, and what they share: dead letters, leases."""
     settings = _settings(url, config, subject, partitions)
     desired = _wanted(settings, template, replicas, max_bytes)
     allowed = Allowed(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)

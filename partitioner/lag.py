@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shipper.jetstream.admin import Admin
-from shipper.subjects import COLLECTOR, DEAD_LETTERS, partition_of_stream
+from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, partition_of_stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,12 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All partitions in their order, and how many dead letters there are (None: no such stream)."""
+    """All partitions in their order, and the dead letters and advisories beside them (None: no such stream)."""
 
     partitions: tuple[PartitionStatus, ...]
     dead_letters: int | None
+    dead_letters_full: float | None = None  #: percent of the room; at 100 the oldest are dropped
+    advisories: int | None = None  #: messages that the server gave up delivering
 
 
 def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mapping[str, Any] | None) -> PartitionStatus:
@@ -51,7 +53,7 @@ def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mappin
         messages=state["messages"],
         bytes=state["bytes"],
         max_bytes=max_bytes,
-        percent_full=round(100 * state["bytes"] / max_bytes, 1) if max_bytes > 0 else None,
+        percent_full=_percent_full(stream),
         first_seq=state["first_seq"],
         last_seq=state["last_seq"],
         **(read or {}),
@@ -60,12 +62,23 @@ def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mappin
 
 async def status(admin: Admin, *, subject: str) -> Status:
     """What the server says of the streams of `subject` now."""
-    partitions, dead_letters = [], None
+    partitions, beside = [], {}
     for info in await admin.streams():
         name = str(info["config"]["name"])
         number = partition_of_stream(subject, name)
         if number is not None:
             partitions.append(partition_status(number, info, await admin.consumer(name, COLLECTOR)))
-        elif name == DEAD_LETTERS:
-            dead_letters = int(info["state"]["messages"])
-    return Status(tuple(sorted(partitions, key=lambda each: each.partition)), dead_letters)
+        elif name in {DEAD_LETTERS, ADVISORIES}:
+            beside[name] = info
+    dead, given_up = beside.get(DEAD_LETTERS), beside.get(ADVISORIES)
+    return Status(
+        tuple(sorted(partitions, key=lambda each: each.partition)),
+        dead_letters=int(dead["state"]["messages"]) if dead else None,
+        dead_letters_full=_percent_full(dead) if dead else None,
+        advisories=int(given_up["state"]["messages"]) if given_up else None,
+    )
+
+
+def _percent_full(stream: Mapping[str, Any]) -> float | None:
+    held, most = stream["state"]["bytes"], stream["config"].get("max_bytes", -1)
+    return round(100 * held / most, 1) if most > 0 else None

@@ -27,6 +27,7 @@ SIGNS = {
 PAST = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.REPLACE: "created again", Verb.DELETE: "deleted"}
 NARROW = 160  # columns where nobody looks: no line is folded before them
 FULL_PERCENT = 70  # behind it the collector purges what producers may still want replayed
+DEAD_LETTERS_PERCENT = 80
 COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "last", "pending", "ack pending", "lag")
 
 
@@ -56,7 +57,7 @@ def plan_json(actions: Sequence[Action]) -> str:
 
 
 def print_status(status: Status) -> None:
-    """A table of the partitions, and a line about dead letters if there are some."""
+    """A table of the partitions, and lines about dead letters and what the server gave up, if there are some."""
     console = _console()
     table = Table(box=None if not console.is_terminal else Table().box, header_style="bold")
     for name in COLUMNS:
@@ -65,7 +66,13 @@ def print_status(status: Status) -> None:
         table.add_row(*_cells(each))
     console.print(table)
     if status.dead_letters:
-        console.print(Text(f"{status.dead_letters} dead letters wait in stream DLQ", style="red"))
+        full = status.dead_letters_full or 0
+        drops = f", which is {full:.0f}% full and drops its oldest at 100%" if full >= DEAD_LETTERS_PERCENT else ""
+        waiting = f"{status.dead_letters} dead letters wait in stream DLQ{drops} (fshipper dlq ls)"
+        console.print(Text(waiting, style="red"), soft_wrap=True)
+    if status.advisories:
+        given_up = f"the server gave up delivering {status.advisories} messages (fshipper dlq ls)"
+        console.print(Text(given_up, style="red"), soft_wrap=True)
 
 
 def status_json(status: Status) -> str:

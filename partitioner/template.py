@@ -15,16 +15,17 @@ from shipper.errors import ConfigError
 
 Json = dict[str, Any]
 
-SECTIONS = ("stream", "consumer", "dead_letters")
+SECTIONS = ("stream", "consumer", "dead_letters", "advisories")
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What every partition's stream and consumer look like, and the stream of dead letters."""
+    """What every partition's stream and consumer look like, and the streams of dead letters and of advisories."""
 
     stream: Mapping[str, Any]
     consumer: Mapping[str, Any]
     dead_letters: Mapping[str, Any]
+    advisories: Mapping[str, Any]
 
 
 def shipped() -> Template:

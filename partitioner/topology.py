@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from partitioner.template import Json, Template, expand
+from shipper.bucket import bucket_config
 from shipper.errors import ConfigError
 from shipper.model import MAX_BLOCK_BYTES
-from shipper.subjects import COLLECTOR, DEAD_LETTERS, partition_subjects, stream_name
+from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, partition_subjects, stream_name
 
 MAX_HEADER_BYTES = 64 * 1024
 """The server refuses more (10097)."""
@@ -19,7 +20,7 @@ class Wanted:
 
     stream: Mapping[str, Any]  #: configuration in the server's JSON
     consumer: Mapping[str, Any] | None = None
-    partition: int | None = None  #: None: the dead letters
+    partition: int | None = None  #: None: what all partitions share
 
     @property
     def name(self) -> str:
@@ -36,7 +37,7 @@ class Sizing:
 
 
 def wanted(template: Template, *, subject: str, partitions: int, sizing: Sizing | None = None) -> list[Wanted]:
-    """The dead letters, then the streams of all partitions in their order; 0 partitions mean partition 0.
+    """What all share, then the streams of all partitions in their order; 0 mean partition 0.
 
     Dead letters come first, so that they have room: a collector cannot pass its first poison message without them.
 
@@ -45,7 +46,12 @@ def wanted(template: Template, *, subject: str, partitions: int, sizing: Sizing 
     """
     sizing = sizing or Sizing()
     numbers = range(max(1, partitions))
-    return [_dead_letters(template, sizing), *(_partition(template, subject, number, sizing) for number in numbers)]
+    return [
+        _beside(template.dead_letters, DEAD_LETTERS, sizing),
+        _beside(template.advisories, ADVISORIES, sizing),
+        Wanted(stream=_replicated(bucket_config(), sizing)),
+        *(_partition(template, subject, number, sizing) for number in numbers),
+    ]
 
 
 def _partition(template: Template, subject: str, number: int, sizing: Sizing) -> Wanted:
@@ -79,9 +85,9 @@ def _check_limits(stream: Json) -> None:
         )
 
 
-def _dead_letters(template: Template, sizing: Sizing) -> Wanted:
-    stream = dict(template.dead_letters)
-    _named(stream, "name", DEAD_LETTERS)
+def _beside(section: Mapping[str, Any], name: str, sizing: Sizing) -> Wanted:
+    stream = dict(section)
+    _named(stream, "name", name)
     return Wanted(stream=_replicated(stream, sizing))
 
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from producer.following.identity import Mark
-from producer.following.source import Point, Source
+from producer.following.source import Archived, Point, Source
 from shipper import events
 from shipper.errors import ConfigError, Fatal, Transient
 
-VERSION = 2  # 1 did not know where links lead
-_KNOWN_VERSIONS = {0, 1, VERSION}  # 0: nothing used it yet
+VERSION = 3  # 1 did not know where links lead, 2 not what is archived
+_KNOWN_VERSIONS = {0, 1, 2, VERSION}  # 0: nothing used it yet
 CHECKPOINT_ERRORS = (sqlite3.Error, OSError)
 TOMBSTONE_SECONDS = 30 * 86400.0  # an ended file that shows up again within this time is not shipped again
 _SYNC = "FULL"  # a checkpoint that returned from `save` survives power failure
@@ -26,16 +26,18 @@ CREATE TABLE IF NOT EXISTS sources (
     id TEXT PRIMARY KEY, file TEXT NOT NULL, device TEXT NOT NULL, inode TEXT NOT NULL, origin INTEGER NOT NULL,
     offset INTEGER NOT NULL, crc INTEGER NOT NULL, mark TEXT NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, ring TEXT NOT NULL, ended_at REAL NOT NULL, place INTEGER NOT NULL,
-    real TEXT NOT NULL DEFAULT ''
+    real TEXT NOT NULL DEFAULT '', archives TEXT NOT NULL DEFAULT '[]'
 ) WITHOUT ROWID
 """
-_SAVE = """
-INSERT INTO sources (id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, place)
-VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+_LATER_COLUMNS = {"real": "TEXT NOT NULL DEFAULT ''", "archives": "TEXT NOT NULL DEFAULT '[]'"}
+"""What older versions did not have."""
+_COLUMNS = "id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, archives"
+_SAVE = f"""
+INSERT INTO sources ({_COLUMNS}, place) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT (id) DO UPDATE SET device=excluded.device, inode=excluded.inode, offset=excluded.offset,
     crc=excluded.crc, mark=excluded.mark, size=excluded.size, mtime_ns=excluded.mtime_ns, ring=excluded.ring,
-    ended_at=excluded.ended_at, real=excluded.real
-"""
+    ended_at=excluded.ended_at, real=excluded.real, archives=excluded.archives
+"""  # noqa: S608 - fixed names
 
 
 @contextlib.contextmanager
@@ -79,10 +81,7 @@ class Checkpoints:
 
     def load(self) -> list[Source]:
         """Every source, in the order in which they were first seen."""
-        rows = self._database.execute(
-            "SELECT id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real"
-            " FROM sources ORDER BY place"
-        )
+        rows = self._database.execute(f"SELECT {_COLUMNS} FROM sources ORDER BY place")  # noqa: S608 - fixed names
         return [_from_row(row) for row in rows]
 
     def save(self, sources: Iterable[Source]) -> None:
@@ -143,11 +142,14 @@ class Checkpoints:
 
     def _migrate(self) -> None:
         """What an older version wrote becomes what this one writes, at once or not at all."""
-        if any(column[1] == "real" for column in self._database.execute("PRAGMA table_info(sources)")):
+        there = {column[1] for column in self._database.execute("PRAGMA table_info(sources)")}
+        missing = [name for name in _LATER_COLUMNS if name not in there]
+        if not missing:
             return
         with self._database:
             self._database.execute("BEGIN")
-            self._database.execute("ALTER TABLE sources ADD COLUMN real TEXT NOT NULL DEFAULT ''")
+            for name in missing:
+                self._database.execute(f"ALTER TABLE sources ADD COLUMN {name} {_LATER_COLUMNS[name]}")
             if not self.fresh:
                 self._database.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -176,12 +178,13 @@ def _to_row(source: Source) -> tuple[object, ...]:
         json.dumps(source.ring),
         source.ended_at,
         os.fsencode(source.real),
+        json.dumps(source.archives),
     )
 
 
 def _from_row(row: tuple[object, ...]) -> Source:
     try:
-        id_, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real = row
+        id_, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, archives = row
         return Source(
             id=str(id_),
             file=os.fsdecode(file),  # type: ignore[arg-type]
@@ -196,6 +199,7 @@ def _from_row(row: tuple[object, ...]) -> Source:
             ring=tuple(Point(*point) for point in json.loads(str(ring))),
             ended_at=ended_at,  # type: ignore[arg-type]
             real=os.fsdecode(real),  # type: ignore[arg-type]
+            archives=tuple(Archived(*each) for each in json.loads(str(archives))),
         )
     except (TypeError, ValueError) as error:
         raise sqlite3.DatabaseError(f"row of source {row[0]!r} is damaged: {error}") from None

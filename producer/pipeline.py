@@ -16,17 +16,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from producer import answers, receipts
+from producer.arrival import Arrival
 from producer.checkpoints import Checkpoints, checkpoint_needed
 from producer.drain import until_drained
 from producer.encode import Encoder
 from producer.following.removal import Removal
+from producer.following.source import Source
 from producer.following.sources import Sources
 from producer.inputs.lifetime import Inputs
 from producer.inputs.segments import Progress
 from producer.looking.looks import Looks
 from producer.looking.wake import Wake
 from producer.pace import Pace
-from producer.recover import recovered
+from producer.recover import Recovery
 from producer.resume import agree
 from producer.saving import Saving
 from producer.task import Task
@@ -68,6 +71,10 @@ class Pipeline:
         self._looks = Looks(task, self._wake)
         self._pace = Pace(task.rate)
         self._removal = Removal(task.delete_archived, task.host, task.partition, rouse=self._wake.rouse)
+        self._arrival = Arrival(task.subject, task.host, task.partition, rouse=self._wake.rouse)
+        self._recovery = Recovery(
+            task.subject, task.host, task.partition, wait_seconds=task.recover_wait, spools=task.following.spools
+        )
         self._saving = Saving(checkpoints, task.checkpoint_every)
         self._patience = task.patience
         self._trouble = "no session with the server yet"
@@ -92,10 +99,14 @@ class Pipeline:
 
     def status(self) -> dict[str, Any]:
         """What the producer does now, for people and scripts."""
+        held = self._task.following.held
         return {
             "host": self._task.host,
             "subject": self._task.subject,
             "sources": len(self._sources.ledger.known),
+            "unarchived_bytes": self._sources.ledger.unarchived_bytes,
+            "held_files": len(held),
+            "held_bytes": held.octets,
             "in_flight_blocks": len(self._window),
             "in_flight_bytes": self._window.bytes,
             "backlog_bytes": self._sources.backlog_bytes,
@@ -164,8 +175,9 @@ class Pipeline:
         for token, entry in self._window.again(time.monotonic()):
             await publisher.publish(token, self._task.subject, entry.headers, entry.payload)
         self._trouble = ""
+        self._patience.served()
         if not len(self._window):  # else its first ack shows whether this session is better than the last
-            self._patience.served()
+            self._patience.progress()
         events.session_begun(program="producer", subject=self._task.subject)
         notify("READY=1")
         await self._ship(publisher)
@@ -174,20 +186,29 @@ class Pipeline:
         """Agree with server and archive on what they have; a checkpoint without a past is either new here, or lost."""
         task, checkpoints = self._task, self._checkpoints
         if checkpoints.fresh:
-            found = await recovered(
-                publisher,
-                subject=task.subject,
-                host=task.host,
-                partition=task.partition,
-                spools=task.following.spools,
-            )
-            if found:
-                checkpoints.start_over(found)
+            if found := await self._recovered(publisher):
+                proven, nameless = {source.key for source in found}, self._sources.nameless()
+                begun = [each for each in self._sources.ledger.known.values() if each.id in nameless]
+                checkpoints.start_over([*(each for each in begun if each.key not in proven), *found])
                 self._reopen()
             checkpoints.begin_use()
         ledger = self._sources.ledger
-        if not await agree(publisher, ledger, subject=task.subject, host=task.host, partition=task.partition):
+        agreed = await agree(publisher, ledger, subject=task.subject, host=task.host, partition=task.partition)
+        self._arrival.doubt(agreed)
+        if not agreed.holds:
             self._reopen()
+
+    async def _recovered(self, publisher: Publisher) -> list[Source]:
+        """What a lost checkpoint held; the collector may be waited for, so the files are looked at meanwhile."""
+        recovering = asyncio.ensure_future(self._recovery.sources(publisher, self._sources.nameless))
+        try:
+            while not (await asyncio.wait({recovering}, timeout=self._task.poll))[0]:
+                if self._stop.asked:
+                    raise SessionLost("asked to stop before the lost checkpoint was recovered")
+                await self._keep_looking()
+        finally:
+            recovering.cancel()
+        return recovering.result()
 
     def _reopen(self) -> None:
         """Begin anew from the checkpoint: what was in flight is read again."""
@@ -199,16 +220,32 @@ class Pipeline:
         self._sources.scan()
 
     async def _heard(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A collector asks for bytes that it misses: go back to them if their source is still known."""
-        source = self._sources.ledger.known.get(str(message.get("source", "")))
-        if message.get("ask") != "resend":
-            return None
-        start = message.get("from", 0)
-        if source is None or not source.inode or not isinstance(start, int):
-            return {"v": 1, "answer": "gone"}
-        self._asked_back[source.id] = min(start, self._asked_back.get(source.id, start))
+        """A collector says what it has, or asks."""
+        if (told := receipts.read(message)) is not None:
+            self._sources.told(told)
+        match message.get("ask"):
+            case "resend":
+                return self._resend(message)
+            case "marks":
+                return answers.marks(message, self._sources.ledger.known.values(), self._task.following.spools)
+        return None
+
+    def _resend(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A collector asks for bytes that it misses: go back to them if they may still be read."""
+        source, start = self._sources.ledger.known.get(str(question.get("source", ""))), question.get("from")
+        if source is None or not isinstance(start, int):
+            return answers.GONE
+        if (elsewhere := answers.archived_elsewhere(question, source)) is not None:
+            return elsewhere
+        if not self._sources.may_be_read_again(source):
+            return answers.GONE
+        self._go_back(source.id, start)
+        return answers.RESENT
+
+    def _go_back(self, source: str, start: int) -> None:
+        """Soon, when nothing is being read."""
+        self._asked_back[source] = min(start, self._asked_back.get(source, start))
         self._wake.rouse()
-        return {"v": 1, "answer": "resent"}
 
     # -- one session --------------------------------------------------------------------------------------------
 
@@ -221,6 +258,8 @@ class Pipeline:
                 await self._saving.save_if_due(self._sources.ledger)
                 if load is None:
                     self._sources.retire()
+                    for id_, start in self._arrival.due(publisher, self._sources.ledger).items():
+                        self._go_back(id_, start)
                     self._go_back_if_asked()
                     self._looks.look_if_due(self._sources)
                     self._inputs.tend(self._progress, self._sources.release)
@@ -238,6 +277,7 @@ class Pipeline:
                     await self._rest()
         finally:
             self._removal.session_ends()
+            self._arrival.session_ends()
             if load is not None:  # read, so the sources have moved on: it must be in flight, or it would be skipped
                 self._open(await load)
 
@@ -248,10 +288,11 @@ class Pipeline:
                 for ack in acks:
                     entry = self._window.settle(ack.token)
                     self._sources.acknowledged(entry.piece, ack.sequence)
+                    self._arrival.acknowledged(entry.piece.source)
                     blocks, lines, octets = blocks + 1, lines + entry.lines, octets + entry.piece.span.length
         finally:
             if blocks:
-                self._patience.served()
+                self._patience.progress()
                 events.blocks_acknowledged(blocks=blocks, lines=lines, octets=octets, in_flight=self._window.bytes)
 
     def _read_ahead(self, sending: int = 0) -> "asyncio.Future[list[Entry]] | None":
@@ -290,7 +331,7 @@ class Pipeline:
     async def _rest(self) -> None:
         """Sleep until there is news, or something is due: a look, a save, an ack that is late, the end of a drain."""
         now = time.monotonic()
-        due = [self._looks.next_at, now + self._task.poll, self._removal.next_at]
+        due = [self._looks.next_at, now + self._task.poll, self._removal.next_at, self._arrival.next_at]
         if self._window.room and not (self._stop.asked or self._sources.idle):
             due.append(self._pace.ready_at)
         if self._sources.ledger.has_unsaved:
@@ -313,7 +354,7 @@ class Pipeline:
             with checkpoint_needed():
                 self._sources.ledger.go_back(asked)
                 self._reopen()
-            raise SessionLost("a collector asked for bytes again")
+            raise SessionLost("an archive lacks bytes that were acknowledged")
 
     def _done(self) -> bool:
         nothing_in_flight = not len(self._window)

@@ -2,63 +2,105 @@
 
 import asyncio
 import os
+import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from producer import receipts
 from producer.following.identity import Mark, read_ends
 from producer.following.source import Point, Source
 from producer.looking import discover
 from producer.looking.discover import Seen
-from producer.resume import Receipt, receipts
-from shipper import codec, events
-from shipper.errors import Poison
-from shipper.model import Stored
+from producer.receipts import Receipt, Told
+from producer.resume import receipt_of
+from shipper import events
 from shipper.ports import Publisher
 
 CHUNK_BYTES = 1024 * 1024
-NO_SPOOLS: Mapping[str, str] = {}
+ASK_AGAIN_SECONDS = 1.0
 
 
-async def recovered(
-    publisher: Publisher, *, subject: str, host: str, partition: int, spools: Mapping[str, str] = NO_SPOOLS
-) -> list[Source]:
-    """The sources that a checkpoint held which does not exist any more; [] where it is simply new.
+class Recovery:
+    """Finds the sources that a checkpoint held which does not exist any more. Owned by the pipeline.
 
-    `spools`: archive names of inputs without a file, by the path of their spool. The archive is asked also when the
-    stream is empty: what is archived may be purged.
+    `wait_seconds`: how long the collector is waited for, over all sessions, where the stream shows that the host has a
+    past: without its word only the source of the newest message can go on, and all others are sent twice.
+    `spools`: archive names of inputs without a file, by the path of their spool.
     """
-    last = await publisher.last_stored(subject)
-    newest = receipt_of(last) if last else None
-    known = [*await receipts(publisher, host, partition), *([newest] if newest else [])]
-    local = {name: path for path, name in spools.items()}
-    known = [receipt._replace(file=local.get(receipt.file, receipt.file)) for receipt in known]
-    return await asyncio.to_thread(prove, known, sequence=last.sequence if last else 0)
+
+    def __init__(
+        self,
+        subject: str,
+        host: str,
+        partition: int,
+        *,
+        wait_seconds: float,
+        spools: Mapping[str, str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._subject = subject
+        self._host, self._partition = host, partition
+        self._wait = wait_seconds
+        self._until: float | None = None
+        self._local = {name: path for path, name in spools.items()}
+        self._clock = clock
+
+    async def sources(self, publisher: Publisher, nameless: Callable[[], Mapping[str, Seen]]) -> list[Source]:
+        """The sources that go on; [] where the host is simply new.
+
+        `nameless`: the files that only this process can still open. The archive is asked also when the stream is empty:
+        what is archived may be purged.
+        """
+        last = await publisher.last_stored(self._subject)
+        newest = receipt_of(last) if last else None
+        sequence = last.sequence if last and newest else 0
+        told = await self._told(publisher, sequence)
+        known = [
+            self._at_home(receipt) for receipt in (*(told.receipts if told else ()), *([newest] if newest else ()))
+        ]
+        found = await asyncio.to_thread(prove, known, list(nameless().values()))
+        return [self._as_told(source, told, newest, sequence) for source in found]
+
+    async def _told(self, publisher: Publisher, sequence: int) -> Told | None:
+        """What the collector says once it has judged everything up to `sequence`; what it said last if time is up."""
+        while True:
+            told = await receipts.ask(publisher, self._host, self._partition)
+            if not sequence or (told is not None and told.through >= sequence):
+                return told
+            if self._until is None:
+                self._until = self._clock() + self._wait
+                events.recovery_waits(seconds=self._wait, collector="is behind" if told else "does not answer")
+            if self._clock() >= self._until:
+                events.recovery_gave_up(sources=len(told.receipts) if told else 0)
+                return told
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    def _at_home(self, receipt: Receipt) -> Receipt:
+        return receipt._replace(file=self._local.get(receipt.file, receipt.file))
+
+    def _as_told(self, source: Source, told: Told | None, newest: Receipt | None, sequence: int) -> Source:
+        """A source with what holds its bytes: the stream up to its newest message, or the archive."""
+        if newest and (source.id, source.offset) == (newest.source, newest.watermark):
+            source = replace(source, ring=(Point(sequence, source.offset, source.crc),))
+        if told and (archived := max((r.watermark for r in told.receipts if r.source == source.id), default=0)):
+            source = source.in_archive(told.archive, min(archived, source.offset))
+        return source
 
 
-def receipt_of(last: Stored) -> Receipt | None:
-    """The newest message of a host as a receipt for the one source that it belongs to."""
-    if codec.is_plain(last.headers):
-        return None
-    try:
-        block = codec.from_headers(last.headers)
-    except Poison:
-        return None
-    return Receipt(block.source, block.file, block.origin, block.span.end, block.source_crc)
-
-
-def prove(receipts: Iterable[Receipt], *, sequence: int) -> list[Source]:
+def prove(receipts: Iterable[Receipt], nameless: Sequence[Seen] = ()) -> list[Source]:
     """The sources whose local file holds what a receipt says, ready to go on behind it, oldest file first.
 
-    Blocks up to stream sequence `sequence` exist already; the longest proven prefix of a file wins.
+    The longest proven prefix of a file wins.
     """
     proven: dict[tuple[int, int], Source] = {}
     for receipt in sorted(receipts, key=lambda receipt: -receipt.watermark):
         if any(source.id == receipt.source for source in proven.values()):
             continue
-        for seen in _candidates(receipt.file):
+        for seen in (*_candidates(receipt.file), *nameless):
             if seen.key in proven or seen.size < receipt.watermark:
                 continue
-            source = _proven(receipt, seen, sequence)
+            source = _proven(receipt, seen)
             if source is not None:
                 proven[seen.key] = source
                 events.source_recovered(file=source.file, source=source.id, offset=source.offset)
@@ -77,13 +119,13 @@ def _candidates(path: str) -> list[Seen]:
         return own
 
 
-def _proven(receipt: Receipt, seen: Seen, sequence: int) -> Source | None:
+def _proven(receipt: Receipt, seen: Seen) -> Source | None:
     try:
         descriptor = os.open(seen.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        if crc_of(descriptor, receipt.origin, receipt.watermark) != receipt.crc:
+        if crc_of(descriptor, receipt.origin, receipt.watermark) != receipt.host_crc:
             return None
         mark = Mark.of(receipt.watermark, *read_ends(descriptor, receipt.watermark))
     except OSError as error:
@@ -98,11 +140,11 @@ def _proven(receipt: Receipt, seen: Seen, sequence: int) -> Source | None:
         inode=seen.inode,
         origin=receipt.origin,
         offset=receipt.watermark,
-        crc=receipt.crc,
+        crc=receipt.host_crc,
         mark=mark,
         size=seen.size,
         mtime_ns=seen.mtime_ns,
-        ring=(Point(sequence, receipt.watermark, receipt.crc),) if sequence else (),
+        ring=(Point(0, receipt.watermark, receipt.host_crc),),
     )
 
 

@@ -32,6 +32,9 @@ from shipper.retry import Patience
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host
 
+ONCE_RECOVER_SECONDS = 5.0
+"""With `--once` somebody waits."""
+
 
 def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None:
     """Ship as `settings` say, until stopped or, with `once`, to the ends of the files; `read` loads them at SIGHUP.
@@ -126,6 +129,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         checkpoint_every=chosen.checkpoint_every,
         drain_within=chosen.drain_within,
         rate=chosen.rate,
+        recover_wait=min(chosen.recover_wait, ONCE_RECOVER_SECONDS) if once else chosen.recover_wait,
         delete_archived=None if once else chosen.delete_archived,
         patience=Patience(at_start=5.0, later=60.0) if once else Patience(at_start=10.0, later=math.inf),
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from producer.checkpoints import Checkpoints
 from producer.following.heirs import Heirs
+from producer.following.held import Bounds, Held
 from producer.inputs.lifetime import Inputs
 from producer.pipeline import Pipeline
 from producer.reload import Reloading
@@ -26,11 +27,12 @@ class Turns:
         self._endpoints = contextlib.ExitStack()
         self._listen = ""
         self._heirs = Heirs()
+        self._held = Held()
         self._pipeline = self._next(reloading.begin())
 
     async def run(self) -> None:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
-        with self._endpoints:
+        with self._endpoints, contextlib.closing(self._held):
             while True:
                 self._serve()
                 try:
@@ -45,7 +47,10 @@ class Turns:
 
     def _next(self, turn: Stop) -> Pipeline:
         plan = self._reloading.plan
-        task = replace(plan.task, following=replace(plan.task.following, heirs=self._heirs))
+        chosen, open_files = plan.settings.producer, plan.task.following.open_files
+        self._held.bounds = Bounds(chosen.hold, chosen.hold_for, open_files)
+        following = replace(plan.task.following, heirs=self._heirs, held=self._held)
+        task = replace(plan.task, following=following)
 
         async def begin() -> JetStreamPublisher:
             publisher = await JetStreamPublisher.begin(

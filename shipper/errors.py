@@ -69,5 +69,13 @@ class Unavailable(Fatal):
     exit_code = EXIT_UNAVAILABLE
 
 
+class Fenced(ShipperError):  # noqa: N818
+    """Another collector has the partition now; nothing is written here any more."""
+
+
+class BucketRefused(ShipperError):  # noqa: N818
+    """The server does not let this user have the bucket of the collectors."""
+
+
 class ArchiveTrouble(Transient):
     """The archive cannot be written now; nothing is acknowledged until it can."""

@@ -18,6 +18,8 @@ SUMMARIES = {
     "validate": "Check settings and files, and with --connect the server",
     "consume": "Write what is in the streams to per-host files",
     "partition": "Plan, create and watch the streams: plan, apply, status",
+    "audit": "Verify the archive: what is missing, damaged or doubled",
+    "dlq": "Look at dead letters, requeue or drop them",
     "report": "Make the tables and the report of a day (Spark)",
     "server": "Run a NATS server with JetStream on this machine",
     "demo": "See it all work, with kills on the way, in two minutes",

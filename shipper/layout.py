@@ -11,6 +11,7 @@ Names come from the network: every function here yields relative paths that cann
 """
 
 import datetime as dt
+import functools
 import hashlib
 import re
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from typing import NamedTuple
 OPEN_PREFIX = "_open-"
 SEALING_PREFIX = "_sealing-"
 MANIFEST_DIRECTORY = "_manifest"
+REMOVED_PATH = "_manifest/removed.jsonl"
+"""What retention took away, relative to the archive: one line a day."""
 LIVE_DIRECTORY = "live"
 MAX_NAME_BYTES = 200
 """Bound on an escaped file name, so that prefix, number and suffix still fit into 255 bytes."""
@@ -29,7 +32,11 @@ _HIVE_ESCAPES = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range
 _FIRST_SURROGATE = 0xDC80  # os.fsdecode writes an undecodable byte b as chr(0xDC00 + b)
 _LAST_SURROGATE = 0xDCFF
 _ESCAPED = re.compile(r"%([0-9A-F]{2})")
+_HARMLESS = re.compile(r"[A-Za-z0-9._~-]*")  # nearly every name
+_EPOCH = re.compile(r"_open-.*?(?:=([1-9]\d*))?(?:\.zst|\.gz)?", re.DOTALL)  # `=` is escaped in names
+_NUMBERED = re.compile(r".*-\d{20}", re.DOTALL)  # greedy: the number of a segment is the last one in its name
 NANOSECONDS = 1_000_000_000
+DAY_NS = 86400 * NANOSECONDS
 
 
 class FileKey(NamedTuple):
@@ -43,12 +50,17 @@ class FileKey(NamedTuple):
 
 def day_of(time_ns: int) -> str:
     """UTC day of a JetStream timestamp in nanoseconds."""
-    return dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=dt.UTC).strftime("%Y-%m-%d")
+    return _day(time_ns // DAY_NS)
+
+
+@functools.lru_cache(maxsize=64)
+def _day(number: int) -> str:
+    return dt.datetime.fromtimestamp(number * DAY_NS // NANOSECONDS, tz=dt.UTC).strftime("%Y-%m-%d")
 
 
 def escape(text: str) -> str:
     """`text` as Hive escapes it; bytes that are no UTF-8 too, so that the JVM can list the name."""
-    return "".join(_escaped(char) for char in text)
+    return text if _HARMLESS.fullmatch(text) else "".join(_escaped(char) for char in text)
 
 
 def _escaped(char: str) -> str:
@@ -89,14 +101,26 @@ def directory(key: FileKey) -> str:
     return f"date={key.date}/partition={key.partition}/host={escape(key.host)}"
 
 
-def open_path(key: FileKey) -> str:
-    """The file that is being appended, relative to the archive."""
-    return f"{directory(key)}/{OPEN_PREFIX}{file_name(key.file)}"
+def open_path(key: FileKey, epoch: int = 0) -> str:
+    """The file that is being appended, relative to the archive; a later epoch of a partition has names of its own."""
+    return f"{directory(key)}/{OPEN_PREFIX}{file_name(key.file)}{f'={epoch}' if epoch else ''}"
+
+
+def epoch_of(path: str) -> int | None:
+    """The epoch whose name an open file has; None: it is no open file."""
+    found = _EPOCH.fullmatch(path.rpartition("/")[2])
+    return int(found[1] or 0) if found else None
 
 
 def segment_path(key: FileKey, first_sequence: int, codec: str) -> str:
     """The sealed segment that begins with `first_sequence`, relative to the archive."""
     return f"{directory(key)}/{file_name(key.file)}-{first_sequence:020d}{CODEC_SUFFIXES[codec]}"
+
+
+def codec_of(segment: str) -> str:
+    """The codec of a segment, by what follows the number in its path."""
+    suffix = _NUMBERED.sub("", segment.rpartition("/")[2], count=1)
+    return next((codec for codec, known in CODEC_SUFFIXES.items() if known == suffix), "none")
 
 
 def sealing_path(segment: str) -> str:

@@ -1,10 +1,11 @@
 """One line of a manifest: what a sealed segment holds. Written by the collector, read by Spark and the audit."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
 VERSION = 1
-_NEWER = frozenset({"filtered", "edited", "labels"})
+_NEWER = frozenset({"filtered", "edited", "labels", "crc32_stored", "replaces"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +53,17 @@ class Segment:
     filtered: int = 0  #: bytes of lines that the producer was told to leave out; they are in `spans`
     edited: int = 0  #: bytes of `spans` that were blacked out or converted, less what stands for them; may be negative
     labels: dict[str, str] = field(default_factory=dict)  #: what the host says of its logs, as its newest block had it
+    crc32_stored: str = ""  #: of the file as it lies on disk, 8 hex digits; empty: sealed by an older version
+    replaces: tuple[str, ...] = ()  #: paths of the segments that were merged into it: their lines count no more
     v: int = field(default=VERSION)
 
 
 def to_line(segment: Segment) -> bytes:
-    """`segment` as one JSON line; of edits and labels only what there is, so that older readers go on reading."""
+    """`segment` as one JSON line; of newer fields only what there is.
+
+    An older reader refuses a line with a field that it does not know, and says so: it never counts a merged segment
+    beside its parts.
+    """
     fields = asdict(segment)
     fields = {name: value for name, value in fields.items() if value or name not in _NEWER}
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
@@ -75,6 +82,23 @@ def from_line(line: bytes) -> Segment:
         fields["spans"] = tuple(SourceSpan(**span) for span in fields.get("spans", ()))
         fields["labels"] = dict(fields.get("labels", {}))
         fields["gaps"] = tuple(Gap(**gap) for gap in fields.get("gaps", ()))
+        fields["replaces"] = tuple(map(_text, fields.get("replaces", ())))
         return Segment(**fields)
     except TypeError as error:
         raise ValueError(str(error)) from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("replaces is no list of paths")
+    return value
+
+
+def standing(segments: Iterable[Segment]) -> list[Segment]:
+    """The segments that count: of each path its last line, and none that was merged into another.
+
+    A path is listed twice where two collectors finished the same segment; both lines say the same.
+    """
+    by_path = {segment.path: segment for segment in segments}
+    replaced = {path for segment in by_path.values() for path in segment.replaces}
+    return [segment for path, segment in by_path.items() if path not in replaced]

@@ -101,6 +101,13 @@ class Delivery(NamedTuple):
     reply: str  #: where an acknowledgement goes
 
 
+class Entry(NamedTuple):
+    """What a bucket holds under a key."""
+
+    revision: int  #: grows with each change of anything in the bucket
+    value: bytes
+
+
 class StreamState(NamedTuple):
     """What a stream holds just now."""
 

@@ -3,10 +3,10 @@
 `shipper.jetstream` fulfils them with a real server, `shipper.testing` in memory.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from shipper.model import Delivery, Published, Stored, StreamState
+from shipper.model import Delivery, Entry, Published, Stored, StreamState
 
 Heard = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 
@@ -101,6 +101,32 @@ class Inbox(Protocol):
 
     async def listen(self, subject: str, heard: Heard) -> None:
         """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
+        ...
+
+    async def close(self) -> None:
+        """End the session; idempotent, never raises, never hangs."""
+        ...
+
+
+class Bucket(Protocol):
+    """One session with what the collectors share: entries by key, each with a revision.
+
+    Once the session has ended every method raises what ended it: `SessionLost`, or the more special reason.
+    """
+
+    async def entries(self, keys: Sequence[str]) -> dict[str, Entry]:
+        """What the bucket holds under `keys` now, each a key or a pattern (`lease.logs.>`); absent ones are absent."""
+        ...
+
+    async def put(self, key: str, value: bytes, *, expected: int | None = None) -> int | None:
+        """Store `value` and return its revision.
+
+        None: the entry has another revision than `expected` (0: there is no entry), so nothing is stored.
+        """
+        ...
+
+    async def forget(self, key: str) -> None:
+        """Remove the entry of `key`, without a trace."""
         ...
 
     async def close(self) -> None:

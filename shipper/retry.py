@@ -42,9 +42,10 @@ class Patience:
         self._failures = 0
 
     def served(self) -> None:
-        """A session with the server works."""
-        self._served = True
-        self.progress()
+        """A session with the server works. Only the first renews patience, or trouble in every session had no end."""
+        if not self._served:
+            self._served = True
+            self.progress()
 
     def progress(self) -> None:
         """Something went forward: patience and backoff begin anew."""

@@ -175,6 +175,7 @@ class ProducerSettings(_Section):
     listen: str = "127.0.0.1:9600"
     ignore_older: Annotated[Seconds, Field(ge=0)] = 0.0  #: 0: however old
     delete_archived: Annotated[Seconds, Field(ge=0)] | None = None  #: so long after the archive has all of it
+    recover_wait: Annotated[Seconds, Field(ge=0, le=3600)] = 60.0  #: for the collector, when the checkpoint was lost
     hold: Annotated[Size, Field(ge=0)] = 1024 * 1024 * 1024  #: most bytes of rotated files held until they are archived
     hold_for: Annotated[Seconds, Field(ge=0)] = 86400.0  #: and for how long
     open_files: Annotated[int, Field(ge=0)] = 0  #: most descriptors for files; 0: what the system allows
@@ -203,7 +204,7 @@ class CollectorSettings(_Section):
     read_partitions: Partitions = ()
     codec: Annotated[str, Field(pattern="^(zstd|gzip|none)$")] = "zstd"
     batch: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 16 * 1024 * 1024
-    open_files: Annotated[int, Field(ge=8, le=100_000)] = 256
+    open_files: Annotated[int, Field(ge=0, le=100_000)] = 0  #: most descriptors for files; 0: what the system allows
     segment: Annotated[Size, Field(ge=4096)] = 128 * 1024 * 1024
     idle_seal: Annotated[Seconds, Field(ge=1)] = 3600.0
     replay_window: Annotated[Seconds, Field(ge=0)] = 86400.0

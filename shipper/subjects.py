@@ -13,8 +13,14 @@ MAX_HOST_BYTES = 200
 DEAD_LETTERS = "DLQ"
 """The stream of messages that nobody can apply."""
 
+ADVISORIES = "DLQ_ADV"
+"""The stream of what the server says when it gives up delivering a message."""
+
 COLLECTOR = "collector"
 """The durable consumer that the collector reads each partition's stream with."""
+
+MAX_CACHED = 32_768
+"""Subjects whose hosts are remembered: a partition may have ten thousand, in turn."""
 
 _HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
@@ -68,7 +74,7 @@ def partition_subjects(prefix: str, partition: int) -> str:
     return f"{prefix}.p{partition}.>"
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=MAX_CACHED)
 def parse_log_subject(subject: str) -> Address:
     """Partition and host of a log subject, whoever published it.
 

@@ -18,7 +18,7 @@ __all__ = ["Counter", "Endpoints", "Gauge", "Histogram", "logger", "serving", "s
 REPEAT_SECONDS = 10.0
 LONGEST_REPEAT_SECONDS = 3600.0
 """Trouble that lasts is said once, then after 10 s, 20 s, ... at most every hour, with how many were held back."""
-LOSSES = frozenset({"bytes_lost", "gap_recorded", "messages_lost"})
+LOSSES = frozenset({"archive_damaged", "bytes_lost", "gap_recorded", "messages_lost"})
 """Each of these is news, however soon it follows another: nothing is lost silently."""
 MAX_REMEMBERED = 1024
 
@@ -59,11 +59,24 @@ class _Repeats:
         return event
 
 
+class _Printable:
+    """Escapes what a terminal might take for a command: names of hosts and files come from the network."""
+
+    def __init__(self, renderer: structlog.typing.Processor) -> None:
+        self._renderer = renderer
+
+    def __call__(self, log: object, method: str, event: MutableMapping[str, Any]) -> Any:
+        for name, value in event.items():
+            if isinstance(value, str) and not value.isprintable():
+                event[name] = value.encode("unicode_escape", "surrogatepass").decode("ascii")
+        return self._renderer(log, method, event)
+
+
 def set_up_logging(*, style: str, level: str) -> None:
     """Log to stderr as `text` or `json`, from `level` up, timestamps in UTC (RFC 3339)."""
     renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
     if style == "text":
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=28)
+        renderer = _Printable(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=28))
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

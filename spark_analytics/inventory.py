@@ -17,9 +17,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifests:
-    """The manifest lines of a day, the last one of each path, and what was wrong with the others."""
+    """The manifest lines of a day that count, and what was wrong with the others."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[Segment, ...]  #: the last line of each path, without those that were merged into others
+    merged: frozenset[str]  #: paths of segments that were merged into others; they may be on disk for a moment
     repeated: int  #: lines that a later line for the same path replaced
     torn: tuple[str, ...]  #: manifests whose last line a crash cut off
     damaged: tuple[str, ...]  #: `<manifest>:<line number>: <reason>` of lines that cannot be read
@@ -50,7 +51,8 @@ class Day:
     @property
     def unregistered(self) -> tuple[str, ...]:
         """Sealed files that no manifest lists."""
-        return tuple(sorted(self.sizes.keys() - {segment.path for segment in self.manifests.segments}))
+        listed = {segment.path for segment in self.manifests.segments}
+        return tuple(sorted(self.sizes.keys() - listed - self.manifests.merged))
 
     @property
     def closed(self) -> bool:
@@ -81,7 +83,7 @@ def read_day(archive: Path, date: str) -> Day:
 
     Raises:
         ConfigError: there is no archive at `archive`, or it cannot be read.
-        Unavailable: nothing was sealed on that day.
+        Unavailable: nothing was sealed on that day, or retention removed it.
     """
     if not archive.is_dir():
         raise ConfigError(
@@ -89,6 +91,8 @@ def read_day(archive: Path, date: str) -> Day:
             hint="name the collector's directory with --archive or SHIPPER_DIRECTORY",
         )
     try:
+        if (removed := _removed(archive, date)) and not (archive / f"date={date}").exists():
+            raise removed
         manifests = _read_manifests(archive, date)
         sizes, open_sizes = _on_disk(archive, date)
     except PermissionError as error:
@@ -105,20 +109,20 @@ def _read_manifests(archive: Path, date: str) -> Manifests:
     closed = {name.removesuffix(".done") for name in names if name.endswith(".done")}
     if not listed and not closed:
         raise _nothing_sealed(archive, date)
-    by_path: dict[str, Segment] = {}
-    torn, damaged, count = [], [], 0
+    read: list[Segment] = []
+    torn, damaged = [], []
     for name in listed:
         for number, outcome in _outcomes((directory / name).read_bytes()):
             if isinstance(outcome, Segment):
-                by_path[outcome.path] = outcome
-                count += 1
+                read.append(outcome)
             elif outcome is None:
                 torn.append(shown(name))
             else:
                 damaged.append(f"{shown(name)}:{number}: {outcome}")
     return Manifests(
-        segments=tuple(by_path.values()),
-        repeated=count - len(by_path),
+        segments=tuple(manifest.standing(read)),
+        merged=frozenset(path for segment in read for path in segment.replaces),
+        repeated=len(read) - len({segment.path for segment in read}),
         torn=tuple(torn),
         damaged=tuple(damaged),
         open_collectors=tuple(
@@ -154,6 +158,26 @@ def _segment(line: bytes) -> Segment:
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int) for n in numbers):
         raise ValueError("a field is of the wrong type")
     return segment
+
+
+def _removed(archive: Path, date: str) -> Unavailable | None:
+    """Why there is nothing of a day that retention took away; None: it took nothing."""
+    try:
+        lines = (archive / layout.REMOVED_PATH).read_bytes().splitlines()
+    except FileNotFoundError:
+        return None
+    for line in reversed(lines):
+        try:
+            noted = json.loads(line)
+        except ValueError:  # torn by a kill; then nothing was removed yet
+            continue
+        if isinstance(noted, dict) and noted.get("date") == date:
+            return Unavailable(
+                f"{date} was removed from {archive} by {noted.get('reason')} at {noted.get('removed_at')}:"
+                f" {noted.get('lines')} lines of {noted.get('hosts')} hosts",
+                hint="choose another --date; the collector's keep_days and keep_bytes say how long days are kept",
+            )
+    return None
 
 
 def _nothing_sealed(archive: Path, date: str) -> Unavailable:

@@ -22,6 +22,9 @@ from spark_analytics.inventory import Day, shown
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _BROKEN_FILE = re.compile(r"(?:reading file|File) (file:\S+?)\.?(?:\s|$)")
 
+MOST_GAP_BYTES = 1 << 44
+"""Of one segment: any host may claim what it likes to have lost, and the sum over a day has to stay a number."""
+
 
 def read_rows(spark: SparkSession, archive: Path, segments: Sequence[Segment]) -> DataFrame:
     """Every line of `segments` as `schemas.ROWS`, bytes as they are, split at newlines only.
@@ -55,7 +58,7 @@ def segments_frame(spark: SparkSession, archive: Path, day: Day) -> DataFrame:
             shown(segment.file),
             segment.lines,
             segment.bytes_raw,
-            sum(gap.end - gap.start for gap in segment.gaps),
+            min(sum(gap.end - gap.start for gap in segment.gaps), MOST_GAP_BYTES),
             segment.duplicates,
             segment.joins,
             segment.first_seq,

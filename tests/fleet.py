@@ -6,6 +6,7 @@ fleet.drain()
 fleet.archived("web1.example.net", path)                # bytes, over all segments and the open file
 """
 
+import gzip
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ import zstandard
 
 from shipper import layout, manifest
 
+MAGIC = {b"\x28\xb5": ".zst", b"\x1f\x8b": ".gz"}
 FSHIPPER = str(Path(sysconfig.get_path("scripts")) / "fshipper")
 
 
@@ -31,10 +33,15 @@ class Program:
         self.log_file = log
         self.start()
 
-    def start(self) -> None:
+    def start(self, **more: str) -> None:
+        """Begin a life, in which the environment holds `more`."""
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [FSHIPPER, *self.arguments], env=self._environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                [FSHIPPER, *self.arguments],
+                env=self._environment | more,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
 
     def kill(self) -> None:
@@ -131,13 +138,10 @@ class Fleet:
     # -- what the archive holds ---------------------------------------------------------------------------------
 
     def segments(self) -> list[manifest.Segment]:
-        """The manifests' lines; of a repeated path the last."""
-        found = {}
-        for path in sorted(self.archive.glob("_manifest/date=*/*.jsonl")):
-            for line in path.read_bytes().splitlines():
-                segment = manifest.from_line(line)
-                found[segment.path] = segment
-        return sorted(found.values(), key=lambda segment: segment.path)  # numbers only ascend
+        """The segments that count by the manifests."""
+        paths = sorted(self.archive.glob("_manifest/date=*/*.jsonl"))
+        lines = [manifest.from_line(line) for path in paths for line in path.read_bytes().splitlines()]
+        return sorted(manifest.standing(lines), key=lambda segment: segment.path)  # numbers only ascend
 
     def archived(self, host: str, file: Path | str) -> bytes:
         """Everything of one log file: its sealed segments in order, then what is being sealed, then what is open."""
@@ -149,9 +153,13 @@ class Fleet:
         waiting = [
             p for p in beside if p.name.startswith(sealing) and p.name[len(layout.SEALING_PREFIX) :] not in listed
         ]
-        opened = [path for path in beside if path.name == layout.OPEN_PREFIX + name]
+        names = {layout.OPEN_PREFIX + name + suffix for suffix in layout.CODEC_SUFFIXES.values()}
+        opened = sorted(
+            (path for path in beside if path.name.partition("=")[0] in names),
+            key=lambda path: (path.parent, layout.epoch_of(path.name)),
+        )
         packed = [unpack(self.archive / segment.path) for segment in sealed]
-        return b"".join([*packed, *(path.read_bytes() for path in (*waiting, *opened))])
+        return b"".join([*packed, *map(unsealed, (*waiting, *opened))])
 
     def messages(self) -> int:
         """Messages in all streams."""
@@ -163,10 +171,20 @@ class Fleet:
 
 
 def unpack(path: Path) -> bytes:
+    """The text of a segment, of all its frames."""
+    return _text(path.read_bytes(), path.suffix)
+
+
+def unsealed(path: Path) -> bytes:
+    """The text of a file that is open, or being sealed: plain, or frames as they came."""
     data = path.read_bytes()
-    if path.suffix == ".zst":
-        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
-    return data
+    return _text(data, MAGIC.get(data[:2], ""))
+
+
+def _text(data: bytes, suffix: str) -> bytes:
+    if suffix == ".zst":
+        return zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).readall()
+    return gzip.decompress(data) if suffix == ".gz" else data
 
 
 def until(true: Callable[[], object], *, within: float = 30.0, what: str = "") -> None:

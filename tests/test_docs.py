@@ -9,6 +9,7 @@ CONFORMANCE = TESTS.parent / "docs" / "conformance.md"
 SCENARIOS = """
     1 2 3 4 5 6 7 8 9 10 12 13 14 15 16 16b 17 18 20 21 22 25 26 27 28 31 33 36 37 38 39 40 42 43 44
     47 49 50 52 54 55 56 57 61 62 63 64 65 66 67 68 71 72 73 74 75
+    76 77 78 79 80
 """.split()  # noqa: SIM905 - numbers read better than quotes
 ROW = re.compile(r"^\| (\d+b?) \| (.+) \| (.+) \|$", re.MULTILINE)
 NAMED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")

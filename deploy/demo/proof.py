@@ -1,6 +1,7 @@
 """Is every byte of every source in the archive, once and in order? Reads the archive by its manifests alone.
 
 _manifest/date=*/<collector>.jsonl    a line a segment: host, file, path, codec, first_seq; of a path twice the last
+                                      `replaces`: paths of segments that were merged into it and count no more
 in the order of (date, first_seq)     the segments of one log file are its bytes
 """
 
@@ -68,7 +69,9 @@ def segments(archive: Path) -> list[dict[str, Any]]:
         for line in content[: content.rfind(b"\n") + 1].splitlines():  # a kill may tear the last one
             segment = json.loads(line)
             found[segment["path"]] = segment
-    return sorted(found.values(), key=lambda segment: (segment["path"].partition("/")[0], segment["first_seq"]))
+    merged = {path for segment in found.values() for path in segment.get("replaces", ())}
+    counted = [segment for path, segment in found.items() if path not in merged]
+    return sorted(counted, key=lambda segment: (segment["path"].partition("/")[0], segment["first_seq"]))
 
 
 def sealed_bytes(archive: Path) -> int:

@@ -18,6 +18,7 @@ from producer.following.source import Source
 from producer.following.tail import Tail
 from producer.following.tails import Key, Tails
 from producer.following.unpack import Unfinished
+from producer.looking import discover
 from producer.looking.discover import Seen
 from producer.looking.places import ways
 
@@ -92,18 +93,36 @@ class Beginning:
         return [source for source in begun if source is not None]
 
     def gave_way(self, tail: Tail, files: Mapping[Key, Seen]) -> bool:
-        """Whether a file that was empty until now is begun anew, behind generations that were missed."""
+        """Whether a file that was empty until now is begun anew behind generations that were missed, or is a copy."""
         seen = files.get(tail.key)
-        gives_way = seen is not None and seen.size > 0 and self.comes_after_missed(tail)
-        if gives_way:
+        if seen is None or seen.size == 0 or not tail.is_blank:
+            return False
+        if is_copy := self._is_copy_now(tail, seen):
+            self._reading.drop(tail)
+            self._ledger.forget([self._ledger.drop(tail.id)])
+        elif comes_later := self._comes_after_missed(tail):
             self._reading.drop(tail)
             self.blanks.add(self._ledger.drop(tail.id))
-        return gives_way
+        return is_copy or comes_later
 
-    def comes_after_missed(self, tail: Tail) -> bool:
+    def must_wait(self, tail: Tail) -> bool:
+        """Whether only a look at everything can tell what comes into an empty file."""
+        if not tail.is_blank:
+            return False
+        try:
+            seen = discover.seen_at(tail.path)
+        except OSError:
+            return True
+        return self._comes_after_missed(tail) or (seen is not None and self._is_copy_now(tail, seen))
+
+    def _comes_after_missed(self, tail: Tail) -> bool:
         """Whether what comes into an empty file is younger than a copy of what was there between two looks."""
-        if not tail.is_blank or tail.file in self._following.spools:
+        if tail.file in self._following.spools:
             return False
         with contextlib.suppress(Unfinished):
             return bool(self._missed.before(tail.file))
         return True
+
+    def _is_copy_now(self, tail: Tail, seen: Seen) -> bool:
+        """Whether what comes into an empty file is a copy of another, which was seen before its first byte."""
+        return tail.file not in self._following.spools and seen.size > 0 and self._missed.is_copy(seen)

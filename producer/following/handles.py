@@ -2,6 +2,7 @@
 
 import os
 from collections import OrderedDict
+from collections.abc import Sized
 from typing import Protocol
 
 RESERVED_DESCRIPTORS = 48
@@ -22,18 +23,19 @@ class Holder(Protocol):
 class Handles:
     """At most `at_most` open files, save for those that have no name any more: their bytes lie nowhere else.
 
-    Owned by `Tails`.
+    `others`: what is open beside them and counts, too. Owned by `Tails`.
     """
 
-    def __init__(self, at_most: int = UNBOUNDED) -> None:
-        self._at_most = max(1, at_most)
+    def __init__(self, at_most: int = UNBOUNDED, others: Sized = ()) -> None:
+        self._at_most = at_most
+        self._others = others
         self._open: OrderedDict[int, Holder] = OrderedDict()
 
     def used(self, holder: Holder) -> None:
         """`holder` has an open descriptor and needs it now; another may have to rest for it."""
         self._open[id(holder)] = holder
         self._open.move_to_end(id(holder))
-        if len(self._open) > self._at_most:
+        if len(self._open) > max(1, self._at_most - len(self._others)):
             self._let_one_rest(holder)
 
     def closed(self, holder: Holder) -> None:

@@ -1,13 +1,14 @@
 """How far each source is acknowledged, and what of that is not on disk yet."""
 
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from producer.checkpoints import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoints
-from producer.following.source import Point, Source
+from producer.following.source import SETTLED, Point, Source
 from producer.following.tail import Piece, Tail
 from producer.looking.targets import Targets
+from producer.receipts import Receipt, Told
 from shipper import events
 
 
@@ -109,6 +110,36 @@ class Ledger:
             for tail in tails:
                 tail.marked = True
 
+    def told(self, told: Told) -> None:
+        """Note what an archive holds, as far as it is acknowledged; a receipt that a known sum contradicts is none."""
+        for receipt, source in self._known_in(told):
+            archived = min(receipt.watermark, source.offset)
+            if archived > source.archived_in(told.archive):
+                self._change(source.in_archive(told.archive, archived))
+
+    def corrected(self, told: Told, asked: Iterable[str]) -> None:
+        """The same of an answer to a question for the sources `asked`, also where an archive lost what it had.
+
+        As when it was restored from a copy.
+        """
+        holds = {source.id: receipt.watermark for receipt, source in self._known_in(told)}
+        for source in [self._known[id_] for id_ in asked if id_ in self._known]:
+            archived = min(holds.get(source.id, 0), source.offset)
+            if source.trusted or archived != source.archived_in(told.archive):
+                self._change(source.in_archive(told.archive, archived).confirmed())
+
+    def _known_in(self, told: Told) -> Iterator[tuple[Receipt, Source]]:
+        for receipt in told.receipts:
+            source = self._known.get(receipt.source)
+            if source and receipt.origin == source.origin and not source.contradicts(receipt.watermark, receipt.crc):
+                yield receipt, source
+
+    @property
+    def unarchived_bytes(self) -> int:
+        """Bytes that are acknowledged, and that no archive is known to hold."""
+        sources = list(self._known.values())
+        return sum(max(0, source.offset - max(source.origin, source.archived)) for source in sources)
+
     def acknowledged(self, piece: Piece, sequence: int) -> None:
         """JetStream has stored `piece` and everything before it of its source."""
         point = Point(sequence, piece.span.end, piece.source_crc)
@@ -148,13 +179,21 @@ class Ledger:
         known = {id_: self._known[id_] for id_ in offsets if id_ in self._known}
         self._checkpoints.save(source.back_to(offsets[id_]) for id_, source in known.items())
 
-    def rewound(self, *, sequence: int, archived: Mapping[str, int]) -> list[Source]:
+    def rewound(self, *, sequence: int, archived: Mapping[str, int], as_: int = SETTLED) -> list[Source]:
         """The sources at what the server (up to `sequence`) or the archive (`archived` bytes) still has, durable."""
         after = [
-            source.rewound(sequence=sequence, archived=archived.get(source.id, 0)) for source in self._known.values()
+            source.rewound(sequence=sequence, archived=archived.get(source.id, 0), as_=as_)
+            for source in self._known.values()
         ]
-        self._checkpoints.save(source for source in after if source != self._known[source.id])
+        changed = [source for source in after if source != self._known[source.id] or source.id in self._dirty]
+        self._checkpoints.save(changed)
         return after
+
+    def take(self, sources: Iterable[Source]) -> None:
+        """Know `sources` as they are from now on; the checkpoint has them."""
+        for source in sources:
+            self._known[source.id] = source
+            self._dirty.discard(source.id)
 
     def forget_old(self, kept: Container[str]) -> list[Source]:
         """Forget the sources that ended long ago, except those in `kept`; returns them."""

@@ -275,8 +275,17 @@ class Opening:
                 return name
         beside = self._beside(source.file, source.key)
         if beside is None and self._following.heirs:
-            return self._following.heirs.path(source.key)
-        return beside
+            beside = self._following.heirs.path(source.key)
+        return beside or self._following.held.path(source.id)
+
+    def may_lie_somewhere(self, source: Source) -> bool:
+        """Whether the bytes of a source may still be read: from its file, a copy, or a compressed rotation."""
+        if self._following.held.path(source.id):
+            return True
+        try:
+            return bool(source.inode and self._path_of(source)) or self._rests.has_candidates(source)
+        except OSError:
+            return True  # unknown is not gone
 
     def _beside(self, file: str, key: Key) -> str | None:
         return self._ledger.targets.find(file, key, self.listing)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from producer.following.cut import Cut
 from producer.following.handles import UNBOUNDED
 from producer.following.heirs import Heirs
+from producer.following.held import Held
 from producer.following.orphans import Orphans
 from producer.following.rest import Rests
 from producer.following.source import Source
@@ -51,6 +52,7 @@ class Following:
     open_files: int = UNBOUNDED  #: most descriptors for files
     spools: Mapping[str, str] = field(default_factory=dict)  #: archive names of the files that inputs append to
     heirs: Heirs | None = None  #: where the next sources of this process find the files that have no name
+    held: Held = field(default_factory=Held)  #: where files that ended stay open until they are archived
 
     def ignores(self, mtime_ns: int, now: float) -> bool:
         """Whether a file that nobody knows is too old to be read; `now`: seconds since 1970."""
@@ -83,6 +85,7 @@ class Reading:
         self._passed_over: set[str] = set()  # those that no younger generation waits for any more
         self._active: dict[str, Tail] = {}
         self._farewells: list[Piece] = []
+        self._sent: dict[str, dict[str, int]] = {}  # by name: the sources that were read, and up to where
 
     @property
     def idle(self) -> bool:
@@ -127,7 +130,7 @@ class Reading:
         room = budget_bytes
         while room > 0 and (turn := self._turn()):
             for tail in turn:
-                read = self._read_one(tail, min(room, self._following.cut.block_bytes))
+                read = self._sending(self._read_one(tail, min(room, self._following.cut.block_bytes)))
                 pieces.extend(read)
                 room -= sum(map(_cost, read)) or 1
                 if self._active.pop(tail.id, None):
@@ -148,7 +151,13 @@ class Reading:
 
     def _take_farewells(self) -> list[Piece]:
         farewells, self._farewells = self._farewells, []
-        return farewells
+        return self._sending(farewells)
+
+    def _sending(self, pieces: list[Piece]) -> list[Piece]:
+        """Remember what is on its way until it is acknowledged."""
+        for piece in pieces:
+            self._sent.setdefault(piece.file, {})[piece.source] = piece.span.end
+        return pieces
 
     def _read_one(self, tail: Tail, budget: int) -> list[Piece]:
         """One block of `tail`, or lines for as much where a line is a piece; what ends it, if it ends."""
@@ -204,13 +213,28 @@ class Reading:
         readable = set()
         for name in {tail.file for tail in self._active.values()}:
             for tail in self._tails.family(name):
-                if self._tails.awaits_before(name, tail.id):
+                if self._tails.awaits_before(name, tail.id) or self._must_not_begin(tail):
                     break
                 if tail.id in self._active:
                     readable.add(tail.id)
                 if self._holds_up(tail):
                     break
         return readable
+
+    def _must_not_begin(self, tail: Tail) -> bool:
+        """Whether a generation has to wait until what was read of others under its name is acknowledged.
+
+        A stream that is nearly full refuses a large block and takes a small one behind it: of one source that is a
+        hole, but the first block of the next source would be in the archive before the last ones of this.
+        """
+        if tail.offset > tail.origin:
+            return False
+        sent = self._sent.get(tail.file, {})
+        for source, end in list(sent.items()):
+            known = self._known.get(source)
+            if known is None or known.offset >= end:
+                del sent[source]
+        return any(source != tail.id for source in sent)
 
     def _holds_up(self, older: Tail) -> bool:
         """Whether `older` has bytes that must come first.

@@ -7,14 +7,15 @@ New data lets the time begin anew, so does a restart. `--once` deletes nothing: 
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from producer import receipts
 from producer.following.deletion import GONE, Fate
 from producer.following.finished import Finished
 from producer.following.source import Source
 from producer.following.sources import Sources
-from producer.resume import Receipt, receipts
+from producer.receipts import Receipt, Told
 from shipper import events
 from shipper.errors import ShipperError
 from shipper.ports import Publisher
@@ -88,7 +89,7 @@ class Removal:
         self._clock = clock
         self._next_at = math.inf if grace_seconds is None else -math.inf
         self._silent: dict[str, Silence] = {}
-        self._asked: asyncio.Task[list[Receipt]] | None = None
+        self._asked: asyncio.Task[Told | None] | None = None
         self._complained: set[str] = set()
 
     @property
@@ -101,7 +102,10 @@ class Removal:
         now = self._clock()
         if self._asked is not None and self._asked.done():
             asked, self._asked = self._asked, None
-            return self._answered(sources.finished(), [] if asked.cancelled() else asked.result(), now)
+            told = None if asked.cancelled() else asked.result()
+            if told is not None:
+                sources.told(told)
+            return self._answered(sources.finished(), told.receipts if told else (), now)
         if self._asked is None and now >= self._next_at:
             self._next_at = now + self._ask_every
             before, self._silent = self._silent, silent(sources.finished(), self._silent, [], now)
@@ -132,16 +136,16 @@ class Removal:
             elif fate is not Fate.CHANGED or file.source.ended_at:  # else the next look sees what changed
                 self._complain(file, fate.value)
 
-    async def _ask(self, publisher: Publisher) -> list[Receipt]:
+    async def _ask(self, publisher: Publisher) -> Told | None:
         try:
-            return await receipts(publisher, self._host, self._partition)
+            return await receipts.ask(publisher, self._host, self._partition, list(self._silent))
         except ShipperError:
-            return []  # the session's own calls meet it, too
+            return None  # the session's own calls meet it, too
 
     def _is_over(self, silence: Silence, now: float) -> bool:
         return now - silence.since >= self._grace
 
-    def _answered(self, files: list[Finished], known: list[Receipt], now: float) -> list[Finished]:
+    def _answered(self, files: list[Finished], known: Sequence[Receipt], now: float) -> list[Finished]:
         """The files whose time is over, by the word of the collector; without one none is."""
         self._silent = silent(files, self._silent, known, now)
         ripe = [file for file in files if self._is_over(self._silent[file.source.id], now)]

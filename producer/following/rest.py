@@ -76,6 +76,10 @@ class Rests:
             self.claims[best.key] = source.id
         return best
 
+    def has_candidates(self, source: Source) -> bool:
+        """Whether anything lies where the rest of a source may be. Raises OSError: unknown."""
+        return bool(source.mark.head_length) and any(True for _ in self._candidates(source))
+
     def begins_with(self, seen: Seen) -> bytes | None:
         """The first bytes of what a compressed file holds; None: it cannot be read. Raises Unfinished and OSError."""
         with open(seen.path, "rb") as file:

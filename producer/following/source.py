@@ -9,14 +9,26 @@ from typing import NamedTuple
 from producer.following.identity import Mark
 
 RING_FULL = 64
+MOST_ARCHIVES = 4
+SETTLED = 0
+"""Instead of a stream sequence: the collector said that it is archived when the stream had lost it."""
+TRUSTED = -1
+"""The same by an older mark, which is to be confirmed: the archive may have gone back together with the server."""
 
 
 class Point(NamedTuple):
     """The stream sequence that acknowledged a source up to an offset, and the source's CRC there."""
 
-    sequence: int
+    sequence: int  #: where no stream has to hold it: `SETTLED` or `TRUSTED`
     offset: int
     crc: int
+
+
+class Archived(NamedTuple):
+    """How much of a source one archive holds: everything before `offset`."""
+
+    archive: str  #: identity of the archive
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +48,7 @@ class Source:
     ring: tuple[Point, ...] = ()  #: where to go back to when the server lost acknowledged data, oldest first
     ended_at: float = 0.0  #: seconds since 1970 when its last block was acknowledged; 0: it lives
     real: str = ""  #: where the file lay to which links led under that name; "": there were none
+    archives: tuple[Archived, ...] = ()  #: by the receipts of their collectors, the newest last
 
     @property
     def key(self) -> tuple[int, int]:
@@ -51,6 +64,45 @@ class Source:
     def sequence(self) -> int:
         """Stream sequence of the newest acknowledged block; 0 when there is none."""
         return self.ring[-1].sequence if self.ring else 0
+
+    @property
+    def archived(self) -> int:
+        """Everything before this offset is in an archive; at most the acknowledged offset when that was told."""
+        return self.archived_elsewhere("")
+
+    @property
+    def settled(self) -> int:
+        """Everything before this offset was archived when the stream lost it."""
+        return max((point.offset for point in self.ring if point.sequence <= SETTLED), default=0)
+
+    @property
+    def trusted(self) -> int:
+        """Everything before this offset is believed to be, and nobody has confirmed it yet; 0: nothing is."""
+        return max((point.offset for point in self.ring if point.sequence == TRUSTED), default=0)
+
+    def confirmed(self) -> "Source":
+        """The source with nothing to be confirmed."""
+        settled = [point._replace(sequence=SETTLED) if point.sequence < SETTLED else point for point in self.ring]
+        return dataclasses.replace(self, ring=tuple(settled))
+
+    def archived_in(self, archive: str) -> int:
+        """How much of it one archive holds."""
+        return max((each.offset for each in self.archives if each.archive == archive), default=0)
+
+    def archived_elsewhere(self, archive: str) -> int:
+        """How much of it the other archives hold."""
+        return max((each.offset for each in self.archives if not archive or each.archive != archive), default=0)
+
+    def contradicts(self, offset: int, crc: int) -> bool:
+        """Whether the source is known to have another sum at `offset`; a negative `crc` claims nothing."""
+        points = (*self.ring, Point(0, self.offset, self.crc))
+        return crc >= 0 and any(point.offset == offset and point.crc != crc for point in points)
+
+    def in_archive(self, archive: str, offset: int) -> "Source":
+        """The source as its archives hold it, of which `archive` has everything before `offset`."""
+        others = [each for each in self.archives if each.archive != archive]
+        archives = (*others, Archived(archive, offset))[-MOST_ARCHIVES:]
+        return dataclasses.replace(self, archives=archives)
 
     def acknowledged(self, point: Point, mark: Mark) -> "Source":
         """The source with everything before `point` acknowledged."""
@@ -70,15 +122,23 @@ class Source:
         ring = (*self.ring[:-1:8], *self.ring[-1:])
         return dataclasses.replace(self, device=device, inode=inode, ring=ring, ended_at=at)
 
-    def rewound(self, *, sequence: int, archived: int) -> "Source":
+    def rewound(self, *, sequence: int, archived: int, as_: int = SETTLED) -> "Source":
         """The source at the newest point that the server still has or the collector has archived.
 
-        `sequence`: newest stream sequence that survived; `archived`: bytes that are safe in the archive.
+        `sequence`: newest stream sequence that survived; `archived`: bytes that are safe in the archive; `as_`: what
+        becomes of the sequences that are not valid any more.
         Going back too far is safe, the collector drops what it has.
         """
-        if archived >= self.offset or sequence >= self.sequence:
+        if not self.ring or 0 < self.sequence <= sequence:
             return self
-        return self._at([point for point in self.ring if point.sequence <= sequence or point.offset <= archived])
+        kept = [
+            point if 0 < point.sequence <= sequence else point._replace(sequence=as_)
+            for point in self.ring
+            if point.offset <= archived or 0 < point.sequence <= sequence
+        ]
+        if archived < self.offset or (self.ended_at and self.size > self.offset):  # its end told of a gap: say it again
+            return self._at(kept)
+        return dataclasses.replace(self, ring=tuple(kept))
 
     def back_to(self, offset: int) -> "Source":
         """The source at the newest point that is not behind `offset`."""
@@ -86,7 +146,8 @@ class Source:
 
     def _at(self, ring: list[Point]) -> "Source":
         last = ring[-1] if ring else Point(0, self.origin, 0)
-        return dataclasses.replace(self, offset=last.offset, crc=last.crc, ring=tuple(ring), ended_at=0.0)
+        size = max(self.size, self.offset)  # what was read and acknowledged was there, whatever the last look found
+        return dataclasses.replace(self, offset=last.offset, crc=last.crc, size=size, ring=tuple(ring), ended_at=0.0)
 
 
 def new_source(file: str, stat: os.stat_result, *, origin: int, mark: Mark, real: str = "") -> Source:

@@ -4,6 +4,7 @@ Looking and deciding is here; `opening.py` finds the file of a source, `reading.
 knows how far each is acknowledged.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 
@@ -23,6 +24,7 @@ from producer.following.tail import Piece, Tail, Tip
 from producer.following.tails import Key, Tails
 from producer.looking import discover
 from producer.looking.discover import Look, Seen
+from producer.receipts import Told
 from shipper import events
 from shipper.model import End
 
@@ -43,7 +45,7 @@ class Sources:
         self._following = following
         self._heirs = following.heirs
         self._clock = clock
-        self._tails = Tails(Handles(following.open_files))
+        self._tails = Tails(Handles(following.open_files, following.held))
         self.ledger = Ledger(checkpoints, wall)
         self._rests = Rests(checkpoints.directory, clock, self._is_known)
         self._reading = Reading(following, self._tails, self.ledger.known, self._rests, clock)
@@ -61,6 +63,7 @@ class Sources:
     def adopt(self, sources: list[Source]) -> None:
         """Begin with what is known: find each source's file again, or say farewell to it."""
         self._opening.found({seen.key: seen for seen in discover.look(self._following.watched).files})
+        sources = [self._following.held.at_its_file(source) for source in sources]
         before, sources = sources, at_their_devices(sources, self._opening.files.values())
         newest = {source.key: source.id for source in sources if not source.ended_at}
         sources = self._beginning.blanks.without(sources)
@@ -74,6 +77,8 @@ class Sources:
             if source.ended_at:
                 self._opening.rest(source)
                 self._late.remember(source)
+            elif not source.inode:  # went back, and its file was gone when it ended
+                self._opening.lose(source, End.DELETED)
             elif newest[source.key] != source.id:  # the same inode was truncated, and the farewell is not acknowledged
                 self._opening.lose(source, End.TRUNCATED)
             else:
@@ -101,6 +106,11 @@ class Sources:
     def tails(self) -> Tails:
         """The files that are followed; to be looked at, not changed."""
         return self._tails
+
+    def nameless(self) -> dict[str, Seen]:
+        """By source: the open files that no name leads to, where this process can open them again."""
+        tails = [tail for tail in self._tails if tail.held >= 0 and not tail.may_come_back()]
+        return {tail.id: Seen(f"/dev/fd/{tail.held}", *tail.key, tail.size, tail.mtime_ns) for tail in tails}
 
     def read(self, budget_bytes: int) -> list[Piece]:
         """The next pieces, about `budget_bytes` in all, one block of each file in turn so that none starves."""
@@ -146,6 +156,7 @@ class Sources:
         put_off = any(self._tails.of(source.id) is None for source in begun)
         self.is_unsettled = put_off or bool(found.unknown or self._opening.unopened or self._reading.waiting)
         self._forget_if_due(files)
+        self._following.held.settle(self.ledger.known)
         self._beginning.look_ends(files)
 
     def grown(self, paths: Iterable[str]) -> None:
@@ -154,7 +165,7 @@ class Sources:
         grown = [tail for key in keys if key is not None and (tail := self._tails.at(key)) is not None]
         if any(tail.is_blank for tail in grown):
             self._opening.list_again()
-        late = {tail.id for tail in grown if self._beginning.comes_after_missed(tail)}
+        late = {tail.id for tail in grown if self._beginning.must_wait(tail)}
         self.is_unsettled |= bool(late)  # the next look begins the missed ones first
         self._look_at([tail for tail in grown if tail.id not in late], self.ledger.glanced)
 
@@ -244,9 +255,29 @@ class Sources:
                 self.ledger.ended(source, file_rests=False)
             elif why is End.TRUNCATED or not self._has_more(tail):
                 ended = self.ledger.ended(source, file_rests=self._opening.file_rests(tail, why))
+                self._hold(ended, tail)
                 self._tails.remove(tail)
                 self._opening.rest(ended)
                 self._late.remember(ended)
+        if over:
+            self._following.held.settle(self.ledger.known)
+
+    def _hold(self, ended: Source, tail: Tail) -> None:
+        """Keep the file of a source that ended open until an archive has it. A rest, or a spool, is no own file."""
+        held = self._following.held
+        if held.bounds.octets and tail.ends_as is None and tail.file not in self._following.spools:
+            with contextlib.suppress(OSError):
+                held.hold(ended, tail.taken_over())
+
+    def told(self, told: Told) -> None:
+        """An archive holds so much."""
+        self.ledger.told(told)
+        self._following.held.settle(self.ledger.known)
+
+    def may_be_read_again(self, source: Source) -> bool:
+        """Whether bytes of a source that are acknowledged may still be found."""
+        tail = self._tails.of(source.id)
+        return (tail is not None and tail.ends_as is None) or self._opening.may_lie_somewhere(source)
 
     def finished(self) -> list[Finished]:
         """The files that may be deleted once the archive has them."""

@@ -195,6 +195,11 @@ class Tail:
         if descriptor >= 0:
             os.close(descriptor)
 
+    def taken_over(self) -> int:
+        """The descriptor, for somebody else to close. Raises OSError where it rested and cannot be opened."""
+        descriptor, self.held = self.descriptor, -1
+        return descriptor
+
     def close(self) -> None:
         """Let the file go."""
         if self.handles:

@@ -42,12 +42,11 @@ class Progress:
 
     sources: Mapping[Key, Source]
     unsaved: frozenset[str]  #: sources whose newest state is not durable yet
-    archived: frozenset[str] = frozenset()  #: sources of which the archive proves to have everything
 
     @classmethod
-    def of(cls, sources: Iterable[Source], unsaved: Iterable[str], archived: Iterable[str] = ()) -> "Progress":
+    def of(cls, sources: Iterable[Source], unsaved: Iterable[str]) -> "Progress":
         """The newest source of each file that is still there."""
-        return cls({each.key: each for each in sources if each.inode}, frozenset(unsaved), frozenset(archived))
+        return cls({each.key: each for each in sources if each.inode}, frozenset(unsaved))
 
     def is_over(self, key: Key) -> bool:
         """Whether the last block of a file is acknowledged."""
@@ -59,8 +58,9 @@ class Progress:
         return self.is_over(key) and self.sources[key].id not in self.unsaved
 
     def is_archived(self, key: Key) -> bool:
-        """Whether the archive has all of a file."""
-        return key in self.sources and self.sources[key].id in self.archived
+        """Whether an archive is known to have all that was acknowledged of a file."""
+        source = self.sources.get(key)
+        return source is not None and source.archived >= source.offset
 
     def has_begun(self, key: Key) -> bool:
         """Whether something of a file is acknowledged: everything that is older in its spool was read before it."""

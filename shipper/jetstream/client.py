@@ -4,17 +4,53 @@ A subject or an inline status that is no UTF-8 raises inside nats-py's parser an
 the message out again to the next session, and so on for ever. One such message must not stop a partition.
 """
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 UNREADABLE = {"Log-Unreadable": "the message's headers are no UTF-8"}
 """Stands for headers that cannot be decoded: an unknown header of ours, so the message becomes a dead letter."""
 
+_REGULAR = re.compile(rb"NATS/1\.0\r\n(?:[A-Za-z0-9-]+: [!-~]*\r\n)+\r\n")
+"""Headers as our producers write them: they need none of nats-py's care, which takes twice as long."""
+
+_FIRST_LINE_BYTES = len("NATS/1.0\r\n")
+_LAST_LINES_BYTES = len("\r\n\r\n")
+
+
+async def _never(message: Msg) -> None:
+    """Stands for the callback of a direct subscription, which is called ahead of nats-py's queue."""
+
 
 class TolerantClient(Client):
     """Undecodable bytes of a subject arrive as surrogates, as `os.fsdecode` writes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._direct: dict[int, Callable[[Msg], None]] = {}
+
+    async def subscribe_direct(self, subject: str, heard: Callable[[Msg], None]) -> Subscription:
+        """Call `heard` with each message as it is read from the socket.
+
+        nats-py's own way, a queue and a task for each subscription, costs as much again as reading the message.
+        """
+        subscription = await self.subscribe(subject, cb=_never, pending_msgs_limit=0, pending_bytes_limit=0)
+        self._direct[subscription._id] = heard  # noqa: SLF001 - nats-py offers no other way
+        return subscription
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        heard = self._direct.get(sid)
+        if heard is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        elif sid in self._subs:  # else it is unsubscribed, and this was on its way
+            try:
+                heard(self._build_message(sid, subject, reply, data, await self._process_headers(headers)))
+            except (ValueError, IndexError) as error:  # anybody may publish to an inbox that he knows
+                await self._error_cb(error)
 
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
@@ -29,6 +65,9 @@ class TolerantClient(Client):
         )
 
     async def _process_headers(self, headers: Any) -> dict[str, str] | None:
+        if headers and _REGULAR.fullmatch(headers):
+            lines = headers[_FIRST_LINE_BYTES:-_LAST_LINES_BYTES].decode("ascii").split("\r\n")
+            return dict([line.split(": ", 1) for line in lines])
         try:
             return await super()._process_headers(headers)
         except UnicodeDecodeError:

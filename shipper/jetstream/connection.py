@@ -10,7 +10,6 @@ from typing import Any
 
 import nats
 import nats.errors
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shipper.errors import ConfigError, Fatal, SessionLost, ShipperError, StreamMissing, Transient, Unavailable
@@ -42,7 +41,7 @@ class ApiError(Transient):
 class Connection:
     """A connection to one server, ended by the first trouble; `lost` tells when and why."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: TolerantClient) -> None:
         self.client = client
         self._reason = ""
         self._lost = asyncio.Event()

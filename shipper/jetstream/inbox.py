@@ -29,8 +29,9 @@ from shipper.subjects import DEAD_LETTERS
 
 PULLS = 2  # overlapping, so that the server never waits for us to ask again
 MESSAGES_A_PULL = 2000
-EXPIRES_SECONDS = 10.0
+EXPIRES_SECONDS = 4.0  # below the time of a lease: what a paused collector asked for is over when another takes over
 HEARTBEAT_SECONDS = 1.0
+STRAY_SECONDS = 1.0
 SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS
 ACK_TOKENS_V1 = 9  # $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<time>.<pending>
 NANOSECONDS = 1_000_000_000
@@ -53,8 +54,11 @@ class JetStreamInbox:
         self._arrived: deque[Delivery] = deque()
         self._arrived_bytes = 0
         self._consumer_sequence = 0
+        self._last_sequence = 0  # of the stream, delivered since `begin`
+        self._strayed = ((0, 0), 0.0)  # what the server had delivered and what of it came, and since when
         self._heard_at = time.monotonic()
         self._news = asyncio.Event()
+        self._asking: set[asyncio.Task[None]] = set()
         connection.on_lost(self._news.set)
 
     @classmethod
@@ -123,14 +127,13 @@ class JetStreamInbox:
         self._arrived.clear()
         self._arrived_bytes = 0
         self._consumer_sequence = 0
+        self._last_sequence = 0
 
-        async def on_message(message: Msg) -> None:
+        def on_message(message: Msg) -> None:
             if inbox == self._inbox:
-                await self._on_message(message)
+                self._on_message(message)
 
-        self._subscription = await self._connection.client.subscribe(
-            f"{inbox}*", cb=on_message, pending_msgs_limit=0, pending_bytes_limit=0
-        )
+        self._subscription = await self._connection.client.subscribe_direct(f"{inbox}*", on_message)
 
     async def take(self, at_most_bytes: int, within: float) -> list[Delivery]:
         """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds."""
@@ -164,8 +167,18 @@ class JetStreamInbox:
         if self._arrived:
             return False
         info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
-        delivered = info["delivered"]["consumer_seq"] == self._consumer_sequence
-        return bool(info["num_pending"] == 0 and delivered and not self._arrived)
+        delivered = int(info["delivered"]["consumer_seq"])
+        self._check_strays(delivered)
+        return bool(info["num_pending"] == 0 and delivered == self._consumer_sequence and not self._arrived)
+
+    def _check_strays(self, delivered: int) -> None:
+        """End the session where deliveries went to an earlier pull of another: they come again after a minute only."""
+        seen = (delivered, self._consumer_sequence)
+        if delivered <= self._consumer_sequence or seen != self._strayed[0]:
+            self._strayed = (seen, time.monotonic())
+        elif time.monotonic() - self._strayed[1] > STRAY_SECONDS:
+            self._connection.fail(f"delivery {delivered} went to somebody else")
+            self._connection.check()
 
     async def dead_letter(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Store a message in the dead letters and wait for the server's word that it is stored."""
@@ -229,12 +242,12 @@ class JetStreamInbox:
             except (nats.errors.Error, OSError) as error:
                 raise SessionLost(describe(error)) from None
 
-    async def _on_message(self, message: Msg) -> None:
+    def _on_message(self, message: Msg) -> None:
         self._heard_at = time.monotonic()
         if message.reply.startswith("$JS.ACK."):
             self._on_delivery(message)
         else:
-            await self._on_status(message)
+            self._on_status(message)
 
     def _on_delivery(self, message: Msg) -> None:
         delivery, consumer_sequence = read_delivery(message)
@@ -244,9 +257,14 @@ class JetStreamInbox:
             )
             return
         self._consumer_sequence = consumer_sequence
+        self._count_against_oldest_pull()
+        if delivery.sequence <= self._last_sequence:
+            # The server hands out again what it could not deliver to an inbox of before the reset, though it was
+            # delivered to this one since (nats-server 2.15, didNotDeliver); and what waits for its ack for long.
+            return
+        self._last_sequence = delivery.sequence
         self._arrived.append(delivery)
         self._arrived_bytes += len(delivery.payload)
-        self._count_against_oldest_pull()
         self._news.set()
 
     def _count_against_oldest_pull(self) -> None:
@@ -256,7 +274,7 @@ class JetStreamInbox:
                 del self._pulls[number]
             return
 
-    async def _on_status(self, message: Msg) -> None:
+    def _on_status(self, message: Msg) -> None:
         headers = message.headers or {}
         status, text = headers.get("Status", ""), headers.get("Description", "")
         number = int(message.subject.rpartition(".")[2])
@@ -264,21 +282,25 @@ class JetStreamInbox:
             return
         if status in {"408", "404"} or (status == "409" and text.startswith(NORMAL_ENDS)):
             self._pulls.pop(number, None)
-            with contextlib.suppress(SessionLost):
-                await self._pull()
+            asking = asyncio.create_task(self._ask_on())
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
             return
         reason = "no responders" if status == NO_RESPONDERS else text
         self._connection.fail(f"the server ended the pull: {status} {reason}".strip())
+
+    async def _ask_on(self) -> None:
+        with contextlib.suppress(SessionLost):
+            await self._pull()
 
 
 def read_delivery(message: Msg) -> tuple[Delivery, int]:
     """The delivery and its consumer sequence, from the ack subject's tokens (v1, or v2 with domain and account)."""
     tokens = message.reply.split(".")
-    shift = 0 if len(tokens) == ACK_TOKENS_V1 else 2
-    sequence, consumer_sequence, time_ns, pending = (int(token) for token in tokens[5 + shift : 9 + shift])
-    delivery = Delivery(
-        sequence, time_ns, pending, message.subject, dict(message.headers or {}), message.data, message.reply
-    )
+    shift = 5 if len(tokens) == ACK_TOKENS_V1 else 7
+    sequence, consumer_sequence, time_ns, pending = map(int, tokens[shift : shift + 4])
+    headers = message.headers if message.headers is not None else {}
+    delivery = Delivery(sequence, time_ns, pending, message.subject, headers, message.data, message.reply)
     return delivery, consumer_sequence
 
 

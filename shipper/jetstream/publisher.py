@@ -122,7 +122,7 @@ class JetStreamPublisher:
             )
         content = json.loads(message.data)
         if "error" in content:
-            raise _publish_error(self._stream, content["error"])
+            raise refusal(self._stream, content["error"])
         token, sequence = int(message.subject.rpartition(".")[2]), int(content["seq"])
         if content.get("stream") != self._stream:
             raise ConfigError(
@@ -139,7 +139,8 @@ class JetStreamPublisher:
         return Published(token, sequence)
 
 
-def _publish_error(stream: str, error: Mapping[str, Any]) -> ShipperError:
+def refusal(stream: str, error: Mapping[str, Any]) -> ShipperError:
+    """What the server's refusal of a message means for its publisher."""
     text = f"stream {stream} refuses a message: {error.get('description')} ({error.get('err_code')})"
     if error.get("err_code") in FULL:
         return StreamFull(text, hint="let the collector catch up, or raise max_bytes of the stream")

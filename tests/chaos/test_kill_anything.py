@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from compared import difference
 from fleet import Fleet, until
 from natsd import NatsServer
 
@@ -96,10 +97,3 @@ def test_after_kills_of_producers_server_and_collector_every_byte_is_there_once(
             assert got == expected, f"seed {seed}: {difference(got, expected)}\n{collector.log}"
         assert all(producer.stop() == 0 for producer in producers)
         assert collector.stop() == 0
-
-
-def difference(got: bytes, expected: bytes) -> str:
-    """Where two long texts part."""
-    at = next((i for i, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), min(len(got), len(expected)))
-    around = slice(max(0, at - 60), at + 60)
-    return f"{len(got)} bytes for {len(expected)}, first difference at {at}: {got[around]!r} for {expected[around]!r}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from compared import common_prefix
 from fleet import Fleet, until
 from forked import Forked
 from natsd import NatsServer
@@ -223,12 +224,3 @@ def jumps(got: bytes) -> list[tuple[int, int]]:
     """Where the numbers of the lines do not go on: twice, missing, or out of order."""
     numbers = [int(line[:9]) for line in got.splitlines()]
     return [(one, other) for one, other in itertools.pairwise(numbers) if other != one + 1]
-
-
-def common_prefix(one: bytes, other: bytes) -> int:
-    """How many bytes two texts have in common."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
-    return low

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleet import unpack
+from fleet import unpack, unsealed
 
 from consumer.archive import Layout
+from consumer.fence import Fence, Unshared
 from consumer.journal import Journal
 from consumer.pipeline import Worker
 from consumer.seal import Sealer
@@ -74,7 +75,9 @@ class Log:
 class Desk:
     """One partition: its stream, its archive, and workers on them one after the other."""
 
-    def __init__(self, directory: Path, *, template: str = "", codec: str = "zstd", **task: Any) -> None:
+    def __init__(
+        self, directory: Path, *, template: str = "", codec: str = "zstd", frames: str = "none", **task: Any
+    ) -> None:
         self.clock = Clock()
         self.bus = Bus(self.clock, longest_wait=0.01)
         self.stream = self.bus.add_stream("LOGS_0", "logs.p0.>")
@@ -83,8 +86,9 @@ class Desk:
         self.archive = directory / "archive"
         self.archive.mkdir(exist_ok=True)
         self.journal_path = directory / "journal.sqlite"
-        self.layout = Layout(self.archive, template)
+        self.layout = Layout(self.archive, template, frames=frames)
         self.open_files = 8
+        self.fence: Fence = Unshared()
         self.sealer = Sealer(self.archive, collector="here", codec=codec)
         self.task: dict[str, Any] = {
             "partition": 0, "stream": "LOGS_0", "output": "messages.log", "batch_bytes": 1 << 20,
@@ -134,6 +138,7 @@ class Desk:
             open_inbox,
             stop or Stop(),
             Patience(at_start=0.5, later=0.5),
+            self.fence,
         )
         try:
             yield worker
@@ -177,14 +182,14 @@ class Desk:
         listed = {each.path for each in self.segments()}
         parent, name = layout.escape(host), layout.file_name(file)
         beside = sorted(self.archive.glob(f"date=*/partition=0/host={parent}/_*"))
-        opened = [path for path in beside if path.name == f"_open-{name}"]
+        opened = [path for path in beside if path.name in {f"_open-{name}{suffix}" for suffix in ("", ".zst", ".gz")}]
         waiting = [
             path
             for path in beside
             if path.name.startswith(f"_sealing-{name}-")
             and str(path.relative_to(self.archive)).replace("_sealing-", "") not in listed
         ]
-        return b"".join([*sealed, *(path.read_bytes() for path in (*waiting, *opened))])
+        return b"".join([*sealed, *map(unsealed, (*waiting, *opened))])
 
     def segments(self) -> list[manifest.Segment]:
         """Every manifest line, in the order of the segments' names."""

@@ -1,16 +1,18 @@
 """Days, silence and templates: what is over is closed, what is not stays open, and `live/` follows."""
 
+import datetime as dt
 import os
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from collecting import HOST, Desk, Log, becomes
+from collecting import HOST, Desk, Log, becomes, cuts
 from fleet import unpack
 
-from consumer import cli
+from consumer.days import Days
 from consumer.task import Until
+from shipper.manifest import standing
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(500))
 DAY = "2026-11-20"  # of the streams' clock
@@ -22,6 +24,12 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Any:
     now = {"s": 1_795_168_800.0}
     monkeypatch.setattr("consumer.house.time", _Time(now))
     return now
+
+
+def days(desk: Desk) -> Days:
+    """What tends the days of the desk's archive, on 2026-11-23."""
+    settings = {"merge": 1 << 24, "segment": 1 << 27, "keep_days": 0, "keep_bytes": 0}
+    return Days(desk.archive, desk.sealer, **settings, today=lambda: dt.date(2026, 11, 23))
 
 
 class _Time:
@@ -42,7 +50,7 @@ async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_clo
         desk.send(log, 1000, 2000)
         await becomes(desk.segments)
         await becomes(lambda: worker.is_past(DAY))
-        cli._close_past_days([worker], desk.sealer)  # "past" for the partition, the collector and the calendar
+        days(desk).tend([worker], lambda: True)  # "past" for the partition, the collector and the calendar
         assert not worker.is_past("2026-11-21")
     (segment,) = desk.segments()
     assert segment.path.startswith(f"date={DAY}/")
@@ -50,33 +58,45 @@ async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_clo
     assert next(desk.archive.glob("date=2026-11-21/*/*/_open-*")).read_bytes() == LINES[1000:2000]
 
 
-async def test_a_day_is_closed_when_every_partition_is_past_it_and_not_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_day_is_closed_when_every_partition_is_past_it_and_not_before(tmp_path: Path) -> None:
     desk, log = Desk(tmp_path), Log(LINES)
     desk.send(log, 0, 1000)
     await desk.drain(Until.SEALED)
 
     class Other:
+        partition = 0
         past = False
 
         def is_past(self, date: str) -> bool:
             return self.past
 
-    class Tomorrow(cli.dt.datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return cls(2026, 11, 23, tzinfo=tz)
-
-    monkeypatch.setattr(cli.dt, "datetime", Tomorrow)
     one, other = Other(), Other()
     one.past = True
-    cli._close_past_days([one, other], desk.sealer)
+    days(desk).tend([one, other], lambda: True)
     assert not list(desk.archive.glob("_manifest/*/*.done"))
     other.past = True
-    cli._close_past_days([one, other], desk.sealer)
+    days(desk).tend([one, other], lambda: True, everywhere=lambda _: False)
+    assert not list(desk.archive.glob("_manifest/*/*.done"))
+    days(desk).tend([one, other], lambda: True)
     assert [path.name for path in desk.archive.glob("_manifest/*/*.done")] == ["here.done"]
     assert desk.sealer.dates() == []
+
+
+async def test_segments_of_a_day_are_merged_before_it_is_closed(tmp_path: Path, wall: Any) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    for start, end in cuts(LINES[:4000], 1000):
+        desk.send(log, start, end)
+        await desk.drain(Until.SEALED)
+    desk.clock.turn(86400)
+    desk.send(log, 4000, 5000)
+    wall["s"] += 86400
+    async with desk.running() as worker:
+        await becomes(lambda: worker.is_past(DAY))
+        days(desk).tend([worker], lambda: True)
+    (whole,) = standing(desk.segments())
+    assert len(whole.replaces) == 4
+    assert unpack(desk.archive / whole.path) == LINES[:4000]
+    assert [path.name for path in desk.archive.glob("_manifest/*/*.done")] == ["here.done"]
 
 
 async def test_a_silent_stream_closes_the_day_when_it_is_over(tmp_path: Path, wall: Any) -> None:

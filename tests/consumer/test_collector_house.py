@@ -1,9 +1,12 @@
 """Beside the work: the stream is purged behind the archive, producers are told, memory stays bounded."""
 
+import asyncio
 import json
 import time
 import zlib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from collecting import HOST, Desk, Log, becomes
@@ -61,34 +64,100 @@ async def test_a_stream_that_is_nearly_full_is_purged_within_the_window(tmp_path
     assert desk.text(file="messages.log").count(b"\n") == 60
 
 
+async def told_to(desk: Desk, question: dict[str, Any]) -> Any:
+    """What a producer is told, which it may have to ask for again where a disk is slow."""
+    async with asyncio.timeout(15):
+        while (told := await desk.bus.ask(f"ctl.up.{HOST}", question, 5)) is None:
+            await asyncio.sleep(0.01)
+    return told
+
+
 async def test_a_producer_that_asks_is_told_what_is_archived_of_its_host_and_partition(tmp_path: Path) -> None:
-    desk, log, other = Desk(tmp_path), Log(LINES), Log(LINES, id="00000000000000b2", host="web2.example.net")
+    desk, log = Desk(tmp_path, archive="a1"), Log(LINES)
+    other = Log(LINES, id="00000000000000b2", host="web2.example.net")
     desk.send(log, 0, 8)
     desk.send(other, 0, 4)
     async with desk.running() as worker:
         await becomes(lambda: worker._journal.position.applied == 2)
         producer = MemoryPublisher(desk.bus, "LOGS_0")
         question = {"v": 1, "ask": "receipts", "partition": 0}
-        told = await desk.bus.ask(f"ctl.up.{HOST}", question, 5)
-        assert told == {
-            "v": 1,
-            "receipts": [
-                {"source": log.id, "file": log.file, "origin": 0, "watermark": 8, "crc": zlib.crc32(LINES[:8])}
-            ],
-        }
+        told = await told_to(desk, question)
+        receipt = {"source": log.id, "file": log.file, "origin": 0, "watermark": 8, "crc": zlib.crc32(LINES[:8])}
+        assert told == {"v": 1, "archive": "a1", "through": 2, "receipts": [receipt]}
+        for sources, found in (([log.id, "f" * 16], [receipt]), ([other.id], []), ([], [])):
+            told = await told_to(desk, question | {"sources": sources})
+            assert told["receipts"] == found
         assert await desk.bus.ask(f"ctl.up.{HOST}", question | {"partition": 1}, 5) is None
         assert await desk.bus.ask(f"ctl.up.{HOST}", {"ask": "something"}, 5) is None
         await producer.close()
 
 
-async def test_producers_are_told_from_time_to_time(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, receipt_every=0.02), Log(LINES)
+async def test_producers_are_told_from_time_to_time_what_changed(tmp_path: Path) -> None:
+    desk, log, other = Desk(tmp_path, receipt_every=0.02), Log(LINES), Log(LINES, id="00000000000000b2")
     desk.producer(HOST, lambda question: None)
     desk.send(log, 0, 4)
+
+    def told() -> list[list[tuple[str, int]]]:
+        return [[(each["source"], each["watermark"]) for each in message["receipts"]] for message in desk.told]
+
     async with desk.running():
-        await becomes(lambda: [each["receipts"][0]["watermark"] for each in desk.told] == [4])
-        desk.send(log, 4, 8)
-        await becomes(lambda: [each["receipts"][0]["watermark"] for each in desk.told] == [4, 8])
+        await becomes(lambda: told() == [[(log.id, 4)]])
+        desk.send(other, 0, 8)
+        await becomes(lambda: told() == [[(log.id, 4)], [(other.id, 8)]])
+
+
+async def test_more_sources_than_a_message_holds_are_told_in_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receipts, "MAX_BYTES", 300)
+    desk = Desk(tmp_path, receipt_every=0.02)
+    desk.producer(HOST, lambda question: None)
+    logs = [Log(LINES, id=f"{number:016x}") for number in range(20)]
+    for log in logs:
+        desk.send(log, 0, 4)
+    async with desk.running():
+        await becomes(
+            lambda: {each["source"] for told in desk.told for each in told["receipts"]} == {x.id for x in logs}
+        )
+    assert max(len(told["receipts"]) for told in desk.told) < 5
+
+
+async def test_a_drained_collector_tells_producers_before_it_ends(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.producer(HOST, lambda question: None)
+    desk.send(log, 0, 4)
+    await desk.drain()
+    await becomes(lambda: [each["receipts"][0]["watermark"] for each in desk.told][-1:] == [4])
+
+
+async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_proven(tmp_path: Path) -> None:
+    """Behind a gap, or where the file was rewritten, the host's own sum still tells its file again."""
+    desk = Desk(tmp_path)
+    desk.producer(HOST, lambda question: {"v": 1, "answer": "gone"})
+    gap, rewritten = Log(LINES, id="0" * 15 + "1", file="/gap"), Log(LINES, id="0" * 15 + "2", file="/rewritten")
+    desk.send(gap, 0, 4)
+    desk.send(gap, 8, 14)
+    desk.send(rewritten, 0, 4)
+    rewritten.data = b"ONE\ntwo\nthree\n"
+    desk.send(rewritten, 0, 8)
+    desk.send(rewritten, 8, 14)
+    await desk.drain()
+    with desk.journal() as journal:
+        for log in (gap, rewritten):
+            known = journal.source(SourceKey(HOST, log.id))
+            (receipt,) = receipts.to_message([known], receipts.Place("a1", 1))["receipts"]
+            assert (receipt["watermark"], receipt["crc"], receipt["told"]) == (14, -1, zlib.crc32(log.data)), log.file
+
+
+def test_what_ended_long_ago_is_forgotten_and_what_lives_is_not(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    sources = {each.key: each for each in (replace(known(n), seen_ns=n, ended=n % 2 == 0) for n in range(10))}
+    journal.commit(Changes(position=Position(), sources=sources))
+    assert journal.forget_sources(5) == 3
+    for number in range(10):
+        gone = number in {0, 2, 4}
+        assert (journal.source(SourceKey(HOST, f"{number:016x}")) is None) == gone
+    journal.close()
 
 
 def known(number: int, file: str = "/f", crc: int | None = 1) -> Known:
@@ -108,7 +177,8 @@ def test_the_newest_sources_are_told_when_not_all_fit(tmp_path: Path) -> None:
 
 
 def test_receipts_fit_into_a_message_however_long_the_paths_are() -> None:
-    message = receipts.to_message(known(number, file="/" + "\udcff" * 4000, crc=None) for number in range(2000))
+    many = [known(number, file="/" + "\udcff" * 4000, crc=None) for number in range(2000)]
+    message = receipts.to_message(many, receipts.Place("a1", 1))
     assert 10 < len(message["receipts"]) < 2000
     assert len(json.dumps(message)) <= receipts.MAX_BYTES + 100
     assert message["receipts"][0]["crc"] == -1

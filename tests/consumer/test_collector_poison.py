@@ -60,7 +60,9 @@ async def test_a_damaged_payload_is_kept_with_its_reason_and_leaves_a_gap(
         ({"Log-New": "1"}, "newer producer"),
         ({"Log-Span": "9999999999999999990-9999999999999999994"}, "beyond"),
         ({"Log-End": "truncated", "Log-Gap": "9223372036854775807"}, "beyond"),
-        ({"Log-File": "/" + "x/" * 3000}, None),  # too long for `live/` only
+        ({"Log-File": "/" + "x/" * 2000}, None),  # too long for `live/` only
+        ({"Log-File": "/" + "x/" * 3000}, "longer than 4096"),
+        ({"Log-Span": "\u0660-\u0664"}, "Log-Span"),
         ({"Log-File": "/%ED%B2%80%00"}, "absolute"),
     ],
 )

@@ -49,7 +49,7 @@ def fleet(tmp_path: Path, natsd: NatsServer):
         ("consumer.journal", "Journal", "commit", "before"),
         ("consumer.journal", "Journal", "commit", "behind"),
         ("consumer.seal", "Sealer", "put_aside", "before"),
-        ("consumer.seal", "Sealer", "_list", "behind"),
+        ("consumer.seal", "Sealer", "record", "behind"),
     ],
 )
 def test_a_collector_killed_at_a_statement_is_followed_by_one_that_has_every_byte_once(

@@ -15,6 +15,7 @@ from fleet import unpack
 
 from consumer import seal
 from consumer.journal import Journal
+from consumer.placing import Fresh
 from consumer.records import OpenFile
 from consumer.seal import Sealer
 from consumer.task import Until
@@ -32,9 +33,10 @@ STEPS = [
     (Sealer, "put_aside"),
     (Path, "rename"),
     (Sealer, "finish"),
-    (Sealer, "_compress"),
-    (seal, "_copy"),
-    (Sealer, "_list"),
+    (Sealer, "_make"),
+    (seal, "pack"),
+    (Fresh, "publish"),
+    (Sealer, "record"),
     (Path, "unlink"),
     (Journal, "forget"),
 ]
@@ -126,7 +128,7 @@ async def test_a_segment_that_cannot_be_made_waits_and_is_told(tmp_path: Path, m
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(seal, "_copy", full)
+        patched.setattr(seal, "pack", full)
         with pytest.raises(ArchiveTrouble, match="not sealed"):
             await desk.drain(Until.SEALED)
     desk.send(log, 1000, 2000)
@@ -170,7 +172,7 @@ async def test_two_collectors_of_one_name_do_not_cut_each_others_manifest(tmp_pa
     segment = manifest.from_line(path.read_bytes())
     with path.open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        listing = threading.Thread(target=desk.sealer._list, args=[_renamed(segment)])
+        listing = threading.Thread(target=desk.sealer.record, args=[_renamed(segment)], kwargs={"since": 0})
         listing.start()
         listing.join(0.1)
         assert listing.is_alive()

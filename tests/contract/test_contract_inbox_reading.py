@@ -116,6 +116,21 @@ async def test_beginning_again_drops_what_is_still_on_its_way(world):
         assert sequences(await taken(inbox, 2972)) == list(range(29, 3001))
 
 
+async def test_what_the_server_hands_out_again_in_the_same_session_is_dropped(server):
+    """It does so with what is not acknowledged for long, and with what it could not deliver to an inbox before it."""
+    await server.redeliver_after(0.2)
+    await server.put(*numbered(10))
+    async with open_inbox(server) as inbox:
+        await inbox.begin(3)
+        assert sequences(await taken(inbox, 8)) == list(range(3, 11))
+        async with asyncio.timeout(PATIENCE):
+            while await server.redelivered() < 8:
+                assert await inbox.take(MIB, 0.05) == []
+        await server.put(b"11", b"12")
+        assert sequences(await taken(inbox, 2)) == [11, 12]
+        assert await inbox.all_taken()
+
+
 async def test_a_new_session_reads_in_order_right_behind_one_that_was_closed_with_pulls_outstanding(world):
     await world.put(*numbered(20))
     for _ in range(10):

@@ -134,6 +134,16 @@ class ServerWorld:
         async with administration(self.settings) as admin:
             assert await admin.delete_stream(name)
 
+    async def redeliver_after(self, seconds):
+        """What is not acknowledged so soon is handed out again."""
+        async with administration(self.settings) as admin:
+            config = (await admin.consumer(STREAM, COLLECTOR))["config"]
+            await admin.update_consumer(STREAM, config | {"ack_wait": int(seconds * 1e9)})
+
+    async def redelivered(self):
+        async with administration(self.settings) as admin:
+            return (await admin.consumer(STREAM, COLLECTOR))["num_redelivered"]
+
     async def recreate_stream(self):
         await self.remove_stream()
         await self._create()

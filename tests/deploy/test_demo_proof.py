@@ -22,14 +22,15 @@ class Archive:
         self.root = directory / "archive"
         self.number = 0
 
-    def seal(self, data, *, date="2026-11-20", codec="zstd", file=FILE, first_seq=None):
+    def seal(self, data, *, date="2026-11-20", codec="zstd", file=FILE, first_seq=None, **more):
         self.number += 1
         first_seq = self.number if first_seq is None else first_seq
         path = self.root / f"date={date}" / "partition=1" / f"host={HOST}" / f"app.log-{self.number:020d}.zst"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(packed(data, codec))
         relative = str(path.relative_to(self.root))
-        self.list(date, host=HOST, file=file, path=relative, codec=codec, first_seq=first_seq, bytes_raw=len(data))
+        fields = {"host": HOST, "file": file, "path": relative, "codec": codec, "first_seq": first_seq}
+        self.list(date, **fields, bytes_raw=len(data), **more)
         return path
 
     def list(self, date, **fields):
@@ -166,3 +167,10 @@ def test_a_torn_last_line_of_a_manifest_is_no_line(archive, written):
     manifest = archive.root / "_manifest" / "date=2026-11-20" / "collector.jsonl"
     manifest.write_bytes(manifest.read_bytes() + b'{"host": "we')
     assert verdict(archive, written).identical
+
+
+def test_segments_that_were_merged_into_one_count_no_more(archive, written):
+    parts = [archive.seal(TEXT[:1000]), archive.seal(TEXT[1000:])]
+    archive.seal(TEXT, replaces=[str(part.relative_to(archive.root)) for part in parts])
+    assert verdict(archive, written).identical
+    assert proof.sealed_bytes(archive.root) == len(TEXT)

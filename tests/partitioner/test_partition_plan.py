@@ -57,6 +57,8 @@ def test_an_empty_server_gets_everything_and_the_dead_letters_first():
     actions = plan(desired(2), {}, subject="logs")
     assert [(action.verb, action.stream, action.consumer) for action in actions] == [
         (Verb.CREATE, "DLQ", ""),
+        (Verb.CREATE, "DLQ_ADV", ""),
+        (Verb.CREATE, "KV_fshipper", ""),
         (Verb.CREATE, "LOGS_0", ""),
         (Verb.CREATE, "LOGS_0", "collector"),
         (Verb.CREATE, "LOGS_1", ""),

@@ -16,27 +16,29 @@ def streams(partitions, **options):
     ("partitions", "names"), [(0, ["LOGS_0"]), (1, ["LOGS_0"]), (3, ["LOGS_0", "LOGS_1", "LOGS_2"])]
 )
 def test_there_is_one_stream_a_partition_and_no_partitions_mean_partition_0(partitions, names):
-    assert [stream["name"] for stream in streams(partitions)] == ["DLQ", *names]
+    assert [stream["name"] for stream in streams(partitions)] == ["DLQ", "DLQ_ADV", "KV_fshipper", *names]
 
 
 def test_each_stream_takes_the_subjects_of_its_partition():
-    assert [stream["subjects"] for stream in streams(2)] == [["dlq.>"], ["logs.p0.>"], ["logs.p1.>"]]
+    dead, _, _, *partitions = streams(2)
+    assert dead["subjects"] == ["dlq.>"]
+    assert [stream["subjects"] for stream in partitions] == [["logs.p0.>"], ["logs.p1.>"]]
 
 
 def test_the_prefix_of_the_subjects_names_the_streams_too():
-    (_, only) = wanted(shipped(), subject="audit", partitions=1)
+    (*_, only) = wanted(shipped(), subject="audit", partitions=1)
     assert (only.name, only.stream["subjects"]) == ("AUDIT_0", ["audit.p0.>"])
 
 
 def test_the_shipped_stream_never_drops_a_line_by_itself():
-    (_, stream) = streams(1)
+    (*_, stream) = streams(1)
     kept = {key: stream[key] for key in ("storage", "retention", "discard", "max_age", "allow_direct")}
     assert kept == {"storage": "file", "retention": "limits", "discard": "new", "max_age": 0, "allow_direct": True}
 
 
 def test_every_partition_has_the_collectors_consumer_and_the_dead_letters_have_none():
-    (dead, *partitions) = wanted(shipped(), subject="logs", partitions=2)
-    assert dead.consumer is None
+    (dead, advisories, bucket, *partitions) = wanted(shipped(), subject="logs", partitions=2)
+    assert (dead.consumer, advisories.consumer, bucket.consumer) == (None, None, None)
     for each in partitions:
         assert each.consumer["durable_name"] == "collector"
         assert (each.consumer["ack_policy"], each.consumer["max_deliver"]) == ("all", -1)
@@ -44,8 +46,8 @@ def test_every_partition_has_the_collectors_consumer_and_the_dead_letters_have_n
 
 
 def test_replicas_are_for_all_streams_and_room_for_partitions():
-    dead, first = streams(1, sizing=Sizing(replicas=3, max_bytes=5_000_000))
-    assert (dead["num_replicas"], first["num_replicas"]) == (3, 3)
+    dead, _, bucket, first = streams(1, sizing=Sizing(replicas=3, max_bytes=5_000_000))
+    assert (dead["num_replicas"], bucket["num_replicas"], first["num_replicas"]) == (3, 3, 3)
     assert (dead["max_bytes"], first["max_bytes"]) == (268435456, 5_000_000)
 
 

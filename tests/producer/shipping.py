@@ -1,6 +1,7 @@
 """A whole producer pipeline on a server in memory, and what a collector would make of the stream."""
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from producing import Archive
 
 from producer.checkpoints import Checkpoints
 from producer.editing.edits import NO_EDITS
+from producer.following.held import Held
 from producer.following.identity import Mark
 from producer.following.reading import Following, Order
 from producer.following.tail import Piece
@@ -22,6 +24,7 @@ from shipper.lifecycle import Stop
 from shipper.model import Encoding, Stored
 from shipper.ports import Publisher
 from shipper.retry import Patience
+from shipper.subjects import control_down, control_up
 from shipper.testing import Bus, MemoryPublisher
 
 HOST = "web1.example.net"
@@ -58,6 +61,8 @@ class Producer:
             rotate_wait=options.pop("rotate_wait", 0.0),
             order=options.pop("order", Order.FAIR),
             ignore_older=options.pop("ignore_older", 0.0),
+            held=options.pop("held", Held()),
+            heirs=options.pop("heirs", None),
         )
         patience = options.pop("patience", None) or Patience(at_start=30.0, later=30.0)
         plain = {"window_bytes": 1 << 20, "poll": 0.02, "watch": False, "ack_timeout": 5.0, "drain_within": 5.0}
@@ -103,6 +108,45 @@ class Producer:
 
     def archived(self) -> Archive:
         return archive_of(list(self.stream))
+
+
+class Collector:
+    """A collector that answers with receipts of `archive`, and says them unasked."""
+
+    def __init__(self, bus: Bus, archive: Archive, *, name: str = "a1") -> None:
+        self.bus = bus
+        self.archive = archive
+        self.name = name
+        self.through = 1 << 60  #: up to where it has judged the stream
+        self.crc: int | None = None  #: instead of the true sums
+        self.questions: list[Any] = []
+        self.session = MemoryPublisher(bus, STREAM)
+        bus.listen(self.session, control_up(HOST), self._heard)
+
+    async def _heard(self, _: str, question: Any) -> Any:
+        assert question["ask"] == "receipts"
+        assert question["partition"] == 0
+        self.questions.append(question)
+        return self.message(question.get("sources"))
+
+    def message(self, sources: list[str] | None = None) -> dict[str, Any]:
+        archive = self.archive
+        fields = [
+            {
+                "source": id_,
+                "file": archive.files[id_],
+                "origin": archive.origins[id_],
+                "watermark": watermark,
+                "crc": zlib.crc32(archive.bytes[id_]) if self.crc is None else self.crc,
+            }
+            for id_, watermark in archive.watermarks.items()
+            if sources is None or id_ in sources
+        ]
+        badly_formed = [{"source": "not well formed"}, 7]
+        return {"v": 1, "archive": self.name, "through": self.through, "receipts": [*badly_formed, *fields]}
+
+    def tell(self) -> None:
+        self.bus.tell(control_down(HOST), self.message())
 
 
 def archive_of(messages: list[Stored]) -> Archive:

@@ -10,6 +10,7 @@ from producing import Host
 from producer.inputs import segments
 from producer.inputs.segments import Progress
 from producer.inputs.spool import Spool
+from producer.receipts import Receipt, Told
 
 LIMIT = 4096
 PART = LIMIT // 4
@@ -105,6 +106,23 @@ def test_a_rotated_file_is_kept_while_there_is_room_and_deleted_in_order_when_th
     for _ in range(4):
         each.step()
     assert each.names == [rotated(2), rotated(3)]
+
+
+def test_a_rotated_file_is_deleted_once_the_archive_has_it_however_much_room_there_is(tmp_path: Path) -> None:
+    each = Input(tmp_path)
+    for number in range(1, 3):
+        each.spool.append(part(number))
+        each.step()
+        each.step()
+    assert each.names == [rotated(1), rotated(2)]
+    (first, _) = each.host.sources.ledger.known.values()
+    receipts = [Receipt(first.id, "/name", 0, watermark, -1) for watermark in (PART - 8, PART)]
+    for receipt, left in zip(receipts, ([rotated(1), rotated(2)], [rotated(2)]), strict=True):
+        each.host.sources.told(Told("a1", 0, (receipt,)))
+        each.step()
+        each.step()
+        assert each.names == left
+    assert each.archived() == part(1) + part(2)
 
 
 def test_nothing_is_deleted_before_the_checkpoint_says_that_it_ended(tmp_path: Path) -> None:

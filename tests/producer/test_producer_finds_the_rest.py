@@ -130,8 +130,8 @@ def test_the_new_content_waits_until_the_rest_is_read_though_that_takes_many_rea
     append(path, b"new\n")
     host.sources.scan()
     while host.read(1500):
-        pass
-    host.deliver()
+        host.deliver()
+        host.acknowledge()
     assert host.archive.text(path) == lines(b"old") + b"new\n"
 
 
@@ -181,7 +181,8 @@ def test_once_reads_the_rest_and_the_new_content_in_one_go(tmp_path: Path) -> No
     once.archive = host.archive
     while not once.sources.idle:
         once.read()
-    once.deliver()
+        once.deliver()
+        once.acknowledge()
     assert once.sources.unread == []
     assert once.archive.text(path) == lines(b"old") + b"new\n"
 

@@ -32,10 +32,27 @@ def test_a_successor_waits_although_the_old_generation_takes_many_reads(pattern:
     rotate(path)
     path.write_bytes(b"new\n")
     host.sources.scan()
-    while host.read(5000):
-        pass
     host.deliver()
+    host.acknowledge()
+    while host.read(5000):
+        host.deliver()
+        host.acknowledge()
     assert host.archive.text(path) == b"%063d\n" % 1 * 1000 + b"new\n"
+
+
+@pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
+def test_a_successor_begins_only_when_all_of_the_older_generation_is_acknowledged(pattern: str, tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"old 1\nold 2\n")
+    host = Host(tmp_path, pattern)
+    rotate(path)
+    path.write_bytes(b"new\n")
+    host.sources.scan()
+    assert b"".join(piece.data for piece in host.read_all()) == b"old 1\nold 2\n"
+    assert host.sources.idle  # nothing is to be done until the server speaks
+    host.acknowledge()
+    assert not host.sources.idle
+    assert b"".join(piece.data for piece in host.read_all()) == b"new\n"
 
 
 def test_a_look_between_rename_and_create_finishes_the_old_and_reads_the_new_from_its_first_byte(

@@ -25,6 +25,28 @@ def test_what_only_the_copy_holds_comes_before_what_was_written_behind_it(
     assert b"".join(data for _, data in host.archive.order) == b"unseen\nseen\n"
 
 
+@pytest.mark.parametrize("hinted", [False, True])
+def test_a_copy_that_was_seen_before_its_first_byte_is_no_file_of_its_own(hinted: bool, tmp_path: Path) -> None:
+    path, copy = tmp_path / "app.log", tmp_path / "app.log.1"
+    append(path, b"one\n")
+    host = Host(tmp_path, "app.log*")
+    host.ship()
+    copy.touch()
+    host.ship()
+    copy.write_bytes(path.read_bytes())
+    if hinted:
+        host.sources.grown([str(copy)])
+        host.read_all()
+    path.write_bytes(b"")
+    append(path, b"two\n")
+    host.ship()
+    host.let_go()
+    assert [(Path(name).name, data) for name, data in host.archive.order] == [
+        ("app.log", b"one\n"),
+        ("app.log", b"two\n"),
+    ]
+
+
 def test_the_first_bytes_of_an_empty_file_need_no_look_at_everything(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.touch()

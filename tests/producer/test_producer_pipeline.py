@@ -3,19 +3,18 @@
 import asyncio
 import random
 import sqlite3
-import zlib
 from pathlib import Path
 
 import pytest
 from producing import append
-from shipping import HOST, STREAM, SUBJECT, Producer, take_all, until
+from shipping import HOST, STREAM, SUBJECT, Collector, Producer, take_all, until
 
 from producer import pipeline
 from producer.checkpoints import Checkpoints
 from shipper.errors import Fatal, StreamFull, Unavailable
 from shipper.model import Encoding, End
 from shipper.retry import Patience
-from shipper.subjects import control_down, control_up
+from shipper.subjects import control_down
 from shipper.testing import Bus, MemoryPublisher
 
 
@@ -229,29 +228,9 @@ async def test_what_is_archived_is_not_sent_again_when_the_stream_is_empty(tmp_p
     await producer.ship_once()
     archive = producer.archived()
     producer.stream.purge(1 << 40)
-    listen(producer, archive)
+    Collector(producer.bus, archive)
     await producer.ship_once()
     assert len(producer.stream) == 0
-
-
-def listen(producer: Producer, archive: object) -> None:
-    """A collector that answers with receipts of `archive`."""
-
-    async def heard(_: str, question: dict) -> dict:
-        assert question == {"v": 1, "ask": "receipts", "partition": 0}
-        fields = [
-            {
-                "source": id_,
-                "file": archive.files[id_],
-                "origin": archive.origins[id_],
-                "watermark": watermark,
-                "crc": zlib.crc32(archive.bytes[id_]),
-            }
-            for id_, watermark in archive.watermarks.items()
-        ]
-        return {"v": 1, "receipts": [{"source": "not well formed"}, 7, *fields]}
-
-    producer.bus.listen(MemoryPublisher(producer.bus, STREAM), control_up(HOST), heard)
 
 
 @pytest.mark.parametrize("damage", ["gone", "garbage"])
@@ -265,7 +244,7 @@ async def test_a_lost_checkpoint_is_recovered_and_nothing_comes_twice(
     await producer.ship_once()
     archive = producer.archived()
     if witness != "last message":
-        listen(producer, archive)
+        Collector(producer.bus, archive)
     if witness == "receipts of an empty stream":
         producer.stream.purge(1 << 40)
     for name in list(tmp_path.glob("checkpoint.sqlite*")):

@@ -198,3 +198,9 @@ def test_a_host_of_characters_that_are_escaped_fits_the_file_system_or_is_poison
 def test_every_component_of_a_live_link_fits_the_file_system(file):
     path = layout.live_path(key_of("web1", file))
     assert max(len(os.fsencode(part)) for part in path.split("/")) <= NAME_MAX
+
+
+@pytest.mark.parametrize("file", ["/a.log", "/a.zst", "/a.gz", "/a-00000000000000000007.zst"])
+@pytest.mark.parametrize("codec", layout.CODEC_SUFFIXES)
+def test_the_name_of_a_segment_tells_its_codec_whatever_the_log_is_called(file, codec):
+    assert layout.codec_of(layout.segment_path(FileKey(DAY, 0, "web1", file), 5, codec)) == codec

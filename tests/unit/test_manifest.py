@@ -61,6 +61,30 @@ def test_labels_that_are_none_are_a_value_error():
         manifest.from_line(line)
 
 
+def test_what_a_merged_segment_replaces_comes_out_of_the_line_and_is_not_in_it_where_there_is_nothing():
+    segment = replace(SEGMENT, replaces=("date=x/a", "date=x/b"), crc32_stored="0000abcd")
+    assert manifest.from_line(manifest.to_line(segment)) == segment
+    assert not {"replaces", "crc32_stored"} & json.loads(manifest.to_line(SEGMENT)).keys()
+
+
+@pytest.mark.parametrize("replaces", [b"7", b"[7]", b"[[]]"])
+def test_what_it_replaces_is_a_list_of_paths(replaces):
+    line = manifest.to_line(replace(SEGMENT, replaces=("a",))).replace(b'["a"]', replaces)
+    with pytest.raises(ValueError, match=r".+"):
+        manifest.from_line(line)
+
+
+def test_a_segment_counts_once_and_not_beside_what_it_was_merged_into():
+    one, two, other = (replace(SEGMENT, path=path) for path in "abo")
+    both = replace(SEGMENT, path="c", replaces=("a", "b"))
+    again = replace(SEGMENT, path="e", replaces=("c", "d"))
+    late = replace(two, collector="a sleeper")
+    assert manifest.standing([one, two, other, both]) == [other, both]
+    assert manifest.standing([both, one, late, other]) == [both, other]
+    assert manifest.standing([one, two, both, again, other]) == [again, other]
+    assert manifest.standing([one, replace(one, lines=7)]) == [replace(one, lines=7)]
+
+
 @pytest.mark.parametrize(
     "line",
     [

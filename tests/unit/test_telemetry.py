@@ -194,3 +194,13 @@ def test_the_port_is_free_again_behind_the_block():
         port = endpoints.port
     with serving(f"127.0.0.1:{port}", ready=str, status=dict) as endpoints:
         assert endpoints.port == port
+
+
+def test_what_a_terminal_might_obey_is_escaped_in_the_log() -> None:
+    hostile = "from shipper import events; from shipper.telemetry import set_up_logging; "
+    hostile += "set_up_logging(style='text', level='info'); "
+    hostile += r"events.file_unreadable(path='h\x1b[2J\u202e', error='/a\nb\udcff')"
+    said = subprocess.run([sys.executable, "-c", hostile], capture_output=True, text=True, check=True).stderr
+    assert said.count("\n") == 1
+    assert not set(said) & set("\x1b\u202e")
+    assert "\\x1b[2J" in said

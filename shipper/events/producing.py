@@ -1,16 +1,10 @@
-"""What can happen: a closed list. One function each emits the log line and the metric; nobody else logs or counts.
+"""What can happen to a producer."""
 
-Labels are bounded: partition, outcome, reason. Never the content of a shipped line.
-"""
-
-from shipper.telemetry import Counter, Gauge, Histogram, logger
-
-# -- producer -----------------------------------------------------------------------------------------------------
+from shipper.telemetry import Counter, Gauge, logger
 
 _PUBLISHED_BYTES = Counter("fshipper_published_bytes_total", "Bytes of log lines that JetStream acknowledged")
 _PUBLISHED_LINES = Counter("fshipper_published_lines_total", "Newlines in the bytes that JetStream acknowledged")
 _PUBLISHED_BLOCKS = Counter("fshipper_published_blocks_total", "Blocks that JetStream acknowledged")
-_SESSIONS = Counter("fshipper_sessions_ended_total", "Sessions with the server that ended in trouble", ["program"])
 _LOST_BYTES = Counter("fshipper_lost_bytes_total", "Bytes that nobody could read any more", ["reason"])
 _REWOUND_BYTES = Counter("fshipper_rewound_bytes_total", "Acknowledged bytes that are sent again: the server lost them")
 _UNREADABLE = Counter("fshipper_unreadable_files_total", "Looks at a file that failed")
@@ -57,18 +51,6 @@ def blocks_acknowledged(*, blocks: int, lines: int, octets: int, in_flight: int)
     _PUBLISHED_LINES.inc(lines)
     _PUBLISHED_BYTES.inc(octets)
     _IN_FLIGHT.set(in_flight)
-
-
-def session_ended(*, program: str, error: str, hint: str, retry_in: float) -> None:
-    """A session with the server ended; another one is tried."""
-    _SESSIONS.labels(program).inc()
-    fields = {"hint": hint} if hint else {}
-    logger.warning("session_ended", error=error, retry_in=round(retry_in, 2), **fields)
-
-
-def session_begun(*, program: str, subject: str) -> None:
-    """A session with the server works."""
-    logger.info("session_begun", program=program, subject=subject)
 
 
 def server_lost_data(*, subject: str, acknowledged: int, stored: int, again: int) -> None:
@@ -228,121 +210,51 @@ _LEFT_OUT = Counter("fshipper_left_out_bytes_total", "Bytes of lines that the pr
 _EDITED = Counter("fshipper_edited_places_total", "Places that were blacked out, and lines that were made UTF-8")
 
 
+_HELD_FILES = Gauge("fshipper_held_files", "Ended files that are kept open until they are archived")
+_HELD_BYTES = Gauge("fshipper_held_bytes", "Bytes in ended files that are kept open until they are archived")
+_LET_GO_BYTES = Counter(
+    "fshipper_let_go_bytes_total", "Bytes of deleted files that were let go before they were archived"
+)
+_NOT_ARRIVED = Counter(
+    "fshipper_unarrived_bytes_total", "Acknowledged bytes that were lost on the way and are sent again"
+)
+
+
+def files_held(*, files: int, octets: int) -> None:
+    """So much is kept open until it is archived."""
+    _HELD_FILES.set(files)
+    _HELD_BYTES.set(octets)
+
+
+def held_file_let_go(*, file: str, source: str, octets: int) -> None:
+    """A deleted file is let go before an archive is known to have it: should the server lose it, it is gone."""
+    _LET_GO_BYTES.inc(octets)
+    logger.warning("held_file_let_go", file=file, source=source, bytes=octets, hint="see producer.hold and hold_for")
+
+
+def held_files_end(*, files: int, octets: int) -> None:
+    """The process ends, and with it deleted files that no archive is known to have; the server acknowledged them."""
+    _LET_GO_BYTES.inc(octets)
+    logger.warning("held_files_end", files=files, bytes=octets)
+
+
+def bytes_not_arrived(*, file: str, source: str, start: int, end: int) -> None:
+    """The collector judged everything up to an acknowledged block and lacks it: it is sent again."""
+    _NOT_ARRIVED.inc(end - start)
+    logger.error("bytes_not_arrived", file=file, source=source, start=start, end=end)
+
+
+def recovery_waits(*, seconds: float, collector: str) -> None:
+    """The checkpoint was lost and the collector cannot say yet what it has: it is waited for, as all else doubles."""
+    logger.warning("recovery_waits", at_most_seconds=seconds, collector=collector)
+
+
+def recovery_gave_up(*, sources: int) -> None:
+    """The collector did not say all that it has in time: files that it did not name are sent as new ones."""
+    logger.error("recovery_gave_up", named_sources=sources)
+
+
 def text_edited(*, filtered: int, edits: int) -> None:
     """Lines were left out, blacked out or converted before they were sent; sent again, they count again."""
     _LEFT_OUT.inc(filtered)
     _EDITED.inc(edits)
-
-
-# -- collector ----------------------------------------------------------------------------------------------------
-
-_WRITTEN_BYTES = Counter("fshipper_archive_written_bytes_total", "Bytes made durable in the archive", ["partition"])
-_APPLIED = Counter("fshipper_archive_messages_total", "Messages by what became of them", ["partition", "outcome"])
-_COMMIT_SECONDS = Histogram("fshipper_archive_commit_seconds", "Write, sync and journal of one batch", ["partition"])
-_GAPS = Counter("fshipper_archive_gap_bytes_total", "Bytes known to be missing in the archive", ["partition", "reason"])
-_HOLES = Gauge("fshipper_archive_open_holes", "Sources that wait for missing blocks", ["partition"])
-_REWRITTEN = Counter("fshipper_archive_rewritten_total", "Sound blocks whose source sum differs", ["partition"])
-_SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments closed for good", ["partition"])
-_TROUBLE = Gauge("fshipper_archive_trouble", "1 while the archive cannot be written", ["partition"])
-_PURGED = Counter("fshipper_stream_purged_messages_total", "Messages removed behind the archive", ["partition"])
-_LAG = Gauge("fshipper_lag_messages", "Messages in the stream behind the last applied one", ["partition"])
-
-
-def collector_started(*, directory: str, partitions: list[int]) -> None:
-    """A collector begins to write."""
-    logger.info("collector_started", directory=directory, partitions=partitions)
-
-
-def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, seconds: float, pending: int) -> None:
-    """A batch is durable in the archive and journaled."""
-    label = str(partition)
-    for outcome, count in outcomes.items():
-        _APPLIED.labels(label, outcome).inc(count)
-    _WRITTEN_BYTES.labels(label).inc(octets)
-    _COMMIT_SECONDS.labels(label).observe(seconds)
-    _LAG.labels(label).set(pending)
-    logger.debug("batch_committed", partition=partition, bytes=octets, seconds=round(seconds, 4), **outcomes)
-
-
-def gap_recorded(*, partition: int, host: str, file: str, start: int, end: int, reason: str) -> None:
-    """Bytes of a source are known to be missing in the archive."""
-    _GAPS.labels(str(partition), reason).inc(end - start)
-    logger.error("gap_recorded", partition=partition, host=host, file=file, start=start, end=end, reason=reason)
-
-
-def hole_opened(*, partition: int, host: str, file: str, start: int, end: int) -> None:
-    """Blocks are missing before one that came; the producer is expected to send them again."""
-    logger.warning("hole_opened", partition=partition, host=host, file=file, start=start, end=end)
-
-
-def holes_open(*, partition: int, count: int) -> None:
-    """How many sources wait for missing blocks now."""
-    _HOLES.labels(str(partition)).set(count)
-
-
-def hole_asked(*, partition: int, host: str, file: str, start: int, answer: str) -> None:
-    """A hole lasted, so its producer was asked for the bytes."""
-    logger.warning("hole_asked", partition=partition, host=host, file=file, start=start, answer=answer)
-
-
-def source_rewritten(*, partition: int, host: str, file: str, offset: int) -> None:
-    """A sound block continues other bytes than the archive has: the file was rewritten in place."""
-    _REWRITTEN.labels(str(partition)).inc()
-    logger.error("source_rewritten", partition=partition, host=host, file=file, offset=offset)
-
-
-def message_dead_lettered(*, partition: int, sequence: int, subject: str, reason: str) -> None:
-    """A message fails for its own sake and is kept in the dead letters."""
-    logger.error("message_dead_lettered", partition=partition, sequence=sequence, subject=subject, reason=reason)
-
-
-def archive_failed(*, partition: int, error: str) -> None:
-    """The archive cannot be written; nothing is acknowledged until it can."""
-    _TROUBLE.labels(str(partition)).set(1)
-    logger.error("archive_failed", partition=partition, error=error)
-
-
-def archive_works(*, partition: int) -> None:
-    """The archive can be written."""
-    _TROUBLE.labels(str(partition)).set(0)
-
-
-def archive_repaired(*, file: str, cut: int) -> None:
-    """A file was longer than its committed length, as after a kill between write and journal; the rest was cut off."""
-    logger.info("archive_repaired", file=file, cut_bytes=cut)
-
-
-def archive_damaged(*, partition: int, file: str, missing: int) -> None:
-    """Committed bytes are no longer in the archive: somebody else changed it."""
-    _GAPS.labels(str(partition), "archive_changed").inc(missing)
-    logger.error("archive_damaged", partition=partition, file=file, missing_bytes=missing)
-
-
-def history_changed(*, partition: int, applied: int, reason: str) -> None:
-    """The stream is not the one that the journal knows; it is read again from its first message."""
-    logger.warning("history_changed", partition=partition, applied=applied, reason=reason)
-
-
-def segment_sealed(*, partition: int, path: str, lines: int, octets: int) -> None:
-    """A segment is closed for good."""
-    _SEALED.labels(str(partition)).inc()
-    logger.info("segment_sealed", partition=partition, path=path, lines=lines, bytes=octets)
-
-
-def day_closed(*, date: str) -> None:
-    """Every segment of a day is sealed."""
-    logger.info("day_closed", date=date)
-
-
-def stream_purged(*, partition: int, below: int, messages: int) -> None:
-    """Messages that are in the archive were removed from the stream."""
-    _PURGED.labels(str(partition)).inc(messages)
-    logger.info("stream_purged", partition=partition, below=below, messages=messages)
-
-
-# -- both ---------------------------------------------------------------------------------------------------------
-
-
-def drained(*, program: str, left: int) -> None:
-    """A program ended; `left` blocks are sent or read again by the next run."""
-    logger.info("drained", program=program, left=left)

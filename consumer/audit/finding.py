@@ -1,0 +1,46 @@
+"""What an audit finds, as values."""
+
+import enum
+from dataclasses import dataclass
+
+
+class Kind(enum.Enum):
+    """What is wrong; the values are part of the JSON."""
+
+    MISSING_FILE = "missing_file"  #: listed or journaled, and not there
+    DAMAGED_FILE = "damaged_file"  #: other bytes than were committed
+    UNREADABLE_FILE = "unreadable_file"
+    UNLISTED_FILE = "unlisted_file"  #: nobody's record names it, so nothing in it counts
+    UNCOMMITTED_BYTES = "uncommitted_bytes"  #: behind what is committed of an open file
+    BAD_MANIFEST = "bad_manifest"
+    BAD_JOURNAL = "bad_journal"
+    BAD_ACCOUNT = "bad_account"  #: a file and the spans that it is said to hold differ
+    DOUBLED_BYTES = "doubled_bytes"  #: of a source, in two places
+    MISSING_BYTES = "missing_bytes"  #: of a source, in no file and in no gap record
+    GAP = "gap"  #: recorded when it happened
+    ELSEWHERE = "elsewhere"  #: another collector's archive has them
+    REMOVED_DAY = "removed_day"
+    PRODUCER = "producer"
+
+
+class Weight(enum.Enum):
+    """What a finding means for the whole."""
+
+    DAMAGE = "damage"  #: the archive is not what was written
+    GAP = "gap"  #: bytes are lost, and the archive said so
+    NOTE = "note"  #: worth a line, nothing is wrong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is not as it should be, or worth a line."""
+
+    kind: Kind
+    text: str  #: what, in a sentence for a person
+    weight: Weight = Weight.DAMAGE
+    host: str = ""
+    file: str = ""  #: on the host
+    date: str = ""
+    path: str = ""  #: in the archive
+    octets: int = 0  #: bytes that it is about; 0: nobody knows
+    hint: str = ""  #: what to do

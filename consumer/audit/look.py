@@ -1,0 +1,95 @@
+"""What a day ought to hold, by manifests and journals, and which files lie there that nobody knows of."""
+
+import fcntl
+import fnmatch
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from consumer.archive import LOCKS
+from consumer.audit import listing
+from consumer.audit.entry import Entry
+from consumer.audit.finding import Finding, Weight
+from consumer.audit.listing import Listed
+from consumer.audit.strangers import Known, host_directories, strangers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What is audited."""
+
+    archive: Path
+    journals: Path
+    since: str = ""  #: first day; empty: the first that there is
+    until: str = ""  #: last day; empty: the last that there is
+    host: str = "*"  #: a pattern as of a shell
+
+    def has_day(self, date: str) -> bool:
+        """Whether `date` is to be looked at."""
+        return self.since <= date and (not self.until or date <= self.until)
+
+    def has_host(self, host: str) -> bool:
+        """Whether `host` is to be looked at."""
+        return fnmatch.fnmatchcase(host, self.host)
+
+
+@dataclass(slots=True, kw_only=True)
+class Look:
+    """One day as it is said to be, and what is wrong with that before a byte is read."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def look(scope: Scope, date: str, rows: Sequence[Entry], epochs: Mapping[int, int]) -> Look:
+    """A look at `date`; `rows`: what the journals have of it, `epochs`: of which partitions. Raises OSError."""
+    listed = listing.read(scope.archive, date)
+    waiting = {row.path: row for row in rows if row.becomes not in listed.entries}
+    entries = {path: entry for path, entry in (listed.entries | waiting).items() if scope.has_host(entry.key.host)}
+    paths = {*listed.entries, *listed.replaced}
+    for row in rows:
+        paths.update((row.path, row.also, row.becomes))
+    known = Known(paths=paths, listed=listed.entries, epochs=epochs)
+    unknown = [each for each in strangers(scope.archive, date, known) if scope.has_host(each.host)]
+    return Look(entries=entries, findings=[*listed.findings, *_torn(listed, rows), *unknown])
+
+
+def hosts(scope: Scope) -> set[str]:
+    """The hosts of which the archive has a directory."""
+    days = filter(scope.has_day, listing.directory_days(scope.archive))
+    found = {host for date in days for _, _, host in host_directories(scope.archive, date)}
+    return set(filter(scope.has_host, found))
+
+
+def is_written(archive: Path, partition: int) -> bool:
+    """Whether a collector holds `partition`. Asked only where it matters: a lock of our own may be in its way."""
+    locks = archive / LOCKS
+    names = [f"partition={partition}.lock", *(path.name for path in locks.glob(f"partition={partition}.[0-9]*.lock"))]
+    return any(_is_held(locks / name) for name in names)
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _torn(listed: Listed, rows: Sequence[Entry]) -> Iterator[Finding]:
+    """A kill tears a line only while its segment still waits in the journal; any other tear is damage."""
+    pending = any(row.becomes and row.becomes not in listed.entries for row in rows)
+    for finding in listed.torn:
+        text = "its last line was cut off by a kill; the next start of the collector writes it again"
+        yield (
+            Finding(kind=finding.kind, weight=Weight.NOTE, date=finding.date, path=finding.path, text=text)
+            if pending
+            else finding
+        )

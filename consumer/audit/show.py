@@ -1,0 +1,131 @@
+"""What an audit found: for people on a terminal or in a file, and as JSON for scripts."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from consumer.audit.audit import Result
+from consumer.audit.finding import Finding, Weight
+from consumer.audit.hosts import Host
+from consumer.audit.rows import Row, Sum
+from shipper.units import format_bytes
+
+VERSION = 1
+"""Of the JSON; a field is added under the same number, and changed or removed under another."""
+SIGNS = {Weight.DAMAGE: ("!", "bold red"), Weight.GAP: ("~", "yellow"), Weight.NOTE: ("=", "dim")}
+NARROW = 160  # columns where nobody looks: no line is folded before them
+MOST_FINDINGS = 50
+MOST_ROWS = 200
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_COLUMNS = ("host", "file", "date", "files", "lines", "shipped", "archived", "damaged", "missing")
+
+
+def print_result(result: Result, hosts: Sequence[Host]) -> None:
+    """Findings first, then a row for each host, file and day, then the sum."""
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW)
+    ordered = sorted(result.findings, key=lambda finding: list(Weight).index(finding.weight))
+    for finding in ordered[:MOST_FINDINGS]:
+        _print_finding(console, finding)
+    if len(ordered) > MOST_FINDINGS:
+        console.print(Text(f"... and {len(ordered) - MOST_FINDINGS} more findings; --json lists them all"))
+    rows = _chosen(result.rows)
+    if rows:
+        console.print(_table(_COLUMNS, map(_cells, rows), left=3))
+    if len(rows) < len(result.rows):
+        console.print(Text(f"... and {len(result.rows) - len(rows)} more rows; --json lists them all"))
+    if hosts:
+        console.print(_table(("host", "producer"), [[host.name, host.text] for host in hosts], left=2))
+    console.print(Text(summary(result), style="green" if result.complete else "red"), soft_wrap=True)
+
+
+def summary(result: Result) -> str:
+    """One line for a person."""
+    total = _total(result.rows)
+    seconds = max(result.seconds, 1e-6)
+    parts = [
+        "complete" if result.complete else "NOT COMPLETE",
+        f"{len({row.host for row in result.rows})} hosts, {result.files} files",
+        f"{total['archived']['lines']:,} lines and {format_bytes(total['archived']['bytes'])} proven",
+        f"{format_bytes(total['damaged']['bytes'])} damaged, {format_bytes(total['missing']['bytes'])} missing",
+        f"read {format_bytes(result.octets)} in {seconds:.1f} s",
+    ]
+    return "; ".join(parts)
+
+
+def result_json(result: Result, hosts: Sequence[Host]) -> str:
+    """The same, whole, as one object."""
+    scope = result.scope
+    shown: dict[str, Any] = {
+        "v": VERSION,
+        "archive": str(scope.archive),
+        "since": scope.since or None,
+        "until": scope.until or None,
+        "host": scope.host,
+        "complete": result.complete,
+        "totals": _total(result.rows),
+        "read": {"files": result.files, "bytes": result.octets, "seconds": round(result.seconds, 3)},
+        "findings": [_finding(finding) for finding in result.findings],
+        "files": [asdict(row) | {"complete": row.complete} for row in result.rows],
+        "hosts": [asdict(host) for host in hosts],
+    }
+    return json.dumps(shown, indent=1)
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    shown = asdict(finding) | {"kind": finding.kind.value, "weight": finding.weight.value}
+    return shown | {"bytes": shown.pop("octets")}
+
+
+def _total(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+    total = {name: Sum() for name in ("shipped", "archived", "damaged", "missing")}
+    for row in rows:
+        for name, each in total.items():
+            own: Sum = getattr(row, name)
+            each.add(own.bytes, own.lines)
+    return {name: asdict(each) for name, each in total.items()}
+
+
+def _print_finding(console: Console, finding: Finding) -> None:
+    sign, style = SIGNS[finding.weight]
+    where = " ".join(filter(None, (finding.host, finding.file, finding.date))) or "archive"
+    path = f" [{finding.path}]" if finding.path else ""
+    console.print(Text(_printable(f"{sign} {where}: {finding.text}{path}"), style=style), soft_wrap=True)
+    if finding.hint:
+        console.print(Text(_printable(f"    {finding.hint}")), soft_wrap=True)
+
+
+def _chosen(rows: Sequence[Row]) -> list[Row]:
+    """All of them if they are few; else those that are not complete before the others."""
+    if len(rows) <= MOST_ROWS:
+        return list(rows)
+    return sorted(
+        sorted(rows, key=lambda row: row.complete)[:MOST_ROWS], key=lambda row: (row.host, row.file, row.date)
+    )
+
+
+def _cells(row: Row) -> list[str]:
+    sums = (row.shipped, row.archived, row.damaged, row.missing)
+    octets = [format_bytes(each.bytes) if each.bytes else "-" for each in sums]
+    return [row.host, row.file, row.date or "-", str(row.files), f"{row.archived.lines:,}", *octets]
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) -> Table:
+    """A table whose first `left` columns are text and the others numbers."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for index, name in enumerate(names):
+        table.add_column(name, justify="left" if index < left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(_printable(cell)) for cell in row))
+    return table
+
+
+def _printable(text: str) -> str:
+    """`text` as any terminal can show it: no control characters, no bytes that are no UTF-8."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)

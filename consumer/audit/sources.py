@@ -1,0 +1,93 @@
+"""What each source lacks, and what of it is there twice: over all files that are audited."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from consumer.audit.coverage import Coverage, Hole, Wanted
+from consumer.audit.entry import Entry
+from consumer.audit.finding import Finding, Kind
+from consumer.audit.journals import Journals
+from consumer.audit.look import Scope
+from consumer.audit.rows import Rows
+from consumer.watermark import Known, SourceKey
+from shipper.model import Span
+
+_MISSING_HINT = (
+    "put back what was taken out of the archive; `fshipper audit --hosts` asks the hosts what they still have"
+)
+_DOUBLED_HINT = "of two files that hold the same bytes one was copied or restored: take it out, with its manifest line"
+_OLD_HINT = "put the newest journal back before a collector starts: it would write these bytes a second time"
+
+
+class Bounds(NamedTuple):
+    """Whether sources can be followed to their first and to their last byte, or lie beyond what is looked at."""
+
+    begin: bool
+    end: bool
+
+
+class Sources:
+    """Grows by every file that counts; in the end says what is missing."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._coverage = Coverage()
+
+    def add(self, entry: Entry) -> Iterator[Finding]:
+        """Count the spans and gaps of `entry`; what of it is there already."""
+        key = entry.key
+        for span in entry.spans:
+            own = Span(span.start, span.end)
+            doubled = self._coverage.add(SourceKey(key.host, span.source), key.file, own, key.date)
+            if doubled:
+                text = f"{doubled:,} bytes of source {span.source} (of its bytes {own}) are in another file, too"
+                yield _about(Kind.DOUBLED_BYTES, key.host, key.file, key.date, text, doubled, _DOUBLED_HINT, entry.path)
+        for gap in entry.gaps:
+            if gap.source:
+                self._coverage.lose(SourceKey(key.host, gap.source), key.file, Span(gap.start, gap.end))
+
+    def findings(self, journals: Journals, rows: Rows, bounds: Bounds) -> list[Finding]:
+        """Holes, and journals that know less than the archive. Counts the holes as missing in `rows`."""
+        holes = set(self._coverage.all_holes())
+        ahead: set[SourceKey] = set()
+        for known in journals.sources():
+            if self._scope.has_host(known.host):
+                holes.update(self._coverage.holes(known.key, known.file, self._wanted(known, bounds)))
+                if self._coverage.end(known.key) > known.watermark:
+                    ahead.add(known.key)
+        found = [_missing(hole, rows) for hole in sorted(holes)]
+        return [*found, *self._old_journal(ahead)]
+
+    def _wanted(self, known: Known, bounds: Bounds) -> Wanted:
+        """From where to where a source must be there."""
+        start = known.origin if bounds.begin else None
+        if start is None and known.key not in self._coverage:
+            return Wanted(None, None)  # all of it may lie where nobody looks
+        return Wanted(start, known.watermark if bounds.end else None)
+
+    def _old_journal(self, ahead: set[SourceKey]) -> Iterator[Finding]:
+        """Sources that go on in the archive behind their watermark, also when the journals are read again."""
+        if not ahead:
+            return
+        now: dict[SourceKey, int] = {}
+        with Journals(self._scope.journals) as journals:
+            for _, key, watermark in journals.watermarks():
+                if key in ahead:
+                    now[key] = max(watermark, now.get(key, 0))
+        more = [self._coverage.end(key) - watermark for key, watermark in now.items()]
+        lacking = [octets for octets in more if octets > 0]
+        if lacking:
+            octets, sources = sum(lacking), len(lacking)
+            text = f"a journal is older than the archive: it lacks {octets:,} bytes of {sources} sources that are there"
+            yield Finding(kind=Kind.BAD_JOURNAL, text=text, octets=octets, hint=_OLD_HINT)
+
+
+def _missing(hole: Hole, rows: Rows) -> Finding:
+    octets = hole.span.length
+    rows.row(hole.source.host, hole.file, hole.date).lose(octets)
+    text = f"bytes {hole.span} of source {hole.source.id} are in no file, and no gap record names them"
+    return _about(Kind.MISSING_BYTES, hole.source.host, hole.file, hole.date, text, octets, _MISSING_HINT)
+
+
+def _about(kind: Kind, host: str, file: str, date: str, text: str, octets: int, hint: str, path: str = "") -> Finding:
+    return Finding(kind=kind, host=host, file=file, date=date, path=path, text=text, octets=octets, hint=hint)

@@ -1,0 +1,97 @@
+"""What a file means that was checked: damage, gaps, and whether its account adds up. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from consumer.audit.check import Checked
+from consumer.audit.entry import Entry, State
+from consumer.audit.finding import Finding, Kind, Weight
+from shipper.manifest import Gap
+
+ELSEWHERE = "elsewhere"
+"""Reason of a gap that is none: another collector's archive holds the bytes."""
+CHANGED = "archive_changed"
+
+_SEALED_HINT = "restore the file from a copy; what the stream still holds can be read into another SHIPPER_DIRECTORY"
+_OPEN_HINT = "restore the file from a copy before the collector starts: else it records what is missing as a gap"
+_CUT_HINT = "the next start of the collector cuts them off, and writes from the stream what belongs there"
+_GAP_HINT = "nothing brings them back, unless the host still has a copy of its file"
+_GAP_HINTS = {
+    CHANGED: "somebody changed the archive: restore the file from a copy; the stream may still hold what is missing",
+    "poison": "the message is among the dead letters: fshipper dlq ls",
+}
+
+
+def findings_of(checked: Checked) -> Iterator[Finding]:
+    """What is wrong with one file."""
+    entry = checked.entry
+    if checked.missing:
+        yield _about(entry, Kind.MISSING_FILE, f"the {_name(entry)} is not there", entry.raw)
+    elif checked.unreadable:
+        hint = "run the audit as the collector's user or group; if the disk fails, restore the file from a copy"
+        yield _about(entry, Kind.UNREADABLE_FILE, f"it cannot be read: {checked.unreadable}", entry.raw, hint)
+    elif checked.wrong:
+        octets = abs(checked.raw - entry.raw) or entry.raw
+        yield _about(entry, Kind.DAMAGED_FILE, "; ".join(checked.wrong), octets)
+
+
+def uncommitted(checked: Checked) -> Finding:
+    """There is more in an open file than counts, and no collector that could be about to make it count."""
+    text = f"{checked.behind:,} bytes behind what its journal has committed: somebody appended, or a kill left them"
+    return _about(checked.entry, Kind.UNCOMMITTED_BYTES, text, checked.behind, _CUT_HINT)
+
+
+def gaps_of(entry: Entry) -> Iterator[Finding]:
+    """The bytes that a file is known to lack, by reason."""
+    by_reason: dict[str, list[Gap]] = defaultdict(list)
+    for gap in entry.gaps:
+        by_reason[gap.reason].append(gap)
+    for reason, gaps in by_reason.items():
+        octets = sum(gap.end - gap.start for gap in gaps)
+        where = ", ".join(f"{gap.start}-{gap.end}" for gap in gaps[:3]) + (", ..." if len(gaps) > 3 else "")  # noqa: PLR2004
+        if reason == ELSEWHERE:
+            text = f"{octets:,} bytes ({where}) are in another collector's archive"
+            yield _about(entry, Kind.ELSEWHERE, text, octets, "audit that archive, too", Weight.NOTE)
+        else:
+            text = f"{octets:,} bytes ({where}) are lost, as recorded when it happened: {reason}"
+            yield _about(entry, Kind.GAP, text, octets, _GAP_HINTS.get(reason, _GAP_HINT), Weight.GAP)
+
+
+def account_of(entry: Entry) -> Finding | None:
+    """Whether a file holds as many bytes as the spans that it is said to hold; None: it does.
+
+    Bytes of all spans = bytes of the text - joins + filtered + edited (docs/promise.md). Plain lines have no spans.
+    """
+    if not entry.spans or entry.is_plain:
+        return None
+    if any(gap.reason == CHANGED for gap in entry.gaps):
+        return None  # a part of these spans is gone, and its gap says so
+    spans = sum(span.end - span.start for span in entry.spans)
+    less = spans - (entry.raw - entry.joins + entry.filtered + entry.edited)
+    if not less:
+        return None
+    what = "are not in it" if less > 0 else "more than that are in it"
+    text = f"it is said to hold {spans:,} bytes of its sources; {abs(less):,} bytes {what}"
+    return _about(entry, Kind.BAD_ACCOUNT, text, abs(less))
+
+
+def _about(entry: Entry, kind: Kind, text: str, octets: int, hint: str = "", weight: Weight = Weight.DAMAGE) -> Finding:
+    return Finding(
+        kind=kind,
+        weight=weight,
+        host=entry.key.host,
+        file=entry.key.file,
+        date=entry.key.date,
+        path=entry.path,
+        text=text,
+        octets=octets,
+        hint=hint or (_SEALED_HINT if entry.state is State.SEALED else _OPEN_HINT),
+    )
+
+
+def _name(entry: Entry) -> str:
+    return {
+        State.SEALED: "segment that its manifest lists",
+        State.SEALING: "file that its journal is about to seal",
+        State.OPEN: "open file that its journal knows",
+    }[entry.state]

@@ -1,0 +1,207 @@
+"""The small segments of a day become one for each log file: Spark opens fewer files. Frames are joined as they are.
+
+build   check each part against its manifest line, write its bytes behind the others under a temporary name, fsync
+place   link, fsync the directory
+        manifest line that says what it replaces, fsync         (from here on readers count it, and not its parts)
+        remove the parts; fsync the directory before the day is closed
+
+Killed before the line: the next start finds a segment that nobody lists, and proves that it is its parts. Killed behind
+it: the next start removes what was replaced. Nobody removes a segment that is listed and not replaced.
+"""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from consumer import placing
+from consumer.joining import continues, joined, number_of, runs, split_name, target_of
+from consumer.manifests import Listing
+from consumer.packing import BROKEN, Passing, Tally, Writer, Written, look_through, texts
+from consumer.placing import beside
+from consumer.seal import Sealer, now
+from shipper import events, layout
+from shipper.files import sync_directory
+from shipper.manifest import Segment
+
+LONGEST_NAP = 0.1
+
+
+class _ApartError(Exception):
+    """A part cannot stand behind the one before it."""
+
+    def __init__(self, index: int, damage: str = "") -> None:
+        super().__init__(damage)
+        self.index = index
+        self.damage = damage
+
+
+class Merger:
+    """Merges the segments of partitions whose one writer this collector is, on days that are over for it."""
+
+    def __init__(self, archive: Path, sealer: Sealer, *, below: int, most: int) -> None:
+        self._archive = archive
+        self._sealer = sealer
+        self._below = below
+        self._most = most
+        self._shrunk: set[Path] = set()  # directories whose parts are gone, not durably yet
+
+    def merge(self, date: str, partition: int, listing: Listing, go_on: Callable[[], bool]) -> bool:
+        """Merge a day of a partition; False: it was told to stop before all was done.
+
+        Raises:
+            OSError: try again later. `go_on` is asked before anything changes for good.
+        """
+        root = f"date={date}/partition={partition}"
+        try:
+            hosts = sorted(os.listdir(self._archive / root))
+        except FileNotFoundError:
+            return True
+        try:
+            return all(go_on() and self._merge_host(f"{root}/{host}", listing, go_on) for host in hosts)
+        finally:
+            self._sync_shrunk()
+
+    def _merge_host(self, directory: str, listing: Listing, go_on: Callable[[], bool]) -> bool:
+        began = time.thread_time()
+        names = os.listdir(self._archive / directory)
+        by_file: dict[str, list[tuple[int, str]]] = {}
+        for name in names:
+            if found := split_name(name) if name[0] not in "._" else None:
+                by_file.setdefault(found[0], []).append((found[1], f"{directory}/{name}"))
+        for numbered in by_file.values():
+            self._merge_file([path for _, path in sorted(numbered)], listing, go_on)
+        for name in filter(placing.target_of, names):  # of kills; who is still at it has to try again
+            (self._archive / directory / name).unlink(missing_ok=True)
+        time.sleep(min(time.thread_time() - began, LONGEST_NAP))  # streams are read beside it, in the same process
+        return go_on()
+
+    def _merge_file(self, paths: list[str], listing: Listing, go_on: Callable[[], bool]) -> None:
+        """Merge the segments of one log file, which are `paths` in the order of their numbers."""
+        replaced = [path for path in paths if self._is_replaced(path, listing)]
+        self._remove(replaced)
+        there = [path for path in paths if path not in replaced]
+        listed = {path: segment for path in there if (segment := listing.find(path)) is not None}
+        unlisted = [path for path in there if path not in listed]
+        segments = list(listed.values())
+        if len(unlisted) == 1:
+            segments = self._adopted(unlisted[0], segments, go_on)
+        if len(unlisted) > 1 or not segments or not all(map(_is_in_place, segments)):
+            return  # somebody put it there, or the manifest is damaged: the audit says so
+        self._merge_all(segments, {number_of(segment) for segment in segments}, go_on)
+
+    def _merge_all(self, segments: Sequence[Segment], taken: set[int], go_on: Callable[[], bool]) -> None:
+        for run in runs(segments, taken, below=self._below, most=self._most):
+            try:
+                self._merge_run(run, go_on)
+            except _ApartError as apart:
+                at, rest = apart.index, apart.index + bool(apart.damage)
+                if apart.damage:
+                    events.segment_damaged(partition=run[at].partition, path=run[at].path, reason=apart.damage)
+                self._merge_all(run[:at], taken, go_on)
+                self._merge_all(run[rest:], taken, go_on)
+
+    def _merge_run(self, run: Sequence[Segment], go_on: Callable[[], bool]) -> None:
+        target = target_of(run)
+        before = self._sealer.listed_bytes(target)
+        with beside(self._archive / target) as fresh:
+            stored = Written(fresh.stream)
+            text = self._join(run, stored)
+            with self._sealer.naming:
+                if not go_on() or not self._are_there(run) or not fresh.publish():
+                    return
+            self._list(run, text, stored, since=before)
+        self._remove([part.path for part in run])
+
+    def _join(self, run: Sequence[Segment], into: Writer | None) -> Tally:
+        """The text of all parts; their bytes go `into`. Raises _ApartError: a part is damaged, or cannot follow."""
+        whole = Tally()
+        for index, part in enumerate(run):
+            if whole.ends_open and not continues(run[index - 1], part):
+                raise _ApartError(index)
+            if damage := self._damage(part, whole, into):
+                raise _ApartError(index, damage)
+        return whole
+
+    def _damage(self, part: Segment, whole: Tally, into: Writer | None) -> str:
+        """Add the text of `part` to `whole`; what is not as its manifest line says."""
+        alone = Tally()
+        try:
+            with (self._archive / part.path).open("rb") as stream:
+                stored = Passing(stream, part.bytes_stored + 1, into)
+                for text in texts(stored, part.codec):
+                    alone.add(text)
+                    whole.add(text)
+        except BROKEN as error:
+            return str(error)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return str(error)
+        found = (stored.octets, alone.octets, alone.lines, f"{alone.crc:08x}")
+        sound = found == (part.bytes_stored, part.bytes_raw, part.lines, part.crc32)
+        sound = sound and part.crc32_stored in {"", f"{stored.crc:08x}"}
+        return "" if sound else "its bytes are not those that the manifest lists"
+
+    def _adopted(self, path: str, segments: list[Segment], go_on: Callable[[], bool]) -> list[Segment]:
+        """Go on with a segment that nobody lists: the last ones before it were merged into it before a kill.
+
+        Returns the segments as they are then; none where it is something else, and the file is left alone.
+        """
+        codec = layout.codec_of(path)
+        try:
+            text, stored = look_through(self._archive / path, codec)
+        except BROKEN:
+            return []
+        for first in range(len(segments) - 1):
+            for behind in range(first + 2, len(segments) + 1):
+                run = segments[first:behind]
+                if target_of(run) == path and sum(part.bytes_raw for part in run) == text.octets:
+                    return self._adopt(run, text, stored, segments, go_on)
+        return []
+
+    def _adopt(
+        self, run: list[Segment], text: Tally, stored: Passing, segments: list[Segment], go_on: Callable[[], bool]
+    ) -> list[Segment]:
+        try:
+            same = self._join(run, None) == text and go_on()
+        except _ApartError:
+            same = False
+        if not same:
+            return []
+        whole = self._list(run, text, stored, since=0)
+        self._remove(whole.replaces)
+        at = segments.index(run[0])
+        return [*segments[:at], whole, *segments[at + len(run) :]]
+
+    def _list(self, run: Sequence[Segment], text: Tally, stored: Written | Passing, *, since: int) -> Segment:
+        whole = joined(run, text, stored, collector=self._sealer.collector, now=now())
+        self._sealer.record(whole, since=since)
+        events.segments_merged(partition=whole.partition, path=whole.path, parts=len(run))
+        return whole
+
+    def _are_there(self, run: Sequence[Segment]) -> bool:
+        return all((self._archive / part.path).exists() for part in run)
+
+    def _is_replaced(self, path: str, listing: Listing) -> bool:
+        whole = listing.replacing(path)
+        return whole is not None and ((self._archive / whole.path).exists() or self._is_replaced(whole.path, listing))
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            (self._archive / path).unlink(missing_ok=True)
+            self._shrunk.add((self._archive / path).parent)
+
+    def _sync_shrunk(self) -> None:
+        """Make it durable that parts are gone: all at once, for one write to the disk is enough for many."""
+        for directory in self._shrunk:
+            sync_directory(directory)
+        self._shrunk.clear()
+
+
+def _is_in_place(segment: Segment) -> bool:
+    """Whether a manifest line lists its file where its host and name belong."""
+    date = segment.path.partition("/")[0].removeprefix("date=")
+    key = layout.FileKey(date, segment.partition, segment.host, segment.file)
+    return segment.path == layout.segment_path(key, number_of(segment), segment.codec)

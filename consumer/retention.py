@@ -1,0 +1,122 @@
+"""Old days are removed: whole days, closed ones, the oldest first, as the settings say and never more.
+
+line    what the day held, durable in `_manifest/removed.jsonl`
+rename  the day's directory, then its manifests, to hidden names    (each at once: no reader sees half a day)
+remove  what is under the hidden names                              (killed before: the next run does it)
+"""
+
+import datetime as dt
+import json
+import shutil
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from consumer import manifests
+from consumer.archive import LOCKS
+from consumer.manifests import Held
+from consumer.seal import now
+from shipper import events, layout
+from shipper.errors import Fatal
+from shipper.files import Lock, make_directory, sync_directory
+
+HIDDEN = ".removed-"
+WAITING = ("_open", layout.SEALING_PREFIX)
+BY_AGE = "keep_days"
+BY_SIZE = "keep_bytes"
+_Signature = tuple[tuple[str, int, int], ...]
+
+
+class Retention:
+    """Removes days of an archive that several collectors may write; one at a time removes."""
+
+    def __init__(self, archive: Path, *, keep_days: int, keep_bytes: int) -> None:
+        self._archive = archive
+        self._keep_days = keep_days
+        self._keep_bytes = keep_bytes
+        self._known: dict[str, tuple[_Signature, Held]] = {}  # closed days do not change: they are read once
+
+    def enforce(self, today: dt.date, go_on: Callable[[], bool]) -> None:
+        """Remove what is not to be kept any longer. Raises OSError: try again later."""
+        if not self._keep_days and not self._keep_bytes:
+            return
+        make_directory(self._archive / LOCKS)
+        try:
+            with Lock(self._archive / LOCKS / "retention.lock", f"the retention of {self._archive}"):
+                self._finish()
+                for date, reason in self._too_much(today):
+                    if not go_on():
+                        return
+                    self._remove(date, reason)
+        except Fatal:
+            return  # another collector is at it
+
+    def _too_much(self, today: dt.date) -> Iterable[tuple[str, str]]:
+        """The days to remove, and why, oldest first."""
+        listed = (self._archive / layout.MANIFEST_DIRECTORY).glob("date=*")
+        days = sorted(path.name.removeprefix("date=") for path in listed)
+        oldest = (today - dt.timedelta(days=self._keep_days)).isoformat() if self._keep_days else ""
+        left = sum(self._held(day).bytes_stored for day in days) if self._keep_bytes else 0
+        for day in days:
+            reason = BY_AGE if day < oldest else BY_SIZE if left > self._keep_bytes > 0 else ""
+            if reason and day < today.isoformat() and self._is_closed(day):
+                left -= self._held(day).bytes_stored
+                yield day, reason
+
+    def _is_closed(self, date: str) -> bool:
+        """Whether every collector is done with a day, and nothing of it is open."""
+        listed = manifests.of_day(self._archive, date)
+        if not listed or not all(path.with_suffix(".done").exists() for path in listed):
+            return False
+        waiting = (self._archive / f"date={date}").glob("partition=*/host=*/_*")
+        return not any(path.name.startswith(WAITING) for path in waiting)
+
+    def _held(self, date: str) -> Held:
+        stats = [(path.name, path.stat()) for path in manifests.of_day(self._archive, date)]
+        signature = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+        known = self._known.get(date)
+        if known is None or known[0] != signature:
+            known = self._known[date] = (signature, manifests.held(self._archive, date))
+        return known[1]
+
+    def _remove(self, date: str, reason: str) -> None:
+        held = self._held(date)
+        line = {"v": 1, "date": date, **held._asdict(), "manifests_crc32": self._sum_of_manifests(date)}
+        if not self._is_noted(line):
+            noted = json.dumps(line | {"reason": reason, "removed_at": now()}, separators=(",", ":")).encode() + b"\n"
+            manifests.append(self._archive / layout.REMOVED_PATH, noted)
+        for directory in (self._archive / f"date={date}", self._manifests(date)):
+            if directory.exists():
+                _hide(directory)
+        self._finish()
+        self._known.pop(date, None)
+        events.day_removed(date=date, reason=reason, octets=held.bytes_stored, segments=held.segments)
+
+    def _is_noted(self, line: dict[str, Any]) -> bool:
+        """Whether the line was written before a kill; a day may come back, and go again, with other bytes."""
+        return any(line.items() <= noted.items() for noted in manifests.removed(self._archive))
+
+    def _sum_of_manifests(self, date: str) -> str:
+        crc = 0
+        for path in manifests.of_day(self._archive, date):
+            crc = zlib.crc32(path.read_bytes(), crc)
+        return f"{crc:08x}"
+
+    def _finish(self) -> None:
+        """Do what a kill left undone: manifests follow their day, and what has a hidden name is removed."""
+        for date in manifests.removed_days(self._archive):
+            if not (self._archive / f"date={date}").exists() and self._manifests(date).exists():
+                _hide(self._manifests(date))
+        for root in (self._archive, self._archive / layout.MANIFEST_DIRECTORY):
+            for directory in root.glob(f"{HIDDEN}date=*"):
+                shutil.rmtree(directory)
+
+    def _manifests(self, date: str) -> Path:
+        return (self._archive / layout.manifest_path(date, "x")).parent
+
+
+def _hide(directory: Path) -> None:
+    """Take a directory out of sight, durably and at once."""
+    directory.rename(directory.with_name(HIDDEN + directory.name))
+    sync_directory(directory.parent)

@@ -1,0 +1,259 @@
+"""The life of a collector: take a name, find out who else lives, write, give everything back."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from math import inf
+
+from consumer.archive import Layout, journal_directory, open_archive
+from consumer.days import Days
+from consumer.pipeline import OpenInbox
+from consumer.seal import Sealer
+from consumer.sharing.claiming import Holdings, this_process
+from consumer.sharing.collector import Collector
+from consumer.sharing.holding import Outfit
+from consumer.sharing.local import LocalBucket
+from consumer.sharing.place import Place, dead_names, take_name
+from consumer.sharing.registry import Registry
+from consumer.sink import most_open
+from consumer.task import Task, Until
+from shipper import events, layout
+from shipper.errors import BucketRefused, ConfigError, StreamMissing, Transient, Unavailable
+from shipper.jetstream.connection import connect
+from shipper.jetstream.inbox import JetStreamInbox, stream_names
+from shipper.jetstream.leases import JetStreamBucket
+from shipper.layout import FileKey
+from shipper.lifecycle import Stop, stop_on_signals
+from shipper.ports import Bucket
+from shipper.retry import SESSION, Patience
+from shipper.settings import CollectorSettings, Settings
+from shipper.subjects import COLLECTOR, partition_of_stream, stream_name
+from shipper.telemetry import serving
+
+TEND_SECONDS = 10.0
+SAMPLE = FileKey("2026-01-01", 0, "host.example.net", "/var/log/messages")
+
+
+async def run(settings: Settings, until: Until) -> None:
+    """Write as `settings` say, until the work is done or somebody asks to stop.
+
+    Raises:
+        ConfigError, Fatal, Unavailable: with what to do next.
+    """
+    chosen, stop = settings.collector, Stop()
+    where = _layout(chosen)
+    archive = open_archive(chosen.directory)
+    journals = journal_directory(chosen.directory, archive, chosen.state)
+    place = Place(where, archive, journals, settings.logs.subject)
+    stop_on_signals(stop)
+    with _named(chosen) as (name, lock):
+        life = _Life(settings, until, place, name, lock, stop)
+        registry = await life.registry()
+        collector = life.collector(registry)
+        listen = chosen.listen if until is Until.STOPPED else ""
+        with serving(listen, ready=lambda: _trouble(collector), status=collector.status):
+            await life.live(collector)
+
+
+class _Life:
+    """What the parts of a collector are made of."""
+
+    def __init__(self, settings: Settings, until: Until, place: Place, name: str, lock: str, stop: Stop) -> None:
+        self._settings = settings
+        self._until = until
+        self._place = place
+        self._name = name
+        self._lock = lock
+        self._stop = stop
+        chosen = settings.collector
+        self._sealer = Sealer(place.directory, collector=name, codec=chosen.codec)
+        self._days = Days(
+            place.directory,
+            self._sealer,
+            merge=chosen.merge,
+            segment=chosen.segment,
+            keep_days=chosen.keep_days,
+            keep_bytes=chosen.keep_bytes,
+        )
+        self._partitions = 1
+
+    async def registry(self) -> Registry:
+        """What the collectors tell each other; where that is refused, everything is left to the locks here.
+
+        Raises:
+            Unavailable: no server answers.
+        """
+        patience, open_bucket = self._patience(), self._open_bucket
+        while not self._stop.asked:
+            try:
+                await (await open_bucket()).close()
+                break
+            except BucketRefused as error:
+                events.leases_refused(error=str(error))
+                open_bucket = _open_local
+                break
+            except (Transient, Unavailable) as error:
+                delay = patience.after(error, SESSION)
+                events.session_ended(program="collector", error=str(error), hint=error.hint, retry_in=delay)
+                await self._stop.nap(delay)
+        return Registry(open_bucket, prefix=self._place.prefix, lease=self._settings.collector.lease)
+
+    def collector(self, registry: Registry) -> Collector:
+        """The collector, which holds nothing yet."""
+        me = this_process(
+            name=self._name,
+            lock=self._lock,
+            archive=self._place.archive,
+            partitions=tuple(sorted(self._settings.collector.read_partitions)),
+        )
+        outfit = Outfit(
+            place=self._place,
+            sealer=self._sealer,
+            open_files=lambda: max(8, most_open(self._settings.collector.open_files) // self._partitions),
+            task=self._task,
+            open_inbox=self._open_inbox,
+            patience=self._patience,
+        )
+        holdings = Holdings(outfit, registry, me)
+        return Collector(self._place, registry, holdings, me, self._find, self._stop, self._patience())
+
+    async def live(self, collector: Collector) -> None:
+        """Write until the end, and see to the days that are over beside it."""
+        if self._until is not Until.STOPPED:
+            await collector.drain(lambda: self._tend_once(collector))
+        else:
+            tending = asyncio.create_task(self._tend(collector))
+            try:
+                await collector.serve()
+            finally:
+                tending.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await tending
+
+    async def _tend(self, collector: Collector) -> None:
+        while True:
+            await self._tend_once(collector)
+            await asyncio.sleep(TEND_SECONDS)
+
+    async def _tend_once(self, collector: Collector) -> None:
+        """Close days that are over; under the names of dead collectors too, while nobody can take such a name."""
+
+        def tend() -> None:
+            with dead_names(self._place.directory, self._name) as dead:
+                self._days.tend(collector.held, lambda: collector.is_sure, dead, everywhere=collector.others_past)
+
+        if self._place.layout.seals:
+            await asyncio.to_thread(tend)
+
+    def _task(self, partition: int) -> Task:
+        chosen = self._settings.collector
+        return Task(
+            partition=partition,
+            stream=stream_name(self._place.prefix, partition),
+            output=chosen.output if self._place.layout.seals else "messages.log",
+            until=self._until,
+            batch_bytes=chosen.batch,
+            segment_bytes=chosen.segment,
+            idle_seal=chosen.idle_seal,
+            replay_window=chosen.replay_window,
+            hole_patience=chosen.hole_patience,
+            hole_limit=chosen.hole_limit,
+            receipt_every=chosen.receipt_every,
+            archive=self._place.archive,
+            keep_sources=chosen.keep_sources,
+        )
+
+    def _open_inbox(self, partition: int) -> OpenInbox:
+        async def open_inbox() -> JetStreamInbox:
+            return await JetStreamInbox.open(
+                self._settings.nats,
+                stream=stream_name(self._place.prefix, partition),
+                consumer=COLLECTOR,
+                name=self._name,
+                batch_bytes=self._settings.collector.batch,
+            )
+
+        return open_inbox
+
+    async def _open_bucket(self) -> Bucket:
+        return await JetStreamBucket.open(self._settings.nats, name=self._name)
+
+    async def _find(self) -> list[int]:
+        """The partitions to read: the chosen ones, else every stream that there is."""
+        found = sorted(self._settings.collector.read_partitions) or await _streams(self._settings)
+        _check_template(self._place.layout, found)
+        self._partitions = len(found)
+        return found
+
+    def _patience(self) -> Patience:
+        if self._until is Until.STOPPED:
+            return Patience(at_start=10.0, later=inf)
+        return Patience(at_start=5.0, later=60.0)
+
+
+async def _open_local() -> Bucket:
+    return LocalBucket()
+
+
+async def _streams(settings: Settings) -> list[int]:
+    """The partitions that have a stream. Raises StreamMissing: none has."""
+    prefix = settings.logs.subject
+    connection = await connect(settings.nats, name="fshipper consume", inbox="_INBOX_collector")
+    try:
+        names = await stream_names(connection)
+    finally:
+        await connection.close()
+    found = sorted(n for name in names if (n := partition_of_stream(prefix, name)) is not None)
+    if not found:
+        raise StreamMissing(
+            f"the server has no stream {stream_name(prefix, 0)}, so there is nothing to read",
+            hint="create the streams: fshipper partition apply --partitions N",
+        )
+    return found
+
+
+def _layout(chosen: CollectorSettings) -> Layout:
+    """Spark's layout, or the template of SHIPPER_OUTPUT. Raises ConfigError: the template leads astray."""
+    if chosen.store == "frames" and chosen.codec == "none":
+        raise ConfigError("collector.store is frames, and collector.codec is none", hint="choose zstd or gzip")
+    if not layout.is_template(chosen.output):
+        return Layout(chosen.directory, frames=chosen.codec if chosen.store == "frames" else "none")
+    if chosen.store == "frames":
+        raise ConfigError(
+            "collector.store is frames, and SHIPPER_OUTPUT (--output) is a template",
+            hint="files of a template are plain text: leave collector.store as it is",
+        )
+    try:
+        layout.template_path(chosen.output, SAMPLE, 0)
+    except ValueError as error:
+        raise ConfigError(f"SHIPPER_OUTPUT (--output): {error}") from None
+    return Layout(chosen.directory, chosen.output)
+
+
+def _check_template(where: Layout, partitions: list[int]) -> None:
+    """Refuse a template that makes two partitions write one file: each would cut off what the other wrote."""
+    if where.seals or len(partitions) < 2:  # noqa: PLR2004 - two writers
+        return
+    other = SAMPLE._replace(partition=1, host="other.example.net")
+    if where.path(SAMPLE, 0) == where.path(other, 0):
+        raise ConfigError(
+            f"SHIPPER_OUTPUT (--output) {where.template!r} names one file for all partitions, each has its own writer",
+            hint="put {host} or {partition} into it, or read one partition (--partitions)",
+        )
+
+
+@contextlib.contextmanager
+def _named(chosen: CollectorSettings) -> Iterator[tuple[str, str]]:
+    """This collector's name in manifests, and which lock it has on it: its own among all that live on the archive."""
+    which = "-".join(map(str, chosen.read_partitions))
+    wanted = chosen.name or (f"{socket.gethostname()}-p{which}" if which else socket.gethostname())
+    name = take_name(chosen.directory, wanted)
+    with name.held:
+        yield name.text, name.lock
+
+
+def _trouble(collector: Collector) -> str:
+    return collector.trouble or "; ".join(
+        f"partition {holding.partition}: {holding.trouble}" for holding in collector.held if holding.trouble
+    )

@@ -1,0 +1,70 @@
+"""Receipts: how much of each source an archive holds, as its collector says now and then, or when it is asked."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shipper.ports import Publisher
+from shipper.subjects import control_up
+
+RECEIPT_SECONDS = 2.0
+ASKED_AT_ONCE = 2000
+"""Sources in one question: as many as a collector answers for."""
+
+
+class Receipt(NamedTuple):
+    """How much of a source the archive holds."""
+
+    source: str
+    file: str
+    origin: int
+    watermark: int
+    crc: int  #: CRC-32 of what the archive holds; -1: behind a gap or a rewritten file it proves nothing
+    told: int = -1  #: then the sum that the host itself gave at the watermark; -1: nobody knows it
+
+    @property
+    def host_crc(self) -> int:
+        """CRC-32 of the file on the host from origin to watermark, whatever the archive has of it; -1: unknown."""
+        return self.crc if self.crc >= 0 else self.told
+
+
+class Told(NamedTuple):
+    """What a collector said."""
+
+    archive: str  #: which archive it writes to
+    through: int  #: every message of the stream up to there is judged, and no hole is open before it
+    receipts: tuple[Receipt, ...]
+
+
+def read(message: Mapping[str, Any]) -> Told | None:
+    """The receipts in a message as it came over the network; None: it holds none."""
+    found = message.get("receipts")
+    if not isinstance(found, list):
+        return None
+    archive, through = message.get("archive", ""), message.get("through", 0)
+    receipts = tuple(receipt for fields in found if (receipt := _receipt(fields)))
+    return Told(str(archive), through if isinstance(through, int) else 0, receipts)
+
+
+async def ask(publisher: Publisher, host: str, partition: int, sources: Sequence[str] = ()) -> Told | None:
+    """What the collector of `partition` holds of `host`: of `sources`, or else of the newest; None: nobody answers."""
+    question = {"v": 1, "ask": "receipts", "partition": partition}
+    told: Told | None = None
+    for start in range(0, max(1, len(sources)), ASKED_AT_ONCE):
+        named = {"sources": list(sources[start : start + ASKED_AT_ONCE])} if sources else {}
+        answer = await publisher.ask(control_up(host), question | named, RECEIPT_SECONDS)
+        more = read(answer or {})
+        if more is None:
+            return None
+        told = more if told is None else more._replace(receipts=told.receipts + more.receipts)
+    return told
+
+
+def _receipt(fields: Any) -> Receipt | None:
+    """A receipt as it came over the network; None: it is not well formed."""
+    try:
+        source, file = str(fields["source"]), str(fields["file"])
+        origin, watermark, crc = (int(fields[name]) for name in ("origin", "watermark", "crc"))
+        told = int(fields.get("told", -1))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return Receipt(source, file, origin, watermark, crc, told) if 0 <= origin <= watermark else None

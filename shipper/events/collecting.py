@@ -1,0 +1,216 @@
+"""What can happen to a collector."""
+
+import contextlib
+
+from shipper.telemetry import Counter, Gauge, Histogram, logger
+
+_WRITTEN_BYTES = Counter("fshipper_archive_written_bytes_total", "Bytes made durable in the archive", ["partition"])
+_APPLIED = Counter("fshipper_archive_messages_total", "Messages by what became of them", ["partition", "outcome"])
+_COMMIT_SECONDS = Histogram("fshipper_archive_commit_seconds", "Write, sync and journal of one batch", ["partition"])
+_GAPS = Counter("fshipper_archive_gap_bytes_total", "Bytes known to be missing in the archive", ["partition", "reason"])
+_HOLES = Gauge("fshipper_archive_open_holes", "Sources that wait for missing blocks", ["partition"])
+_REWRITTEN = Counter("fshipper_archive_rewritten_total", "Sound blocks whose source sum differs", ["partition"])
+_SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments closed for good", ["partition"])
+_MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments that became larger ones", ["partition"])
+_DAMAGED = Counter("fshipper_archive_damaged_segments_total", "Segments that are not as listed", ["partition"])
+_REMOVED = Counter("fshipper_archive_removed_bytes_total", "Stored bytes of days that retention removed", ["reason"])
+_TROUBLE = Gauge("fshipper_archive_trouble", "1 while the archive cannot be written", ["partition"])
+_CROWDED = Counter("fshipper_overflow_messages_total", "Messages of hosts with too many open files", ["partition"])
+_DEAD_LETTERS = Counter("fshipper_dead_letters_total", "Messages that nobody could apply", ["partition"])
+_PURGED = Counter("fshipper_stream_purged_messages_total", "Messages removed behind the archive", ["partition"])
+_GONE = Counter("fshipper_gone_messages_total", "Messages that left the stream before they were read", ["partition"])
+_LEASES = Gauge("fshipper_leases_held", "Partitions that this collector writes")
+_FENCED = Counter("fshipper_fenced_total", "Partitions that another collector took over from this one")
+_LAG = Gauge("fshipper_lag_messages", "Messages in the stream behind the last applied one", ["partition"])
+
+
+def collector_started(*, directory: str, partitions: list[int]) -> None:
+    """A collector begins to write."""
+    logger.info("collector_started", directory=directory, partitions=partitions)
+
+
+def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, seconds: float, pending: int) -> None:
+    """A batch is durable in the archive and journaled."""
+    label = str(partition)
+    for outcome, count in outcomes.items():
+        _APPLIED.labels(label, outcome).inc(count)
+    _WRITTEN_BYTES.labels(label).inc(octets)
+    _COMMIT_SECONDS.labels(label).observe(seconds)
+    _LAG.labels(label).set(pending)
+    logger.debug("batch_committed", partition=partition, bytes=octets, seconds=round(seconds, 4), **outcomes)
+
+
+def gap_recorded(*, partition: int, host: str, file: str, start: int, end: int, reason: str) -> None:
+    """Bytes of a source are known to be missing in the archive."""
+    _GAPS.labels(str(partition), reason).inc(end - start)
+    logger.error("gap_recorded", partition=partition, host=host, file=file, start=start, end=end, reason=reason)
+
+
+def hole_opened(*, partition: int, host: str, file: str, start: int, end: int) -> None:
+    """Blocks are missing before one that came; the producer is expected to send them again."""
+    logger.warning("hole_opened", partition=partition, host=host, file=file, start=start, end=end)
+
+
+def holes_open(*, partition: int, count: int) -> None:
+    """How many sources wait for missing blocks now."""
+    _HOLES.labels(str(partition)).set(count)
+
+
+def hole_asked(*, partition: int, host: str, file: str, start: int, answer: str) -> None:
+    """A hole lasted, so its producer was asked for the bytes."""
+    logger.warning("hole_asked", partition=partition, host=host, file=file, start=start, answer=answer)
+
+
+def source_rewritten(*, partition: int, host: str, file: str, offset: int) -> None:
+    """A sound block continues other bytes than the archive has: the file was rewritten in place."""
+    _REWRITTEN.labels(str(partition)).inc()
+    logger.error("source_rewritten", partition=partition, host=host, file=file, offset=offset)
+
+
+def message_dead_lettered(*, partition: int, sequence: int, subject: str, reason: str) -> None:
+    """A message fails for its own sake and is kept in the dead letters."""
+    _DEAD_LETTERS.labels(str(partition)).inc()
+    logger.error("message_dead_lettered", partition=partition, sequence=sequence, subject=subject, reason=reason)
+
+
+def host_crowded(*, partition: int, host: str, messages: int) -> None:
+    """A host has too many open files, so lines of further ones go to its `overflow.log`."""
+    _CROWDED.labels(str(partition)).inc(messages)
+    logger.warning("host_crowded", partition=partition, host=host, messages=messages)
+
+
+def archive_failed(*, partition: int, error: str) -> None:
+    """The archive cannot be written; nothing is acknowledged until it can."""
+    _TROUBLE.labels(str(partition)).set(1)
+    logger.error("archive_failed", partition=partition, error=error)
+
+
+def archive_works(*, partition: int) -> None:
+    """The archive can be written."""
+    _TROUBLE.labels(str(partition)).set(0)
+
+
+def archive_recovered(*, partition: int) -> None:
+    """The archive took data again, after it could not be written."""
+    _TROUBLE.labels(str(partition)).set(0)
+    logger.info("archive_recovered", partition=partition)
+
+
+def archive_repaired(*, file: str, cut: int) -> None:
+    """A file was longer than its committed length, as after a kill between write and journal; the rest was cut off."""
+    logger.info("archive_repaired", file=file, cut_bytes=cut)
+
+
+def archive_damaged(*, partition: int, file: str, missing: int) -> None:
+    """Committed bytes are no longer in the archive: somebody else changed it."""
+    _GAPS.labels(str(partition), "archive_changed").inc(missing)
+    logger.error("archive_damaged", partition=partition, file=file, missing_bytes=missing)
+
+
+def messages_gone(*, partition: int, first: int, count: int) -> None:
+    """Messages left the stream before anybody read them: purged by hand, or dropped by a limit.
+
+    Their producers send blocks again when they are asked; plain messages have nobody who could.
+    """
+    _GONE.labels(str(partition)).inc(count)
+    logger.error("messages_gone", partition=partition, first=first, messages=count)
+
+
+def lease_taken(*, partition: int, epoch: int, previous: str, silent: float) -> None:
+    """This collector writes the partition from now on; `silent`: seconds since the one before gave a sign of life."""
+    _LEASES.inc()
+    fields = {"previous": previous, "silent_seconds": round(silent, 1)} if previous else {}
+    logger.info("lease_taken", partition=partition, epoch=epoch, **fields)
+
+
+def lease_released(*, partition: int) -> None:
+    """Files and journal of a partition are closed, and whoever comes next need not wait."""
+    _LEASES.dec()
+    _forget(partition)
+    logger.info("lease_released", partition=partition)
+
+
+def fenced(*, partition: int, error: str) -> None:
+    """Another collector has the partition; what this one had not committed is left to it."""
+    _LEASES.dec()
+    _FENCED.inc()
+    _forget(partition)
+    logger.warning("fenced", partition=partition, error=error)
+
+
+def _forget(partition: int) -> None:
+    """What a partition's gauges say is another collector's matter now."""
+    for gauge in (_LAG, _HOLES, _TROUBLE):
+        with contextlib.suppress(KeyError):
+            gauge.remove(str(partition))
+
+
+def leases_refused(*, error: str) -> None:
+    """No leases, so only the locks on this machine keep two collectors from the same partition."""
+    hint = "let the collector publish to $KV.fshipper.>, see deploy/nats/nats-server.conf"
+    logger.warning("leases_refused", error=error, hint=hint)
+
+
+def partition_refused(*, partition: int, error: str) -> None:
+    """This collector cannot take a partition; the others go on."""
+    logger.error("partition_refused", partition=partition, error=error)
+
+
+def streams_refused(*, error: str) -> None:
+    """Streams were added that this collector cannot read with its settings; it goes on with those that it had."""
+    logger.error("streams_refused", error=error)
+
+
+def standing_by(*, partitions: int) -> None:
+    """Other collectors write every partition; this one takes over when one of them ends."""
+    logger.info("standing_by", partitions=partitions)
+
+
+def streams_found(*, partitions: list[int]) -> None:
+    """Partitions whose streams were created while the collector runs."""
+    logger.info("streams_found", partitions=partitions)
+
+
+def history_changed(*, partition: int, applied: int, reason: str) -> None:
+    """The stream is not the one that the journal knows; it is read again from its first message."""
+    logger.warning("history_changed", partition=partition, applied=applied, reason=reason)
+
+
+def segment_sealed(*, partition: int, path: str, lines: int, octets: int) -> None:
+    """A segment is closed for good."""
+    _SEALED.labels(str(partition)).inc()
+    logger.info("segment_sealed", partition=partition, path=path, lines=lines, bytes=octets)
+
+
+def segments_merged(*, partition: int, path: str, parts: int) -> None:
+    """Small segments of a day that is over became one."""
+    _MERGED.labels(str(partition)).inc(parts)
+    logger.info("segments_merged", partition=partition, path=path, parts=parts)
+
+
+def segment_damaged(*, partition: int, path: str, reason: str) -> None:
+    """A sealed segment is not what its manifest says: it was not merged, and is left as it is."""
+    _DAMAGED.labels(str(partition)).inc()
+    logger.error("segment_damaged", partition=partition, path=path, reason=reason, hint="fshipper audit tells more")
+
+
+def day_removed(*, date: str, reason: str, octets: int, segments: int) -> None:
+    """A day that is older, or lies above the limit, was removed from the archive."""
+    _REMOVED.labels(reason).inc(octets)
+    logger.info("day_removed", date=date, reason=reason, bytes=octets, segments=segments)
+
+
+def days_failed(*, error: str) -> None:
+    """Days that are over could not be merged, closed or removed now; it is tried again."""
+    logger.error("days_failed", error=error)
+
+
+def day_closed(*, date: str) -> None:
+    """Every segment of a day is sealed."""
+    logger.info("day_closed", date=date)
+
+
+def stream_purged(*, partition: int, below: int, messages: int) -> None:
+    """Messages that are in the archive were removed from the stream."""
+    _PURGED.labels(str(partition)).inc(messages)
+    logger.info("stream_purged", partition=partition, below=below, messages=messages)

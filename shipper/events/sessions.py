@@ -1,0 +1,22 @@
+"""What can happen to both programs."""
+
+from shipper.telemetry import Counter, logger
+
+_SESSIONS = Counter("fshipper_sessions_ended_total", "Sessions with the server that ended in trouble", ["program"])
+
+
+def session_ended(*, program: str, error: str, hint: str, retry_in: float) -> None:
+    """A session with the server ended; another one is tried."""
+    _SESSIONS.labels(program).inc()
+    fields = {"hint": hint} if hint else {}
+    logger.warning("session_ended", error=error, retry_in=round(retry_in, 2), **fields)
+
+
+def session_begun(*, program: str, subject: str) -> None:
+    """A session with the server works."""
+    logger.info("session_begun", program=program, subject=subject)
+
+
+def drained(*, program: str, left: int) -> None:
+    """A program ended; `left` blocks are sent or read again by the next run."""
+    logger.info("drained", program=program, left=left)

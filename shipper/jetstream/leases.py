@@ -1,0 +1,171 @@
+"""The bucket of the collectors on a real server: one connection, one session, compare-and-set on each key."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from shipper.bucket import BUCKET_STREAM, bucket_config, to_key, to_subject
+from shipper.errors import BucketRefused, SessionLost, StreamMissing
+from shipper.jetstream.connection import API, ApiError, Connection, connect, describe
+from shipper.jetstream.publisher import NO_RESPONDERS, stored
+from shipper.model import Entry
+from shipper.settings import NatsSettings
+
+KEYS_A_REQUEST = 500  # the server answers for at most 1024 subjects at once
+WRONG_REVISION = 10071
+NEVER_REVISION = 2**63 - 1
+ANSWER_SECONDS = 2.0
+END_OF_BATCH = "204"
+NOTHING = "404"
+
+
+class JetStreamBucket:
+    """One session with the bucket; ends at the first trouble."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lost = asyncio.Event()
+        connection.on_lost(self._lost.set)
+
+    @classmethod
+    async def open(cls, settings: NatsSettings, *, name: str) -> "JetStreamBucket":
+        """A session with the first server that answers; the bucket is made if there is none.
+
+        Raises:
+            Unavailable: no server answers. BucketRefused: this user may not have the bucket.
+        """
+        connection = await connect(settings, name=f"fshipper consume {name} leases", inbox="_INBOX_collector")
+        bucket = cls(connection)
+        try:
+            await _find_or_create(connection)
+            await bucket._check_right()
+        except BaseException:
+            await connection.close()
+            raise
+        return bucket
+
+    async def _check_right(self) -> None:
+        """Try to store what is never stored: its refusal proves the right to write, silence that there is none."""
+        try:
+            await self.put("right", b"", expected=NEVER_REVISION)
+        except SessionLost as error:
+            raise _refusal(self._connection, error) from None
+
+    async def entries(self, keys: Sequence[str]) -> dict[str, Entry]:
+        """What the bucket holds under `keys`, which may hold wildcards, as of now."""
+        found: dict[str, Entry] = {}
+        for first in range(0, len(keys), KEYS_A_REQUEST):
+            found |= await self._some(keys[first : first + KEYS_A_REQUEST])
+        return found
+
+    async def put(self, key: str, value: bytes, *, expected: int | None = None) -> int | None:
+        """Store `value`; its revision, or None where the entry has another one than `expected` (0: no entry)."""
+        headers = {} if expected is None else {"Nats-Expected-Last-Subject-Sequence": str(expected)}
+        answer = await self._request(to_subject(key), value, headers)
+        content = json.loads(answer.data)
+        error = content.get("error")
+        if error is None:
+            return int(content["seq"])
+        if error.get("err_code") == WRONG_REVISION:
+            return None
+        raise SessionLost(f"the bucket refuses {key}: {error.get('description')} ({error.get('err_code')})")
+
+    async def forget(self, key: str) -> None:
+        """Remove the entry of `key`, without a trace."""
+        await self._connection.api(f"STREAM.PURGE.{BUCKET_STREAM}", {"filter": to_subject(key)})
+
+    async def close(self) -> None:
+        """End the session."""
+        await self._connection.close()
+
+    async def _some(self, keys: Sequence[str]) -> dict[str, Entry]:
+        """The newest message of each subject, as one batch of direct gets."""
+        self._connection.check()
+        body = json.dumps({"multi_last": [to_subject(key) for key in keys]}).encode()
+        arrived: asyncio.Queue[Msg] = asyncio.Queue()
+        try:
+            inbox = self._connection.client.new_inbox()
+            subscription = await self._connection.client.subscribe(inbox, cb=arrived.put)
+            await self._connection.client.publish(f"{API}.DIRECT.GET.{BUCKET_STREAM}", body, reply=inbox)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                messages = await _batch(arrived)
+            await subscription.unsubscribe()
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            self._connection.check()
+            raise SessionLost(f"reading the bucket: {describe(error)}") from None
+        return dict(_entries(messages))
+
+    async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Msg:
+        self._connection.check()
+        asking = asyncio.create_task(
+            self._connection.client.request(subject, payload, timeout=ANSWER_SECONDS, headers=dict(headers) or None)
+        )
+        try:
+            await self._first_of(asking)
+            return await asking
+        except nats.errors.NoRespondersError:
+            raise StreamMissing(f"there is no bucket {BUCKET_STREAM} any more") from None
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            self._connection.check()
+            raise SessionLost(f"{subject}: {describe(error)}") from None
+
+    async def _first_of(self, asking: "asyncio.Task[Msg]") -> None:
+        """Return when it is done. Raises SessionLost as soon as the session ended: no answer will come."""
+        lost = asyncio.create_task(self._lost.wait())
+        try:
+            await asyncio.wait({asking, lost}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            lost.cancel()
+            if not asking.done():
+                asking.cancel()
+        if not asking.done():
+            self._connection.check()
+
+
+async def _find_or_create(connection: Connection) -> None:
+    try:
+        await connection.api(f"STREAM.INFO.{BUCKET_STREAM}", within=ANSWER_SECONDS)
+        return
+    except StreamMissing:
+        pass
+    except SessionLost as error:
+        raise _refusal(connection, error) from None
+    try:
+        await connection.api(f"STREAM.CREATE.{BUCKET_STREAM}", bucket_config(), within=ANSWER_SECONDS)
+    except ApiError as error:
+        raise BucketRefused(f"the bucket {BUCKET_STREAM} cannot be made: {error}") from None
+    except SessionLost as error:
+        raise _refusal(connection, error) from None
+
+
+def _refusal(connection: Connection, error: SessionLost) -> SessionLost | BucketRefused:
+    """A right that is missing ends the connection; everything else may be better in the next session."""
+    if "permissions violation" in connection.reason.lower():
+        return BucketRefused(connection.reason)
+    return error
+
+
+async def _batch(arrived: "asyncio.Queue[Msg]") -> list[Msg]:
+    """Every message up to the one that ends the batch. Raises SessionLost: the server cannot answer."""
+    messages: list[Msg] = []
+    while True:
+        message = await arrived.get()
+        status = (message.headers or {}).get("Status")
+        if status is None:
+            messages.append(message)
+        elif status in {END_OF_BATCH, NOTHING}:
+            return messages
+        elif status == NO_RESPONDERS:
+            raise StreamMissing(f"there is no bucket {BUCKET_STREAM} any more")
+        else:
+            raise SessionLost(f"reading the bucket: status {status}")
+
+
+def _entries(messages: Sequence[Msg]) -> Iterator[tuple[str, Entry]]:
+    for message in messages:
+        found = stored(message)
+        if found is not None:
+            yield to_key(found.subject), Entry(found.sequence, found.payload)

@@ -1,0 +1,79 @@
+"""Death at a chosen call: a program that is started with this on its path ends, or hangs, or fails there.
+
+CHAOS_CALL=os.fdatasync:7:before:kill    at the 7th call of os.fdatasync, before it is made
+CHAOS_CALL=commit:3:after:kill           behind the 3rd transaction of a SQLite database
+CHAOS_CALL=os.fdatasync:2:before:fail    the 2nd call and every one in the next second fails with EIO
+
+The file that CHAOS_NOTE names says which database's transaction it was.
+"""
+
+import errno
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FAILING_SECONDS = 1.0
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
+class Fate:
+    """Counts the calls and strikes at the one that was chosen; in every thread, since each may make it."""
+
+    def __init__(self, chosen: str) -> None:
+        self.call, number, self._when, self._what = chosen.split(":")
+        self._left = int(number)
+        self._fails_until = 0.0
+        self.note = ""
+
+    def around(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any, **named: Any) -> Any:
+            self._left -= 1
+            if self._when == "before":
+                self._strike()
+            result = work(*arguments, **named)
+            if self._when == "after":
+                self._strike()
+            return result
+
+        return called
+
+    def _strike(self) -> None:
+        if self._what == "fail":
+            if self._left == 0:
+                self._fails_until = time.monotonic() + FAILING_SECONDS
+            if time.monotonic() < self._fails_until:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        elif self._left == 0:
+            Path(os.environ["CHAOS_NOTE"]).write_text(self.note)
+            os.kill(os.getpid(), SIGNALS[self._what])
+
+
+def _arm(fate: Fate) -> None:
+    if fate.call.startswith("os."):
+        name = fate.call.removeprefix("os.")
+        setattr(os, name, fate.around(getattr(os, name)))
+        return
+
+    class Mortal(sqlite3.Connection):
+        before = 0
+
+        def __enter__(self) -> Any:
+            self.before = self.total_changes
+            return super().__enter__()
+
+        def __exit__(self, *error: Any) -> Any:
+            if self.before == self.total_changes or error[0] is not None:
+                return super().__exit__(*error)  # it writes nothing: what was written last is an older promise
+            fate.note = self.execute("PRAGMA database_list").fetchone()[2]
+            return fate.around(super().__exit__)(*error)
+
+    connect = sqlite3.connect
+    sqlite3.connect = lambda *arguments, **named: connect(*arguments, factory=Mortal, **named)
+
+
+if "CHAOS_CALL" in os.environ:
+    _arm(Fate(os.environ["CHAOS_CALL"]))

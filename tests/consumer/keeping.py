@@ -1,0 +1,150 @@
+"""An archive on disk as collectors leave it, without a server: open files, segments, days, and what is there then.
+
+place = tmp_path                                  # place/archive, place/journal.sqlite
+write_open(place, "/var/log/a.log", [b"one\\n"])   # committed, as a batch does
+seal_all(place)                                   # as the next start of a collector does
+state(place)                                      # every file with its bytes, manifests without their clock
+"""
+
+import contextlib
+import datetime as dt
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from consumer.days import Days
+from consumer.journal import Journal
+from consumer.records import Changes, Extent, Loss, OpenFile, Position
+from consumer.seal import Sealer
+from consumer.sink import Sink
+from consumer.watermark import SourceKey
+from shipper import layout, manifest
+from shipper.compression import Compressor
+from shipper.layout import NANOSECONDS, FileKey
+from shipper.manifest import Segment
+from shipper.model import Encoding, Span
+
+TODAY = dt.date(2026, 11, 25)
+DAY = "2026-11-20"
+DAY_NS = 1_795_132_800 * NANOSECONDS
+HOST = "web1.example.net"
+SOURCE = "00000000000000a1"
+CLOCKS = ("sealed_at", "closed_at", "removed_at")
+
+
+def write_open(
+    place: Path,
+    file: str,
+    blocks: Sequence[bytes],
+    *,
+    sequence: int = 7,
+    host: str = HOST,
+    date: str = DAY,
+    start: int = 0,
+    frames: str = "",
+    source: str = SOURCE,
+    behind: bytes = b"",
+) -> OpenFile:
+    """An open file of one source and one gap, committed; `behind` is what a kill, or a sleeper, left behind it."""
+    key = FileKey(date, 0, host, file)
+    text = b"".join(blocks)
+    stored = b"".join(map(Compressor(Encoding(frames)).encode, blocks)) if frames else text
+    suffix = layout.CODEC_SUFFIXES[frames] if frames else ""
+    opened = OpenFile(
+        path=layout.open_path(key) + suffix,
+        key=key,
+        length=len(stored),
+        raw=len(text),
+        crc=zlib.crc32(text),
+        lines=text.count(b"\n"),
+        first_seq=sequence,
+        last_seq=sequence + len(blocks),
+        first_ns=DAY_NS,
+        last_ns=DAY_NS + 5,
+        last_source=source,
+        ends_open=not text.endswith(b"\n"),
+    )
+    path = place / "archive" / opened.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(stored + behind)
+    with contextlib.closing(Journal(place / "journal.sqlite")) as journal:
+        end = start + len(text)
+        journal.commit(
+            Changes(
+                position=Position(applied=sequence + len(blocks), applied_ns=DAY_NS),
+                files={opened.path: opened},
+                extents=[Extent(opened.path, source, Span(start, end))],
+                losses=[Loss(opened.path, SourceKey(host, source), Span(end, end + 3), "deleted")],
+            )
+        )
+    return opened
+
+
+def write_segments(
+    place: Path, file: str, parts: Sequence[bytes], *, codec: str = "zstd", **more: Any
+) -> list[Segment]:
+    """One segment after the other, as `seal_all` makes them."""
+    start = more.pop("start", 0)
+    for number, part in enumerate(parts):
+        write_open(place, file, [part], sequence=10 * number + 7, start=start, **more)
+        seal_all(place, codec=codec)
+        start += len(part)
+    key = (more.get("host", HOST), file)
+    return [segment for segment in standing(place) if (segment.host, segment.file) == key]
+
+
+def seal_all(place: Path, *, codec: str = "zstd") -> None:
+    """Seal what is open, and go on with what was begun."""
+    sink = Sink(place / "archive", open_files=8, links=True)
+    with contextlib.closing(Journal(place / "journal.sqlite")) as journal, contextlib.closing(sink):
+        sealer = Sealer(place / "archive", collector="here", codec=codec)
+        for file in list(journal.files.values()):
+            if file.sealing:
+                sealer.take_up(file, journal)
+            sealing = file if file.sealing else sealer.begin(file, journal, sink)
+            sealer.finish(sealing, journal.spans(sealing.path), journal.gaps(sealing.path))
+            journal.forget(sealing)
+
+
+class Past:
+    """A partition whose collector is done with every day up to `date`."""
+
+    def __init__(self, date: str = "9999-12-31", partition: int = 0) -> None:
+        self.partition = partition
+        self._date = date
+
+    def is_past(self, date: str) -> bool:
+        return date <= self._date
+
+
+def tend(place: Path, *owned: Past, name: str = "here", go_on: Callable[[], bool] = lambda: True, **more: Any) -> None:
+    """What a collector does now and then about its days."""
+    sealer = Sealer(place / "archive", collector=name, codec="zstd")
+    dead = more.pop("dead", ())
+    settings = {"merge": 1 << 20, "segment": 1 << 27, "keep_days": 0, "keep_bytes": 0, "today": lambda: TODAY} | more
+    Days(place / "archive", sealer, **settings).tend(owned or (Past(),), go_on, dead)
+
+
+def lines(place: Path) -> list[Segment]:
+    """Every manifest line."""
+    paths = sorted((place / "archive").glob("_manifest/date=*/*.jsonl"))
+    return [manifest.from_line(line) for path in paths for line in path.read_bytes().splitlines()]
+
+
+def standing(place: Path) -> list[Segment]:
+    """The segments that count, by path."""
+    return sorted(manifest.standing(lines(place)), key=lambda segment: segment.path)
+
+
+def state(place: Path) -> dict[str, Any]:
+    """Every file of the archive with its content; of JSON lines everything but the clock, in any order."""
+    root = place / "archive"
+    found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {name: _timeless(content) if name.startswith("_manifest/") else content for name, content in found.items()}
+
+
+def _timeless(content: bytes) -> list[str]:
+    read = [json.loads(line) for line in content.splitlines()]
+    return sorted(json.dumps({name: line[name] for name in line if name not in CLOCKS}) for line in read)

@@ -1,0 +1,255 @@
+"""The audit finds what was done to files, sealed and open, and is silent over what was not."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from auditing import LINES, Audited, doubled, packed, swapped, unpacked
+from collecting import HOST, Log, cuts
+
+from consumer.archive import lock_path
+from consumer.audit.check import check
+from consumer.audit.entry import of_segment
+from consumer.task import Until
+from shipper.files import Lock
+from shipper.model import Encoding
+
+CODECS = ["zstd", "gzip", "none"]
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a flipped byte": lambda path: path.write_bytes(flipped(path.read_bytes(), path.stat().st_size // 2)),
+    "its last byte cut off": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "cut to nothing": lambda path: path.write_bytes(b""),
+    "a doubled line": lambda path: path.write_bytes(packed(doubled(unpacked(path)), path.suffix)),
+    "a doubled line instead of another": lambda path: path.write_bytes(packed(swapped(unpacked(path)), path.suffix)),
+    "all of it twice": lambda path: path.write_bytes(path.read_bytes() * 2),
+}
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+async def sealed(directory: Path, codec: str = "zstd") -> Audited:
+    archive = Audited(directory, codec=codec)
+    for log in (Log(LINES), Log(LINES * 2, id="00000000000000b2", host="db1.example.net")):
+        for start, end in cuts(log.data, 1500):
+            archive.send(log, start, end)
+    await archive.drain(Until.SEALED)
+    return archive
+
+
+async def opened(directory: Path) -> Audited:
+    archive = Audited(directory)
+    for start, end in cuts(LINES, 1500):
+        archive.send(Log(LINES), start, end)
+    await archive.drain()
+    return archive
+
+
+@pytest.mark.parametrize("codec", CODECS)
+async def test_a_sealed_archive_is_complete_and_every_byte_and_line_of_it_is_counted(
+    tmp_path: Path, codec: str
+) -> None:
+    archive = await sealed(tmp_path, codec)
+    said = archive.audit()
+    assert (said.code, said.found["findings"], said.errors) == (0, [], "")
+    assert said.found["totals"]["archived"] == {"bytes": 3 * len(LINES), "lines": 600}
+    assert [(row["host"], row["archived"]["lines"]) for row in said.found["files"]] == [
+        ("db1.example.net", 400),
+        (HOST, 200),
+    ]
+
+
+async def test_an_archive_of_open_files_is_complete(tmp_path: Path) -> None:
+    archive = await opened(tmp_path)
+    said = archive.audit()
+    assert (said.code, said.found["findings"]) == (0, [])
+    assert said.found["totals"]["archived"] == {"bytes": len(LINES), "lines": 200}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("codec", CODECS)
+async def test_it_is_found_in_a_segment_and_the_other_host_is_complete(tmp_path: Path, codec: str, damage: str) -> None:
+    archive = await sealed(tmp_path, codec)
+    (segment,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
+    DAMAGES[damage](segment)
+    said = archive.audit()
+    assert said.code == 2
+    assert said.kinds == ["damaged_file"], said.texts
+    (finding,) = said.found["findings"]
+    assert (finding["host"], finding["path"]) == (HOST, str(segment.relative_to(archive.archive)))
+    assert [row["complete"] for row in said.found["files"]] == [True, False]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_it_is_found_in_an_open_file(tmp_path: Path, damage: str) -> None:
+    archive = await opened(tmp_path)
+    DAMAGES[damage](archive.opened)
+    said = archive.audit()
+    assert said.code == 2
+    assert set(said.kinds) <= {"damaged_file", "uncommitted_bytes"}, said.texts
+
+
+async def test_a_line_that_somebody_appended_to_an_open_file_is_found_and_where_it_will_go_is_said(
+    tmp_path: Path,
+) -> None:
+    archive = await opened(tmp_path)
+    with archive.opened.open("ab") as file:
+        file.write(LINES.splitlines(keepends=True)[-1])
+    said = archive.audit()
+    assert (said.code, said.kinds) == (2, ["uncommitted_bytes"])
+    assert "next start of the collector cuts them off" in said.found["findings"][0]["hint"]
+    assert said.found["totals"]["archived"]["lines"] == 200
+    await archive.drain()
+    assert archive.audit().code == 0
+
+
+@pytest.mark.parametrize("epoch", [0, 3])
+async def test_bytes_that_a_collector_has_not_committed_yet_are_a_note_while_it_runs(
+    tmp_path: Path, epoch: int
+) -> None:
+    archive = await opened(tmp_path)
+    with archive.opened.open("ab") as file:
+        file.write(LINES)
+    with Lock(lock_path(archive.archive, 0, epoch), "the partition"):
+        said = archive.audit()
+    assert (said.code, said.kinds) == (0, [])
+    assert said.notes == [f"{len(LINES):,} bytes in open files are not committed yet: a collector is writing them"]
+    assert archive.audit().code == 2
+
+
+@pytest.mark.parametrize("codec", CODECS)
+async def test_a_missing_segment_is_found(tmp_path: Path, codec: str) -> None:
+    archive = await sealed(tmp_path, codec)
+    (segment,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
+    segment.unlink()
+    said = archive.audit()
+    assert (said.code, said.kinds) == (2, ["missing_file"])
+    assert said.found["totals"]["missing"] == {"bytes": len(LINES), "lines": 200}
+
+
+async def test_a_missing_open_file_is_found_and_so_is_the_gap_that_the_next_start_makes_of_it(tmp_path: Path) -> None:
+    archive = await opened(tmp_path)
+    archive.opened.unlink()
+    said = archive.audit()
+    assert (said.code, said.kinds) == (2, ["missing_file"])
+    assert said.found["totals"]["missing"]["bytes"] == len(LINES)
+    await archive.drain()
+    said = archive.audit()
+    assert (said.code, set(said.kinds)) == (2, {"gap"}), said.texts
+    assert "archive_changed" in said.texts
+    await archive.drain(Until.SEALED)
+    said = archive.audit()
+    assert (said.code, set(said.kinds)) == (2, {"gap"}), said.texts
+
+
+async def test_a_file_of_one_host_that_lies_under_another_ones_name_is_found_at_both(tmp_path: Path) -> None:
+    for number, archive in enumerate([await sealed(tmp_path / "a"), await opened(tmp_path / "b")]):
+        (path,) = archive.archive.glob(f"date=*/*/host={HOST}/*")
+        home = path.parent.with_name("host=web9.example.net")
+        home.mkdir()
+        path.rename(home / path.name)
+        said = archive.audit()
+        assert (said.code, sorted(said.kinds)) == (2, ["missing_file", "unlisted_file"]), number
+        assert {each["host"] for each in said.found["findings"]} == {HOST, "web9.example.net"}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+async def test_every_single_flipped_byte_of_a_segment_is_found(tmp_path: Path, codec: str) -> None:
+    """Also in the time of a gzip header and the window of a zstd frame, which decode to the same text."""
+    archive = Audited(tmp_path, codec=codec)
+    archive.send(Log(LINES[:400]), 0, 400)
+    await archive.drain(Until.SEALED)
+    (segment,) = archive.segments()
+    entry = of_segment(segment, segment.path[5:15])
+    data = archive.segment.read_bytes()
+    assert check(archive.archive, entry).sound
+    for at in range(len(data)):
+        archive.segment.write_bytes(flipped(data, at))
+        assert not check(archive.archive, entry).sound, at
+
+
+async def test_files_of_many_frames_and_members_are_read_to_their_end(tmp_path: Path) -> None:
+    parts = [LINES, LINES * 20, LINES[:1000]]
+    for codec, suffix in (("zstd", ".zst"), ("gzip", ".gz")):
+        archive = await sealed(tmp_path / codec, codec)
+        (segment,) = [each for each in archive.segments() if each.host == HOST]
+        entry = of_segment(segment, segment.path[5:15])
+        path = archive.archive / segment.path
+        path.write_bytes(b"".join(packed(part, suffix) for part in parts))
+        assert check(archive.archive, entry).raw == sum(map(len, parts))
+        path.write_bytes(b"".join(packed(part, suffix) for part in parts)[:-30])
+        found = check(archive.archive, entry)
+        assert found.wrong
+        assert found.raw <= sum(map(len, parts))
+        path.write_bytes(packed(LINES, suffix) + b"rubbish")
+        assert "cannot be unpacked" in " ".join(check(archive.archive, entry).wrong)
+
+
+async def test_a_file_that_swells_far_beyond_what_it_should_hold_is_left_off_early(tmp_path: Path) -> None:
+    archive = await sealed(tmp_path)
+    (path,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
+    bomb = packed(bytes(300 << 20), ".zst")
+    path.write_bytes(bomb)
+    (segment,) = [each for each in archive.segments() if each.host == HOST]
+    found = check(archive.archive, of_segment(segment, segment.path[5:15]))
+    assert found.raw < 100 << 20
+    assert "far more text" in " ".join(found.wrong)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip"])
+async def test_open_files_of_frames_are_proven_and_any_flipped_byte_of_their_blocks_is_found(
+    tmp_path: Path, codec: str
+) -> None:
+    encoding = Encoding.GZIP if codec == "gzip" else Encoding.ZSTD
+    archive = Audited(tmp_path, codec=codec, frames=codec)
+    for start, end in cuts(LINES, 1500):
+        archive.send(Log(LINES, encoding=encoding), start, end)
+    await archive.drain()
+    said = archive.audit()
+    assert (said.code, said.found["totals"]["archived"]) == (0, {"bytes": len(LINES), "lines": 200})
+    data = archive.opened.read_bytes()
+    assert len(data) < len(LINES)
+    for at in (len(data) // 3, len(data) // 2, len(data) - 5):
+        archive.opened.write_bytes(flipped(data, at))
+        assert archive.audit().kinds == ["damaged_file"]
+    archive.opened.write_bytes(data[:-7])
+    assert archive.audit().kinds == ["damaged_file"]
+    archive.opened.write_bytes(data + data[:50])
+    assert archive.audit().kinds == ["uncommitted_bytes"]
+    archive.opened.write_bytes(data)
+    await archive.drain(Until.SEALED)
+    said = archive.audit()
+    assert (said.code, said.found["totals"]["archived"]) == (0, {"bytes": len(LINES), "lines": 200})
+
+
+async def test_a_segment_that_is_a_directory_is_no_crash(tmp_path: Path) -> None:
+    archive = await sealed(tmp_path)
+    (path,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
+    path.unlink()
+    path.mkdir()
+    said = archive.audit()
+    assert (said.code, said.kinds) == (2, ["unreadable_file"])
+
+
+async def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+    archive = await sealed(tmp_path)
+    (segment,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
+    segment.unlink()
+    assert archive.audit("--host", "db*").code == 0
+    assert archive.audit("--host", "web*").code == 2
+    day = archive.segments()[0].path[5:15]
+    assert archive.audit("--date", day).code == 2
+    assert archive.audit("--date", "2001-01-01").code == 69
+    assert archive.audit("--host", "mail*").code == 69
+
+
+async def test_a_copy_of_an_archive_without_its_journals_is_verified_by_its_manifests(tmp_path: Path) -> None:
+    archive = await sealed(tmp_path)
+    for name in ("_journal", "_archive.json"):
+        path = archive.archive / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert archive.audit().code == 0
+    archive.manifest.unlink()
+    assert archive.audit().code == 2

@@ -1,0 +1,134 @@
+"""Somebody else deletes, renames, replaces or cuts what the collector has open: nothing is written into the void."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from collecting import Desk, Log, becomes
+
+from consumer import house
+from consumer.journal import Journal
+from consumer.records import Changes, Position
+from consumer.task import Until
+
+LINES = b"one\ntwo\nthree\n"
+
+
+def opened(desk: Desk, log: Log) -> Path:
+    (path,) = desk.archive.glob(f"date=*/partition=0/host={log.host}/_open-*")
+    return path
+
+
+def rotate(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.touch()
+
+
+def replace(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.write_bytes(b"foreign bytes, more of them than were there\n")
+
+
+HARM: dict[str, tuple[Callable[[Path], object], bytes]] = {
+    "deleted": (Path.unlink, b""),
+    "renamed": (lambda path: path.rename(path.with_name("moved")), b""),
+    "rotated": (rotate, b""),
+    "cut in place": (lambda path: os.truncate(path, 0), b""),
+    "cut to a part of it": (lambda path: os.truncate(path, 2), b"on"),
+    "with its directory": (lambda path: shutil.rmtree(path.parent), b""),
+    "with its day": (lambda path: shutil.rmtree(path.parents[2]), b""),
+}
+
+
+@pytest.mark.parametrize(("harm", "left"), HARM.values(), ids=HARM)
+async def test_a_file_that_somebody_took_away_is_recorded_and_what_follows_goes_to_a_fresh_one(
+    tmp_path: Path, harm: Callable[[Path], object], left: bytes
+) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 4)
+    async with desk.running() as worker:
+        await becomes(lambda: desk.text(log) == b"one\n" and worker.position.applied == 1)
+        harm(opened(desk, log))
+        desk.send(log, 4, 8)
+        desk.send(log, 8, 14)
+        await becomes(lambda: worker.position.applied == 3)
+    await desk.drain(Until.SEALED)
+    assert desk.text(log) == left + (b"\n" if left else b"") + b"two\nthree\n"
+    (segment,) = desk.segments()
+    assert [(gap.source, gap.start, gap.end, gap.reason) for gap in segment.gaps] == [
+        ("", len(left), 4, "archive_changed")
+    ]
+
+
+@pytest.mark.parametrize("harm", ["deleted", "renamed", "cut in place"])
+async def test_a_file_that_nobody_writes_to_is_missed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    monkeypatch.setattr(house, "LOOK_SECONDS", 0.05)
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 4)
+    async with desk.running() as worker:
+        await becomes(lambda: worker.position.applied == 1)
+        path = opened(desk, log)
+        HARM[harm][0](path)
+        with desk.journal() as journal:
+            await becomes(lambda: [gap.reason for gap in journal.gaps(str(path.relative_to(desk.archive)))])
+        assert path.read_bytes() == b""
+
+
+async def test_a_file_that_was_replaced_by_a_longer_one_gets_nothing_more_until_it_is_cut_back(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 4)
+    async with desk.running() as worker:
+        await becomes(lambda: worker.position.applied == 1)
+        replace(opened(desk, log))
+        desk.send(log, 4, 8)
+        await becomes(lambda: worker.position.applied == 2)
+    assert opened(desk, log).read_bytes() == b"foretwo\n"  # its sum tells when it is sealed, and the audit before
+
+
+async def test_what_is_in_a_link_under_live_is_never_written_through(tmp_path: Path) -> None:
+    """A directory that somebody replaced by a link to elsewhere: `live/` is a convenience, the archive is not."""
+    desk, log = Desk(tmp_path), Log(LINES)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (desk.archive / "live").mkdir()
+    (desk.archive / "live" / log.host).symlink_to(elsewhere)
+    desk.send(log, 0, 4)
+    await desk.drain()
+    assert desk.text(log) == b"one\n"
+    assert not [path for path in elsewhere.rglob("*") if path.is_file() and not path.is_symlink()]
+
+
+def test_a_journal_that_was_removed_or_replaced_is_not_written_on(tmp_path: Path) -> None:
+    path, aside = tmp_path / "journal.sqlite", tmp_path / "aside"
+    journal = Journal(path)
+    journal.commit(Changes(position=Position(applied=1)))
+    path.rename(aside)
+    with pytest.raises(OSError, match=r"journal\.sqlite"):
+        journal.commit(Changes(position=Position(applied=2)))
+    with pytest.raises(OSError, match=r"journal\.sqlite"):
+        journal.reload()
+    path.touch()
+    with pytest.raises(OSError, match="somebody else"):
+        journal.reload()
+    with pytest.raises(OSError, match="somebody else"):
+        journal.commit(Changes(position=Position(applied=2)))
+    aside.rename(path)
+    journal.reload()
+    assert journal.position.applied == 1
+    journal.commit(Changes(position=Position(applied=2)))
+    journal.close()
+
+
+async def test_short_writes_are_written_on_to_the_last_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(b"".join(b"%d\n" % number for number in range(40_000)))
+    desk, write, write_one = Desk(tmp_path), os.pwritev, os.pwrite
+    monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: write(fd, [bytes(b"".join(buffers))[:7]], at))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: write_one(fd, bytes(data)[:50_000], at))
+    desk.send(log, 0, 100_000)
+    desk.send(log, 100_000, len(log.data))
+    await desk.drain()
+    assert desk.text(log) == log.data

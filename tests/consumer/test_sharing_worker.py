@@ -1,0 +1,282 @@
+"""One partition's worker under a lease: what it does when it loses it, and with what another epoch has left."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collecting import FILE, HOST, Desk, Log, becomes, cuts, kill_at
+from fleet import unpack
+
+from consumer.archive import Layout
+from consumer.fence import Unshared
+from consumer.holes import Answer, Holes, Step
+from consumer.house import House
+from consumer.sink import Sink
+from consumer.stage import Hole
+from consumer.task import Until
+from consumer.watermark import SourceKey
+from shipper.errors import Fenced, SessionLost, Unavailable
+from shipper.model import Span
+from shipper.testing import Clock
+
+LINES = b"".join(b"%d a line\n" % number for number in range(500))
+
+
+class Ending:
+    """A lease that is lost at the n-th question."""
+
+    def __init__(self, left: int, error: Callable[[], Exception] = Fenced) -> None:
+        self.left = left
+        self._error = error
+
+    async def hold(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise self._error()
+
+    async def prove(self) -> None:
+        await self.hold()
+
+
+class Unproven(Unshared):
+    """A lease of which nobody answers whether it is still there."""
+
+    asked = 0
+
+    async def prove(self) -> None:
+        self.asked += 1
+        raise SessionLost("no answer")
+
+
+@pytest.mark.parametrize("questions", range(8))
+async def test_a_worker_whose_lease_is_lost_commits_and_acknowledges_nothing_more(
+    tmp_path: Path, questions: int
+) -> None:
+    desk, log = Desk(tmp_path, batch_bytes=1), Log(LINES)
+    for span in cuts(LINES, 1000):
+        desk.send(log, *span)
+    desk.fence = Ending(questions)
+    with pytest.raises(Fenced):
+        await desk.drain()
+    with desk.journal() as journal:
+        (committed,) = [file.length for file in journal.files.values()] or [0]
+        assert journal.position.applied == desk.stream.ack_floor
+        assert committed == min(desk.stream.ack_floor * 1000, len(LINES))
+    desk.fence = Ending(1000)
+    await desk.drain()
+    assert desk.text(log) == LINES
+
+
+async def test_a_lease_that_nobody_can_tell_of_is_waited_for_and_nothing_is_written_meanwhile(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, len(LINES))
+    desk.fence = Ending(2, lambda: SessionLost("no bucket"))
+    with pytest.raises(Unavailable, match="no bucket"):
+        await desk.drain()
+    assert desk.stream.ack_floor == 0
+    desk.fence = Unshared()
+    await desk.drain()
+    assert desk.text(log) == LINES
+
+
+async def test_nothing_is_sealed_or_purged_that_the_next_owner_might_not_know_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.house.PURGE_SECONDS", 0.01)
+    desk, log = Desk(tmp_path, segment_bytes=100, replay_window=0), Log(LINES)
+    for span in cuts(LINES, 1000):
+        desk.send(log, *span)
+    desk.stream.max_bytes = desk.stream.stored_bytes  # full: what is archived is in the way
+    desk.fence = fence = Unproven()
+    async with desk.running():
+        await becomes(lambda: desk.stream.ack_floor == desk.stream.last_sequence and fence.asked > 1)
+    assert desk.segments() == []
+    assert desk.stream.state.first_sequence == 1
+    desk.fence = Unshared()
+    async with desk.running():
+        await becomes(lambda: desk.segments() and desk.stream.state.first_sequence > desk.stream.last_sequence)
+
+
+# -- epochs -------------------------------------------------------------------------------------------------------
+
+
+def in_epoch(desk: Desk, number: int) -> None:
+    """The next worker is of another epoch; the journal is already a copy."""
+    desk.layout = Layout(desk.archive, epoch=number)
+
+
+def open_names(desk: Desk) -> list[str]:
+    return sorted(path.name for path in desk.archive.rglob("_open-*"))
+
+
+async def nothing(_: House) -> None:
+    """The next takeover comes sooner than housekeeping."""
+
+
+async def test_files_of_an_epoch_that_is_over_are_sealed_before_those_of_the_next_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    monkeypatch.setattr(House, "_see_to_finished", nothing)
+    for epoch, (start, end) in enumerate([(0, 1000), (1000, 2000), (2000, 3000)]):
+        in_epoch(desk, epoch)
+        desk.send(log, start, end)
+        await desk.drain()
+    assert open_names(desk) == ["_open-var~log~app.log", "_open-var~log~app.log=1", "_open-var~log~app.log=2"]
+    desk.send(log, 3000, len(LINES))
+    await desk.drain(segment_bytes=100)  # the newest is to be sealed at once
+    assert b"".join(unpack(desk.archive / segment.path) for segment in desk.segments()) == LINES
+    assert open_names(desk) == []
+
+
+async def test_what_a_sleeper_writes_behind_the_committed_bytes_is_not_sealed(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 1000)
+    await desk.drain()
+    (opened,) = desk.archive.rglob("_open-*")
+    opened.write_bytes(LINES[:1000] + b"what was not committed\n")
+    in_epoch(desk, 1)
+    desk.send(log, 1000, len(LINES))
+    await desk.drain(Until.SEALED)
+    assert desk.text(log) == LINES
+    assert [gap for segment in desk.segments() for gap in segment.gaps] == []
+
+
+async def test_a_file_that_its_old_owner_put_aside_meanwhile_is_sealed_from_there(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 1000)
+    await desk.drain()
+    (opened,) = desk.archive.rglob("_open-*")
+    opened.rename(opened.with_name(f"_sealing-var~log~app.log-{1:020d}.zst"))
+    in_epoch(desk, 1)
+    desk.send(log, 1000, len(LINES))
+    await desk.drain(Until.SEALED)
+    assert desk.text(log) == LINES
+    assert [gap for segment in desk.segments() for gap in segment.gaps] == []
+
+
+async def test_a_file_that_was_begun_and_never_got_a_byte_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, len(LINES))
+    kill_at(monkeypatch, Sink, "append")
+    await desk.die()
+    in_epoch(desk, 1)
+    await desk.drain()
+    assert open_names(desk) == ["_open-var~log~app.log=1"]
+    await desk.drain(Until.SEALED)
+    assert desk.text(log) == LINES
+    assert len(desk.segments()) == 1
+
+
+async def test_a_day_is_past_when_nothing_can_come_for_it_and_all_of_it_is_sealed(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 1000)
+    async with desk.running() as worker:
+        await becomes(lambda: worker.past() == "2026-11-19")
+        desk.clock.turn(86400)
+        desk.send(log, 1000, 2000)
+        await becomes(lambda: worker.past() == "2026-11-20")
+        assert worker.is_past("2026-11-20")
+        assert len(desk.segments()) == 1
+        desk.clock.turn(86400)
+        desk.send(log, 3000, 4000)  # behind a hole
+        await becomes(lambda: worker.position.is_behind)
+        assert worker.past() == ""
+
+
+# -- holes --------------------------------------------------------------------------------------------------------
+
+
+async def test_bytes_of_another_archive_are_passed_and_the_rest_of_the_hole_is_sent_again(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path, archive="mine"), Log(LINES)
+    asked = []
+
+    def answer(question: dict[str, Any]) -> dict[str, Any]:
+        asked.append((question["from"], question["archive"]))
+        if question["from"] == 0:
+            return {"v": 1, "answer": "archived", "watermark": 1500}
+        desk.send(log, 1500, len(LINES))
+        return {"v": 1, "answer": "resent"}
+
+    desk.producer(HOST, answer)
+    desk.send(log, 3000, len(LINES))
+    await desk.drain(Until.SEALED)
+    assert asked == [(0, "mine"), (1500, "mine")]
+    assert desk.text(log) == LINES[1500:]
+    (segment,) = desk.segments()
+    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(0, 1500, "elsewhere")]
+
+
+async def test_what_is_neither_here_nor_in_another_archive_is_told_apart(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path, archive="mine"), Log(LINES)
+    desk.producer(
+        HOST,
+        lambda question: (
+            {"v": 1, "answer": "archived", "watermark": 1500} if question["from"] < 1500 else {"v": 1, "answer": "gone"}
+        ),
+    )
+    desk.send(log, 3000, len(LINES))
+    await desk.drain(Until.SEALED)
+    (segment,) = desk.segments()
+    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [
+        (0, 1500, "elsewhere"),
+        (1500, 3000, "missing"),
+    ]
+
+
+async def test_all_of_a_hole_may_be_in_another_archive(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path, archive="mine"), Log(LINES)
+    desk.producer(HOST, lambda _: {"v": 1, "answer": "archived", "watermark": len(LINES)})
+    desk.send(log, 3000, len(LINES))
+    await desk.drain(Until.SEALED)
+    (segment,) = desk.segments()
+    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(0, 3000, "elsewhere")]
+    assert desk.text(log) == LINES[3000:]
+
+
+def test_a_hole_is_as_old_as_it_is_however_many_sessions_ended_meanwhile() -> None:
+    clock = Clock()
+    hole = Hole(source=SourceKey(HOST, "a"), file=FILE, sequence=7, missing=Span(4, 8))
+    holes = Holes(patience=1e9, limit=100, clock=clock)
+    for _ in range(3):
+        holes.update({hole.source: hole})
+        clock.turn(30)
+        holes.clear()
+    holes.read_to(6)
+    holes.update({hole.source: hole})
+    assert holes.next_step(hole, at_once=False) is Step.WAIT
+    clock.turn(10)
+    assert holes.next_step(hole, at_once=False) is Step.GIVE_UP
+    holes.answered(hole, Answer.RESENT)
+    holes.clear()
+    holes.read_to(7)  # and it was not met: it is filled
+    holes.update({hole.source: hole})
+    assert holes.next_step(hole, at_once=False) is Step.WAIT
+
+
+async def test_messages_that_left_the_stream_unread_are_counted_and_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk = Desk(tmp_path)
+    desk.say(b"one")
+    await desk.drain()
+    for line in (b"two", b"three", b"four"):
+        desk.say(line)
+    desk.stream.purge(4)
+    await desk.drain()
+    await desk.drain()
+    assert desk.text(file="messages.log") == b"one\nfour\n"
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "messages_gone" in line]
+    assert "first=2 messages=2" in said
+
+
+async def test_a_clean_end_tells_producers_what_they_were_not_told_yet(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.producer(HOST, lambda _: None)
+    desk.send(log, 0, len(LINES))
+    async with desk.running():
+        await becomes(lambda: desk.stream.ack_floor == 1)
+    assert desk.told[-1]["receipts"][0]["watermark"] == len(LINES)

@@ -1,0 +1,174 @@
+"""A lost checkpoint: the collector is waited for, as all that it does not name comes twice."""
+
+import asyncio
+import os
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet import Fleet
+from fleet import until as becomes
+from natsd import NatsServer
+from producing import append
+from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all, until
+
+from producer import recover
+from producer.following.heirs import Heirs
+from producer.receipts import Receipt
+from shipper import events
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recover, "ASK_AGAIN_SECONDS", 0.01)
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    for event in ("recovery_waits", "recovery_gave_up"):
+        monkeypatch.setattr(events, event, lambda event=event, **_: found.append(event))
+    return found
+
+
+def lose(directory: Path) -> None:
+    for name in list(directory.glob("checkpoint.sqlite*")):
+        name.unlink()
+
+
+async def shipped(directory: Path, count: int, **options: Any) -> tuple[Producer, dict[Path, bytes]]:
+    """A host that shipped `count` files, got more lines meanwhile, and lost its checkpoint."""
+    logs = directory / "logs"
+    logs.mkdir()
+    for number in range(count):
+        (logs / f"{number}.log").write_bytes(b"file %d\n" % number * 20)
+    producer = Producer(directory, "logs/*.log", **options)
+    await producer.ship_once()
+    lose(directory)
+    for path in logs.iterdir():
+        append(path, b"while lost\n")
+    return producer, {path: path.read_bytes() for path in logs.iterdir()}
+
+
+async def test_every_source_of_many_goes_on_where_the_archive_ends(tmp_path: Path, said: list[str]) -> None:
+    producer, wanted = await shipped(tmp_path, 200, recover_wait=30.0)
+    collector = Collector(producer.bus, producer.archived())
+    os.rename(tmp_path / "logs" / "7.log", tmp_path / "logs" / "7.log.1")
+    (tmp_path / "logs" / "7.log").write_bytes(b"its successor\n")
+    wanted[tmp_path / "logs" / "7.log"] += b"its successor\n"
+    await producer.ship_once()
+    archive = producer.archived()
+    assert {path: archive.text(path) for path in wanted} == wanted
+    assert len(archive.files) == 201
+    assert not said
+    assert len(collector.questions) >= 1
+
+
+async def test_a_collector_that_comes_up_later_is_waited_for_and_the_files_are_looked_at_meanwhile(
+    tmp_path: Path, said: list[str]
+) -> None:
+    producer, wanted = await shipped(tmp_path, 5, recover_wait=30.0, heirs=Heirs())
+    producer.options["once"] = False
+    archive, messages = producer.archived(), len(producer.stream)
+    async with producer.running():
+        await until(lambda: said == ["recovery_waits"])
+        (tmp_path / "logs" / "3.log").unlink()  # it is open by now
+        came = tmp_path / "logs" / "came.log"
+        came.write_bytes(b"came and went\n")
+        wanted[came] = came.read_bytes()
+        await until(lambda: len(producer.pipeline._sources.ledger.known) == 6)
+        came.unlink()
+        assert len(producer.stream) == messages
+        assert producer.pipeline.ready()
+        Collector(producer.bus, archive)
+        await until(lambda: {path: producer.archived().text(path) for path in wanted} == wanted)
+    assert len(producer.archived().files) == 6
+    assert not producer.archived().gaps
+    assert said == ["recovery_waits"]
+
+
+async def test_a_collector_that_is_behind_is_waited_for_until_it_has_judged_what_the_host_sent(
+    tmp_path: Path, said: list[str]
+) -> None:
+    producer, wanted = await shipped(tmp_path, 5, recover_wait=30.0)
+    half = archive_of(list(producer.stream)[:2])
+    collector = Collector(producer.bus, half)
+    collector.through = 2
+    shipping = asyncio.create_task(producer.ship_once())
+    await until(lambda: len(collector.questions) > 3)
+    take_all(half, list(producer.stream))
+    collector.through = len(producer.stream)
+    await asyncio.wait_for(shipping, 15)
+    archive = producer.archived()
+    assert {path: archive.text(path) for path in wanted} == wanted
+    assert len(archive.files) == 5
+    assert said == ["recovery_waits"]
+
+
+async def test_where_nobody_answers_in_time_files_begin_anew_and_that_is_said(tmp_path: Path, said: list[str]) -> None:
+    producer, wanted = await shipped(tmp_path, 5, recover_wait=0.05)
+    await producer.ship_once()
+    assert said == ["recovery_waits", "recovery_gave_up"]
+    archive = producer.archived()
+    assert len(archive.files) == 5 + 4  # the newest message tells of one of them
+    assert all(archive.text(path).endswith(text) for path, text in wanted.items())
+
+
+@pytest.mark.parametrize("newest", ["none", "plain"])
+async def test_a_host_without_a_past_begins_at_once(newest: str, tmp_path: Path, said: list[str]) -> None:
+    (tmp_path / "app.log").write_bytes(b"line\n")
+    producer = Producer(tmp_path, "app.log", recover_wait=60.0)
+    if newest == "plain":
+        producer.bus.store(SUBJECT, {}, b"from nats pub")
+    await asyncio.wait_for(producer.ship_once(), 10)
+    assert not said
+
+
+async def test_who_is_asked_to_stop_does_not_wait_for_the_collector(tmp_path: Path, said: list[str]) -> None:
+    producer, _ = await shipped(tmp_path, 2, recover_wait=60.0, drain_within=30.0)
+    producer.options["once"] = False
+    began = time.monotonic()
+    async with producer.running():
+        await until(lambda: said == ["recovery_waits"])
+    assert time.monotonic() - began < 15.0
+
+
+def test_with_real_programs_a_deleted_checkpoint_of_many_rotated_files_doubles_nothing(
+    tmp_path: Path, natsd: NatsServer
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
+        fleet.apply()
+        producer, collector = fleet.produce(HOST, logs / "*.log", options=("--poll", "50ms")), fleet.consume()
+        wanted = {logs / f"{number}.log": b"%d\n" % number * 3000 for number in range(20)}
+        for path, text in wanted.items():
+            path.write_bytes(text)
+        becomes(lambda: all(fleet.archived(HOST, path) == text for path, text in wanted.items()), what=producer.log)
+        producer.kill()
+        collector.kill()
+        lose(tmp_path / "state" / "producer" / HOST)
+        for number, path in enumerate(wanted):
+            append(path, b"while lost\n")
+            wanted[path] += b"while lost\n"
+            if number % 2:
+                path.rename(path.with_name(f"{path.name}.1"))
+                path.write_bytes(b"its successor\n")
+                wanted[path] += b"its successor\n"
+        producer.start()
+        becomes(lambda: "recovery_waits" in producer.log)
+        collector.start()
+        becomes(lambda: all(fleet.archived(HOST, path) == text for path, text in wanted.items()), what=producer.log)
+        assert (producer.stop(), collector.stop()) == (0, 0)
+        assert "recovery_gave_up" not in producer.log
+
+
+def test_a_copy_behind_a_gap_proves_nothing_and_still_tells_the_file_by_the_hosts_own_sum(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"app-\xff.log")
+    path.write_bytes(b"one\ntwo\nthree\n")
+    known = Receipt("a" * 16, str(path), 0, 8, -1)
+    assert recover.prove([known]) == []
+    (source,) = recover.prove([known._replace(told=zlib.crc32(b"one\ntwo\n"))])
+    assert (source.id, source.offset, source.crc) == ("a" * 16, 8, zlib.crc32(b"one\ntwo\n"))
