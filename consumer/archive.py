@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.records import OpenFile
+from consumer.writing.records import OpenFile
 from shipper import layout
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.files import make_directory, replace_file, sync_directory

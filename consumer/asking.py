@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from consumer.holes import Answer, Holes, Step
-from consumer.stage import Hole
 from consumer.task import Task
-from consumer.watermark import GivenUp, SourceKey
+from consumer.writing.stage import Hole
+from consumer.writing.watermark import GivenUp, SourceKey
 from shipper import events
 from shipper.ports import Inbox
 from shipper.subjects import control_down

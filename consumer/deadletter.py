@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from consumer.stage import Dead
+from consumer.writing.stage import Dead
 from shipper.ports import Inbox
 from shipper.subjects import dead_letter_subject
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from consumer.stage import Hole
-from consumer.watermark import SourceKey
+from consumer.writing.stage import Hole
+from consumer.writing.watermark import SourceKey
 
 
 class Step(enum.Enum):

@@ -15,12 +15,12 @@ from consumer import receipts
 from consumer.archive import Layout
 from consumer.fence import Fence
 from consumer.hand import Hand
-from consumer.journal import Journal
-from consumer.records import OpenFile
-from consumer.seal import Sealer
-from consumer.sink import Sink
+from consumer.sealing.seal import Sealer
 from consumer.task import Task, Until
-from consumer.watermark import SourceKey
+from consumer.writing.journal import Journal
+from consumer.writing.records import OpenFile
+from consumer.writing.sink import Sink
+from consumer.writing.watermark import SourceKey
 from shipper import events
 from shipper.errors import ArchiveTrouble, Fenced, Transient
 from shipper.layout import FileKey, day_of, epoch_of

@@ -1,7 +1,7 @@
 """What a committed batch brought, told to people and counters. Only behind the commit: an attempt is no news."""
 
 from consumer.holes import Holes
-from consumer.stage import Staged
+from consumer.writing.stage import Staged
 from shipper import events
 
 

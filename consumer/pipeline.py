@@ -16,12 +16,12 @@ from consumer.fence import Fence, Unshared
 from consumer.hand import Hand
 from consumer.holes import Holes
 from consumer.house import House
-from consumer.journal import Journal
-from consumer.records import Position
-from consumer.seal import Sealer
-from consumer.sink import Sink
-from consumer.stage import Hole, Staged, Stager
+from consumer.sealing.seal import Sealer
 from consumer.task import Task, Until
+from consumer.writing.journal import Journal
+from consumer.writing.records import Position
+from consumer.writing.sink import Sink
+from consumer.writing.stage import Hole, Staged, Stager
 from shipper import codec, events
 from shipper.errors import ArchiveTrouble, Fenced, SessionLost, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop, notify

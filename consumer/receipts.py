@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from consumer.watermark import Known
+from consumer.writing.watermark import Known
 
 MAX_RECEIPTS = 2000
 """In one message: the newest are enough for a host that lost its checkpoint, and a host may name so many."""

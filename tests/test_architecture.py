@@ -172,10 +172,10 @@ def test_every_module_is_named_by_its_question():
 # -- the checker goes red -----------------------------------------------------------------------------------------
 
 PLANTED = {
-    "a program imports another": ("producer/following/tail.py", "import consumer.sink"),
+    "a program imports another": ("producer/following/tail.py", "import consumer.writing.sink"),
     "by from": ("producer/following/tail.py", "from consumer import sink"),
-    "inside a function": ("consumer/sink.py", "def f():\n    from producer.following.tail import Tail"),
-    "for types only": ("consumer/sink.py", "if TYPE_CHECKING:\n    from producer.following.tail import Tail"),
+    "inside a function": ("consumer/writing/sink.py", "def f():\n    from producer.following.tail import Tail"),
+    "for types only": ("consumer/writing/sink.py", "if TYPE_CHECKING:\n    from producer.following.tail import Tail"),
     "a program imports deploy": ("partitioner/plan.py", "import deploy.server"),
     "shipper imports a program": ("shipper/retry.py", "from producer.following.tail import Tail"),
     "shipper imports deploy": ("shipper/config.py", "import deploy"),
@@ -190,14 +190,14 @@ PLANTED = {
     "deploy imports the house": ("deploy/server.py", "from shipper.errors import Fatal"),
     "nats outside of its room": ("producer/pipeline.py", "from nats.aio.client import Client"),
     "nats at the edge": ("shipper/config.py", "import nats.errors as errors"),
-    "nats by a string": ("consumer/sink.py", 'import importlib\nnats = importlib.import_module("nats")'),
-    "nats by another string": ("consumer/sink.py", '__import__("nats.aio")'),
-    "a string that nobody can read": ("consumer/sink.py", "import_module(name)"),
+    "nats by a string": ("consumer/writing/sink.py", 'import importlib\nnats = importlib.import_module("nats")'),
+    "nats by another string": ("consumer/writing/sink.py", '__import__("nats.aio")'),
+    "a string that nobody can read": ("consumer/writing/sink.py", "import_module(name)"),
     "watchdog outside of wake": ("producer/looking/discover.py", "import watchdog.events"),
     "tenacity outside of retry": ("producer/pipeline.py", "import tenacity"),
     "structlog outside of telemetry": ("shipper/events.py", "import structlog"),
     "metrics outside of telemetry": ("shipper/events.py", "from prometheus_client import Counter"),
-    "pyspark outside of spark": ("consumer/sink.py", "from pyspark.sql import SparkSession"),
+    "pyspark outside of spark": ("consumer/writing/sink.py", "from pyspark.sql import SparkSession"),
     "sqlite in the shared core": ("shipper/files.py", "import sqlite3"),
     "fakes in a program": ("consumer/cli.py", "from shipper.testing import Bus"),
     "fakes in a program by their room": ("consumer/cli.py", "from shipper import testing"),
@@ -212,7 +212,7 @@ def test_the_checker_goes_red_where(path, text):
     house = {
         "shipper/compression.py": "",
         "shipper/files.py": "",
-        "consumer/sink.py": "",
+        "consumer/writing/sink.py": "",
         "producer/following/tail.py": "",
     }
     (found,) = violations(house | {path: text})
@@ -225,7 +225,7 @@ ALLOWED = {
         "from shipper.model import Span\nfrom shipper import events",
     ),
     "itself": ("producer/following/tail.py", "import producer.following.source"),
-    "the journal is sqlite": ("consumer/journal.py", "import sqlite3"),
+    "the journal is sqlite": ("consumer/writing/journal.py", "import sqlite3"),
     "nats in its room": ("shipper/jetstream/inbox.py", "import nats.errors\nfrom nats.aio.msg import Msg"),
     "spark imports the pure ring": ("spark_analytics/io.py", "from shipper import layout, __version__\nimport pyspark"),
     "the pure ring imports itself": ("shipper/codec.py", "import re\nfrom shipper.model import Span"),

@@ -20,7 +20,7 @@ from consumer.audit.rows import Row, Rows
 from consumer.audit.sources import Bounds, Sources
 from consumer.audit.strangers import STATE_HINT
 from consumer.audit.verdicts import account_of, findings_of, gaps_of, uncommitted
-from consumer.manifests import removed_days
+from consumer.sealing.manifests import removed_days
 from shipper import layout
 
 LOOKS = 3

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from consumer.audit.entry import Entry, State
-from consumer.packing import BROKEN, CHUNK_BYTES, Passing, Tally, texts
+from consumer.sealing.packing import BROKEN, CHUNK_BYTES, Passing, Tally, texts
 from shipper.units import format_bytes
 
 _ROOM_BYTES = 64 * 1024 * 1024

@@ -21,7 +21,7 @@ from consumer.audit.audit import Progress as Told
 from consumer.audit.hosts import Host, Said, ask, compare
 from consumer.audit.journals import Journals
 from consumer.audit.look import Scope, hosts
-from consumer.manifests import removed_days
+from consumer.sealing.manifests import removed_days
 from shipper.config import load
 from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.settings import CollectorSettings, NatsSettings

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.watermark import SourceKey
+from consumer.writing.watermark import SourceKey
 from shipper.model import Span
 
 

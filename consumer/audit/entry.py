@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass
 
-from consumer.records import OpenFile
+from consumer.writing.records import OpenFile
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment, SourceSpan
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.journals import Journals, Where
-from consumer.watermark import SourceKey
+from consumer.writing.watermark import SourceKey
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import Connection, connect
 from shipper.settings import NatsSettings

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from consumer.audit.entry import Entry, of_open_file
 from consumer.audit.finding import Finding, Kind
-from consumer.journal import Journal
-from consumer.tables import SOURCE_COLUMNS, to_known
-from consumer.watermark import Known, SourceKey
+from consumer.writing.journal import Journal
+from consumer.writing.tables import SOURCE_COLUMNS, to_known
+from consumer.writing.watermark import Known, SourceKey
 from shipper.errors import ConfigError, Fatal
 
 _NAME = re.compile(r"(?P<prefix>.+)\.p(?P<partition>\d+)(\.(?P<epoch>\d+))?\.sqlite")

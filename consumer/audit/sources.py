@@ -9,7 +9,7 @@ from consumer.audit.finding import Finding, Kind
 from consumer.audit.journals import Journals
 from consumer.audit.look import Scope
 from consumer.audit.rows import Rows
-from consumer.watermark import Known, SourceKey
+from consumer.writing.watermark import Known, SourceKey
 from shipper.model import Span
 
 _MISSING_HINT = (

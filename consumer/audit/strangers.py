@@ -7,7 +7,7 @@ from pathlib import Path
 
 from consumer.audit.entry import Entry
 from consumer.audit.finding import Finding, Kind, Weight
-from consumer.placing import target_of
+from consumer.sealing.placing import target_of
 from shipper import layout
 
 STATE_HINT = "name the directory of the collector's journals: SHIPPER_STATE (--state)"

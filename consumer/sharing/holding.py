@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from consumer.archive import note_journal
-from consumer.journal import Journal
 from consumer.pipeline import OpenInbox, Worker
-from consumer.records import Position
-from consumer.seal import Sealer
+from consumer.sealing.seal import Sealer
 from consumer.sharing.entries import Claim
 from consumer.sharing.epochs import begin_epoch, sweep
 from consumer.sharing.footing import Footing
 from consumer.sharing.lease import Lease
 from consumer.sharing.place import Place
-from consumer.sink import Sink
 from consumer.task import Task
+from consumer.writing.journal import Journal
+from consumer.writing.records import Position
+from consumer.writing.sink import Sink
 from shipper import events
 from shipper.errors import ArchiveTrouble, Fenced, Transient, Unavailable
 from shipper.files import Lock

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from math import inf
 
 from consumer.archive import Layout, journal_directory, open_archive
-from consumer.days import Days
 from consumer.pipeline import OpenInbox
-from consumer.seal import Sealer
+from consumer.sealing.days import Days
+from consumer.sealing.seal import Sealer
 from consumer.sharing.claiming import Holdings, this_process
 from consumer.sharing.collector import Collector
 from consumer.sharing.holding import Outfit
 from consumer.sharing.local import LocalBucket
 from consumer.sharing.place import Place, dead_names, take_name
 from consumer.sharing.registry import Registry
-from consumer.sink import most_open
 from consumer.task import Task, Until
+from consumer.writing.sink import most_open
 from shipper import events, layout
 from shipper.errors import BucketRefused, ConfigError, StreamMissing, Transient, Unavailable
 from shipper.jetstream.connection import connect

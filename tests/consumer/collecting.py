@@ -20,11 +20,11 @@ from fleet import unpack, unsealed
 
 from consumer.archive import Layout
 from consumer.fence import Fence, Unshared
-from consumer.journal import Journal
 from consumer.pipeline import Worker
-from consumer.seal import Sealer
-from consumer.sink import Sink
+from consumer.sealing.seal import Sealer
 from consumer.task import Task, Until
+from consumer.writing.journal import Journal
+from consumer.writing.sink import Sink
 from shipper import codec, layout, manifest
 from shipper.compression import Compressor
 from shipper.lifecycle import Stop

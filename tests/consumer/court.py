@@ -16,9 +16,9 @@ from pathlib import Path
 
 from consumer import deadletter
 from consumer.archive import Layout
-from consumer.journal import Journal
-from consumer.sink import Sink
-from consumer.stage import Stager
+from consumer.writing.journal import Journal
+from consumer.writing.sink import Sink
+from consumer.writing.stage import Stager
 from shipper.model import Delivery
 
 CORPUS = Path(__file__).parent / "hostile_messages" / "corpus.json"

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from consumer.days import Days
-from consumer.journal import Journal
-from consumer.records import Changes, Extent, Loss, OpenFile, Position
-from consumer.seal import Sealer
-from consumer.sink import Sink
-from consumer.watermark import SourceKey
+from consumer.sealing.days import Days
+from consumer.sealing.seal import Sealer
+from consumer.writing.journal import Journal
+from consumer.writing.records import Changes, Extent, Loss, OpenFile, Position
+from consumer.writing.sink import Sink
+from consumer.writing.watermark import SourceKey
 from shipper import layout, manifest
 from shipper.compression import Compressor
 from shipper.layout import NANOSECONDS, FileKey

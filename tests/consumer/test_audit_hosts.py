@@ -8,9 +8,9 @@ import pytest
 from consumer.audit.finding import Weight
 from consumer.audit.hosts import Host, Mark, Said, compare
 from consumer.audit.journals import Journals, Where
-from consumer.journal import Journal
-from consumer.records import Changes, Position
-from consumer.watermark import Known
+from consumer.writing.journal import Journal
+from consumer.writing.records import Changes, Position
+from consumer.writing.watermark import Known
 
 HOST = "web1.example.net"
 LOGS_0 = Where("logs", 0)

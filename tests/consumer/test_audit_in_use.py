@@ -16,9 +16,9 @@ from fleet import FSHIPPER, Fleet, until
 from natsd import NatsServer
 
 from consumer.audit import journals
-from consumer.journal import Journal
-from consumer.records import Changes, OpenFile, Position
-from consumer.watermark import Known
+from consumer.writing.journal import Journal
+from consumer.writing.records import Changes, OpenFile, Position
+from consumer.writing.watermark import Known
 from shipper.layout import FileKey
 
 HOST = "web1.example.net"

@@ -12,7 +12,7 @@ from auditing import LINES, Audited
 from collecting import HOST, KilledError, Log, cuts, kill_at
 from test_collector_sealing import STEPS
 
-from consumer.seal import Sealer
+from consumer.sealing.seal import Sealer
 from consumer.task import Until
 from shipper.errors import ArchiveTrouble
 

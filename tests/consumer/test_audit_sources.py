@@ -13,7 +13,7 @@ from consumer.audit.coverage import Coverage, Wanted
 from consumer.audit.entry import Entry, State
 from consumer.audit.verdicts import account_of
 from consumer.task import Until
-from consumer.watermark import SourceKey
+from consumer.writing.watermark import SourceKey
 from shipper.layout import FileKey
 from shipper.manifest import Gap, SourceSpan
 from shipper.model import End, Span

@@ -10,7 +10,7 @@ import pytest
 from collecting import HOST, Desk, Log, becomes, cuts
 from fleet import unpack
 
-from consumer.days import Days
+from consumer.sealing.days import Days
 from consumer.task import Until
 from shipper.manifest import standing
 

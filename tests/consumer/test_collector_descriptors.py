@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from collecting import HOST, Desk, Log, cuts
 
-from consumer import syncing
-from consumer.records import OpenFile
-from consumer.sink import Sink
+from consumer.writing import syncing
+from consumer.writing.records import OpenFile
+from consumer.writing.sink import Sink
 from shipper.layout import FileKey
 
 LINES = b"".join(b"%d a line\n" % number for number in range(200))

@@ -14,11 +14,11 @@ from collecting import FILE, HOST, Desk, Log, kill_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.journal import Journal
-from consumer.records import OpenFile
-from consumer.sink import Sink
-from consumer.tables import MIGRATIONS
 from consumer.task import Until
+from consumer.writing.journal import Journal
+from consumer.writing.records import OpenFile
+from consumer.writing.sink import Sink
+from consumer.writing.tables import MIGRATIONS
 from producer.editing.edits import Edits
 from producer.encode import Encoder
 from producer.following.identity import Mark

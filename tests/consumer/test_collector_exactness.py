@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive import Layout
-from consumer.journal import Journal
-from consumer.sink import Sink
-from consumer.stage import Stager
 from consumer.task import Until
-from consumer.watermark import Known, SourceKey, Verdict, begin, judge, missing_before, missing_behind
+from consumer.writing.journal import Journal
+from consumer.writing.sink import Sink
+from consumer.writing.stage import Stager
+from consumer.writing.watermark import Known, SourceKey, Verdict, begin, judge, missing_before, missing_behind
 from shipper.codec import from_headers
 from shipper.model import Block, Delivery, Encoding, End, Span
 

@@ -8,9 +8,9 @@ import pytest
 from collecting import HOST, Desk, Log, becomes
 
 from consumer.holes import Answer, Holes, Step
-from consumer.stage import Hole
 from consumer.task import Until
-from consumer.watermark import SourceKey
+from consumer.writing.stage import Hole
+from consumer.writing.watermark import SourceKey
 from shipper.errors import ShipperError
 from shipper.model import Span
 from shipper.testing import Clock

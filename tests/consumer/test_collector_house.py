@@ -12,10 +12,10 @@ import pytest
 from collecting import HOST, Desk, Log, becomes
 
 from consumer import receipts
-from consumer.journal import Journal
 from consumer.pipeline import _parts
-from consumer.records import Changes, Position
-from consumer.watermark import Known, SourceKey
+from consumer.writing.journal import Journal
+from consumer.writing.records import Changes, Position
+from consumer.writing.watermark import Known, SourceKey
 from shipper.layout import NANOSECONDS
 from shipper.model import Delivery
 from shipper.testing import MemoryPublisher

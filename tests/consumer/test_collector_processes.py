@@ -45,11 +45,11 @@ def fleet(tmp_path: Path, natsd: NatsServer):
 @pytest.mark.parametrize(
     ("module", "owner", "name", "when"),
     [
-        ("consumer.stage", "Stager", "_write", "behind"),
-        ("consumer.journal", "Journal", "commit", "before"),
-        ("consumer.journal", "Journal", "commit", "behind"),
-        ("consumer.seal", "Sealer", "put_aside", "before"),
-        ("consumer.seal", "Sealer", "record", "behind"),
+        ("consumer.writing.stage", "Stager", "_write", "behind"),
+        ("consumer.writing.journal", "Journal", "commit", "before"),
+        ("consumer.writing.journal", "Journal", "commit", "behind"),
+        ("consumer.sealing.seal", "Sealer", "put_aside", "before"),
+        ("consumer.sealing.seal", "Sealer", "record", "behind"),
     ],
 )
 def test_a_collector_killed_at_a_statement_is_followed_by_one_that_has_every_byte_once(

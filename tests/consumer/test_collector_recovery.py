@@ -13,10 +13,10 @@ from collecting import HOST, Desk, KilledError, Log, becomes, cuts, kill_at
 
 from consumer import deadletter
 from consumer.archive import check_journal, journal_directory, note_journal, open_archive
-from consumer.journal import Journal
-from consumer.sink import Sink
-from consumer.stage import Stager
 from consumer.task import Until
+from consumer.writing.journal import Journal
+from consumer.writing.sink import Sink
+from consumer.writing.stage import Stager
 from shipper.errors import ConfigError, Fatal, Unavailable
 from shipper.testing import MemoryInbox
 

@@ -13,12 +13,12 @@ import pytest
 from collecting import HOST, Desk, KilledError, Log, cuts, kill_at
 from fleet import unpack
 
-from consumer import seal
-from consumer.journal import Journal
-from consumer.placing import Fresh
-from consumer.records import OpenFile
-from consumer.seal import Sealer
+from consumer.sealing import seal
+from consumer.sealing.placing import Fresh
+from consumer.sealing.seal import Sealer
 from consumer.task import Until
+from consumer.writing.journal import Journal
+from consumer.writing.records import OpenFile
 from shipper import manifest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey

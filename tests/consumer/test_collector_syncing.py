@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from collecting import HOST, Desk, Log, cuts
 
-from consumer import sink as sinks
-from consumer import syncing
-from consumer.records import OpenFile
-from consumer.sink import Sink
-from consumer.syncing import FileSystem
+from consumer.writing import sink as sinks
+from consumer.writing import syncing
+from consumer.writing.records import OpenFile
+from consumer.writing.sink import Sink
+from consumer.writing.syncing import FileSystem
 from shipper.layout import FileKey
 
 LINES = b"".join(b"%d a line\n" % number for number in range(200))

@@ -9,9 +9,9 @@ import pytest
 from collecting import Desk, Log, becomes
 
 from consumer import house
-from consumer.journal import Journal
-from consumer.records import Changes, Position
 from consumer.task import Until
+from consumer.writing.journal import Journal
+from consumer.writing.records import Changes, Position
 
 LINES = b"one\ntwo\nthree\n"
 

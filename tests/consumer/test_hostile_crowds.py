@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from collecting import HOST, Desk, Log
 
-from consumer import crowd
 from consumer.archive import Layout
 from consumer.task import Until
+from consumer.writing import crowd
 from shipper.errors import Poison
 from shipper.layout import FileKey
 

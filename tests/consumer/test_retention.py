@@ -11,8 +11,8 @@ import pytest
 from dying import Lives, Places
 from keeping import TODAY, Past, state, tend, write_open, write_segments
 
-from consumer import manifests
 from consumer.archive import LOCKS
+from consumer.sealing import manifests
 from shipper.errors import Unavailable
 from shipper.files import Lock
 from spark_analytics import inventory
@@ -139,7 +139,7 @@ def test_trouble_is_told_and_the_next_call_goes_on(tmp_path: Path, monkeypatch: 
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr("consumer.retention.shutil.rmtree", fails)
+        patched.setattr("consumer.sealing.retention.shutil.rmtree", fails)
         tend(tmp_path, keep_days=1)
     assert len(told) == 1
     tend(tmp_path, keep_days=1)

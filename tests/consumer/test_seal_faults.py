@@ -11,12 +11,12 @@ import zstandard
 from fleet import unpack
 from keeping import DAY, HOST, SOURCE, lines, seal_all, standing, state, write_open, write_segments
 
-from consumer import packing
-from consumer.journal import Journal
-from consumer.placing import Fresh
-from consumer.records import OpenFile
-from consumer.seal import Sealer
-from consumer.sink import Sink
+from consumer.sealing import packing
+from consumer.sealing.placing import Fresh
+from consumer.sealing.seal import Sealer
+from consumer.writing.journal import Journal
+from consumer.writing.records import OpenFile
+from consumer.writing.sink import Sink
 
 BLOCKS = [b"%d a line of a log\n" % number for number in range(300)]
 TEXT = b"".join(BLOCKS)
@@ -213,6 +213,6 @@ def test_a_manifest_of_many_lines_is_not_read_for_each(tmp_path: Path, monkeypat
     with manifest.open("ab") as listed:
         listed.write(b"".join(line.replace(b"app.log-", b"%d.log-" % number) for number in range(2000)))
     read: list[bytes] = []
-    monkeypatch.setattr("consumer.manifests._lists", lambda line, _path: read.append(line))
+    monkeypatch.setattr("consumer.sealing.manifests._lists", lambda line, _path: read.append(line))
     write_segments(tmp_path, "/another.log", [TEXT])
     assert read == []

@@ -15,8 +15,6 @@ import pytest
 from fleet import until
 
 from consumer.archive import Layout
-from consumer.journal import Journal
-from consumer.records import Changes, Position
 from consumer.sharing.claiming import Holdings, this_process
 from consumer.sharing.collector import Collector
 from consumer.sharing.entries import Claim, Member, encode, to_claim, to_member
@@ -26,7 +24,9 @@ from consumer.sharing.local import LocalBucket
 from consumer.sharing.place import Place, dead_names, lock_identity, name_lock, take_name, try_lock
 from consumer.sharing.registry import Registry
 from consumer.sharing.watch import Watch
-from consumer.watermark import Known
+from consumer.writing.journal import Journal
+from consumer.writing.records import Changes, Position
+from consumer.writing.watermark import Known
 from shipper.errors import Fenced
 from shipper.lifecycle import Stop
 from shipper.model import Entry
@@ -244,9 +244,9 @@ def test_a_dead_name_is_one_with_an_open_day_whose_lock_is_free_and_nobody_takes
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from consumer.journal import Journal
-from consumer.records import Changes, Position
-from consumer.watermark import Known
+from consumer.writing.journal import Journal
+from consumer.writing.records import Changes, Position
+from consumer.writing.watermark import Known
 journal = Journal(Path(sys.argv[1]))
 for number in itertools.count(1):
     known = Known(id="%016x" % number, host="h" * 100, file="f" * 500, origin=0, watermark=number, crc=0)

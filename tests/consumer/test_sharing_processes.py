@@ -102,13 +102,13 @@ def test_a_paused_collector_is_left_behind_and_writes_nothing_when_it_wakes(
 
 
 STATEMENTS = [
-    ("consumer.sink", "Sink", "create", "before"),
-    ("consumer.sink", "Sink", "append", "behind"),
-    ("consumer.sink", "Sink", "sync", "behind"),
-    ("consumer.journal", "Journal", "commit", "behind"),
-    ("consumer.journal", "Journal", "begin_sealing", "behind"),
-    ("consumer.seal", "Sealer", "finish", "before"),
-    ("consumer.placing", "Fresh", "publish", "behind"),
+    ("consumer.writing.sink", "Sink", "create", "before"),
+    ("consumer.writing.sink", "Sink", "append", "behind"),
+    ("consumer.writing.sink", "Sink", "sync", "behind"),
+    ("consumer.writing.journal", "Journal", "commit", "behind"),
+    ("consumer.writing.journal", "Journal", "begin_sealing", "behind"),
+    ("consumer.sealing.seal", "Sealer", "finish", "before"),
+    ("consumer.sealing.placing", "Fresh", "publish", "behind"),
 ]
 
 

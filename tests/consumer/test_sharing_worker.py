@@ -12,10 +12,10 @@ from consumer.archive import Layout
 from consumer.fence import Unshared
 from consumer.holes import Answer, Holes, Step
 from consumer.house import House
-from consumer.sink import Sink
-from consumer.stage import Hole
 from consumer.task import Until
-from consumer.watermark import SourceKey
+from consumer.writing.sink import Sink
+from consumer.writing.stage import Hole
+from consumer.writing.watermark import SourceKey
 from shipper.errors import Fenced, SessionLost, Unavailable
 from shipper.model import Span
 from shipper.testing import Clock

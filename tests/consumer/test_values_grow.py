@@ -2,9 +2,9 @@
 
 from dataclasses import fields
 
-from consumer.plan import Draft
-from consumer.records import OpenFile
-from consumer.watermark import Known
+from consumer.writing.plan import Draft
+from consumer.writing.records import OpenFile
+from consumer.writing.watermark import Known
 from shipper.layout import FileKey
 
 

@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from consumer import placing
-from consumer.joining import continues, joined, number_of, runs, split_name, target_of
-from consumer.manifests import Listing
-from consumer.packing import BROKEN, Passing, Tally, Writer, Written, look_through, texts
-from consumer.placing import beside
-from consumer.seal import Sealer, now
+from consumer.sealing import placing
+from consumer.sealing.joining import continues, joined, number_of, runs, split_name, target_of
+from consumer.sealing.manifests import Listing
+from consumer.sealing.packing import BROKEN, Passing, Tally, Writer, Written, look_through, texts
+from consumer.sealing.placing import beside
+from consumer.sealing.seal import Sealer, now
 from shipper import events, layout
 from shipper.files import sync_directory
 from shipper.manifest import Segment

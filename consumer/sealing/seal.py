@@ -21,12 +21,12 @@ import threading
 from pathlib import Path
 from typing import BinaryIO
 
-from consumer import manifests
-from consumer.journal import REASON_CHANGED, Journal
-from consumer.packing import BROKEN, Passing, Tally, Written, copy_frames, look_through, pack
-from consumer.placing import Fresh, beside, sweep
-from consumer.records import OpenFile
-from consumer.sink import Sink
+from consumer.sealing import manifests
+from consumer.sealing.packing import BROKEN, Passing, Tally, Written, copy_frames, look_through, pack
+from consumer.sealing.placing import Fresh, beside, sweep
+from consumer.writing.journal import REASON_CHANGED, Journal
+from consumer.writing.records import OpenFile
+from consumer.writing.sink import Sink
 from shipper import events, layout, manifest
 from shipper.files import make_directory, replace_file, sync_directory
 from shipper.layout import NANOSECONDS

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.watermark import Known, SourceKey
+from consumer.writing.watermark import Known, SourceKey
 from shipper.layout import CODEC_SUFFIXES, OPEN_PREFIX, FileKey, file_name
 from shipper.model import Span
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from consumer.records import OpenFile
-from consumer.watermark import SourceKey
+from consumer.writing.records import OpenFile
+from consumer.writing.watermark import SourceKey
 from shipper.errors import Poison
 
 MAX_HOLES = 1000

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from consumer import manifests
 from consumer.archive import LOCKS
-from consumer.manifests import Held
-from consumer.seal import now
+from consumer.sealing import manifests
+from consumer.sealing.manifests import Held
+from consumer.sealing.seal import now
 from shipper import events, layout
 from shipper.errors import Fatal
 from shipper.files import Lock, make_directory, sync_directory

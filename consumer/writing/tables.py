@@ -1,7 +1,7 @@
 """The journal's tables, and how its values lie in them."""
 
-from consumer.records import OpenFile
-from consumer.watermark import Known
+from consumer.writing.records import OpenFile
+from consumer.writing.watermark import Known
 from shipper.codec import decode_labels, encode_labels
 from shipper.layout import FileKey
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from consumer.archive import Layout
-from consumer.crowd import OVERFLOW, Crowd
-from consumer.journal import Journal
-from consumer.plan import Draft, Plan
-from consumer.records import Changes, Loss, Position
-from consumer.sink import Sink
-from consumer.watermark import (
+from consumer.writing.crowd import OVERFLOW, Crowd
+from consumer.writing.journal import Journal
+from consumer.writing.plan import Draft, Plan
+from consumer.writing.records import Changes, Loss, Position
+from consumer.writing.sink import Sink
+from consumer.writing.watermark import (
     REASON_MISSING,
     GivenUp,
     Known,

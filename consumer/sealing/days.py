@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from consumer.manifests import Listing
-from consumer.merge import Merger
-from consumer.retention import Retention
-from consumer.seal import Sealer
+from consumer.sealing.manifests import Listing
+from consumer.sealing.merge import Merger
+from consumer.sealing.retention import Retention
+from consumer.sealing.seal import Sealer
 from shipper import events
 
 RETENTION_SECONDS = 300.0

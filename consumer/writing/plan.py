@@ -3,9 +3,9 @@
 import zlib
 from collections.abc import Callable, Iterable
 
-from consumer.journal import Journal
-from consumer.records import Extent, Loss, OpenFile
-from consumer.watermark import Known, SourceKey
+from consumer.writing.journal import Journal
+from consumer.writing.records import Extent, Loss, OpenFile
+from consumer.writing.watermark import Known, SourceKey
 from shipper.edits import Rest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey

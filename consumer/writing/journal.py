@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.records import Changes, Extent, OpenFile, Position
-from consumer.tables import (
+from consumer.writing.records import Changes, Extent, OpenFile, Position
+from consumer.writing.tables import (
     FILE_COLUMNS,
     MIGRATIONS,
     SCHEMA,
@@ -22,8 +22,8 @@ from consumer.tables import (
     to_file,
     to_known,
 )
-from consumer.tampering import Moored, changed
-from consumer.watermark import Known, SourceKey
+from consumer.writing.tampering import Moored, changed
+from consumer.writing.watermark import Known, SourceKey
 from shipper.errors import ConfigError, Fatal
 from shipper.layout import sealing_path
 from shipper.manifest import Gap, SourceSpan

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
-from consumer.packing import Passing, Tally, Written
+from consumer.sealing.packing import Passing, Tally, Written
 from shipper import layout
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment, SourceSpan

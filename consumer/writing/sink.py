@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from consumer.packing import whole_frames
-from consumer.records import OpenFile
-from consumer.syncing import Syncing
-from consumer.tampering import Home, check_file, check_length, check_name
+from consumer.sealing.packing import whole_frames
+from consumer.writing.records import OpenFile
+from consumer.writing.syncing import Syncing
+from consumer.writing.tampering import Home, check_file, check_length, check_name
 from shipper import events, layout
 
 IOV_MAX = 1024  # buffers that one pwritev takes (limits.h)

@@ -1,0 +1,1 @@
+"""What becomes of a file and of a day: sealed, merged, closed, retired."""
