@@ -38,7 +38,8 @@ PURGE_AGAIN_SECONDS = 1.0  # while the stream is nearly full
 PURGE_ABOVE = 0.7  # of max_bytes: producers must never be blocked by what is archived already
 MAX_SEALS = 4
 SEAL_AGAIN_SECONDS = 10.0
-SEALING_SECONDS = 2.0  # at a time; then the stream is read on for a while
+SEALING_SECONDS = 2.0  # at a time; then the stream is looked at
+SEALING_BESIDE_SECONDS = 0.2  # in each second, while the stream brings something: it goes ahead
 FORGET_SECONDS = 3600.0
 LEAST_KEEP_SECONDS = 31 * 86400.0
 DAY = 86400.0
@@ -147,7 +148,7 @@ class House:
 
     async def _see_to_finished(self) -> None:
         """Seal what is over; behind midnight that may be thousands of files, and the stream is not to wait for them."""
-        until = time.monotonic() + SEALING_SECONDS
+        until = time.monotonic() + (SEALING_SECONDS if self._is_empty else SEALING_BESIDE_SECONDS)
         for file in self._journal.files.values():
             if self._is_finished(file):
                 await (self.seal(file) if self._layout.seals else self._let_go(file))

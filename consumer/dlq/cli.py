@@ -126,14 +126,18 @@ async def _drop_all(at: Desk, sequences: list[int]) -> None:
 
 async def _list(at: Desk, wanted: Wanted, limit: int) -> None:
     page: list[Letter] = []
+    found = 0
     async with contextlib.aclosing(at.newest(wanted, limit)) as letters:
         async for each in letters:
             page.append(each)
+            found += 1
             if len(page) == PAGE:
                 _write(show.table(page))
                 page = []
     if page:
         _write(show.table(page))
+    elif not found:
+        sys.stderr.write("no dead letters" + (" like that" if wanted != Wanted() else "") + "\n")
     try:
         async for told in _advisories(at, wanted, limit):
             _write([show.advisory_line(told)])

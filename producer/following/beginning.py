@@ -93,9 +93,12 @@ class Beginning:
         return [source for source in begun if source is not None]
 
     def gave_way(self, tail: Tail, files: Mapping[Key, Seen]) -> bool:
-        """Whether a file that was empty until now is begun anew behind generations that were missed, or is a copy."""
+        """Whether a file that was empty until now is begun anew behind generations that were missed, or is a copy.
+
+        It may be empty again: what came and was copied between two looks is found now, or never.
+        """
         seen = files.get(tail.key)
-        if seen is None or seen.size == 0 or not tail.is_blank:
+        if seen is None or not tail.is_blank:
             return False
         if is_copy := self._is_copy_now(tail, seen):
             self._reading.drop(tail)

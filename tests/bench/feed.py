@@ -2,16 +2,18 @@
 
 python feed.py URL HOSTS PARTITIONS RATE SECONDS REPORT     blocks a second of all hosts together; 0: as fast as it goes
 
-Writes to REPORT, as JSON, what each file must hold in the end: its length and CRC. Prints how many blocks were offered.
+Writes to REPORT, as JSON, what each file must hold in the end: its length and CRC. Prints how many blocks were offered,
+and in how many seconds.
 """
 
+import itertools
 import json
 import re
 import socket
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,6 +25,7 @@ from shipper.partitioning import partition_for
 FILE = "/var/log/app.log"
 VARIANTS = 512
 TICK_SECONDS = 0.02
+AT_ONCE = 500
 MARK_EVERY = 1000  # blocks of a partition: the server's ack of one goes ahead of the next, so nothing piles up in it
 WORDS = b"accepted closed request served in from upstream user session timed out retry cache miss hit".split()
 
@@ -32,6 +35,7 @@ class Host:
     """A host with one growing file."""
 
     subject: str
+    partition: int
     id: str
     turn: int
     offset: int = 0
@@ -63,7 +67,9 @@ class Texts:
 
 
 def _text(number: int) -> bytes:
-    size, lines, have = 200 + (number * number * 7919) % 3800 * (number % 7 == 0) + number % 600, [], 0
+    size = 200 + number % 600 + (number * number * 7919 % 3800 if number % 7 == 0 else 0)
+    lines: list[bytes] = []
+    have = 0
     while have < size:
         n = number * 31 + len(lines)
         lines.append(
@@ -101,8 +107,8 @@ class Wire:
         self._socket.sendall(b"PING\r\n")
         self._read_until(lambda: not self._marked)
 
-    def _read_until(self, true: "object") -> None:
-        while not true():  # type: ignore[operator]
+    def _read_until(self, true: Callable[[], bool]) -> None:
+        while not true():
             more = self._socket.recv(65536)
             if not more:
                 raise SystemExit("the server closed the feeder's connection")
@@ -121,45 +127,40 @@ def hosts_of(count: int, partitions: int) -> list[Host]:
     found = []
     for number in range(count):
         name = f"h{number:05d}.example.net"
-        found.append(Host(f"logs.p{partition_for(name, partitions)}.{name}", f"{number:016x}", number))
+        partition = partition_for(name, partitions)
+        found.append(Host(f"logs.p{partition}.{name}", partition, f"{number:016x}", number))
     return found
 
 
-def turns(hosts: list[Host]) -> Iterator[Host]:
-    while True:
-        yield from hosts
-
-
-def feed(url: str, hosts: list[Host], rate: float, blocks: int) -> None:
-    """Publish `blocks` in turn, at `rate` a second; 0: as fast as the server takes them."""
-    wire, texts, turn = Wire(url), Texts(), turns(hosts)
+def feed(url: str, hosts: list[Host], rate: float, blocks: int) -> int:
+    """Publish `blocks` in turn, at `rate` a second; 0: as fast as the server takes them. Returns how many it were."""
+    wire, texts, turn = Wire(url), Texts(), itertools.cycle(hosts)
     began, sent = time.monotonic(), 0
-    counts: dict[str, int] = {}
+    counts = dict.fromkeys((host.partition for host in hosts), 0)
     while sent < blocks:
         due = blocks if not rate else min(blocks, int((time.monotonic() - began + TICK_SECONDS) * rate))
         out = []
-        for host in (next(turn) for _ in range(min(due - sent, 500))):
-            partition = host.subject.split(".", 2)[1]
-            counts[partition] = counts.get(partition, 0) + 1
-            is_mark = counts[partition] % MARK_EVERY == 1
-            out.append(texts.message(host, wire.mark(int(partition[1:])) if is_mark else ""))
+        for host in itertools.islice(turn, min(due - sent, AT_ONCE)):
+            counts[host.partition] += 1
+            is_mark = counts[host.partition] % MARK_EVERY == 1
+            out.append(texts.message(host, wire.mark(host.partition) if is_mark else ""))
         wire.send(b"".join(out))
         sent += len(out)
         if not out:
             time.sleep(TICK_SECONDS)
-    for partition in counts:
-        number = int(partition[1:])
-        last = next(host for host in hosts if host.subject.split(".", 2)[1] == partition)
-        wire.send(texts.message(last, wire.mark(number)))
+    for partition in counts:  # the ack of the last one is the ack of all
+        last = next(host for host in hosts if host.partition == partition)
+        wire.send(texts.message(last, wire.mark(partition)))
     wire.finish()
-    print(json.dumps({"blocks": sent + len(counts), "seconds": time.monotonic() - began}))
+    return sent + len(counts)
 
 
 def main() -> None:
     url, count, partitions, rate, seconds, report = sys.argv[1:]
     hosts = hosts_of(int(count), int(partitions))
-    blocks = int(float(seconds) * (float(rate) or int(count)))
-    feed(url, hosts, float(rate), blocks)
+    began = time.monotonic()
+    sent = feed(url, hosts, float(rate), int(float(seconds) * (float(rate) or int(count))))
+    print(json.dumps({"blocks": sent, "seconds": time.monotonic() - began}))
     Path(report).write_text(json.dumps({host.subject: [host.offset, host.crc] for host in hosts}))
 
 

@@ -85,7 +85,7 @@ def place(directory: str | None) -> Iterator[Fleet]:
             fleet.apply()
             yield fleet
     finally:
-        os.environ.get("KEEP") or shutil.rmtree(where, ignore_errors=True)
+        shutil.rmtree(where, ignore_errors=True)
 
 
 # -- cases --------------------------------------------------------------------------------------------------------

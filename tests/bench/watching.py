@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -23,14 +24,14 @@ class Watch:
         self._partitions = partitions
         self._cpu_before, self._began = cpu_of(pid), time.monotonic()
 
-    def until_empty(self, feeding: "object") -> float:
+    def until_empty(self, feeding: "subprocess.Popen[bytes]") -> float:
         """Watch until the feeder has ended and all that it sent is archived; seconds between the two."""
         fed_at = 0.0
         while True:
             lag = asyncio.run(lag_of(self._url, self._partitions))
             self.most_lag = max(self.most_lag, lag)
             self.most_descriptors = max(self.most_descriptors, len(os.listdir(f"/proc/{self.pid}/fd")))
-            if not fed_at and feeding.poll() is not None:  # type: ignore[attr-defined]
+            if not fed_at and feeding.poll() is not None:
                 fed_at = time.monotonic()
             elif fed_at and lag == 0:
                 return time.monotonic() - fed_at

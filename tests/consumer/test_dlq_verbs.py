@@ -128,6 +128,12 @@ def test_show_tells_why_and_raw_writes_the_payload_as_it_is(
     assert capfdbinary.readouterr().out == noise
 
 
+def test_an_empty_list_is_said_to_people_and_is_nothing_to_programs(fleet: Fleet, dlq) -> None:
+    assert dlq("ls") == (0, "", "no dead letters\n")
+    assert dlq("ls", "--host", HOST) == (0, "", "no dead letters like that\n")
+    assert dlq("ls", "--json") == (0, "", "")
+
+
 def test_a_number_that_does_not_exist_names_those_that_do(fleet: Fleet, natsd: NatsServer, dlq) -> None:
     code, _, err = dlq("show", "7")
     assert (code, "no dead letter at all" in err) == (64, True)

@@ -1,5 +1,6 @@
 """A file that was empty at the last look, was written, copied and truncated since, and written again."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,27 @@ def test_what_only_the_copy_holds_comes_before_what_was_written_behind_it(
     if hinted:
         host.sources.grown([str(path)])
         host.read_all()
+    host.ship()
+    host.let_go()
+    assert b"".join(data for _, data in host.archive.order) == b"unseen\nseen\n"
+
+
+@pytest.mark.parametrize("hinted", [False, True])
+@pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
+def test_what_only_the_copy_holds_is_found_though_the_file_is_empty_again(
+    pattern: str, hinted: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "app.log"
+    path.touch()
+    os.utime(path, (path.stat().st_mtime - 20,) * 2)
+    host = Host(tmp_path, pattern)
+    append(path, b"unseen\n")
+    copytruncate(path)
+    os.utime(tmp_path / "app.log.1", (path.stat().st_mtime - 10,) * 2)
+    if hinted:
+        host.sources.grown([str(path)])
+    host.ship()
+    append(path, b"seen\n")
     host.ship()
     host.let_go()
     assert b"".join(data for _, data in host.archive.order) == b"unseen\nseen\n"

@@ -8,6 +8,7 @@ The file that CHAOS_NOTE names says which database's transaction it was.
 """
 
 import errno
+import itertools
 import os
 import signal
 import sqlite3
@@ -25,30 +26,32 @@ class Fate:
 
     def __init__(self, chosen: str) -> None:
         self.call, number, self._when, self._what = chosen.split(":")
-        self._left = int(number)
+        self._chosen = int(number)
+        self._numbers = itertools.count(1)
         self._fails_until = 0.0
-        self.note = ""
 
-    def around(self, work: Callable[..., Any]) -> Callable[..., Any]:
+    def around(self, work: Callable[..., Any], note: str = "") -> Callable[..., Any]:
+        """`work`, which may be the call; `note` says what it was about."""
+
         def called(*arguments: Any, **named: Any) -> Any:
-            self._left -= 1
+            number = next(self._numbers)  # its own, whatever other threads do: it must strike once
             if self._when == "before":
-                self._strike()
+                self._strike(number, note)
             result = work(*arguments, **named)
             if self._when == "after":
-                self._strike()
+                self._strike(number, note)
             return result
 
         return called
 
-    def _strike(self) -> None:
+    def _strike(self, number: int, note: str) -> None:
         if self._what == "fail":
-            if self._left == 0:
+            if number == self._chosen:
                 self._fails_until = time.monotonic() + FAILING_SECONDS
             if time.monotonic() < self._fails_until:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-        elif self._left == 0:
-            Path(os.environ["CHAOS_NOTE"]).write_text(self.note)
+        elif number == self._chosen:
+            Path(os.environ["CHAOS_NOTE"]).write_text(note)
             os.kill(os.getpid(), SIGNALS[self._what])
 
 
@@ -68,8 +71,7 @@ def _arm(fate: Fate) -> None:
         def __exit__(self, *error: Any) -> Any:
             if self.before == self.total_changes or error[0] is not None:
                 return super().__exit__(*error)  # it writes nothing: what was written last is an older promise
-            fate.note = self.execute("PRAGMA database_list").fetchone()[2]
-            return fate.around(super().__exit__)(*error)
+            return fate.around(super().__exit__, self.execute("PRAGMA database_list").fetchone()[2])(*error)
 
     connect = sqlite3.connect
     sqlite3.connect = lambda *arguments, **named: connect(*arguments, factory=Mortal, **named)
