@@ -179,6 +179,7 @@ class ServerWorld:
         async with self._client() as client:
             await client.subscribe("logs.p0.>", cb=answer)
             await client.flush()
+            await client.flush()  # the PING of the first may go ahead of the SUB
             yield
 
     def die(self):

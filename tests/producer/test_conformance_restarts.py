@@ -65,7 +65,7 @@ async def test_a_file_deleted_during_the_last_drain_is_shipped_to_what_was_read_
     path.write_bytes(lines(100))
     producer = Producer(tmp_path, "app.log", drain_within=3.0)
     async with producer.running():
-        await until(lambda: len(producer.stream) > 0)
+        await until(lambda: len(producer.stream) > 0 and len(producer.pipeline._window) == 0)
         producer.bus.acks.hold()
         append(path, lines(100, 100))
         await until(lambda: len(producer.pipeline._window) > 0)

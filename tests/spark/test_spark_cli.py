@@ -67,7 +67,7 @@ def test_spark_submit_runs_the_same_file_on_executors_of_their_own(archive, tmp_
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
         cwd=tmp_path,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PATH": f"{Path(submit).parent}:{os.environ['PATH']}"},
