@@ -6,7 +6,7 @@ import functools
 import itertools
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import zstandard
@@ -51,7 +51,7 @@ class House:
 
     def __init__(
         self, task: Task, journal: Journal, sink: Sink, sealer: Sealer, layout: Layout, hand: Hand, stop: Stop,
-        fence: Fence,
+        fence: Fence, wall: Callable[[], float],
     ) -> None:  # fmt: skip
         self._task = task
         self._journal = journal
@@ -61,6 +61,7 @@ class House:
         self._hand = hand
         self._stop = stop
         self._fence = fence
+        self._wall = wall  # seconds since the epoch
         self._older: dict[FileKey, list[OpenFile]] = {}  # of epochs that are over, oldest first
         self._seals: dict[str, asyncio.Task[None]] = {}  # segments on their way, by the path of their raw bytes
         self._seal_slot = asyncio.Semaphore(1)
@@ -71,7 +72,7 @@ class House:
 
     def found_empty(self) -> None:
         """The stream is read to its end just now."""
-        self._is_empty, self._empty_at = True, time.time()
+        self._is_empty, self._empty_at = True, self._wall()
 
     def found_work(self) -> None:
         """The stream brought something."""
@@ -232,7 +233,7 @@ class House:
             return file.path not in self._seals and self.is_due(f"seal {file.path}", SEAL_AGAIN_SECONDS)
         if self._is_older(file):
             return True
-        silent = time.time() - file.last_ns / 1e9 >= self._task.idle_seal and self._is_empty
+        silent = self._wall() - file.last_ns / 1e9 >= self._task.idle_seal and self._is_empty
         return silent or self._left_behind(file.key.date)
 
     def _is_older(self, file: OpenFile) -> bool:
@@ -253,7 +254,7 @@ class House:
     async def _purge(self, inbox: Inbox) -> None:
         """Remove what is committed and older than the replay window, or in the way; nothing past an open hole."""
         state, at = await inbox.state(), self._journal.position
-        before = time.time_ns() - int(self._task.replay_window * 1e9)
+        before = int((self._wall() - self._task.replay_window) * 1e9)
         below = min(await self._hand.do(self._journal.applied_before, before) + 1, at.resume)
         if 0 < state.max_bytes * PURGE_ABOVE < state.bytes:
             below = at.resume
@@ -297,7 +298,7 @@ class House:
     async def _forget_sources(self) -> None:
         """Forget what ended long ago; not before its producer has, which remembers it for 30 days."""
         keep = max(self._task.keep_sources, LEAST_KEEP_SECONDS)
-        await self._hand.do(self._journal.forget_sources, time.time_ns() - int(keep * 1e9))
+        await self._hand.do(self._journal.forget_sources, int((self._wall() - keep) * 1e9))
 
 
 def _day_before(date: str) -> str:

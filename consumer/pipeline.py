@@ -41,7 +41,7 @@ class Worker:
 
     def __init__(
         self, task: Task, journal: Journal, sink: Sink, sealer: Sealer, layout: Layout, open_inbox: OpenInbox,
-        stop: Stop, patience: Patience, fence: Fence | None = None,
+        stop: Stop, patience: Patience, fence: Fence | None = None, wall: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self._task = task
         self._journal = journal
@@ -53,7 +53,7 @@ class Worker:
         self._fence = fence or Unshared()
         self._hand = Hand(f"partition-{task.partition}")
         self._stager = Stager(journal, sink, output=task.output, partition=task.partition, layout=layout)
-        self._house = House(task, journal, sink, sealer, layout, self._hand, stop, self._fence)
+        self._house = House(task, journal, sink, sealer, layout, self._hand, stop, self._fence, wall)
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
         self._asking = Asking(task, self._holes)
         self._pending = 0

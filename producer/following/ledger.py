@@ -21,6 +21,7 @@ class Ledger:
         self._known: dict[str, Source] = {}
         self.targets = Targets()  #: what the names lead to
         self._dirty: set[str] = set()
+        self._ahead: dict[str, tuple[str, Receipt]] = {}  # by source: an archive's receipt of what is not acknowledged
         self._changed_until: dict[str, int] = {}  # by the name in the archive, ns
         self._before: dict[str, int] = {}  # the same when the last look ended
 
@@ -113,9 +114,16 @@ class Ledger:
     def told(self, told: Told) -> None:
         """Note what an archive holds, as far as it is acknowledged; a receipt that a known sum contradicts is none."""
         for receipt, source in self._known_in(told):
-            archived = min(receipt.watermark, source.offset)
-            if archived > source.archived_in(told.archive):
-                self._change(source.in_archive(told.archive, archived))
+            self._archived(source, told.archive, receipt)
+
+    def _archived(self, source: Source, archive: str, receipt: Receipt) -> None:
+        """Note a receipt; one that came before the PubAck of its bytes is not said again, so it is kept for that."""
+        self._ahead.pop(source.id, None)
+        if receipt.watermark > source.offset:
+            self._ahead[source.id] = (archive, receipt)
+        archived = min(receipt.watermark, source.offset)
+        if archived > source.archived_in(archive):
+            self._change(source.in_archive(archive, archived))
 
     def corrected(self, told: Told, asked: Iterable[str]) -> None:
         """The same of an answer to a question for the sources `asked`, also where an archive lost what it had.
@@ -143,7 +151,14 @@ class Ledger:
     def acknowledged(self, piece: Piece, sequence: int) -> None:
         """JetStream has stored `piece` and everything before it of its source."""
         point = Point(sequence, piece.span.end, piece.source_crc)
-        self._change(self._known[piece.source].acknowledged(point, piece.mark))
+        source = self._known[piece.source].acknowledged(point, piece.mark)
+        self._change(source)
+        if piece.source in self._ahead:
+            archive, receipt = self._ahead[piece.source]
+            if source.contradicts(receipt.watermark, receipt.crc):
+                del self._ahead[piece.source]
+            else:
+                self._archived(source, archive, receipt)
 
     def ended(self, id_: str, *, file_rests: bool) -> Source:
         """The last block of a source is acknowledged; `file_rests`: its file may show up under another name."""
@@ -202,8 +217,7 @@ class Ledger:
         if not self.forget(old):
             return []
         for source in old:
-            del self._known[source.id]
-            self._dirty.discard(source.id)
+            self.drop(source.id)
         names = {source.file for source in self._known.values()}
         self._changed_until = {name: until for name, until in self._changed_until.items() if name in names}
         self._before = {name: until for name, until in self._before.items() if name in names}
@@ -213,6 +227,7 @@ class Ledger:
     def drop(self, id_: str) -> Source:
         """Know a source no more, save for its name; the checkpoint still has it."""
         self._dirty.discard(id_)
+        self._ahead.pop(id_, None)
         return self._known.pop(id_)
 
     def forget(self, sources: Iterable[Source]) -> bool:

@@ -78,7 +78,8 @@ class Desk:
     def __init__(
         self, directory: Path, *, template: str = "", codec: str = "zstd", frames: str = "none", **task: Any
     ) -> None:
-        self.clock = Clock()
+        self.clock = Clock()  # the server's
+        self.wall = Clock()  # the collector's
         self.bus = Bus(self.clock, longest_wait=0.01)
         self.stream = self.bus.add_stream("LOGS_0", "logs.p0.>")
         self.dead = self.bus.add_stream("DLQ", "dlq.>")
@@ -139,6 +140,7 @@ class Desk:
             stop or Stop(),
             Patience(at_start=0.5, later=0.5),
             self.fence,
+            self.wall,
         )
         try:
             yield worker

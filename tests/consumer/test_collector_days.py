@@ -2,9 +2,7 @@
 
 import datetime as dt
 import os
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from collecting import HOST, Desk, Log, becomes, cuts
@@ -18,28 +16,13 @@ LINES = b"".join(b"%d a line of a log\n" % number for number in range(500))
 DAY = "2026-11-20"  # of the streams' clock
 
 
-@pytest.fixture
-def wall(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The collector's wall clock, set to the day and hour of the streams'."""
-    now = {"s": 1_795_168_800.0}
-    monkeypatch.setattr("consumer.house.time", _Time(now))
-    return now
-
-
 def days(desk: Desk) -> Days:
     """What tends the days of the desk's archive, on 2026-11-23."""
     settings = {"merge": 1 << 24, "segment": 1 << 27, "keep_days": 0, "keep_bytes": 0}
     return Days(desk.archive, desk.sealer, **settings, today=lambda: dt.date(2026, 11, 23))
 
 
-class _Time:
-    def __init__(self, now: dict[str, float]) -> None:
-        self.time = lambda: now["s"]
-        self.time_ns = lambda: int(now["s"] * 1e9)
-        self.monotonic = time.monotonic
-
-
-async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_closed(tmp_path: Path, wall: Any) -> None:
+async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_closed(tmp_path: Path) -> None:
     desk, log = Desk(tmp_path), Log(LINES)
     desk.send(log, 0, 1000)
     async with desk.running() as worker:
@@ -82,14 +65,14 @@ async def test_a_day_is_closed_when_every_partition_is_past_it_and_not_before(tm
     assert desk.sealer.dates() == []
 
 
-async def test_segments_of_a_day_are_merged_before_it_is_closed(tmp_path: Path, wall: Any) -> None:
+async def test_segments_of_a_day_are_merged_before_it_is_closed(tmp_path: Path) -> None:
     desk, log = Desk(tmp_path), Log(LINES)
     for start, end in cuts(LINES[:4000], 1000):
         desk.send(log, start, end)
         await desk.drain(Until.SEALED)
     desk.clock.turn(86400)
     desk.send(log, 4000, 5000)
-    wall["s"] += 86400
+    desk.wall.turn(86400)
     async with desk.running() as worker:
         await becomes(lambda: worker.is_past(DAY))
         days(desk).tend([worker], lambda: True)
@@ -99,25 +82,25 @@ async def test_segments_of_a_day_are_merged_before_it_is_closed(tmp_path: Path, 
     assert [path.name for path in desk.archive.glob("_manifest/*/*.done")] == ["here.done"]
 
 
-async def test_a_silent_stream_closes_the_day_when_it_is_over(tmp_path: Path, wall: Any) -> None:
+async def test_a_silent_stream_closes_the_day_when_it_is_over(tmp_path: Path) -> None:
     """Nothing new comes that could show that the day is over: the clock does, while the stream is read to its end."""
     desk, log = Desk(tmp_path), Log(LINES)
     desk.send(log, 0, 1000)
     async with desk.running() as worker:
         await becomes(lambda: worker._house._empty_at)
         assert not worker.is_past(DAY)
-        wall["s"] += 86400
+        desk.wall.turn(86400)
         await becomes(desk.segments)
         await becomes(lambda: worker.is_past(DAY))
 
 
-async def test_an_open_hole_keeps_its_day_open(tmp_path: Path, wall: Any) -> None:
+async def test_an_open_hole_keeps_its_day_open(tmp_path: Path) -> None:
     desk, log = Desk(tmp_path, hole_patience=1e9), Log(LINES)
     desk.send(log, 0, 1000)
     desk.send(log, 2000, 3000)
     desk.clock.turn(86400)
     desk.send(log, 3000, 4000)
-    wall["s"] += 2 * 86400
+    desk.wall.turn(2 * 86400)
     async with desk.running() as worker:
         await becomes(lambda: worker._house._empty_at)
         assert not worker.is_past(DAY)
@@ -125,20 +108,20 @@ async def test_an_open_hole_keeps_its_day_open(tmp_path: Path, wall: Any) -> Non
         assert not worker.is_past(DAY)
 
 
-async def test_a_silent_file_is_sealed(tmp_path: Path, wall: Any) -> None:
+async def test_a_silent_file_is_sealed(tmp_path: Path) -> None:
     desk, log = Desk(tmp_path, idle_seal=3600), Log(LINES)
     desk.send(log, 0, 1000)
     async with desk.running() as worker:
         await becomes(lambda: worker._house._empty_at)
         assert not desk.segments()
-        wall["s"] += 3601
+        desk.wall.turn(3601)
         await becomes(desk.segments)
         desk.send(log, 1000, 2000)
         await becomes(lambda: len(desk.text(log)) == 2000)
     assert desk.text(log) == LINES[:2000]
 
 
-async def test_the_live_link_follows_the_open_file(tmp_path: Path, wall: Any) -> None:
+async def test_the_live_link_follows_the_open_file(tmp_path: Path) -> None:
     desk, log = Desk(tmp_path), Log(LINES)
     link = desk.archive / "live" / HOST / "var/log/app.log"
     desk.send(log, 0, 1000)
@@ -166,10 +149,10 @@ async def test_a_template_says_where_lines_go_and_nothing_is_sealed(tmp_path: Pa
     assert (desk.archive / HOST / "2026-11-21.log").read_bytes() == b"next day\n"
 
 
-async def test_a_template_file_of_an_old_day_is_let_go_and_appended_when_more_comes(tmp_path: Path, wall: Any) -> None:
+async def test_a_template_file_of_an_old_day_is_let_go_and_appended_when_more_comes(tmp_path: Path) -> None:
     desk = Desk(tmp_path, template="{host}.log")
     desk.say(b"one")
-    wall["s"] += 2 * 86400
+    desk.wall.turn(2 * 86400)
     async with desk.running() as worker:
         await becomes(lambda: worker._journal.position.applied == 1 and not worker._journal.files)
         desk.say(b"two")
@@ -180,14 +163,14 @@ async def test_a_template_file_of_an_old_day_is_let_go_and_appended_when_more_co
 
 
 async def test_the_stream_is_read_on_while_the_many_files_of_an_old_day_are_sealed(
-    tmp_path: Path, wall: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("consumer.house.SEALING_SECONDS", 0.0)  # one file at a time
     desk = Desk(tmp_path)
     for number in range(20):
         desk.send(Log(LINES, id=f"{number:016x}", file=f"/var/log/{number}.log"), 0, 1000)
     await desk.drain()
-    wall["s"] += 2 * 86400
+    desk.wall.turn(2 * 86400)
     with desk.worker() as worker:
         worker._house.found_empty()
         await worker._house._see_to_finished()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -41,8 +40,7 @@ async def test_what_is_archived_and_older_than_the_window_is_purged(
     monkeypatch.setattr("consumer.house.PURGE_SECONDS", 0.01)
     monkeypatch.setattr("consumer.house.MARK_SECONDS", 0.01)
     desk, log = Desk(tmp_path, replay_window=3600), Log(LINES)
-    now = time.time()
-    desk.clock.turn(now - 7200 - desk.clock())
+    desk.wall.turn(7200)
     desk.send(log, 0, 4)
     async with desk.running() as worker:
         await becomes(lambda: worker._journal.position.applied == 1)
