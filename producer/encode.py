@@ -1,13 +1,13 @@
 """Pieces of files -> the messages that carry them."""
 
 import datetime as dt
-import zlib
 from typing import NamedTuple
 
 from producer.editing.edits import NO_EDITS, Edits, Text
 from producer.following.tail import Piece
 from producer.window import Entry
 from shipper import codec, events
+from shipper.checksum import crc32
 from shipper.compression import Compressor
 from shipper.edits import Edit, filtered_bytes, to_map
 from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, Span
@@ -49,7 +49,7 @@ class Encoder:
             span=piece.span,
             origin=piece.origin,
             lines=lines,
-            block_crc=zlib.crc32(content),
+            block_crc=crc32(content),
             source_crc=piece.source_crc,
             encoding=self._compressor.encoding,
             read_at=read_at,

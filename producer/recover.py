@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from producer.looking.discover import Seen
 from producer.receipts import Receipt, Told
 from producer.resume import receipt_of
 from shipper import events
+from shipper.checksum import crc32
 from shipper.ports import Publisher
 
 CHUNK_BYTES = 1024 * 1024
@@ -155,5 +155,5 @@ def crc_of(descriptor: int, start: int, end: int) -> int | None:
         data = os.pread(descriptor, min(CHUNK_BYTES, end - offset), offset)
         if not data:
             return None
-        crc, offset = zlib.crc32(data, crc), offset + len(data)
+        crc, offset = crc32(data, crc), offset + len(data)
     return crc

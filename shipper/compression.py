@@ -4,6 +4,7 @@ import zlib
 
 import zstandard
 
+from shipper.checksum import crc32
 from shipper.edits import MAX_MAP_BYTES, Rest, rest_of
 from shipper.errors import Poison
 from shipper.model import MAX_BLOCK_BYTES, Block, Encoding
@@ -63,7 +64,7 @@ class Decompressor:
         content = data if edited is None else data[: edited.content]
         if len(content) != block.content_bytes:
             raise Poison(_wrong_length(block, len(data)))
-        if zlib.crc32(content) != block.block_crc:
+        if crc32(content) != block.block_crc:
             raise Poison(f"CRC of the payload is not {block.block_crc:08x}, as Log-Crc says")
         if edited is None:
             return Rest(content[at - block.span.start :] if at > block.span.start else content, 0)

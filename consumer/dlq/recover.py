@@ -14,6 +14,7 @@ import zstandard
 
 from consumer.dlq.letter import Letter
 from shipper import codec
+from shipper.checksum import crc32
 from shipper.errors import Poison, UsageError
 from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, End, Span
 from shipper.subjects import log_subject, parse_log_subject, partition_of_stream
@@ -49,14 +50,14 @@ def messages(
     total = 0
     for start in range(0, len(text), MAX_BLOCK_BYTES):
         data = text[start : start + MAX_BLOCK_BYTES]
-        end, total = start + len(data), zlib.crc32(data, total)
+        end, total = start + len(data), crc32(data, total)
         block = Block(
             source=source,
             file=file,
             span=Span(start, end),
             origin=0,
             lines=data.count(b"\n"),
-            block_crc=zlib.crc32(data),
+            block_crc=crc32(data),
             source_crc=total,
             encoding=Encoding.IDENTITY,
             read_at=read_at,

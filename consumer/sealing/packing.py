@@ -10,6 +10,8 @@ from typing import Protocol
 
 import zstandard
 
+from shipper.checksum import crc32
+
 CHUNK_BYTES = 256 * 1024  # stays in the cache: a sixth less CPU than 1 MiB to unpack, count and sum
 FRAMES_BYTES = 64 * 1024  # read at a time where frames are told apart: what follows a frame is copied
 ZSTD_LEVEL = 3
@@ -47,7 +49,7 @@ class Tally:
         if text:
             self.lines += text.count(b"\n")
             self.octets += len(text)
-            self.crc = zlib.crc32(text, self.crc)
+            self.crc = crc32(text, self.crc)
             self.ends_open = not text.endswith(b"\n")
 
 
@@ -63,7 +65,7 @@ class Written:
         """Write `chunk`; its length."""
         self._stream.write(chunk)
         self.octets += len(chunk)
-        self.crc = zlib.crc32(chunk, self.crc)
+        self.crc = crc32(chunk, self.crc)
         return len(chunk)
 
 
@@ -81,7 +83,7 @@ class Passing:
         """The next bytes."""
         chunk = self._stream.read(min(size, self._limit - self.octets))
         self.octets += len(chunk)
-        self.crc = zlib.crc32(chunk, self.crc)
+        self.crc = crc32(chunk, self.crc)
         if self._copy is not None:
             self._copy.write(chunk)
         return chunk

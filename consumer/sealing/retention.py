@@ -8,7 +8,6 @@ remove  what is under the hidden names                              (killed befo
 import datetime as dt
 import json
 import shutil
-import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from consumer.sealing import manifests
 from consumer.sealing.manifests import Held
 from consumer.sealing.seal import now
 from shipper import events, layout
+from shipper.checksum import crc32
 from shipper.errors import Fatal
 from shipper.files import Lock, make_directory, sync_directory
 
@@ -100,7 +100,7 @@ class Retention:
     def _sum_of_manifests(self, date: str) -> str:
         crc = 0
         for path in manifests.of_day(self._archive, date):
-            crc = zlib.crc32(path.read_bytes(), crc)
+            crc = crc32(path.read_bytes(), crc)
         return f"{crc:08x}"
 
     def _finish(self) -> None:

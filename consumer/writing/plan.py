@@ -1,11 +1,11 @@
 """What a batch does to files and sources, over what the journal has committed; nothing is written yet."""
 
-import zlib
 from collections.abc import Callable, Iterable
 
 from consumer.writing.journal import Journal
 from consumer.writing.records import Extent, Loss, OpenFile
 from consumer.writing.watermark import Known, SourceKey
+from shipper.checksum import crc32
 from shipper.edits import Rest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey
@@ -83,7 +83,7 @@ class Draft:
         else:
             self._frame(data, frame)
         self._raw += len(data)
-        self._crc = None if self._crc is None else zlib.crc32(data, self._crc)
+        self._crc = None if self._crc is None else crc32(data, self._crc)
 
     def _frame(self, data: bytes, frame: bytes) -> None:
         self._lines += data.count(b"\n")

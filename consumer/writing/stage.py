@@ -1,6 +1,5 @@
 """Judge a batch of deliveries and write what is new into the files; nothing counts before the journal commits it."""
 
-import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from consumer.writing.watermark import (
     missing_parts,
 )
 from shipper import codec
+from shipper.checksum import crc32
 from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
 from shipper.layout import FileKey, day_of
@@ -263,7 +263,7 @@ def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> tuple[int | 
     """
     if block.span.end < known.watermark:
         return known.crc, known.proven  # a farewell from before what is here
-    if known.crc is not None and block.edited is None and zlib.crc32(new, known.crc) != block.source_crc:
+    if known.crc is not None and block.edited is None and crc32(new, known.crc) != block.source_crc:
         staged.rewritten.append(known)
         return block.source_crc, False
     return block.source_crc, known.proven

@@ -4,7 +4,6 @@ import contextlib
 import enum
 import errno
 import os
-import zlib
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from producer.following.identity import HEAD_BYTES, TAIL_BYTES, Mark, first_mark
 from producer.following.source import Source
 from producer.looking import discover
 from producer.looking.discover import Seen
+from shipper.checksum import crc32
 from shipper.model import End, Span
 
 GUARD_BYTES = 64
@@ -280,7 +280,7 @@ class Tail:
 
     def _advance(self, data: bytes) -> Piece:
         start, self.offset = self.offset, self.offset + len(data)
-        self.crc = zlib.crc32(data, self.crc)
+        self.crc = crc32(data, self.crc)
         if len(self._head) < HEAD_BYTES and start == len(self._head):
             self._head += data[: HEAD_BYTES - len(self._head)]
         self._before = data[-TAIL_BYTES:] if len(data) >= TAIL_BYTES else (self._before + data)[-TAIL_BYTES:]
