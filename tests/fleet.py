@@ -6,6 +6,7 @@ fleet.drain()
 fleet.archived("web1.example.net", path)                # bytes, over all segments and the open file
 """
 
+import contextlib
 import gzip
 import json
 import os
@@ -21,6 +22,7 @@ import zstandard
 from shipper import layout, manifest
 
 MAGIC = {b"\x28\xb5": ".zst", b"\x1f\x8b": ".gz"}
+LOOKS = 5  # at an archive that is written to
 FSHIPPER = str(Path(sysconfig.get_path("scripts")) / "fshipper")
 
 
@@ -145,6 +147,12 @@ class Fleet:
 
     def archived(self, host: str, file: Path | str) -> bytes:
         """Everything of one log file: its sealed segments in order, then what is being sealed, then what is open."""
+        for _ in range(LOOKS - 1):
+            with contextlib.suppress(FileNotFoundError):  # sealed while it was looked at
+                return self._archived(host, file)
+        return self._archived(host, file)
+
+    def _archived(self, host: str, file: Path | str) -> bytes:
         sealed = [segment for segment in self.segments() if (segment.host, segment.file) == (host, str(file))]
         name = layout.file_name(str(file))
         beside = sorted(self.archive.glob(f"date=*/partition=*/host={layout.escape(host)}/_*"))

@@ -147,7 +147,7 @@ async def test_nothing_is_purged_past_an_open_hole(
     monkeypatch.setattr("consumer.house.PURGE_SECONDS", 0.01)
     monkeypatch.setattr("consumer.house.MARK_SECONDS", 0.01)
     desk, log = Desk(tmp_path, replay_window=0, hole_patience=1e9), Log(LINES)
-    desk.clock.turn(time.time() - 3600 - desk.clock())
+    desk.wall.turn(3600)
     desk.stream.max_bytes = max_bytes
     desk.send(log, 0, 4)
     behind = desk.send(log, 8, 14)
