@@ -15,6 +15,7 @@ from consumer import receipts
 from consumer.archive import Layout
 from consumer.fence import Fence
 from consumer.hand import Hand
+from consumer.sealing.ready import Frames, ReadyFrames
 from consumer.sealing.seal import Sealer
 from consumer.task import Task, Until
 from consumer.writing.journal import Journal
@@ -51,7 +52,7 @@ class House:
 
     def __init__(
         self, task: Task, journal: Journal, sink: Sink, sealer: Sealer, layout: Layout, hand: Hand, stop: Stop,
-        fence: Fence, wall: Callable[[], float],
+        fence: Fence, ready: ReadyFrames, wall: Callable[[], float],
     ) -> None:  # fmt: skip
         self._task = task
         self._journal = journal
@@ -61,6 +62,7 @@ class House:
         self._hand = hand
         self._stop = stop
         self._fence = fence
+        self._ready = ready
         self._wall = wall  # seconds since the epoch
         self._older: dict[FileKey, list[OpenFile]] = {}  # of epochs that are over, oldest first
         self._seals: dict[str, asyncio.Task[None]] = {}  # segments on their way, by the path of their raw bytes
@@ -178,12 +180,14 @@ class House:
         if file.length == 0 and self._is_older(file) and not await self._gaps(file.path):
             await self._hand.do(self._drop, file)
             return
+        frames = None
         if file.sealing:
             await self._hand.do(self._sealer.take_up, file, self._journal)
             sealing = file
         else:
+            frames = await self._hand.do(self._ready.take, file.path, file.raw)
             sealing = await self._hand.do(self._sealer.begin, file, self._journal, self._sink)
-        self._seals[sealing.path] = asyncio.create_task(self._make_segment(sealing))
+        self._seals[sealing.path] = asyncio.create_task(self._make_segment(sealing, frames))
         if len(self._seals) > MAX_SEALS:
             await asyncio.wait(self._seals.values(), return_when=asyncio.FIRST_COMPLETED)
 
@@ -192,7 +196,7 @@ class House:
         while self._seals:
             await asyncio.wait(self._seals.values())
 
-    async def _make_segment(self, sealing: OpenFile) -> None:
+    async def _make_segment(self, sealing: OpenFile, frames: Frames | None) -> None:
         try:
             spans = await self._hand.do(self._journal.spans, sealing.path)
             gaps = await self._gaps(sealing.path)
@@ -200,7 +204,7 @@ class House:
             async with self._seal_slot:
                 if self._stop.asked:
                     return
-                await asyncio.to_thread(self._sealer.finish, sealing, spans, gaps)
+                await asyncio.to_thread(self._sealer.finish, sealing, spans, gaps, frames)
             await self._hand.do(self._journal.forget, sealing)
             self._due.pop(f"seal {sealing.path}", None)
             events.archive_works(partition=self._task.partition)

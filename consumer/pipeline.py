@@ -16,6 +16,7 @@ from consumer.fence import Fence, Unshared
 from consumer.hand import Hand
 from consumer.holes import Holes
 from consumer.house import House
+from consumer.sealing.ready import ReadyFrames
 from consumer.sealing.seal import Sealer
 from consumer.task import Task, Until
 from consumer.writing.journal import Journal
@@ -31,6 +32,7 @@ from shipper.retry import ARCHIVE, SESSION, Patience
 from shipper.subjects import control_up
 
 TAKE_SECONDS = 1.0
+DRAIN_TAKE_SECONDS = 0.05  # whoever waits for the end is not kept waiting
 STEADY_SECONDS = 1.0  # a disk that is nearly full takes a small batch now and then
 
 OpenInbox = Callable[[], Awaitable[Inbox]]
@@ -52,8 +54,9 @@ class Worker:
         self._patience = patience
         self._fence = fence or Unshared()
         self._hand = Hand(f"partition-{task.partition}")
-        self._stager = Stager(journal, sink, output=task.output, partition=task.partition, layout=layout)
-        self._house = House(task, journal, sink, sealer, layout, self._hand, stop, self._fence, wall)
+        ready = ReadyFrames(sealer.codec)
+        self._stager = Stager(journal, sink, output=task.output, partition=task.partition, layout=layout, ready=ready)
+        self._house = House(task, journal, sink, sealer, layout, self._hand, stop, self._fence, ready, wall)
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
         self._asking = Asking(task, self._holes)
         self._pending = 0
@@ -208,7 +211,7 @@ class Worker:
 
     async def _work(self, inbox: Inbox) -> None:
         while not self._stop.asked:
-            batch, is_read = await inbox.take(self._task.batch_bytes, TAKE_SECONDS), False
+            batch, is_read = await inbox.take(self._task.batch_bytes, self._take_seconds), False
             if batch:
                 self._house.found_work()
                 await self._commit_all(inbox, batch)
@@ -223,6 +226,10 @@ class Worker:
             if is_read:  # and what is to be sealed can be
                 self._found_working()
         await self._house.send_receipts(inbox)  # the next owner may be another archive's collector
+
+    @property
+    def _take_seconds(self) -> float:
+        return TAKE_SECONDS if self._task.until is Until.STOPPED else DRAIN_TAKE_SECONDS
 
     async def _commit_all(self, inbox: Inbox, batch: list[Delivery]) -> None:
         for part in _parts(batch, self._task.batch_bytes):

@@ -11,6 +11,7 @@ from typing import Protocol
 import zstandard
 
 from shipper.checksum import crc32
+from shipper.lines import count_lines
 
 CHUNK_BYTES = 256 * 1024  # stays in the cache: a sixth less CPU than 1 MiB to unpack, count and sum
 FRAMES_BYTES = 64 * 1024  # read at a time where frames are told apart: what follows a frame is copied
@@ -47,7 +48,7 @@ class Tally:
     def add(self, text: bytes) -> None:
         """Count `text` behind what was counted."""
         if text:
-            self.lines += text.count(b"\n")
+            self.lines += count_lines(text)
             self.octets += len(text)
             self.crc = crc32(text, self.crc)
             self.ends_open = not text.endswith(b"\n")

@@ -24,6 +24,7 @@ from typing import BinaryIO
 from consumer.sealing import manifests
 from consumer.sealing.packing import BROKEN, Passing, Tally, Written, copy_frames, look_through, pack
 from consumer.sealing.placing import Fresh, beside, sweep
+from consumer.sealing.ready import Frames
 from consumer.writing.journal import REASON_CHANGED, Journal
 from consumer.writing.records import OpenFile
 from consumer.writing.sink import Sink
@@ -42,7 +43,7 @@ class Sealer:
     def __init__(self, archive: Path, *, collector: str, codec: str) -> None:
         self._archive = archive
         self.collector = collector  #: the name in its manifests
-        self._codec = codec
+        self.codec = codec  #: of the segments of plain text
         self.naming = threading.Lock()  #: held from finding a free name until it is taken
 
     def begin(self, file: OpenFile, journal: Journal, sink: Sink) -> OpenFile:
@@ -85,8 +86,17 @@ class Sealer:
                     return Path(entry.path)
         return None
 
-    def finish(self, sealing: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]) -> None:
-        """Make the segment. Runs beside the worker; touches only what is put aside. Raises OSError: try again later."""
+    def finish(
+        self,
+        sealing: OpenFile,
+        spans: tuple[SourceSpan, ...],
+        gaps: tuple[Gap, ...],
+        frames: Frames | None = None,
+    ) -> None:
+        """Make the segment, of `frames` where all of its text is in them.
+
+        Runs beside the worker; touches only what is put aside. Raises OSError: try again later.
+        """
         source, target = self._archive / sealing.path, self._archive / sealing.sealing
         with contextlib.ExitStack() as stack:
             try:
@@ -95,19 +105,20 @@ class Sealer:
                 if self._is_settled(sealing.sealing) or not (sealing.length or gaps):
                     return
                 raw = io.BytesIO()
-            segment, lost = self._make(sealing, raw, target, spans, gaps)
+            segment, lost = self._make(sealing, raw, target, spans, gaps, frames)
         _remove(source, target, is_whole=sealing.codec == "none" or segment.bytes_raw >= sealing.raw)
         self._tell(segment, lost)
 
     def _make(
-        self, sealing: OpenFile, raw: BinaryIO, target: Path, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]
-    ) -> tuple[Segment, tuple[Gap, ...]]:
+        self, sealing: OpenFile, raw: BinaryIO, target: Path, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...],
+        frames: Frames | None,
+    ) -> tuple[Segment, tuple[Gap, ...]]:  # fmt: skip
         """The segment, durable and listed, and what is not in it as it was committed."""
         make_directory(target.parent)
         before = self.listed_bytes(sealing.sealing)
         with beside(target) as fresh:
             packed = Written(fresh.stream)
-            text = _packed(sealing, raw, packed)
+            text = _packed(sealing, raw, packed, frames)
             lost = _lost(sealing, text)
             if fresh.publish():
                 segment = self._segment(sealing, text, packed, spans, (*gaps, *lost))
@@ -167,7 +178,7 @@ class Sealer:
         names = [other.sealing.rpartition("/")[2] for other in journal.files.values() if other.key == file.key]
         names += os.listdir(self._archive / parent)
         numbers = [int(found[1]) for name in names if (found := earlier.fullmatch(name))]
-        codec = self._codec if file.codec == "none" else file.codec
+        codec = self.codec if file.codec == "none" else file.codec
         return layout.segment_path(file.key, max([file.first_seq, *(number + 1 for number in numbers)]), codec)
 
     def _settle(self, fresh: Fresh, target: Path, text: Tally, packed: Written) -> Written | Passing:
@@ -230,8 +241,15 @@ class Sealer:
                 link.unlink()
 
 
-def _packed(sealing: OpenFile, raw: BinaryIO, packed: Written) -> Tally:
-    """Pack what is committed of a file; frames are copied as they are, to the first that cannot be read."""
+def _packed(sealing: OpenFile, raw: BinaryIO, packed: Written, ready: Frames | None) -> Tally:
+    """Pack what is committed of a file; frames are copied as they are, to the first that cannot be read.
+
+    Those that are `ready` were unpacked and summed when they came, and so was the text that the file should hold.
+    """
+    if ready is not None and sealing.crc is not None and sealing.codec == "none":
+        for frame in ready.frames:
+            packed.write(frame)
+        return Tally(ready.lines, sealing.raw, sealing.crc, sealing.ends_open)
     committed, codec = Passing(raw, sealing.length), layout.codec_of(sealing.sealing)
     return pack(committed, packed, codec) if sealing.codec == "none" else copy_frames(committed, packed, codec)
 

@@ -9,6 +9,7 @@ from shipper.checksum import crc32
 from shipper.edits import Rest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey
+from shipper.lines import count_lines
 from shipper.model import MAX_BLOCK_BYTES, Delivery, Span
 
 Compress = Callable[[bytes], bytes]
@@ -22,7 +23,8 @@ class Draft:
 
     def __init__(self, committed: OpenFile, compress: Compress | None = None) -> None:
         self.committed = committed  #: the appended bytes begin at its length
-        self.buffers: list[bytes] = []  #: complete behind `close`
+        self._buffers: list[bytes] = []  # to be written; complete behind `close`
+        self._waiting = self._taken = 0  # bytes in them, and bytes that were taken out of them
         self._compress = compress
         self._loose = bytearray()  # text that is in no frame yet
         self._length, self._joins, self._duplicates = committed.length, committed.joins, committed.duplicates
@@ -71,6 +73,23 @@ class Draft:
         self._joins += 1
         self._ends_open = False
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that are to be written."""
+        return self._waiting
+
+    @property
+    def raw(self) -> int:
+        """Bytes of text that the file holds so far."""
+        return self._raw
+
+    def take(self) -> tuple[int, list[bytes]]:
+        """What is to be written, and at which offset; it is the caller's from now on."""
+        offset = self.committed.length + self._taken
+        buffers, self._buffers = self._buffers, []
+        self._taken, self._waiting = self._taken + self._waiting, 0
+        return offset, buffers
+
     def close(self) -> None:
         """Nothing more is appended in this batch."""
         if self._loose and self._compress is not None:
@@ -86,7 +105,7 @@ class Draft:
         self._crc = None if self._crc is None else crc32(data, self._crc)
 
     def _frame(self, data: bytes, frame: bytes) -> None:
-        self._lines += data.count(b"\n")
+        self._lines += count_lines(data)
         if frame:
             self.close()
             self._store(frame)
@@ -96,7 +115,8 @@ class Draft:
                 self.close()
 
     def _store(self, stored: bytes) -> None:
-        self.buffers.append(stored)
+        self._buffers.append(stored)
+        self._waiting += len(stored)
         self._length += len(stored)
 
     def file(self) -> OpenFile:

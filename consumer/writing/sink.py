@@ -12,11 +12,12 @@ from pathlib import Path
 
 from consumer.sealing.packing import whole_frames
 from consumer.writing.records import OpenFile
-from consumer.writing.syncing import Syncing
+from consumer.writing.syncing import Syncing, start_writing
 from consumer.writing.tampering import Home, check_file, check_length, check_name
 from shipper import events, layout
 
 IOV_MAX = 1024  # buffers that one pwritev takes (limits.h)
+START_BYTES = 256 * 1024  # of one append, from which on the disk begins at once
 NOBODY = "-"  # no source: whatever is appended next begins a line of its own
 RESERVED_DESCRIPTORS = 256  # for connections, journals, sealing, metrics
 MOST_OPEN = 16_384  # descriptors without need are memory of the kernel
@@ -72,13 +73,15 @@ class Sink:
         if self._links:
             self._link(file)
 
-    def append(self, file: OpenFile, buffers: Sequence[bytes]) -> None:
-        """Write `buffers` behind the committed length of `file`; at that offset, so that trying again is harmless."""
-        descriptor, offset = self._descriptor(file.path), file.length
+    def append(self, file: OpenFile, buffers: Sequence[bytes], *, at: int) -> None:
+        """Write `buffers` at an offset behind the committed length of `file`, so that trying again is harmless."""
+        descriptor, offset = self._descriptor(file.path), at
         check_length(descriptor, file.path, offset)
         self._unsynced.add(file.path)
         for first in range(0, len(buffers), IOV_MAX):
             offset = _write_all(descriptor, buffers[first : first + IOV_MAX], offset)
+        if offset - at >= START_BYTES:
+            start_writing(descriptor, at, offset - at)
 
     def sync(self) -> None:
         """Make everything that was created and appended durable, where its names say. Returns when it is."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from consumer.archive import Layout
+from consumer.sealing.ready import ReadyFrames
 from consumer.writing.crowd import OVERFLOW, Crowd
 from consumer.writing.journal import Journal
 from consumer.writing.plan import Draft, Plan
@@ -31,6 +32,8 @@ from shipper.model import Block, Delivery, Encoding, Span
 from shipper.subjects import parse_log_subject
 
 REASON_POISON = "poison"
+WRITE_BYTES = 512 * 1024
+"""Of one file are written at once, not at the end of the batch: what was just unpacked is still in the core's cache."""
 MAX_OFFSET = (1 << 53) - 1
 """8 PiB: no file is longer, and sums of what is said to be missing stay numbers that every reader of JSON has."""
 
@@ -79,12 +82,15 @@ class _Target:
 class Stager:
     """Turns deliveries into appended bytes and journal changes. Owned by the partition's worker."""
 
-    def __init__(self, journal: Journal, sink: Sink, *, output: str, partition: int, layout: Layout) -> None:
+    def __init__(
+        self, journal: Journal, sink: Sink, *, output: str, partition: int, layout: Layout, ready: ReadyFrames
+    ) -> None:
         self._journal = journal
         self._sink = sink
         self._output = output
         self._partition = partition
         self._layout = layout
+        self._ready = ready
         self._decompressor = Decompressor()
         self._compress = None if layout.frames == "none" else Compressor(Encoding(layout.frames)).encode
 
@@ -179,10 +185,16 @@ class Stager:
             draft = self._draft(target, delivery, plan)
             if rest.begins_left_out:
                 draft.end_line(known.id)
-            as_it_came = block.edited is None and new == block.span and block.encoding.value == self._layout.frames
-            draft.append(delivery, known.id, rest.content, delivery.payload if as_it_came else b"")
+            frame = block.encoding.value if block.edited is None and new == block.span else "none"
+            draft.append(delivery, known.id, rest.content, delivery.payload if frame == self._layout.frames else b"")
             draft.account(new, rest, block.labels)
             plan.extend(target.path, known.id, new)
+            if frame == self._ready.codec:
+                self._ready.add(
+                    target.path, draft.raw - new.length, delivery.payload, text_bytes=new.length, lines=block.lines
+                )
+            if draft.waiting_bytes >= WRITE_BYTES:
+                self._write_ahead(draft, plan, staged)
         if block.gap:
             lost = missing_behind(block, known)
             self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan)
@@ -217,18 +229,31 @@ class Stager:
 
     def _write(self, plan: Plan, staged: Staged) -> None:
         """Journal new files, create them, append: in this order a kill leaves nothing that nobody knows of."""
-        self._journal.register(plan.created)
-        for file in plan.created:
-            self._sink.create(file)
+        self._create(plan)
         for draft in plan.drafts.values():
             draft.close()
-            if draft.buffers:
-                self._sink.append(draft.committed, draft.buffers)
-                staged.written_bytes += sum(map(len, draft.buffers))
+            self._append(draft, staged)
         staged.changes.sources = plan.sources
         staged.changes.files = {path: draft.file() for path, draft in plan.drafts.items()}
         staged.changes.extents = list(plan.extents())
         staged.changes.losses = plan.losses
+
+    def _write_ahead(self, draft: Draft, plan: Plan, staged: Staged) -> None:
+        """Append what is there of a large file; it counts no sooner than the rest of the batch."""
+        self._create(plan)
+        self._append(draft, staged)
+
+    def _create(self, plan: Plan) -> None:
+        created, plan.created = plan.created, []
+        self._journal.register(created)
+        for file in created:
+            self._sink.create(file)
+
+    def _append(self, draft: Draft, staged: Staged) -> None:
+        if draft.waiting_bytes:
+            staged.written_bytes += draft.waiting_bytes
+            offset, buffers = draft.take()
+            self._sink.append(draft.committed, buffers, at=offset)
 
     def _position(self, staged: Staged, last: Delivery) -> Position:
         at = self._journal.position

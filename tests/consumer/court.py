@@ -16,6 +16,7 @@ from pathlib import Path
 
 from consumer import deadletter
 from consumer.archive import Layout
+from consumer.sealing.ready import ReadyFrames
 from consumer.writing.journal import Journal
 from consumer.writing.sink import Sink
 from consumer.writing.stage import Stager
@@ -51,7 +52,14 @@ class Court:
         self.journal = Journal(directory / "journal.sqlite")
         self.journal._database.execute("PRAGMA synchronous = OFF")
         self.sink = Sink(self.archive, open_files=64, links=True)
-        self.stager = Stager(self.journal, self.sink, output="messages.log", partition=0, layout=Layout(self.archive))
+        self.stager = Stager(
+            self.journal,
+            self.sink,
+            output="messages.log",
+            partition=0,
+            layout=Layout(self.archive),
+            ready=ReadyFrames("zstd"),
+        )
         self.holes: dict = {}
         self.good = b""
         self._sequence = 0

@@ -38,7 +38,7 @@ def test_a_file_that_makes_room_and_cannot_be_synced_is_still_open_and_tried_aga
     files = [OpenFile(path=name, key=FileKey("2026-11-20", 0, HOST, name)) for name in ("a", "b")]
     for file in files:
         sink.create(file)
-    sink.append(files[0], [b"x"])
+    sink.append(files[0], [b"x"], at=0)
 
     def failed(_: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -48,9 +48,9 @@ def test_a_file_that_makes_room_and_cannot_be_synced_is_still_open_and_tried_aga
         patched.setattr(os, "fdatasync", failed)
         for _ in range(3):
             with pytest.raises(OSError, match="Input/output"):
-                sink.append(files[1], [b"y"])
+                sink.append(files[1], [b"y"], at=0)
     assert len(os.listdir("/proc/self/fd")) == before
-    sink.append(files[1], [b"y"])
+    sink.append(files[1], [b"y"], at=0)
     sink.sync()
     sink.close()
     assert len(os.listdir("/proc/self/fd")) == before - 1

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive import Layout
+from consumer.sealing.ready import ReadyFrames
 from consumer.task import Until
 from consumer.writing.journal import Journal
 from consumer.writing.sink import Sink
@@ -110,7 +111,9 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
     with TemporaryDirectory() as directory:
         archive = Path(directory)
         journal, sink = Journal(archive / "journal"), Sink(archive, open_files=8, links=True)
-        stager = Stager(journal, sink, output="messages.log", partition=0, layout=Layout(archive))
+        stager = Stager(
+            journal, sink, output="messages.log", partition=0, layout=Layout(archive), ready=ReadyFrames("zstd")
+        )
         messages = [log.message(*span) for span in [*order, (0, SIZE)]]
         deliveries = [
             Delivery(number, number, 0, subject, headers, payload, "")

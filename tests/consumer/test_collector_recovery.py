@@ -160,7 +160,7 @@ async def test_a_drain_does_not_try_for_ever_where_the_disk_stays_full(
     desk = Desk(tmp_path)
     fill(desk)
 
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Sink, "append", full)

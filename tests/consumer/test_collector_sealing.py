@@ -128,7 +128,7 @@ async def test_a_segment_that_cannot_be_made_waits_and_is_told(tmp_path: Path, m
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(seal, "pack", full)
+        patched.setattr(seal, "_packed", full)
         with pytest.raises(ArchiveTrouble, match="not sealed"):
             await desk.drain(Until.SEALED)
     desk.send(log, 1000, 2000)

@@ -52,7 +52,7 @@ def files(count: int) -> list[OpenFile]:
 
 def written(sink: Sink, count: int) -> None:
     for file in files(count):
-        sink.append(file, [b"a line\n"])
+        sink.append(file, [b"a line\n"], at=0)
 
 
 @pytest.fixture
