@@ -39,12 +39,12 @@ chaos: setup ## 200 seeded runs of faults, a minute of full disk, long rounds of
 	FSHIPPER_CHAOS_RUNS=200 FSHIPPER_CHAOS_FULL_SECONDS=60 FSHIPPER_CHAOS_ROUNDS=10 FSHIPPER_CHAOS_MB=200 FSHIPPER_KILL_MB=500 \
 	  FSHIPPER_BURST_MB=1074 $(BIN)/python -m pytest tests/chaos/test_chaos_seeds.py tests/chaos
 
-bench: setup ## MB/s and CPU seconds a GiB of each program beside a bare loop; 10,000 hosts on one core of the collector
+bench: setup ## Speed, latency, memory and cost of each program beside its limit: about twelve minutes
 	$(BIN)/python tests/bench/bench.py $(BENCH)
-	$(BIN)/python tests/bench/hosts.py $(HOSTS)
 
-scale: setup ## What 10,000 files cost: CPU, memory, start, and how soon a new line is published
+scale: setup ## What 10,000 files cost a producer, and 10,000 hosts one core of a collector: about five minutes
 	$(BIN)/python tests/bench/scale.py $(SCALE)
+	$(BIN)/python tests/bench/hosts.py $(HOSTS)
 
 lock: ## Pin the newest allowed versions, with hashes and without addresses
 	$(BIN)/python -m pip install --quiet uv

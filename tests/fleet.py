@@ -153,6 +153,11 @@ class Fleet:
         return self._archived(host, file)
 
     def _archived(self, host: str, file: Path | str) -> bytes:
+        pieces = self.pieces(host, file)
+        return b"".join(unsealed(path) if path.name.startswith("_") else unpack(path) for path in pieces)
+
+    def pieces(self, host: str, file: Path | str) -> list[Path]:
+        """Where the archive has it, in this order."""
         sealed = [segment for segment in self.segments() if (segment.host, segment.file) == (host, str(file))]
         name = layout.file_name(str(file))
         beside = sorted(self.archive.glob(f"date=*/partition=*/host={layout.escape(host)}/_*"))
@@ -166,8 +171,7 @@ class Fleet:
             (path for path in beside if path.name.partition("=")[0] in names),
             key=lambda path: (path.parent, layout.epoch_of(path.name)),
         )
-        packed = [unpack(self.archive / segment.path) for segment in sealed]
-        return b"".join([*packed, *map(unsealed, (*waiting, *opened))])
+        return [*(self.archive / segment.path for segment in sealed), *waiting, *opened]
 
     def messages(self) -> int:
         """Messages in all streams."""

@@ -1,0 +1,1 @@
+"""The cases of the suite: a file answers one question."""
