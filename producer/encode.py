@@ -10,6 +10,7 @@ from shipper import codec, events
 from shipper.checksum import crc32
 from shipper.compression import Compressor
 from shipper.edits import Edit, filtered_bytes, to_map
+from shipper.lines import count_lines
 from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, Span
 
 
@@ -42,7 +43,7 @@ class Encoder:
     def _entry(self, load: _Load, read_at: str) -> Entry:
         piece, text = load
         content = piece.data if text is None else text.content
-        lines = content.count(b"\n")
+        lines = count_lines(content)
         block = Block(
             source=piece.source,
             file=piece.file,

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from producer.following.source import Source
 from producer.following.sources import Sources
 from producer.inputs.lifetime import Inputs
 from producer.inputs.segments import Progress
+from producer.loads import LOAD_BYTES, LOADS_AHEAD, Load, Loads, is_full
 from producer.looking.looks import Looks
 from producer.looking.wake import Wake
 from producer.pace import Pace
@@ -33,7 +33,7 @@ from producer.recover import Recovery
 from producer.resume import agree
 from producer.saving import Saving
 from producer.task import Task
-from producer.window import Entry, Window
+from producer.window import Window
 from shipper import events
 from shipper.errors import Fatal, SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
@@ -41,8 +41,6 @@ from shipper.ports import Publisher
 from shipper.retry import FULL, SESSION
 from shipper.subjects import control_down
 
-READ_BYTES = 1024 * 1024
-"""Read and encoded in one go by the reading thread."""
 LINGER_SECONDS = 0.02
 """Behind a hint: lines that are written one by one travel together."""
 DRAIN_NAP_SECONDS = 0.5
@@ -67,7 +65,7 @@ class Pipeline:
         self._window = Window(task.window_bytes)
         self._sources = Sources(task.following, checkpoints)
         self._encoder = Encoder(task.compressor, task.edits)
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
+        self._loads = Loads(self._read)
         self._looks = Looks(task, self._wake)
         self._pace = Pace(task.rate)
         self._removal = Removal(task.delete_archived, task.host, task.partition, rouse=self._wake.rouse)
@@ -91,7 +89,7 @@ class Pipeline:
             self._check_all_read()
         finally:
             self._looks.close()
-            self._reader.shutdown(wait=True)
+            self._loads.close()
             self._sources.retire()
             self._saving.save_last(self._sources.ledger)
             self._sources.close()
@@ -250,26 +248,21 @@ class Pipeline:
     # -- one session --------------------------------------------------------------------------------------------
 
     async def _ship(self, publisher: Publisher) -> None:
-        """The main loop: acks in, looks, blocks out; reading and encoding run one load ahead in their own thread."""
-        load: asyncio.Future[list[Entry]] | None = None
+        """The main loop: acks in, looks, blocks out; reading and encoding run ahead in their own thread."""
+        loads = self._loads
         try:
             while True:
                 self._settle(publisher)
                 await self._saving.save_if_due(self._sources.ledger)
-                if load is None:
-                    self._sources.retire()
-                    for id_, start in self._arrival.due(publisher, self._sources.ledger).items():
-                        self._go_back(id_, start)
-                    self._go_back_if_asked()
-                    self._looks.look_if_due(self._sources)
-                    self._inputs.tend(self._progress, self._sources.release)
-                    await self._remove_if_due(publisher)
-                    load = self._read_ahead()
-                if load is not None:
-                    entries, load = await load, None
-                    if not (self._looks.is_due or self._asked_back):
-                        load = self._read_ahead(len(entries))
-                    await self._send(publisher, entries)
+                if not loads:
+                    await self._do_what_is_due(publisher)
+                    if self._may_read and not self._sources.idle:
+                        loads.begin()
+                if loads:
+                    load = await loads.next()
+                    tokens = self._open(load)  # all of it, first: what fails now is sent again by the next session
+                    self._read_on(load)
+                    await self._send(publisher, tokens, load)
                 elif self._done():
                     return
                 else:
@@ -278,8 +271,18 @@ class Pipeline:
         finally:
             self._removal.session_ends()
             self._arrival.session_ends()
-            if load is not None:  # read, so the sources have moved on: it must be in flight, or it would be skipped
-                self._open(await load)
+            while loads:  # read, so the sources have moved on: it must be in flight, or it would be skipped
+                self._open(await loads.next())
+
+    async def _do_what_is_due(self, publisher: Publisher) -> None:
+        """What must not meet a reading thread."""
+        self._sources.retire()
+        for id_, start in self._arrival.due(publisher, self._sources.ledger).items():
+            self._go_back(id_, start)
+        self._go_back_if_asked()
+        self._looks.look_if_due(self._sources)
+        self._inputs.tend(self._progress, self._sources.release)
+        await self._remove_if_due(publisher)
 
     def _settle(self, publisher: Publisher) -> None:
         blocks = lines = octets = 0
@@ -295,27 +298,28 @@ class Pipeline:
                 self._patience.progress()
                 events.blocks_acknowledged(blocks=blocks, lines=lines, octets=octets, in_flight=self._window.bytes)
 
-    def _read_ahead(self, sending: int = 0) -> "asyncio.Future[list[Entry]] | None":
-        if self._stop.asked and not self._is_emptying:
-            return None
-        if not self._window.room or (not sending and self._sources.idle):
-            return None
-        if not self._pace.budget(1):
-            return None
-        return asyncio.get_running_loop().run_in_executor(self._reader, self._read)
+    @property
+    def _may_read(self) -> bool:
+        may_begin = self._is_emptying or not self._stop.asked
+        return may_begin and self._window.room and self._pace.budget(1) > 0
 
-    def _read(self) -> list[Entry]:
-        pieces = self._sources.read(self._pace.budget(READ_BYTES))
+    def _read_on(self, load: Load) -> None:
+        """Read ahead while `load` is sent, unless there is something to do that must not meet a reading thread."""
+        ahead = LOADS_AHEAD if is_full(load) else min(1, len(load))
+        while len(self._loads) < ahead and self._may_read and not (self._looks.is_due or self._asked_back):
+            self._loads.begin()
+
+    def _read(self) -> Load:
+        pieces = self._sources.read(self._pace.budget(LOAD_BYTES))
         self._pace.spend(sum(piece.span.length for piece in pieces))
         return self._encoder.entries([self._task.following.named(piece) for piece in pieces])
 
-    def _open(self, entries: list[Entry]) -> list[int]:
+    def _open(self, load: Load) -> list[int]:
         now = time.monotonic()
-        return [self._window.open(entry, now) for entry in entries]
+        return [self._window.open(entry, now) for entry in load]
 
-    async def _send(self, publisher: Publisher, entries: list[Entry]) -> None:
-        """Put all of a load in flight, then publish it: what fails here is sent again by the next session."""
-        for token, entry in zip(self._open(entries), entries, strict=True):
+    async def _send(self, publisher: Publisher, tokens: list[int], load: Load) -> None:
+        for token, entry in zip(tokens, load, strict=True):
             await publisher.publish(token, self._task.subject, entry.headers, entry.payload)
 
     # -- what is due --------------------------------------------------------------------------------------------

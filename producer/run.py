@@ -26,6 +26,7 @@ from shipper.config import default_host
 from shipper.errors import ConfigError
 from shipper.files import Lock, make_directory
 from shipper.lifecycle import Stop, stop_on_signals
+from shipper.memory import keep_freed_memory
 from shipper.model import MAX_BLOCK_BYTES, Encoding
 from shipper.partitioning import partition_for
 from shipper.retry import Patience
@@ -46,6 +47,7 @@ def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None
     watched = _watched(settings.producer, once=once)
     state = _state_directory(settings.producer, host)
     _allow_many_files()
+    keep_freed_memory()
     with Lock(state / "lock", f"the checkpoint of host {host}"):
         inputs = inputs_of(settings.producer, state / "spool", once=once)
         checkpoints = Checkpoints(state / "checkpoint.sqlite")

@@ -1,8 +1,13 @@
 """The shared core: values and functions (pure ring) and the edges to clock, disk and network (edge ring)."""
 
-from importlib.metadata import PackageNotFoundError, version
 
-try:
-    __version__ = version("fshipper")
-except PackageNotFoundError:  # run from an unpacked wheel, as spark-submit --py-files does
-    __version__ = "0+unknown"
+def __getattr__(name: str) -> str:
+    """`__version__`, read when somebody asks: the metadata of installed packages take a tenth of a program's start."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+    try:
+        return version("fshipper")
+    except PackageNotFoundError:  # run from an unpacked wheel, as spark-submit --py-files does
+        return "0+unknown"

@@ -41,6 +41,7 @@ def is_plain(headers: Mapping[str, str]) -> bool:
     return not any(name.startswith(PREFIX) for name in headers)
 
 
+@functools.lru_cache(maxsize=4096)
 def encode_path(path: str) -> str:
     """A path as header text; bytes that are no UTF-8 survive (`os.fsdecode` wrote them as surrogates)."""
     return quote(path, safe="/", errors="surrogateescape")

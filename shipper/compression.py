@@ -9,7 +9,18 @@ from shipper.edits import MAX_MAP_BYTES, Rest, rest_of
 from shipper.errors import Poison
 from shipper.model import MAX_BLOCK_BYTES, Block, Encoding
 
-ZSTD_LEVEL = 1  # measured on real logs: 12 times smaller at over 1 GB/s; higher levels cost more CPU than they save
+ZSTD_FAST = zstandard.ZstdCompressionParameters(
+    strategy=zstandard.STRATEGY_FAST,
+    window_log=18,
+    hash_log=13,
+    chain_log=12,
+    search_log=1,
+    min_match=7,
+    write_content_size=1,
+)
+"""Level 1 with tables that fit a core's own cache, for every size of block. Measured on real logs, 512 KiB a block:
+level 1 itself takes 1.36 s a GiB and makes it 9.93 times smaller, this 1.19 s and 9.89; unpacking takes the same.
+Higher levels cost more CPU than they save."""
 GZIP_LEVEL = 1
 MAX_WINDOW_BYTES = 8 * 1024 * 1024
 """What a frame may ask of whoever reads it (RFC 8878 asks decoders for that much)."""
@@ -21,7 +32,7 @@ class Compressor:
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
-        self._zstd = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=False)
+        self._zstd = zstandard.ZstdCompressor(compression_params=ZSTD_FAST)
 
     def encode(self, data: bytes) -> bytes:
         """The payload for `data`; for PLAIN the one line without its newline."""

@@ -1,13 +1,15 @@
 """The `fshipper` command: finds its verbs by entry points, imports a program only to run it, ends with its code."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 import typer
 
-from shipper import __version__
+import shipper
 from shipper.errors import EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
 
 GROUP = "fshipper.commands"
@@ -45,7 +47,7 @@ def run(given: Sequence[str]) -> int:
         sys.stdout.write(_overview())
         return EXIT_OK if given else EXIT_USAGE
     if given[0] in {"version", "--version"}:
-        sys.stdout.write(f"fshipper {__version__}\n")
+        sys.stdout.write(f"fshipper {shipper.__version__}\n")
         return EXIT_OK
     verbs = {entry.name: entry for entry in entry_points(group=GROUP)}
     if given[0] not in verbs:
@@ -56,8 +58,7 @@ def run(given: Sequence[str]) -> int:
 
 def _run_verb(entry: EntryPoint, rest: Sequence[str]) -> int:
     try:
-        app: typer.Typer = entry.load()
-        command = typer.main.get_command(app)
+        command = _command(entry)
         result = command.main(list(rest), prog_name=f"fshipper {entry.name}", standalone_mode=False)
     except ShipperError as error:
         complain(error)
@@ -71,6 +72,17 @@ def _run_verb(entry: EntryPoint, rest: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - typer keeps its click private; see _wrong_usage
         return _wrong_usage(error)
     return result if isinstance(result, int) else EXIT_OK
+
+
+def _command(entry: EntryPoint) -> Any:
+    """The verb's command. What its program consists of is no garbage, so nobody looks for any in it, now or later."""
+    gc.disable()
+    try:
+        app: typer.Typer = entry.load()
+        return typer.main.get_command(app)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _wrong_usage(error: Exception) -> int:

@@ -1,6 +1,6 @@
 """How many lines there are in some bytes. A quarter of the time of `bytes.count` (measured: 7 GB/s against 2)."""
 
-from stringzilla import bytesum, translate
+from stringzilla import bytesum, translate  # type: ignore[import-not-found] # it has no stubs
 
 _ONE_A_NEWLINE = bytes(octet == ord("\n") for octet in range(256))
 

@@ -164,7 +164,7 @@ class ProducerSettings(_Section):
     state: Path | None = None
     encoding: Encoding = Encoding.ZSTD
     start_at_end: bool = False
-    block: Annotated[Size, Field(ge=4096, le=MAX_BLOCK_BYTES)] = 256 * 1024
+    block: Annotated[Size, Field(ge=4096, le=MAX_BLOCK_BYTES)] = MAX_BLOCK_BYTES
     window: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024
     poll: Annotated[Seconds, Field(ge=0.01, le=3600)] = 1.0  #: between two looks where no notifications come
     watch: bool = True

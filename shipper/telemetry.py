@@ -10,8 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
-import structlog
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
+
+_seen = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+import structlog  # noqa: E402 - without rich, which it would take for traces; we log none, and it costs a tenth of a start
+
+if _seen is None:
+    del sys.modules["rich"]
 
 __all__ = ["Counter", "Endpoints", "Gauge", "Histogram", "logger", "serving", "set_up_logging"]
 

@@ -5,12 +5,13 @@ the message out again to the next session, and so on for ever. One such message 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.errors import ConnectionClosedError
 
 UNREADABLE = {"Log-Unreadable": "the message's headers are no UTF-8"}
 """Stands for headers that cannot be decoded: an unknown header of ours, so the message becomes a dead letter."""
@@ -41,6 +42,20 @@ class TolerantClient(Client):
         subscription = await self.subscribe(subject, cb=_never, pending_msgs_limit=0, pending_bytes_limit=0)
         self._direct[subscription._id] = heard  # noqa: SLF001 - nats-py offers no other way
         return subscription
+
+    async def publish_block(self, subject: str, reply: str, headers: Mapping[str, str], payload: bytes) -> None:
+        """Send a message whose headers are well formed already.
+
+        nats-py's own way looks at each header again, and copies the payload twice: half of what a block costs the loop.
+        """
+        if self.is_closed:
+            raise ConnectionClosedError
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        head = f"NATS/1.0\r\n{lines}\r\n".encode()
+        command = f"HPUB {subject} {reply} {len(head)} {len(head) + len(payload)}\r\n".encode()
+        await self._send_command(b"".join((command, head, payload, b"\r\n")))
+        if self._flush_queue is not None and self._flush_queue.empty():
+            await self._flush_pending()
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         heard = self._direct.get(sid)

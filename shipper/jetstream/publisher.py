@@ -51,7 +51,7 @@ class JetStreamPublisher:
                 hint="raise max_payload in the server's configuration, or lower --block (SHIPPER_BLOCK)",
             )
         session = cls(connection, stream)
-        await connection.client.subscribe(f"{session._reply}*", cb=session._on_ack)
+        await connection.client.subscribe_direct(f"{session._reply}*", session._on_ack)
         return session
 
     async def last_stored(self, subject: str) -> Stored | None:
@@ -72,9 +72,7 @@ class JetStreamPublisher:
         self._check()
         self._in_flight.append(token)
         try:
-            await self._connection.client.publish(
-                subject, payload, reply=f"{self._reply}{token}", headers=dict(headers)
-            )
+            await self._connection.client.publish_block(subject, f"{self._reply}{token}", headers, payload)
         except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
 
@@ -107,7 +105,7 @@ class JetStreamPublisher:
             raise self._trouble
         self._connection.check()
 
-    async def _on_ack(self, message: Msg) -> None:
+    def _on_ack(self, message: Msg) -> None:
         if self._trouble is None:
             try:
                 self._acks.append(self._read_ack(message))

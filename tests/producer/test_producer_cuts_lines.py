@@ -1,12 +1,15 @@
 """Bytes of a file -> pieces: whole lines, at most one block, byte for byte."""
 
+import os
 import random
 from pathlib import Path
 
 import pytest
 from producing import Host, append
 
+from producer.following import tail
 from producer.following.reading import PIECE_BYTES
+from producer.following.tail import PROBE_BYTES
 
 STRANGE = [
     b"\n",
@@ -124,3 +127,44 @@ def test_a_load_of_empty_lines_is_bounded_by_what_messages_cost(tmp_path: Path) 
     host.acknowledge()
     host.ship()
     assert host.archive.text(path) == path.read_bytes()
+
+
+@pytest.mark.parametrize("longest", [200, 6000, 40_000])
+def test_a_large_block_ends_with_the_last_line_that_it_has_room_for(longest: int, tmp_path: Path) -> None:
+    chance = random.Random(longest)
+    text = b"".join(b"x" * chance.randrange(longest) + b"\n" for _ in range(2_000_000 // longest))
+    path = tmp_path / "app.log"
+    path.write_bytes(text)
+    host = Host(tmp_path, "*.log", block=128 * 1024)
+    pieces = [piece.data for piece in host.read_all()]
+    wanted, start = [], 0
+    while start < len(text):
+        end = text.rfind(b"\n", start, start + 128 * 1024) + 1
+        wanted.append(text[start:end])
+        start = end
+    assert pieces == wanted
+
+
+def test_a_line_of_which_a_probe_saw_the_end_and_that_grew_since_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two reads of a block a program may rewrite its file's end in place."""
+    path = tmp_path / "app.log"
+    path.write_bytes((b"a" * 99 + b"\n") * 4000)
+    host = Host(tmp_path, "*.log", block=128 * 1024)
+    real, said = os.pread, []
+
+    def rewritten(descriptor: int, size: int, offset: int) -> bytes:
+        data = real(descriptor, size, offset)
+        if size == PROBE_BYTES and not said:
+            said.append(offset)
+            with path.open("r+b") as file:
+                file.seek(offset + data.rfind(b"\n"))
+                file.write(b"b")
+        return data
+
+    monkeypatch.setattr(tail.os, "pread", rewritten)
+    pieces = [piece.data for piece in host.read_all()]
+    assert said
+    assert b"".join(pieces) == path.read_bytes()
+    assert all(piece.endswith(b"\n") for piece in pieces)

@@ -9,8 +9,9 @@ import pytest
 from producing import append
 from shipping import HOST, STREAM, SUBJECT, Collector, Producer, take_all, until
 
-from producer import pipeline
+from producer import loads, pipeline
 from producer.checkpoints import Checkpoints
+from producer.loads import LOAD_BYTES, LOADS_AHEAD
 from shipper.errors import Fatal, StreamFull, Unavailable
 from shipper.model import Encoding, End
 from shipper.retry import Patience
@@ -84,7 +85,8 @@ async def test_a_load_that_was_read_while_its_session_ended_is_in_flight_in_the_
 ) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(lines(20_000))
-    monkeypatch.setattr(pipeline, "READ_BYTES", 64 * 1024)  # many loads, so that one is always being read
+    for module in (pipeline, loads):  # many loads, so that some are always ahead
+        monkeypatch.setattr(module, "LOAD_BYTES", 64 * 1024)
     producer = Producer(tmp_path, "app.log", block=16 * 1024)
     published = 0
     real = MemoryPublisher.publish
@@ -103,16 +105,16 @@ async def test_a_load_that_was_read_while_its_session_ended_is_in_flight_in_the_
     assert producer.archived().text(path) == path.read_bytes()
 
 
-async def test_no_more_is_in_flight_than_the_window_and_two_loads(tmp_path: Path) -> None:
+async def test_no_more_is_in_flight_than_the_window_and_the_loads_ahead(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
-    path.write_bytes(random.Random(1).randbytes(12 << 20))
+    path.write_bytes(random.Random(1).randbytes(20 << 20))
     producer = Producer(tmp_path, "app.log", encoding=Encoding.IDENTITY)
     producer.bus.acks.hold()
     async with producer.running():
         await until(lambda: producer.sessions and not producer.pipeline._window.room)
         for _ in range(200):
             await asyncio.sleep(0)
-        assert producer.pipeline._window.bytes < (1 << 20) + 2 * pipeline.READ_BYTES + (1 << 20)
+        assert producer.pipeline._window.bytes < (1 << 20) + LOADS_AHEAD * LOAD_BYTES + (1 << 20)
         producer.bus.acks.release()
 
 

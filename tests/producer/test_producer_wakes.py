@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from producing import append
 from shipping import Producer, until
+from watchdog.observers import inotify_c
 
 from producer.checkpoints import Checkpoints
 from producer.following.sources import Sources
@@ -125,7 +126,7 @@ async def test_a_watch_that_the_kernel_refuses_leaves_its_directory_to_be_polled
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr("shipper.events.watching_failed", lambda *, error: said.append(error))
-    add = waking.inotify_c.inotify_add_watch
+    add = inotify_c.inotify_add_watch
 
     def full(descriptor: int, path: bytes, mask: int) -> int:
         if path.endswith(b"good"):
@@ -133,7 +134,7 @@ async def test_a_watch_that_the_kernel_refuses_leaves_its_directory_to_be_polled
         ctypes.set_errno(errno.ENOSPC)
         return -1
 
-    monkeypatch.setattr(waking.inotify_c, "inotify_add_watch", full)
+    monkeypatch.setattr(inotify_c, "inotify_add_watch", full)
     names = [tmp_path / name for name in ("good", "bad", "worse")]
     for name in names:
         name.mkdir()
@@ -294,7 +295,7 @@ async def test_a_rotation_is_followed_on_hints_and_the_old_file_is_let_go(tmp_pa
 async def test_where_there_is_no_inotify_lines_are_found_at_every_poll(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waking, "inotify_c", None)
+    monkeypatch.setattr(waking, "_inotify", lambda: None)
     path = made(tmp_path / "app.log")
     producer = Producer(tmp_path, "app.log", watch=True, poll=0.02)
     async with producer.running():

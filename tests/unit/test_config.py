@@ -30,7 +30,7 @@ def test_without_a_word_the_defaults_hold():
     settings = loaded()
     assert settings.nats.url == ("nats://127.0.0.1:4222",)
     assert (settings.logs.subject, settings.logs.partitions, settings.partition) == ("logs", 0, 0)
-    assert (settings.producer.block, settings.producer.encoding) == (262144, Encoding.ZSTD)
+    assert (settings.producer.block, settings.producer.encoding) == (524288, Encoding.ZSTD)
     assert settings.collector.output == "messages.log"
 
 
