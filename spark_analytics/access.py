@@ -162,9 +162,10 @@ def _keyed(kind: str, column: str, counts: Column) -> Column:
 
 
 def by_hour(table: DataFrame) -> DataFrame:
-    """(hour, status class, requests, bytes) of table `access_hourly`."""
+    """(hour, status class, requests, bytes) of table `access_hourly`; the hour in seconds since 1970."""
     sums = (F.sum(name).alias(name) for name in ("requests", "bytes"))
-    return table.groupBy("hour", "status_class").agg(*sums).orderBy("hour", "status_class")
+    ordered = table.groupBy("hour", "status_class").agg(*sums).orderBy("hour", "status_class")
+    return ordered.withColumn("hour", F.unix_seconds("hour"))
 
 
 def sums(table: DataFrame) -> DataFrame:

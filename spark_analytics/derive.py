@@ -40,7 +40,7 @@ MOST_DAMAGED = 20
 
 _SCAN_SCHEMA = (
     "uri STRING, segment INT, kind STRING, family STRING, stamp_form STRING, stamp_pattern STRING, stamp_shape STRING,"
-    " stamp_characters INT, header STRING"
+    " stamp_characters INT, header STRING, level_pattern STRING"
 )
 _UNKNOWN = Writing(ANY, Kind.PLAIN)
 SMALL = "part-0.zstd.parquet"
@@ -214,7 +214,8 @@ class Making:
         io.stage(access.hourly(requests), self.tables, "access_hourly", self.day.date, order)
         self._write("access_top", access.top(access.keys(requests).collect()))
         staged = self._staged("access_hourly")
-        hours = [Web(*row) for row in access.by_hour(staged).collect()]
+        found = access.by_hour(staged).collect()
+        hours = [Web(dt.datetime.fromtimestamp(second, tz=dt.UTC), *others) for second, *others in found]
         return hours, WebSums(*access.sums(staged).collect()[0])
 
     def _no_web(self) -> tuple[list[Web], WebSums]:

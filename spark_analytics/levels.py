@@ -10,6 +10,9 @@ LEVEL_PREFIX = 120
 """Characters in which a level is looked for; 80 miss those of Blue Gene."""
 
 WORDS = {
+    "info": "info",  # the most common ones first: a map is searched from its beginning
+    "error": "error",
+    "warn": "warn",
     "emerg": "fatal",
     "emergency": "fatal",
     "panic": "fatal",
@@ -18,12 +21,9 @@ WORDS = {
     "critical": "fatal",
     "fatal": "fatal",
     "severe": "error",  # java.util.logging's word for an error
-    "error": "error",
     "err": "error",
     "warning": "warn",
-    "warn": "warn",
     "notice": "notice",
-    "info": "info",
     "information": "info",
     "debug": "debug",
     "fine": "debug",
@@ -62,10 +62,17 @@ NUMBERS = {"10": "trace", "20": "debug", "30": "info", "40": "warn", "50": "erro
 """The levels of programs that write JSON and numbers, by bunyan's count."""
 
 
-def of_line(line: Column) -> Column:
-    """What `line` says of itself in its first `LEVEL_PREFIX` characters, or `none`."""
+def of_line(line: Column, placed: Column) -> Column:
+    """What `line` says of itself in its first `LEVEL_PREFIX` characters, or `none`.
+
+    `placed` is the segment's pattern for a level in a known place (`families.Writing.level`); where it is empty, or
+    finds nothing, the level is searched for.
+    """
     head = F.substring(line, 1, LEVEL_PREFIX)
-    return F.coalesce(_by_priority(head), _by_key(head), _by_word(head), _by_letter(head), F.lit("none"))
+    at_place = F.when(
+        placed != "", _looked_up(WORDS, F.lower(F.call_function("regexp_extract", head, placed, F.lit(1))))
+    )
+    return F.coalesce(at_place, _by_priority(head), _by_key(head), _by_word(head), _by_letter(head), F.lit("none"))
 
 
 def of_status(status: Column) -> Column:
@@ -79,8 +86,9 @@ def of_name(name: Column) -> Column:
 
 
 def _by_key(head: Column) -> Column:
+    may = F.contains(head, F.lit("=")) | F.contains(head, F.lit('":'))
     has_key = functools.reduce(operator.or_, (F.contains(head, F.lit(key)) for key in KEYS))
-    return F.when(has_key, _looked_up(WORDS, F.lower(F.regexp_extract(head, KEYED_PATTERN, 1))))
+    return F.when(may & has_key, _looked_up(WORDS, F.lower(F.regexp_extract(head, KEYED_PATTERN, 1))))
 
 
 def _by_word(head: Column) -> Column:

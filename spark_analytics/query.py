@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from rich.console import Console
 from rich.table import Table
@@ -44,9 +45,10 @@ def _table(spark: SparkSession, tables: Tables, name: str, schema: T.StructType)
     return spark.read.schema(with_date).parquet(f"file:{tables.root / name}")
 
 
-def show(answer: DataFrame, form: Format, stream: TextIO = sys.stdout) -> None:
-    """Prints the rows as they come; only a table waits for all of them."""
-    names, rows = answer.columns, answer.toLocalIterator()
+def show(answer: DataFrame, form: Format, stream: TextIO | None = None) -> None:
+    """Prints the rows as they come; only a table waits for all of them. Times are RFC 3339 in UTC."""
+    stream = stream or sys.stdout
+    names, rows = answer.columns, _in_utc(answer).toLocalIterator()
     if form is Format.TABLE:
         _tabled(names, rows, stream)
     elif form is Format.CSV:
@@ -57,6 +59,16 @@ def show(answer: DataFrame, form: Format, stream: TextIO = sys.stdout) -> None:
         stream.writelines(
             json.dumps({name: _plain(value) for name, value in zip(names, row, strict=True)}) + "\n" for row in rows
         )
+
+
+def _in_utc(answer: DataFrame) -> DataFrame:
+    """Python would have times in the zone of this machine."""
+    names = [f"c{place}" for place in range(len(answer.columns))]  # a query's columns may share a name
+    shown = [
+        F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss'Z'") if isinstance(field.dataType, T.TimestampType) else F.col(name)
+        for name, field in zip(names, answer.schema, strict=True)
+    ]
+    return answer.toDF(*names).select(*shown)
 
 
 def _tabled(names: Sequence[str], rows: Iterable[Row], stream: TextIO) -> None:

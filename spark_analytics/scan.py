@@ -19,7 +19,7 @@ from spark_analytics.patterns import columns, rules
 LEVEL_KEYS = ("level", "lvl", "severity", "levelname", "loglevel", "log.level")
 MESSAGE_KEYS = ("msg", "message", "event", "log")
 
-SEGMENT_COLUMNS = ("uri", "segment", "kind", *parse.WRITING, "header")
+SEGMENT_COLUMNS = ("uri", "segment", "kind", *parse.WRITING, "header", "level_pattern")
 """What is known of a line by its segment."""
 
 GROUP = ("segment", "block_start", "hour", "level", "text", "auth", "user", "remote", "attempts")
@@ -63,9 +63,9 @@ class Written:
         return bool(self.kinds & {Kind.ACCESS, Kind.JSON})
 
 
-def segment_columns(uri: str, number: int, writing: Writing) -> tuple[str, int, str, str, str, str, str, int, str]:
+def segment_columns(uri: str, number: int, writing: Writing) -> tuple[str | int, ...]:
     """The values of `SEGMENT_COLUMNS` of a segment."""
-    return uri, number, writing.kind.value, *parse.writing(writing.family), rules.header(writing.family)
+    return uri, number, writing.kind.value, *parse.writing(writing.family), rules.header(writing.family), writing.level
 
 
 def count_rows(rows: DataFrame, segments: DataFrame, written: Written) -> DataFrame:
@@ -179,7 +179,7 @@ def _message(written: Written) -> Column:
 
 
 def _level(written: Written) -> Column:
-    kind, level = F.col("kind"), levels.of_line(F.col("value"))
+    kind, level = F.col("kind"), levels.of_line(F.col("value"), F.col("level_pattern"))
     if Kind.JSON in written.kinds:
         named = levels.of_name(_first(F.col("fields"), LEVEL_KEYS))
         told = F.coalesce(named, levels.of_status(F.col("status")), F.lit("none"))

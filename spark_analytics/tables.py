@@ -128,8 +128,8 @@ def swap(fresh: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}:
             raise
-        aside = fresh.with_name(f".old-{fresh.name}")  # a file system that cannot exchange: two steps
-        target.rename(aside)
+        if target.exists():  # a file system that cannot exchange: two steps
+            target.rename(fresh.with_name(f".old-{fresh.name}"))
         fresh.rename(target)
 
 

@@ -146,7 +146,9 @@ class PatternSums:
 
     patterns: int = 0
     new: int = 0
+    new_bad: int = 0  #: of level warn or worse
     surging: int = 0
+    surging_bad: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

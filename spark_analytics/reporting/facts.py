@@ -209,8 +209,10 @@ class Patterns:
     distinct: int
     new: tuple[PatternCount, ...]
     new_count: int
+    new_bad_count: int  #: of level warn or worse
     surging: tuple[PatternCount, ...]
     surging_count: int
+    surging_bad_count: int
     noisiest: tuple[PatternCount, ...]
 
 

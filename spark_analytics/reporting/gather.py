@@ -8,6 +8,7 @@ from spark_analytics.given import Given, Row
 from spark_analytics.inventory import Day
 from spark_analytics.reporting import evidence as ev
 from spark_analytics.reporting.account import Audited, account
+from spark_analytics.reporting.news import BAD_LEVELS
 from spark_analytics.reporting.series import HostRow, host_series
 
 MOST_FILES = 5000
@@ -139,7 +140,9 @@ _PATTERN = ("pattern_id", "level", "lines", "hosts", "files", "baseline_median",
 def _patterns(given: Given) -> Iterable[ev.PatternCount]:
     """Those worth telling, each once, with template and example."""
     rows = given.rows.get("pattern_daily", ())
-    new = sorted(filter(_is_new, rows), key=lambda row: (row["level"] not in _BAD, -row["lines"], row["pattern_id"]))
+    new = sorted(
+        filter(_is_new, rows), key=lambda row: (row["level"] not in BAD_LEVELS, -row["lines"], row["pattern_id"])
+    )
     surging = sorted(filter(_is_surging, rows), key=lambda row: (-row["surge"], row["pattern_id"]))
     noisy = sorted(rows, key=lambda row: (-row["lines"], row["pattern_id"]))
     told = {(row["pattern_id"], row["level"]): row for kind in (noisy, new, surging) for row in kind[:MOST_PATTERNS]}
@@ -155,9 +158,6 @@ def _patterns(given: Given) -> Iterable[ev.PatternCount]:
         )
 
 
-_BAD = frozenset({"fatal", "error", "warn"})
-
-
 def _is_new(row: Row) -> bool:
     return bool(row["is_new"])
 
@@ -171,7 +171,9 @@ def _pattern_sums(given: Given) -> ev.PatternSums:
     return ev.PatternSums(
         patterns=len({row["pattern_id"] for row in rows}),
         new=sum(map(_is_new, rows)),
+        new_bad=sum(row["level"] in BAD_LEVELS for row in filter(_is_new, rows)),
         surging=sum(map(_is_surging, rows)),
+        surging_bad=sum(row["level"] in BAD_LEVELS for row in filter(_is_surging, rows)),
     )
 
 

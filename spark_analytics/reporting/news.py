@@ -26,8 +26,10 @@ def patterns(evidence: Evidence, top: int) -> Patterns:
         distinct=sums.patterns,
         new=tuple(sorted(new, key=_by_badness)[:top]),
         new_count=max(sums.new, len(new)),
+        new_bad_count=max(sums.new_bad, sum(row.level in BAD_LEVELS for row in new)),
         surging=tuple(sorted(surging, key=lambda row: (-(row.surge or 0), row.pattern_id))[:top]),
         surging_count=max(sums.surging, len(surging)),
+        surging_bad_count=max(sums.surging_bad, sum(row.level in BAD_LEVELS for row in surging)),
         noisiest=tuple(sorted(rows, key=lambda row: (-row.lines, row.pattern_id))[:top]),
     )
 

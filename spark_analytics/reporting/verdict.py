@@ -102,8 +102,6 @@ def _told(row: Trouble) -> str:
     """One trouble in the words of its kind."""
     # The day is known and the partition is on the page: host and segment are what a reader looks for.
     where = clean(row.path.rpartition("host=")[2] or f"{row.host} {row.file}")
-    if row.kind == "unreadable":
-        return f"{where} ({clean(row.detail, 120)})" if row.detail else where
     if row.kind in {"gap", "offset_gap"}:
         detail = f"{clean(row.host)} {clean(row.file)}"
         return f"{detail} ({clean(row.detail, 120)})" if row.detail else detail
@@ -188,14 +186,17 @@ def _of_errors(judged: Judged) -> Iterator[Finding]:
 def _of_patterns(judged: Judged) -> Iterator[Finding]:
     if not judged.history.enough:  # on the first days every pattern is new
         return
-    new = [row for row in judged.patterns.new if row.level in BAD_LEVELS]
-    rising = [row for row in judged.patterns.surging if row.level in BAD_LEVELS]
-    for kind, rows, noun in (("new_pattern", new, "new"), ("surging_pattern", rising, "surging")):
-        if rows:
-            told = f"“{clean(rows[0].template, 100)}”, {count(rows[0].lines, 'line')}"
-            some = "at least " if len(rows) == len(judged.patterns.new) < judged.patterns.new_count else ""
-            text = f"{some}{len(rows):,} {noun} error or warning pattern{'' if len(rows) == 1 else 's'}: {told}"
-            names = tuple(row.pattern_id for row in rows[:NAMED])
+    patterns = judged.patterns
+    kinds = (
+        ("new_pattern", "new", patterns.new_bad_count, patterns.new),
+        ("surging_pattern", "surging", patterns.surging_bad_count, patterns.surging),
+    )
+    for kind, word, number, rows in kinds:
+        bad = [row for row in rows if row.level in BAD_LEVELS]
+        if number:
+            told = f": “{clean(bad[0].template, 100)}”, {count(bad[0].lines, 'line')}" if bad else ""
+            names = tuple(row.pattern_id for row in bad[:NAMED])
+            text = f"{count(number, f'{word} error or warning pattern')}{told}"
             yield Finding(kind=kind, state=State.ATTENTION, text=text, names=names)
 
 

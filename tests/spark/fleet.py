@@ -47,7 +47,7 @@ def a_day(hosts=200, partitions=8, seed=1, before=BEFORE, **other) -> ev.Evidenc
             for hour in range(24)
         ),
         patterns=tuple(_patterns(chance, living, bool(before))),
-        pattern_sums=ev.PatternSums(patterns=412, new=14, surging=9),
+        pattern_sums=ev.PatternSums(patterns=412, new=15, new_bad=10, surging=9, surging_bad=4),
         auth_kinds=tuple(_auth_kinds(chance, len(before))),
         auth_tops=tuple(_auth_tops(chance)),
         auth_remotes=23,

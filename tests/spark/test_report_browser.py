@@ -56,12 +56,14 @@ def test_light_and_dark_differ_and_print_is_light(browser, tmp_path):
     light = browser.says(colour)
     browser.open(page, scheme="dark")
     dark = browser.says(colour)
-    browser.ask("Emulation.setEmulatedMedia", media="print")
-    printed = browser.says(colour)
+    browser.ask(
+        "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]
+    )
+    printed, ink = browser.says(colour), browser.says("getComputedStyle(document.body).color")
     browser.ask("Emulation.setEmulatedMedia", media="")
 
     assert len({light, dark, printed}) == 3
-    assert printed == "rgb(255, 255, 255)"
+    assert (printed, ink) == ("rgb(255, 255, 255)", "rgb(23, 33, 45)")
 
 
 def test_the_browser_would_complain(browser, tmp_path):

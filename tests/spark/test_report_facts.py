@@ -13,7 +13,15 @@ from spark_analytics.reporting.facts import TROUBLES, State
 
 def facts_of(*hosts, before=fleet.BEFORE, account=None, **other):
     account = account or an_account([host for host in hosts if host.lines])
-    given = {"files": (), "patterns": (), "auth_kinds": (), "auth_tops": (), "web_classes": (), "hours": ()}
+    given = {
+        "files": (),
+        "patterns": (),
+        "auth_kinds": (),
+        "auth_tops": (),
+        "web_classes": (),
+        "hours": (),
+        "pattern_sums": ev.PatternSums(),
+    }
     return assemble.facts(
         dataclasses.replace(a_day(0, before=before), hosts=hosts, account=account, **{**given, **other})
     )
@@ -39,13 +47,14 @@ def test_hosts_that_wrote_nothing_or_stopped_are_silent():
         a_host("fine"),
         a_host("gone", 0),
         a_host("stopped", 500, last_arrival=f"{DATE}T17:59:00Z"),
+        a_host("just", 500, last_arrival=f"{DATE}T18:00:00Z"),
         a_host("late", 500, last_arrival=f"{DATE}T18:01:00Z"),
     )
 
-    assert names(made.hosts.silent) == ["gone", "stopped"]
+    assert names(made.hosts.silent) == ["gone", "just", "stopped"]
     assert made.hosts.silent[1].quiet_hours == 6.0
     assert made.verdict.state is State.ATTENTION
-    assert "2 hosts silent: gone, stopped (since 17:59)" in made.verdict.findings[0].text
+    assert "3 hosts silent: gone, just (since 18:00), stopped (since 17:59)" in made.verdict.findings[0].text
 
 
 def test_a_nightly_batch_host_is_not_silent_in_the_evening():
@@ -112,6 +121,7 @@ def a_file(lines, errors, median=0.001, days=7):
         (a_file(1000, 50, 0.001), True),
         (a_file(1000, 50, 0.05), False),
         (a_file(1000, 60, 0.05), False),
+        (a_file(1000, 8, 0.005), False),
         (a_file(10_000_000, 11_000, 0.001), False),
         (a_file(1000, 50, 0.0), True),
         (a_file(1000, 50, None), False),
@@ -122,7 +132,8 @@ def a_file(lines, errors, median=0.001, days=7):
         "nor do 3 of 3",
         "fifty times the usual",
         "as usual",
-        "within the interval",
+        "a little above",
+        "half as much again, within the interval",
         "sure but small",
         "errors where none were",
         "no usual rate",

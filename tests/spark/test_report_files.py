@@ -96,6 +96,14 @@ def test_a_report_of_another_shape_is_said_in_a_sentence(content):
     assert "--force" in (raised.value.hint or "")
 
 
+def test_a_report_of_another_version_is_not_read_even_if_it_looks_the_same():
+    made = record.as_json(assemble.facts(a_day(5))) | {"v": 3}
+
+    with pytest.raises(Permanent, match="version 3"):
+        record.from_text(json.dumps(made).encode(), "report.json")
+    assert record.brief(made) is None
+
+
 # -- CSV ----------------------------------------------------------------------------------------------------------
 
 
@@ -159,6 +167,8 @@ def test_the_index_leaves_out_what_it_cannot_read_and_the_newest_day_is_the_late
 
 
 def test_show_prints_the_summary_and_the_json_as_they_are(out):
+    older = a_day(5, date="2026-11-19")
+    publish.publish(out, assemble.facts(older), older)
     app = show.typer.Typer()
     app.command()(show.show)
     run = CliRunner().invoke

@@ -108,6 +108,7 @@ def test_patterns_are_told_with_their_templates_and_counted_with_the_others():
 
     assert (made.pattern_sums.patterns, made.pattern_sums.new, made.pattern_sums.surging) == (2000, 1000, 1)
     assert len(made.patterns) < 1000
+    assert (made.pattern_sums.new_bad, made.pattern_sums.surging_bad) == (1000, 1)
     (surging,) = [row for row in made.patterns if row.surge]
     assert (surging.template, surging.example, surging.is_new) == ("a <*>", "a 1", False)
 
@@ -198,6 +199,7 @@ def test_a_log_file_with_several_troubles_is_named_for_each():
         "gap",
     ]
     assert facts.completeness.trouble_count == 4
+    assert [trouble.path for trouble in facts.completeness.troubles] == ["x", "", ""]
 
 
 def test_manifest_lines_that_cannot_be_read_are_named_with_their_number():

@@ -58,6 +58,12 @@ def test_twice_and_half_are_equally_far():
     assert measures.robust_z(2001, week) == pytest.approx(-measures.robust_z(499.5, week), rel=0.01)
 
 
+def test_a_deviation_is_that_of_a_normal_distribution():
+    week = [math.exp(power) - 1 for power in (4, 5, 6, 7, 8)]
+
+    assert measures.robust_z(math.exp(9) - 1, week) == pytest.approx(3 / 1.4826)
+
+
 def test_a_host_that_always_wrote_the_same_may_write_a_tenth_more():
     assert measures.robust_z(1100, [1000] * 7) == pytest.approx(1.9, abs=0.1)
     assert measures.robust_z(5, []) == 0.0

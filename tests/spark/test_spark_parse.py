@@ -71,15 +71,17 @@ LEVELLED = (
 def parsed(spark):
     lines = {line for line, _ in STAMPED + LEVELLED}
     line = F.col("value")
-    told = [(text, *parse.writing(families.chosen([text] * 2).family)) for text in lines]
+    written = {text: families.chosen([text] * 2) for text in lines}
+    told = [(text, one.level, *parse.writing(one.family)) for text, one in written.items()]
     columns = (
-        "value STRING, family STRING, stamp_form STRING, stamp_pattern STRING, stamp_shape STRING, stamp_characters INT"
+        "value STRING, placed STRING, family STRING, stamp_form STRING, stamp_pattern STRING, stamp_shape STRING,"
+        " stamp_characters INT"
     )
     table = spark.createDataFrame(told, columns).withColumn("stamp", parse.stamp_text(line))
     in_json = F.coalesce(*(F.get_json_object(line, f"$.{key}") for key in ("ts", "timestamp", "time")))
-    second = parse.event_second(line, F.col("stamp"), in_json, {row[2] for row in told})
+    second = parse.event_second(line, F.col("stamp"), in_json, {row[3] for row in told})
     hour = F.date_format(parse.meant(second, DAY), "yyyy-MM-dd'T'HH")
-    rows = table.select("value", hour, levels.of_line(line)).collect()
+    rows = table.select("value", hour, levels.of_line(line, F.col("placed"))).collect()
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
