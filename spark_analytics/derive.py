@@ -17,6 +17,7 @@ from spark_analytics import (
     audit,
     auth,
     continuity,
+    examples,
     hourly,
     inventory,
     io,
@@ -43,6 +44,9 @@ _SCAN_SCHEMA = (
     " stamp_characters INT, header STRING, level_pattern STRING"
 )
 _UNKNOWN = Writing(ANY, Kind.PLAIN)
+Places = Sequence[tuple[Segment, Writing]]
+"""The segments of the scan by their numbers, and how their lines are written."""
+
 SMALL = "part-0.zstd.parquet"
 """The file of a table that is written here and not by Spark."""
 
@@ -81,11 +85,12 @@ class Making:
         made = hourly.hourly(groups, self._silent(segments, found, settled), self.date)
         io.stage(made, self.tables, "hourly", self.day.date, (*hourly.FILE, "hour", "level"))
         requests = scan.Written.of(written.values()).requests
+        places = [(segment, _writing(written, segment)) for segment in segments]
         before = {name: self._before(name) for name in _COMPARED}
         cells, web, _, _ = self._at_once(
             lambda: self._volumes(before),
             lambda: self._web(groups) if requests else self._no_web(),
-            lambda: self._patterns(counts, before["pattern_daily"]),
+            lambda: self._patterns(counts, before["pattern_daily"], places),
             lambda: self._accounts(groups, {segments[number].path: account for number, account in settled.items()}),
         )
         self._drop_counts()
@@ -178,7 +183,7 @@ class Making:
 
     def _volumes(self, before: Mapping[str, volumes.History]) -> list[Any]:
         files = [volumes.FileSums(*row) for row in volumes.by_file(self._staged("hourly")).collect()]
-        arrivals = self._arrivals()
+        arrivals = self.day.arrivals
         cells = volumes.cells(files)
         self._write("file_daily", volumes.file_daily(files, arrivals, before["file_daily"]))
         hosts = volumes.host_daily(files, arrivals, before["host_daily"], self.date)
@@ -187,24 +192,29 @@ class Making:
         self._write("partition_daily", volumes.partition_daily(hosts, cells, sequences))
         return cells
 
-    def _arrivals(self) -> dict[sample.LogFile, dt.datetime]:
-        newest: dict[sample.LogFile, str] = {}
-        for segment in self.day.manifests.segments:
-            key = (segment.partition, shown(segment.host), shown(segment.file))
-            newest[key] = max(newest.get(key, ""), segment.last_time)
-        return {key: time for key, text in newest.items() if (time := _time(text))}
-
-    def _patterns(self, counts: DataFrame, before: volumes.History) -> None:
+    def _patterns(self, counts: DataFrame, before: volumes.History, places: Places) -> None:
         registries = [date for date in self.tables.days("patterns") if date < self.day.date]
         registry = self._read("patterns", registries[-1]) if registries else None
         known = [(row["pattern_id"], row["template"]) for row in registry or ()]
         found = [tuple(row) for row in mining.texts(counts).collect()]
         assigned = clustered([(text, lines) for _, text, lines in found], known)
-        self._write("fingerprints", mining.fingerprints(found, assigned, {}))
+        fingerprints = mining.fingerprints(found, assigned)
+        self._write("fingerprints", fingerprints)
         named = self._staged("fingerprints").select("fingerprint", "pattern_id")
         seen = [mining.Seen(*row) for row in mining.by_pattern(self._staged("hourly"), named).collect()]
-        self._write("pattern_daily", mining.daily(seen, before, registry, self.date))
-        self._write("patterns", mining.registry(registry or (), seen, dict(assigned), {}, self.date))
+        daily = mining.daily(seen, before, registry, self.date)
+        self._write("pattern_daily", daily)
+        wanted = examples.wanted(daily, fingerprints, registry or ())
+        shown_lines = self._examples(counts, wanted, places)
+        self._write("fingerprints", examples.with_examples(fingerprints, shown_lines))
+        of_pattern = {wanted[text]: line for text, line in shown_lines.items()}
+        self._write("patterns", mining.registry(registry or (), seen, dict(assigned), of_pattern, self.date))
+
+    def _examples(self, counts: DataFrame, wanted: Mapping[str, str], places: Places) -> dict[str, str]:
+        if not wanted:
+            return {}
+        rows = mining.places(counts, wanted).collect()
+        return examples.found(self.archive, {text: places[number] for text, number in rows})
 
     def _web(self, groups: DataFrame) -> tuple[list[Web], WebSums]:
         requests = groups.where(F.col("status").isNotNull() & (F.col("lines") > 0)).withColumnRenamed(
@@ -281,11 +291,3 @@ def _writing(written: Mapping[sample.LogFile, Writing], segment: Segment) -> Wri
 def _counted(row: Sequence[object]) -> Counted:
     segment, lines, size, first, last = row
     return Counted(segment, lines, size, tuple(first), tuple(last))  # type: ignore[arg-type]
-
-
-def _time(text: str) -> dt.datetime | None:
-    """An RFC 3339 time, to the second; None for what is none."""
-    try:
-        return dt.datetime.fromisoformat(text[:19]).replace(tzinfo=dt.UTC)
-    except ValueError:
-        return None

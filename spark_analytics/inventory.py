@@ -1,5 +1,6 @@
 """What a day of the archive holds, by its manifests and on disk. Looks at one day's directories, never at the root."""
 
+import datetime as dt
 import hashlib
 import json
 import os
@@ -76,6 +77,15 @@ class Day:
         return tuple(sorted(self.sizes.keys() - listed - self.manifests.merged))
 
     @property
+    def arrivals(self) -> dict[tuple[int, str, str], dt.datetime]:
+        """When JetStream stored the last block of each log file: by (partition, host, file)."""
+        newest: dict[tuple[int, str, str], str] = {}
+        for segment in self.manifests.segments:
+            key = (segment.partition, shown(segment.host), shown(segment.file))
+            newest[key] = max(newest.get(key, ""), segment.last_time)
+        return {key: time for key, text in newest.items() if (time := _time(text))}
+
+    @property
     def fingerprint(self) -> str:
         """Stands for all that the tables are made from: the manifests, the sealed files' sizes, who closed the day."""
         listed = sorted(manifest.to_line(segment) for segment in self.manifests.segments)
@@ -99,6 +109,14 @@ class Day:
     def bytes_there(self, segment: Segment) -> int:
         """Raw bytes of the segment: as listed, but of a plain file as on disk, for a crash may have cut it."""
         return self.sizes.get(segment.path, segment.bytes_raw) if segment.codec == "none" else segment.bytes_raw
+
+
+def _time(text: str) -> dt.datetime | None:
+    """An RFC 3339 time, to the second; None for what is none."""
+    try:
+        return dt.datetime.fromisoformat(text[:19]).replace(tzinfo=dt.UTC)
+    except ValueError:
+        return None
 
 
 def shown(text: str) -> str:

@@ -13,13 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_analytics import baseline
 from spark_analytics.given import Row
-
-MOST_TEXTS = 200_000
-"""Distinct masked lines of a day that are clustered, those with the most lines; the others are `REST`."""
-
-REST = "rest"
-REST_TEMPLATE = "<*>"
-"""The pattern of what is too rare to be clustered."""
+from spark_analytics.patterns.model import MOST_DISTINCT, REST
 
 NEW_DAYS = 30
 """A pattern that nobody saw for so many days is new."""
@@ -34,13 +28,21 @@ _KEY = ("pattern_id", "level")
 def texts(counts: DataFrame) -> DataFrame:
     """(fingerprint, text, lines) of the masked lines with the most lines."""
     counted = counts.where(F.col("text").isNotNull()).groupBy("text").agg(F.sum("lines").alias("lines"))
-    ordered = counted.orderBy(F.desc("lines"), "text").limit(MOST_TEXTS)
+    ordered = counted.orderBy(F.desc("lines"), "text").limit(MOST_DISTINCT)
     return ordered.select(F.xxhash64("text").alias("fingerprint"), "text", "lines")
+
+
+def places(counts: DataFrame, wanted: Iterable[str]) -> DataFrame:
+    """(text, segment): for each of the texts the segment with most of its lines."""
+    of_segment = (
+        counts.where(F.col("text").isin(list(wanted))).groupBy("text", "segment").agg(F.sum("lines").alias("n"))
+    )
+    return of_segment.groupBy("text").agg(F.max_by("segment", "n").alias("segment"))
 
 
 def by_pattern(hourly: DataFrame, known: DataFrame) -> DataFrame:
     """One row for each pattern and level, `Seen`; `known` has (fingerprint, pattern_id). Continuations have none."""
-    pattern = F.coalesce("pattern_id", F.lit(REST)).alias("pattern_id")
+    pattern = F.coalesce("pattern_id", F.lit(REST.id)).alias("pattern_id")
     named = (
         hourly.where(F.col("fingerprint") != 0)
         .groupBy("fingerprint", "level", "file", "host")
@@ -69,15 +71,13 @@ class Seen(NamedTuple):
     most: Sequence[str]
 
 
-def fingerprints(
-    found: Sequence[tuple[int, str, int]], assigned: Iterable[tuple[str, str]], examples: Mapping[int, str]
-) -> list[Row]:
+def fingerprints(found: Sequence[tuple[int, str, int]], assigned: Iterable[tuple[str, str]]) -> list[Row]:
     """Table `fingerprints`: `found` as of `texts`, and for each its (pattern id, template)."""
     return [
         {
             "fingerprint": fingerprint,
             "text": text,
-            "example": examples.get(fingerprint),
+            "example": None,
             "lines": lines,
             "pattern_id": pattern_id,
         }
@@ -113,7 +113,7 @@ def _pattern(one: Seen, lines_before: Sequence[int], days: int, recent: set[str]
         "baseline_days": days,
         "baseline_median": median,
         "surge": math.log2((one.lines + EASE) / (median + EASE)) if enough and median is not None else None,
-        "is_new": None if recent is None else one.pattern_id not in recent and one.pattern_id != REST,
+        "is_new": None if recent is None else one.pattern_id not in recent and one.pattern_id != REST.id,
     }
 
 
@@ -129,7 +129,7 @@ def registry(
         old = made.get(pattern_id, {})
         made[pattern_id] = {
             "pattern_id": pattern_id,
-            "template": old.get("template") or templates.get(pattern_id, REST_TEMPLATE),
+            "template": old.get("template") or templates.get(pattern_id, REST.template),
             "first_seen_date": old.get("first_seen_date") or day,
             "last_seen_date": day,
             "files": ", ".join(sorted(dict.fromkeys(most))[:FILES_SHOWN]),

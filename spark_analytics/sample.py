@@ -53,6 +53,13 @@ def _head(path: Path, codec: str) -> list[str]:
     return [line.decode("utf-8", "replace") for line in lines[: families.SAMPLE_LINES]]
 
 
+def blocks(path: Path, codec: str) -> Iterator[bytes]:
+    """The text of a segment, in pieces; of a damaged one up to the damage."""
+    with contextlib.suppress(OSError, EOFError, zlib.error, zstandard.ZstdError), _opened(path, codec) as stream:
+        while piece := stream.read(HEAD_BYTES):
+            yield piece
+
+
 @contextlib.contextmanager
 def _opened(path: Path, codec: str) -> Iterator[Any]:
     with path.open("rb") as raw:

@@ -90,6 +90,7 @@ def count_rows(rows: DataFrame, segments: DataFrame, written: Written) -> DataFr
             F.max("second").alias("last_second"),
             F.sum("sent").alias("sent"),
         )
+        .withColumn("text", F.rtrim("text", F.lit("\r")))  # of a group, not of each line
     )
 
 

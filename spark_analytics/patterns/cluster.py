@@ -6,7 +6,7 @@ A pattern that was known before is tried first and never changes, so that its id
 from collections.abc import Iterable, Sequence
 
 from spark_analytics.patterns.matching import Matcher
-from spark_analytics.patterns.model import MOST_DISTINCT, REST, Pattern, pattern_of
+from spark_analytics.patterns.model import MOST_DISTINCT, REST, WILD, Pattern, pattern_of
 from spark_analytics.patterns.shapes import shaped
 from spark_analytics.patterns.tokens import Template
 from spark_analytics.patterns.varying import settled
@@ -38,5 +38,5 @@ def patterns(templates: set[Template], known: Iterable[Pattern] = ()) -> dict[Te
     became = settled([*fresh, *before.templates])
     now = Matcher(pattern_of(" ".join(became[template])) for template in fresh)
     found.update((template, now.match(template) or pattern_of(" ".join(became[template]))) for template in fresh)
-    found[()] = REST
+    found[()] = found[(WILD,)] = REST
     return found

@@ -11,16 +11,6 @@ MOST_DISTINCT = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
-    """One masked text: `fingerprint` is its key, `lines` how many lines have it, `example` one of them."""
-
-    fingerprint: int | str
-    text: str
-    lines: int
-    example: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Pattern:
     """A template and the id that it got when it was first seen: 16 hex digits."""
 

@@ -69,3 +69,12 @@ def test_levels_are_the_known_ones(sources):
     assert rows["/var/log/Zookeeper_2k.log"] == (13, 1318)
     assert rows["/var/log/HDFS_2k.log"] == (0, 80)
     assert rows["/var/log/Apache_2k.log"] == (595 - 1, 0)
+
+
+def test_a_pattern_that_is_told_has_a_line_as_it_was(sources):
+    _, out, _ = sources
+    examples = {row["text"]: row["example"] for row in table_of(out, "fingerprints") if row["example"]}
+
+    assert len(examples) > 90
+    known = b"\n".join(path.read_bytes() for path in [*SYSTEMS, *(DATA / "web").glob("*.log")])
+    assert all(example.encode()[:100] in known for example in examples.values())

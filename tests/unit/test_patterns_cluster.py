@@ -61,7 +61,8 @@ def test_a_key_is_not_taken_for_its_neighbours_value():
 
 
 def test_a_message_of_parameters_alone_has_the_rests_id():
-    assert clustered([("0 0.0.0.0", 1), ("", 1)]) == [(REST.id, "<*>"), (REST.id, "<*>")]
+    for known in ((), [("another", "<*>")]):
+        assert clustered([("0 0.0.0.0", 1), ("", 1)], known) == [(REST.id, "<*>"), (REST.id, "<*>")]
 
 
 def test_ids_are_the_same_in_every_order_and_every_run():
