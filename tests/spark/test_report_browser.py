@@ -2,7 +2,7 @@
 
 import pytest
 from browser import NAMES, Browser, installed
-from fleet import a_day
+from nights import a_day
 from test_report_page import hostile_day
 
 from spark_analytics.reporting import assemble, publish

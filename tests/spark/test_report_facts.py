@@ -2,16 +2,16 @@
 
 import dataclasses
 
-import fleet
+import nights
 import pytest
-from fleet import DATE, a_day, a_host, a_trouble, an_account
+from nights import DATE, a_day, a_host, a_trouble, an_account
 
 from spark_analytics.reporting import assemble
 from spark_analytics.reporting import evidence as ev
 from spark_analytics.reporting.facts import TROUBLES, State
 
 
-def facts_of(*hosts, before=fleet.BEFORE, account=None, **other):
+def facts_of(*hosts, before=nights.BEFORE, account=None, **other):
     account = account or an_account([host for host in hosts if host.lines])
     given = {
         "files": (),
@@ -88,7 +88,7 @@ def test_new_hosts_are_those_that_no_day_before_has():
 @pytest.mark.parametrize("days", [0, 1, 2])
 def test_with_a_short_history_nobody_is_judged_and_the_report_says_so(days):
     hosts = [a_host("gone", 0, before=(9,) * days), a_host("there", before=(9,) * days)]
-    made = facts_of(*hosts, before=fleet.BEFORE[:days])
+    made = facts_of(*hosts, before=nights.BEFORE[:days])
 
     assert not made.history.enough
     assert "3" in made.history.text

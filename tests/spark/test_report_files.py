@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fleet import DATE, a_day
+from nights import DATE, a_day
 from typer.testing import CliRunner
 
 from shipper.errors import ConfigError, Permanent, Unavailable, UsageError

@@ -3,7 +3,7 @@
 import datetime as dt
 
 import pytest
-from fleet import DATE, a_run
+from nights import DATE, a_run
 
 from spark_analytics import schemas
 from spark_analytics.given import Cell, Given, Web, WebSums

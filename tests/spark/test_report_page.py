@@ -4,9 +4,9 @@ import dataclasses
 import html.parser
 import re
 
-import fleet
+import nights
 import pytest
-from fleet import a_day, a_trouble, an_account
+from nights import a_day, a_trouble, an_account
 
 from spark_analytics.reporting import assemble, drawing, page, record, text, wording
 from spark_analytics.reporting.evidence import AuthTop, WebTop
@@ -45,7 +45,7 @@ def hostile_day(hosts=30, longer=1):
         web_tops=tuple(
             WebTop(kind=kind, key=bad, times=9) for kind in ("path404", "path5xx", "slowpath", "client") * 100
         ),
-        run=fleet.a_run(archive=bad, manifests=(bad,) * 20),
+        run=nights.a_run(archive=bad, manifests=(bad,) * 20),
     )
 
 
