@@ -1,57 +1,136 @@
 """`fshipper report`: the command line. Imports Spark only to run, so that `--help` is quick and needs no Java."""
 
 import datetime as dt
-import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shipper.errors import UsageError
-from spark_analytics import session
+from shipper.errors import Unavailable, UsageError
+from spark_analytics import inventory, session
+from spark_analytics.patterns import cli as patterns
+from spark_analytics.reporting import show
 
 if TYPE_CHECKING:
-    from spark_analytics.pipeline import Request
-    from spark_analytics.report import Report
+    from spark_analytics.pipeline import Made, Request
 
 MAX_TOP = 100
 """The most entries of a list on the page, so that it stays small; the tables hold them all."""
 
-app = typer.Typer(help="Count a day of the archive: tables, CSV and a page.", invoke_without_command=True)
+EXIT_INCOMPLETE = 3
+EXIT_UNCHANGED = 4
+
+Archive = Annotated[
+    Path | None, typer.Option(envvar="SHIPPER_DIRECTORY", help="The collector's directory.", show_default=False)
+]
+Out = Annotated[Path, typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written.")]
+Master = Annotated[
+    str | None, typer.Option(help="Spark master; by default all cores of this machine, or what spark-submit says.")
+]
+
+app = typer.Typer(help="Count days of the archive: tables, CSV and a page.", invoke_without_command=True)
+app.command("patterns")(patterns.patterns)
+app.command("show")(show.show)
 
 
 @app.callback()
 def report(
     context: typer.Context,
-    archive: Annotated[
-        Path | None, typer.Option(envvar="SHIPPER_DIRECTORY", help="The collector's directory.", show_default=False)
-    ] = None,
-    out: Annotated[Path, typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written.")] = Path("report"),
+    archive: Archive = None,
+    out: Out = Path("report"),
     date: Annotated[str, typer.Option(help="Day (UTC) to report: YYYY-MM-DD, today or yesterday.")] = "yesterday",
+    since: Annotated[str, typer.Option(help="Report all days of the archive from this one.", show_default=False)] = "",
+    until: Annotated[str, typer.Option(help="The last of these days; by default yesterday.", show_default=False)] = "",
     top: Annotated[int, typer.Option(min=1, max=MAX_TOP, help="Entries of each list on the page.")] = 20,
+    baseline_days: Annotated[int, typer.Option(min=1, max=60, help="Days before that tell what is usual.")] = 7,
+    force: Annotated[bool, typer.Option("--force", help="Make a day again although nothing changed.")] = False,
+    fail_on_gaps: Annotated[bool, typer.Option("--fail-on-gaps", help="Exit 3 if the archive lacks anything.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
-    master: Annotated[
-        str | None,
-        typer.Option(help="Spark master; by default all cores of this machine, or what spark-submit says."),
-    ] = None,
+    master: Master = None,
 ) -> None:
-    """Count lines and bytes of one day by partition, host, log file, hour and level.
+    """Count the lines of a day and say what stands out.
 
-    Reads what the manifests of the day list, compares it with what they say, and writes under --out:
-    tables/ (Parquet), csv/, <date>/report.html, <date>/report.json, index.html and latest.
+    Reads what the manifests of the day list, once, compares it with what they say, and writes under --out: tables/
+    (Parquet), csv/, <date>/report.html, <date>/report.json, index.html and latest. A day whose input did not change is
+    left alone: exit 4.
     """
     if context.invoked_subcommand is not None:
         return
+    archive = _named(archive)
+    dates = _dates(archive, date, since, until)
+    session.require_runtime()
+    from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
+
+    request = Request(archive=archive, out=out, top=top, master=master, baseline_days=baseline_days, force=force)
+    made = _shown(_run(request, dates), several=bool(since or until), as_json=as_json)
+    raise typer.Exit(_exit_code(made, fail_on_gaps=fail_on_gaps))
+
+
+@app.command()
+def compact(
+    archive: Archive = None,
+    out: Out = Path("report"),
+    date: Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, today or yesterday.")] = "yesterday",
+    master: Master = None,
+) -> None:
+    """Write the lines of a day as Parquet under <out>/raw, for who asks for them more than once."""
+    archive, day = _named(archive), _day(date)
+    session.require_runtime()
+    from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
+
+    typer.echo(pipeline.compact(archive, out, day.isoformat(), master))
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(help="What to ask. `lines` are those of the days named by --since or --date.")],
+    archive: Archive = None,
+    out: Out = Path("report"),
+    date: Annotated[str, typer.Option(help="A day whose lines may be asked for.", show_default=False)] = "",
+    since: Annotated[str, typer.Option(help="The first of several such days.", show_default=False)] = "",
+    until: Annotated[str, typer.Option(help="The last of them; by default yesterday.", show_default=False)] = "",
+    form: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+    master: Master = None,
+) -> None:
+    """Ask the tables, and the lines of some days, in SQL. Every table is a view with a column `date`."""
+    if form not in {"table", "csv", "json"}:
+        raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
+    wanted = bool(date or since or until)
+    dates = _dates(_named(archive), date, since, until) if wanted else []
+    session.require_runtime()
+    from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
+
+    pipeline.query(sql, archive if wanted else None, out, dates, form, master)
+
+
+def _named(archive: Path | None) -> Path:
     if archive is None:
         raise UsageError(
             "no archive is named", hint="give --archive DIR, the collector's directory, or set SHIPPER_DIRECTORY"
         )
-    day = chosen_day(date, dt.datetime.now(dt.UTC).date())
-    session.require_runtime()
-    from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
+    return archive
 
-    _show(_run(Request(archive=archive, out=out, date=day, top=top, master=master)), as_json=as_json)
+
+def _dates(archive: Path, date: str, since: str, until: str) -> list[str]:
+    """The days to report: the one named, or those of a range that the archive has."""
+    if not (since or until):
+        return [_day(date).isoformat()]
+    first = _day(since).isoformat() if since else ""
+    last = _day(until or "yesterday").isoformat()
+    found = [day for day in inventory.days(archive) if first <= day <= last]
+    if not found:
+        raise Unavailable(
+            f"{archive} has no day from {first or 'the beginning'} to {last}",
+            hint="choose other days; `ls _manifest` in the archive lists them",
+        )
+    return found
+
+
+def _day(text: str) -> dt.date:
+    return chosen_day(text, dt.datetime.now(dt.UTC).date())
 
 
 def chosen_day(text: str, today: dt.date) -> dt.date:
@@ -71,17 +150,45 @@ def chosen_day(text: str, today: dt.date) -> dt.date:
         ) from None
 
 
-def _run(request: "Request") -> "Report":
+def _run(request: "Request", dates: list[str]) -> "Iterator[Made]":
     from spark_analytics import pipeline  # noqa: PLC0415
 
     console = Console(stderr=True)
+    made = pipeline.run(request, dates)
     if not console.is_terminal:
-        return pipeline.run(request)
-    with console.status(f"counting {request.date} in {request.archive}"):
-        return pipeline.run(request)
+        yield from made
+    elif len(dates) == 1:
+        with console.status(f"counting {dates[0]} in {request.archive}"):
+            yield from list(made)
+    else:
+        yield from _with_bar(console, made, len(dates))
 
 
-def _show(made: "Report", *, as_json: bool) -> None:
-    from spark_analytics import summary  # noqa: PLC0415
+def _with_bar(console: Console, made: "Iterable[Made]", days: int) -> "Iterator[Made]":
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("days", total=days)
+        for one in made:
+            progress.update(bar, advance=1, description=one.date)
+            yield one
 
-    typer.echo(json.dumps(summary.as_json(made), indent=1) if as_json else summary.as_text(made))
+
+def _shown(made: "Iterable[Made]", *, several: bool, as_json: bool) -> "list[Made]":
+    from spark_analytics.reporting import record, text  # noqa: PLC0415
+
+    kept = []
+    for one in made:
+        kept.append(one)
+        if one.facts is None:
+            typer.echo(f"{one.date}: nothing to do, its input did not change; --force makes it again", err=not several)
+        elif as_json:
+            typer.echo(record.to_text(one.facts), nl=False)
+        else:
+            typer.echo(text.in_a_line(one.facts) if several else text.as_text(one.facts))
+    return kept
+
+
+def _exit_code(made: "list[Made]", *, fail_on_gaps: bool) -> int:
+    if fail_on_gaps and any(one.state in {"damaged", "gaps"} for one in made):
+        return EXIT_INCOMPLETE
+    return EXIT_UNCHANGED if all(one.facts is None for one in made) else 0

@@ -1,5 +1,7 @@
 """What a day of the archive holds, by its manifests and on disk. Looks at one day's directories, never at the root."""
 
+import datetime as dt
+import hashlib
 import json
 import os
 import re
@@ -10,6 +12,9 @@ from pathlib import Path
 from shipper import layout, manifest
 from shipper.errors import ConfigError, Unavailable
 from shipper.manifest import Segment
+
+TABLES_VERSION = 2
+"""Goes up where the same input makes other tables: then every day may be made again."""
 
 _DAY_DIRECTORY = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -37,6 +42,7 @@ class Day:
     sizes: dict[str, int]  #: bytes on disk of every sealed file, listed or not
     open_files: int
     open_bytes: int
+    damaged: frozenset[str] = frozenset()  #: paths of segments that could not be read to their end
 
     @property
     def present(self) -> tuple[Segment, ...]:
@@ -49,10 +55,51 @@ class Day:
         return tuple(segment for segment in self.manifests.segments if segment.path not in self.sizes)
 
     @property
+    def unreadable(self) -> frozenset[str]:
+        """Paths of segments that are not read: damaged, or compressed and shorter than listed, which Spark dies of."""
+        short = (
+            segment.path
+            for segment in self.present
+            if segment.codec != "none" and self.sizes[segment.path] < segment.bytes_stored
+        )
+        return self.damaged.union(short)
+
+    @property
+    def readable(self) -> tuple[Segment, ...]:
+        """Listed segments that are on disk and can be read."""
+        unreadable = self.unreadable
+        return tuple(segment for segment in self.present if segment.path not in unreadable)
+
+    @property
     def unregistered(self) -> tuple[str, ...]:
         """Sealed files that no manifest lists."""
         listed = {segment.path for segment in self.manifests.segments}
         return tuple(sorted(self.sizes.keys() - listed - self.manifests.merged))
+
+    @property
+    def arrivals(self) -> dict[tuple[int, str, str], dt.datetime]:
+        """When JetStream stored the last block of each log file: by (partition, host, file)."""
+        newest: dict[tuple[int, str, str], str] = {}
+        for segment in self.manifests.segments:
+            key = (segment.partition, shown(segment.host), shown(segment.file))
+            newest[key] = max(newest.get(key, ""), segment.last_time)
+        return {key: time for key, text in newest.items() if (time := _time(text))}
+
+    @property
+    def fingerprint(self) -> str:
+        """Stands for all that the tables are made from: the manifests, the sealed files' sizes, who closed the day."""
+        listed = sorted(manifest.to_line(segment) for segment in self.manifests.segments)
+        sizes = sorted(f"{path} {size}" for path, size in self.sizes.items())
+        others = (
+            TABLES_VERSION,
+            self.date,
+            self.manifests.damaged,
+            self.manifests.torn,
+            self.manifests.open_collectors,
+        )
+        digest = hashlib.sha256(b"".join(listed))
+        digest.update(json.dumps([others, sizes]).encode())
+        return digest.hexdigest()
 
     @property
     def closed(self) -> bool:
@@ -62,6 +109,14 @@ class Day:
     def bytes_there(self, segment: Segment) -> int:
         """Raw bytes of the segment: as listed, but of a plain file as on disk, for a crash may have cut it."""
         return self.sizes.get(segment.path, segment.bytes_raw) if segment.codec == "none" else segment.bytes_raw
+
+
+def _time(text: str) -> dt.datetime | None:
+    """An RFC 3339 time, to the second; None for what is none."""
+    try:
+        return dt.datetime.fromisoformat(text[:19]).replace(tzinfo=dt.UTC)
+    except ValueError:
+        return None
 
 
 def shown(text: str) -> str:
@@ -100,6 +155,14 @@ def read_day(archive: Path, date: str) -> Day:
             f"{error.filename} cannot be read", hint="run the report as the collector's user or group"
         ) from None
     return Day(date=date, manifests=manifests, sizes=sizes, open_files=len(open_sizes), open_bytes=sum(open_sizes))
+
+
+def segments_of(archive: Path, date: str) -> tuple[Segment, ...]:
+    """The segments that the manifests of `date` list; none where there are no manifests."""
+    try:
+        return _read_manifests(archive, date).segments
+    except Unavailable:
+        return ()
 
 
 def _read_manifests(archive: Path, date: str) -> Manifests:

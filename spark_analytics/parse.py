@@ -1,256 +1,124 @@
-"""When a line happened and how bad it says it is: column expressions over a prefix of the line.
+"""When a line happened: column expressions over a prefix of the line.
 
 Only built-in functions on a prefix: a whole line may be megabytes, and a Python function would cost more than the
-rest of the job. The families are those of the 16 Loghub systems, plus access logs, syslog, klog and JSON.
+rest of the job. How a log file writes its times is known (`families`) and comes as columns that are constant in a
+segment: Spark keeps the last compiled pattern, so one expression serves all families at no cost.
 """
 
 import datetime as dt
-import enum
 import functools
-import operator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-STAMP_PREFIX = 64
-"""Characters in which a time stamp is looked for. Each expression costs a copy of them, so they are few."""
+from spark_analytics.families import ANY, FAMILIES, JSON, NONE, SOME_YEAR, Family, Form
 
-LONG_STAMP_PREFIX = 160
-"""The same for access logs, HPC and JSON, where it stands behind other fields."""
+HEAD_CHARACTERS = 19
+"""Of `2026-11-20 10:59:59`."""
 
-SOME_YEAR = 9996
-"""Stands for the year that a line does not name: a leap year, so that 29 February is a day, and one nobody means."""
+HOUR_SECONDS = 3600
+_ISO_DASH = 5
+_FOUND = "\x01"
+"""Before a text that a pattern yielded: where it found nothing, the line itself might pass for a time."""
 
-LEVEL_PREFIX = 120
-"""Characters in which a level is looked for; 80 miss those of Blue Gene."""
-
-ACCESS_PREFIX = 1024
-"""Characters in which the status of an access log is looked for: it stands behind the request."""
+WRITING = ("family", "stamp_form", "stamp_pattern", "stamp_shape", "stamp_characters")
+"""The columns that tell how the lines of a segment write their time."""
 
 
-class Form(enum.Enum):
-    """How the text that a family yields becomes a time."""
+def writing(family: str) -> tuple[str, str, str, str, int]:
+    """The values of `WRITING` for a family."""
+    one = next((known for known in FAMILIES if known.name == family), None)
+    if one is None:
+        return family, family, "", "", 0
+    return family, one.form.name, _whole(one), _FOUND + one.shape, one.characters
 
-    ISO = "iso"  #: a cast; the zone, if any, is in the text, else UTC
-    CLF = "dd/MMM/yyyy:HH:mm:ss Z"
-    NAMED_MONTH = "yyyy MMM d HH:mm:ss"
-    EPOCH = "epoch"  #: whole seconds since 1970
+
+def _whole(family: Family) -> str:
+    return f"(?s)^.*?{family.pattern.removeprefix('^')}.*$"
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One way to write a time: `pattern` finds it, `shape` puts its groups into the order of `form`.
+def stamp_text(line: Column) -> Column:
+    """The text of the line's time by the segment's own pattern, behind a mark; some other text where it has none.
 
-    A line that does not begin with one of `first` is not tried at all: that is four times cheaper than a pattern.
+    To be evaluated once, so it is a column of its own, and `event_second` takes it.
     """
-
-    name: str
-    first: str  #: characters that such a line begins with; empty: any
-    pattern: str
-    shape: str
-    form: Form
-    characters: int = STAMP_PREFIX
-
-
-_DIGITS = "0123456789"
-_CLOCK = r"(\d\d:\d\d:\d\d)"
-_MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-
-FAMILIES = (
-    Family(
-        "iso",
-        "",
-        rf"(\d{{4}}-\d\d-\d\d)[T ]{_CLOCK}(?:[.,]\d{{1,9}})?(Z|[+-]\d\d:?\d\d)?",
-        "$1 $2$3",
-        Form.ISO,
-    ),
-    Family(
-        "rfc3164",
-        "JFMASOND<",
-        rf"^(?:<\d{{1,3}}>)?{_MONTH} {{1,2}}(\d{{1,2}}) {_CLOCK}",
-        f"{SOME_YEAR} $1 $2 $3",
-        Form.NAMED_MONTH,
-    ),
-    Family("spark", _DIGITS, rf"^(\d\d)/(\d\d)/(\d\d) {_CLOCK}", "20$1-$2-$3 $4", Form.ISO),
-    Family("nginx_error", _DIGITS, rf"^(\d{{4}})/(\d\d)/(\d\d) {_CLOCK}", "$1-$2-$3 $4", Form.ISO),
-    Family("hdfs", _DIGITS, r"^(\d\d)(\d\d)(\d\d) (\d\d)(\d\d)(\d\d) ", "20$1-$2-$3 $4:$5:$6", Form.ISO),
-    Family("android", _DIGITS, rf"^(\d\d-\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1 $2", Form.ISO),
-    Family(
-        "healthapp",
-        _DIGITS,
-        r"^(\d{4})(\d\d)(\d\d)-(\d{1,2}:\d{1,2}:\d{1,2}):\d",
-        "$1-$2-$3 $4",
-        Form.ISO,
-    ),
-    Family(
-        "apache_error",
-        "[",
-        rf"^\[[A-Z][a-z]{{2}} {_MONTH} (\d\d) {_CLOCK}(?:\.\d+)? (\d{{4}})\]",
-        "$4 $1 $2 $3",
-        Form.NAMED_MONTH,
-    ),
-    Family("proxifier", "[", rf"^\[(\d\d)\.(\d\d) {_CLOCK}\]", f"{SOME_YEAR}-$1-$2 $3", Form.ISO),
-    Family("klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1-$2 $3", Form.ISO),
-    # Blue Gene and Thunderbird, HPC, squid.
-    Family("epoch_dated", "", r"^\S+ (\d{10}) \d{4}\.\d\d\.\d\d ", "$1", Form.EPOCH),
-    Family("epoch_fifth", _DIGITS, r"^\d+ \S+ \S+ \S+ (\d{10}) ", "$1", Form.EPOCH, LONG_STAMP_PREFIX),
-    Family("epoch_first", _DIGITS, r"^(\d{10})(?:\d{3})?(?:\.\d+)?\s", "$1", Form.EPOCH),
-    Family(
-        "epoch_json",
-        "{",
-        r'"@?(?:timestamp|time|ts)": ?(\d{10})',
-        "$1",
-        Form.EPOCH,
-        LONG_STAMP_PREFIX,
-    ),
-    Family(
-        "clf",
-        "",
-        rf"\b(\d\d/{_MONTH}/\d{{4}}:\d\d:\d\d:\d\d [+-]\d{{4}})",
-        "$1",
-        Form.CLF,
-        LONG_STAMP_PREFIX,
-    ),
-)
-"""In the order of trial. No family shadows a later one on the Loghub files."""
+    by_pattern = F.regexp_replace(
+        F.substr(line, F.lit(1), F.col("stamp_characters")), F.col("stamp_pattern"), F.col("stamp_shape")
+    )
+    head = F.when(F.substring(line, _ISO_DASH, 1) == "-", F.substring(line, 1, HEAD_CHARACTERS))
+    form = F.col("stamp_form")
+    return F.when(form == Form.HEAD.name, head).when(~form.isin(ANY, NONE, JSON), by_pattern)
 
 
-def event_hour(line: Column) -> Column:
-    """The hour (UTC) that `line` itself names, or null where no family is known; for `meant_hour` to put right.
+def event_second(line: Column, text: Column, in_json: Column, forms: set[str]) -> Column:
+    """Seconds since 1970 (UTC) of the time that `line` names, or null; for `meant` to put right.
 
-    Times without a zone are taken as UTC. This runs for each line, so nothing is mentioned twice: Spark evaluates a
-    column as often as it is mentioned in a branch. What needs a second look is left to `meant_hour`, behind the
-    grouping; times without a year are left in `SOME_YEAR`.
+    `forms` are the values of `stamp_form` that there are today: each branch costs code. Times without a zone are taken
+    as UTC; times without a year are left in `SOME_YEAR`.
     """
-    return F.date_trunc("HOUR", F.coalesce(*(_moment(line, family) for family in FAMILIES)))
+    form, found = F.col("stamp_form"), F.when(text.startswith(_FOUND), F.substring(text, 2, 100))
+    branches: dict[str, Callable[[], Column]] = {
+        Form.HEAD.name: lambda: F.unix_seconds(text.try_cast("timestamp")),
+        **{one.name: functools.partial(_second, found, one) for one in Form if one is not Form.HEAD},
+        JSON: lambda: _json_second(in_json),
+        ANY: lambda: F.coalesce(*(_tried(line, family) for family in FAMILIES if family.form is not Form.HEAD)),
+    }
+    chosen = F.lit(None).cast("bigint")
+    for name in sorted(forms & branches.keys()):
+        chosen = F.when(form == name, branches[name]()).otherwise(chosen)
+    return chosen
 
 
-def _moment(line: Column, family: Family) -> Column:
+def _second(text: Column, form: Form) -> Column:
+    if form is Form.EPOCH:
+        return text.try_cast("bigint")
+    if form is Form.ISO:
+        return F.unix_seconds(text.try_cast("timestamp"))
+    return F.unix_seconds(F.try_to_timestamp(text, F.lit(form.value)))
+
+
+def _tried(line: Column, family: Family) -> Column:
     prefix = F.substring(line, 1, family.characters)
-    whole = f"(?s)^.*?{family.pattern.removeprefix('^')}.*$"
     fits = prefix.rlike(family.pattern)
     if family.first:
         fits = F.contains(F.lit(family.first), F.substring(line, 1, 1)) & fits
-    found = F.when(fits, F.regexp_replace(prefix, F.lit(whole), F.lit(family.shape)))
-    if family.form is Form.EPOCH:
-        return F.timestamp_seconds(found.try_cast("bigint"))
-    if family.form is Form.ISO:
-        return found.try_cast("timestamp")
-    return F.try_to_timestamp(found, F.lit(family.form.value))
+    return _second(F.when(fits, F.regexp_replace(prefix, F.lit(_whole(family)), F.lit(family.shape))), family.form)
 
 
-def meant_hour(hour: Column, day: dt.date) -> Column:
-    """`event_hour` with its year, for lines that arrived on `day`; null where it cannot be meant.
+def _json_second(text: Column) -> Column:
+    """A number is seconds, or thousandths, millionths, billionths of one, by its size; other texts are ISO or CLF."""
+    number = text.try_cast("decimal(38, 6)")
+    scaled = (
+        F.when(number < 10**11, number)
+        .when(number < 10**14, number / 10**3)
+        .when(number < 10**17, number / 10**6)
+        .otherwise(number / 10**9)
+    )
+    clf = F.try_to_timestamp(text, F.lit(Form.CLF.value))
+    named = F.unix_seconds(F.coalesce(F.when(F.length(text) > HEAD_CHARACTERS - 1, text).try_cast("timestamp"), clf))
+    return F.when(number.isNotNull(), scaled.try_cast("bigint")).otherwise(named)
+
+
+def meant(second: Column, day: dt.date) -> Column:
+    """The time of `event_second` with its year, for lines that arrived on `day`; null where it cannot be meant.
 
     A time without a year is of the year of `day`, or of the one before where it would be more than a day ahead. A
     time before 1970 or more than a day ahead is none: a clock that wrong says nothing of when the line happened.
     """
-    this_year = hour - F.make_interval(years=F.lit(SOME_YEAR - day.year))
-    last_year = hour - F.make_interval(years=F.lit(SOME_YEAR - day.year + 1))
+    time = F.timestamp_seconds(second)
+    this_year = time - F.make_interval(years=F.lit(SOME_YEAR - day.year))
+    last_year = time - F.make_interval(years=F.lit(SOME_YEAR - day.year + 1))
     latest = F.lit(_latest(day))
-    dated = F.when(F.year(hour) != SOME_YEAR, hour).when(this_year <= latest, this_year).otherwise(last_year)
-    return F.when(dated.between(F.lit(_midnight(dt.date(1970, 1, 1))), latest), dated)
+    dated = F.when(F.year(time) != SOME_YEAR, time).when(this_year <= latest, this_year).otherwise(last_year)
+    return F.when(dated.between(F.lit(midnight(dt.date(1970, 1, 1))), latest), dated)
 
 
-def _midnight(day: dt.date) -> dt.datetime:
+def midnight(day: dt.date) -> dt.datetime:
+    """The first moment of `day`, UTC."""
     return dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC)
 
 
 def _latest(day: dt.date) -> dt.datetime:
     """A day's slack: a line may come from a zone that is ahead, or from a clock that is."""
-    return _midnight(day + dt.timedelta(days=1)) + dt.timedelta(hours=23)
-
-
-WORDS = {
-    "emerg": "fatal",
-    "emergency": "fatal",
-    "panic": "fatal",
-    "alert": "fatal",
-    "crit": "fatal",
-    "critical": "fatal",
-    "fatal": "fatal",
-    "severe": "error",  # java.util.logging's word for an error
-    "error": "error",
-    "err": "error",
-    "warning": "warn",
-    "warn": "warn",
-    "notice": "notice",
-    "info": "info",
-    "information": "info",
-    "debug": "debug",
-    "fine": "debug",
-    "trace": "trace",
-    "verbose": "trace",
-}
-"""The words that name a level, and the level that they name."""
-
-LETTERS = {"V": "trace", "D": "debug", "I": "info", "W": "warn", "E": "error", "F": "fatal"}
-"""The letters of Android's and Kubernetes' logs."""
-
-STATUSES = {"1": "info", "2": "info", "3": "info", "4": "warn", "5": "error"}
-"""The level of an access log's line by the first digit of its status."""
-
-SEVERITIES = ("fatal", "fatal", "fatal", "error", "warn", "notice", "info", "debug")
-"""The level of each severity of syslog's PRI, RFC 5424."""
-
-# In capitals the common words stand for themselves (logrotate's ALERT is none); all words do in brackets or behind a
-# key, so that prose is none. Mixed case is what Windows writes.
-_CAPITALS = "FATAL|CRITICAL|SEVERE|ERROR|WARNING|WARN|NOTICE|INFO|DEBUG|TRACE"
-_SMALL = "|".join(sorted(WORDS, key=len, reverse=True))
-WORD_PATTERN = (
-    r"(?=[FCSEWNIDT\[])"  # first, as it drops most positions for the price of one comparison
-    rf"(?:(?<![A-Za-z])(?:{_CAPITALS}|Info|Warning|Error)(?![A-Za-z])"
-    rf"|\[(?:[a-z0-9_]{{1,16}}:)?(?:{_SMALL})(?=\]))"
-)
-KEYED_PATTERN = rf'(?i)(?:level|lvl|severity)"?[=:] ?"?({_SMALL})(?![a-z])'
-KEYS = ("level", "lvl", "severity", "LEVEL", "SEVERITY")
-LETTER_PATTERN = r"^\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\s+\d+\s+\d+ [VDIWEF](?= )|^[IWEF](?=\d{4} \d\d:\d\d:\d\d\.)"
-STATUS_PATTERN = r'" (\d)\d\d (?:\d|-)'
-PRIORITY_PATTERN = r"^<(\d{1,3})>"
-
-
-def level(line: Column) -> Column:
-    """One of `schemas.LEVELS`: what `line` says of itself in its first 120 characters; access logs by status."""
-    head = F.substring(line, 1, LEVEL_PREFIX)
-    return F.coalesce(
-        _by_priority(head),
-        _by_status(line, head),
-        _by_key(head),
-        _by_word(head),
-        _by_letter(head),
-        F.lit("none"),
-    )
-
-
-def _by_key(head: Column) -> Column:
-    has_key = functools.reduce(operator.or_, (F.contains(head, F.lit(key)) for key in KEYS))
-    return F.when(has_key, _looked_up(WORDS, F.lower(F.regexp_extract(head, KEYED_PATTERN, 1))))
-
-
-def _by_word(head: Column) -> Column:
-    found = F.regexp_extract(head, WORD_PATTERN, 0)
-    word = F.substring_index(F.substring_index(found, "[", -1), ":", -1)
-    return _looked_up(WORDS, F.lower(word))
-
-
-def _by_priority(head: Column) -> Column:
-    priority = F.regexp_extract(head, PRIORITY_PATTERN, 1).try_cast("int")
-    severities = F.array(*(F.lit(name) for name in SEVERITIES))
-    return F.when(head.startswith("<"), F.try_element_at(severities, priority % 8 + 1))
-
-
-def _by_status(line: Column, head: Column) -> Column:
-    first_digit = F.regexp_extract(F.substring(line, 1, ACCESS_PREFIX), STATUS_PATTERN, 1)
-    return F.when(F.contains(head, F.lit('] "')), _looked_up(STATUSES, first_digit))
-
-
-def _by_letter(head: Column) -> Column:
-    may = F.contains(F.lit(f"{_DIGITS}IWEF"), F.substring(head, 1, 1))
-    found = F.regexp_extract(head, LETTER_PATTERN, 0)
-    return F.when(may, _looked_up(LETTERS, F.substring(found, -1, 1)))
-
-
-def _looked_up(names: dict[str, str], key: Column) -> Column:
-    pairs = (F.lit(text) for pair in names.items() for text in pair)
-    return F.try_element_at(F.create_map(*pairs), key)
+    return midnight(day + dt.timedelta(days=1)) + dt.timedelta(hours=23)

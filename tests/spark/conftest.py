@@ -15,7 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from shipper import layout, manifest
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment
-from spark_analytics import inventory, pipeline, session
+from spark_analytics import derive, inventory, parquet, pipeline, schemas, session
+from spark_analytics.tables import Tables
 
 DATE = "2026-11-20"
 DAY = dt.date(2026, 11, 20)
@@ -86,14 +87,14 @@ class Archive:
 
     def reported(self, spark, out: Path, *, top: int = 20):
         """The report of the archive's day, through the session that all tests share."""
-        request = pipeline.Request(
-            archive=self.root, out=out, date=dt.date.fromisoformat(self.date), top=top, master=None
-        )
+        request = pipeline.Request(archive=self.root, out=out, top=top, master=None)
         out.mkdir(exist_ok=True)
-        day = inventory.read_day(self.root, self.date)
-        made = pipeline.make(spark, request, day, time.monotonic())
-        pipeline.publish(out, made)
-        return made
+        return pipeline.make(spark, request, inventory.read_day(self.root, self.date), time.monotonic())
+
+
+def table_of(out: Path, name: str, date: str = DATE) -> list[dict]:
+    """The rows of one of the small tables, without Spark."""
+    return parquet.read(Tables(out).day(name, date) / derive.SMALL, schemas.TABLES[name])
 
 
 def totals_of(spark, out: Path) -> dict[tuple[int, str, str], tuple[int, int]]:

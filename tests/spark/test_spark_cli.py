@@ -42,9 +42,6 @@ def test_the_command_counts_a_day_quietly_in_any_locale_and_prints_the_summary(a
     assert shown["run"]["master"] == "local[*]"
     written = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert {
-        f"csv/{DATE}/hourly.csv",
-        f"csv/{DATE}/hosts.csv",
-        f"csv/{DATE}/audit.csv",
         f"{DATE}/report.html",
         f"{DATE}/report.json",
         "index.html",

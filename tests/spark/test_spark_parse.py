@@ -2,10 +2,10 @@ import datetime as dt
 from pathlib import Path
 
 import pytest
-from conftest import DATE, DAY
+from conftest import DATE, DAY, table_of
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics import parse
+from spark_analytics import families, levels, parse
 
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
 
@@ -57,9 +57,6 @@ LEVELLED = (
     ("ts=1 level=warning msg=x", "warn"),
     ("<11>Nov 20 06:55:46 host app: x", "error"),
     ("<190>Nov 20 06:55:46 host app: FATAL in text", "info"),
-    ('1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /ERROR HTTP/1.1" 200 5', "info"),
-    ('1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /x HTTP/1.1" 404 5', "warn"),
-    ('1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /x HTTP/1.1" 503 -', "error"),
     ("03-17 16:13:38.811  1702  2395 V PhoneStatusBar: x", "trace"),
     ("W1120 10:00:00.123456    1234 file.go:12] x", "warn"),
     ("Nov 20 06:55:46 combo logrotate: ALERT exited abnormally with [1]", "none"),
@@ -73,10 +70,18 @@ LEVELLED = (
 @pytest.fixture(scope="module")
 def parsed(spark):
     lines = {line for line, _ in STAMPED + LEVELLED}
-    table = spark.createDataFrame([(line,) for line in lines], "value STRING")
-    hour = parse.meant_hour(parse.event_hour(F.col("value")), DAY)
-    hour = F.date_format(hour, "yyyy-MM-dd'T'HH")
-    rows = table.select("value", hour, parse.level(F.col("value"))).collect()
+    line = F.col("value")
+    written = {text: families.chosen([text] * 2) for text in lines}
+    told = [(text, one.level, *parse.writing(one.family)) for text, one in written.items()]
+    columns = (
+        "value STRING, placed STRING, family STRING, stamp_form STRING, stamp_pattern STRING, stamp_shape STRING,"
+        " stamp_characters INT"
+    )
+    table = spark.createDataFrame(told, columns).withColumn("stamp", parse.stamp_text(line))
+    in_json = F.coalesce(*(F.get_json_object(line, f"$.{key}") for key in ("ts", "timestamp", "time")))
+    second = parse.event_second(line, F.col("stamp"), in_json, {row[3] for row in told})
+    hour = F.date_format(parse.meant(second, DAY), "yyyy-MM-dd'T'HH")
+    rows = table.select("value", hour, levels.of_line(line, F.col("placed"))).collect()
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
@@ -95,8 +100,10 @@ def test_a_line_without_a_time_counts_at_the_hour_at_which_its_segment_was_store
 
     made = archive.reported(spark, tmp_path / "out")
 
-    assert {(entry.hour, entry.level): entry.lines for entry in made.hours} == {(10, "info"): 1, (5, "none"): 1}
+    levels_by_hour = {level.level: dict(enumerate(level.hours)) for level in made.volume.levels}
+    assert (levels_by_hour["info"][10], levels_by_hour["none"][5]) == (1, 1)
     assert made.totals.no_ts_lines == 1
+    assert [row["continuation_lines"] for row in table_of(tmp_path / "out", "file_daily")] == [1]
 
 
 GOLDEN = {

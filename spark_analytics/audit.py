@@ -1,0 +1,99 @@
+"""Listed against counted, for each log file of the day: values only. The scan counted, so the audit reads nothing."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from shipper import layout
+from shipper.manifest import Segment
+from spark_analytics import continuity, schemas
+from spark_analytics.given import Row
+from spark_analytics.inventory import Day, shown
+from spark_analytics.settle import NOTHING, Settled
+
+MOST_GAP_BYTES = 1 << 44
+"""Of one segment: any host may claim what it likes to have lost, and the sum over a day has to stay a number."""
+
+WORST_FIRST = ("missing", "truncated", "differs", "unregistered", "offset_gap", "gap", "complete")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A segment, what was counted of it, and what that makes of it."""
+
+    segment: Segment
+    settled: Settled
+    status: str
+
+
+def judged(day: Day, settled: Mapping[str, Settled]) -> list[Judged]:
+    """Every listed segment with its status; `settled` has the account of each path that was read."""
+    return [
+        Judged(segment, account := settled.get(segment.path, NOTHING), _status(day, segment, account))
+        for segment in day.manifests.segments
+    ]
+
+
+def _status(day: Day, segment: Segment, account: Settled) -> str:
+    if segment.path not in day.sizes:
+        return "missing"
+    if segment.path in day.unreadable:
+        return "truncated"
+    if (account.lines, account.bytes) != (segment.lines, segment.bytes_raw):
+        return "differs"
+    return "gap" if segment.gaps else "complete"
+
+
+def rows(day: Day, entries: Sequence[Judged], before: Iterable[Segment] = ()) -> list[Row]:
+    """Table `audit`."""
+    by_file: dict[tuple[int, str, str], list[Judged]] = defaultdict(list)
+    for entry in entries:
+        by_file[entry.segment.partition, entry.segment.host, entry.segment.file].append(entry)
+    offset_gaps = continuity.offset_gaps(day.manifests.segments, before)
+    listed = [_row(name, group, offset_gaps.get(name, 0)) for name, group in sorted(by_file.items())]
+    unlisted = [_unregistered(path) for path in day.unregistered]
+    return [{name: row.get(name, 0) for name in schemas.AUDIT.names} for row in (*listed, *unlisted)]
+
+
+def _row(name: tuple[int, str, str], group: Sequence[Judged], offset_gap: int) -> Row:
+    segments = [entry.segment for entry in group]
+    statuses = [entry.status for entry in group]
+    worst = min([*statuses, "offset_gap" if offset_gap else "complete"], key=WORST_FIRST.index)
+    example = next((entry.segment.path for entry in group if entry.status == worst), segments[0].path)
+    partition, host, file = name
+    return {
+        "partition": partition,
+        "host": shown(host),
+        "file": shown(file),
+        "status": worst,
+        "segments": len(group),
+        "lines_manifest": sum(segment.lines for segment in segments),
+        "lines_counted": sum(entry.settled.lines for entry in group),
+        "bytes_manifest": sum(segment.bytes_raw for segment in segments),
+        "bytes_counted": sum(entry.settled.bytes for entry in group),
+        "gap_bytes": sum(min(sum(gap.end - gap.start for gap in segment.gaps), MOST_GAP_BYTES) for segment in segments),
+        "offset_gap_bytes": min(offset_gap, MOST_GAP_BYTES),
+        "duplicates": sum(segment.duplicates for segment in segments),
+        "joins": sum(segment.joins for segment in segments),
+        "first_seq": min(segment.first_seq for segment in segments),
+        "last_seq": max(segment.last_seq for segment in segments),
+        "seq_overlap": continuity.sequences_overlapping(segments),
+        "segments_missing": statuses.count("missing"),
+        "segments_truncated": statuses.count("truncated"),
+        "segments_differing": statuses.count("differs"),
+        "example": shown(example),
+    }
+
+
+def _unregistered(path: str) -> Row:
+    """The row of a sealed file that no manifest lists."""
+    named = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
+    partition = named.get("partition", "")
+    return {
+        "partition": int(partition) if partition.isdecimal() else -1,
+        "host": layout.unescape(shown(named.get("host", ""))),
+        "file": shown(path.rsplit("/", 1)[-1]),
+        "status": "unregistered",
+        "files_unregistered": 1,
+        "example": shown(path),
+    }

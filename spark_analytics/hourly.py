@@ -1,0 +1,114 @@
+"""Table `hourly` of what the scan counted, and the groups of it that the other tables begin with."""
+
+import datetime as dt
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_analytics import parse, schemas
+from spark_analytics.families import NONE
+
+FILE = ("partition", "host", "file")
+"""What a log file is known by."""
+
+CORRECTIONS = "segment INT, end_block LONG, end_row LONG, surplus LONG, head_block LONG, head_row LONG, mark LONG"
+"""Which group of a segment gives back a line and a byte, and which gets a byte order mark (`settle`)."""
+
+
+def sums(counts: DataFrame) -> DataFrame:
+    """Per segment: lines, bytes, and the places of its first and last row, of what `scan.count_rows` gave."""
+    return counts.groupBy("segment").agg(
+        F.sum("lines").alias("lines"),
+        F.sum("bytes").alias("bytes"),
+        F.min(F.struct("block_start", "first_row")).alias("first"),
+        F.max(F.struct("block_start", "last_row")).alias("last"),
+    )
+
+
+def settled(counts: DataFrame, corrections: DataFrame | None) -> DataFrame:
+    """`counts` with lines and bytes as `wc` counts them."""
+    if corrections is None:
+        return counts
+    gives = F.struct("block_start", "last_row") == F.struct("end_block", "end_row")
+    gets = F.struct("block_start", "first_row") == F.struct("head_block", "head_row")
+    return (
+        counts.join(F.broadcast(corrections), on="segment", how="left")
+        .withColumns(
+            {
+                "surplus": F.coalesce(F.when(gives, F.col("surplus")), F.lit(0)),
+                "mark": F.coalesce(F.when(gets, F.col("mark")), F.lit(0)),
+            }
+        )
+        .withColumns(
+            {
+                "lines": F.col("lines") - F.col("surplus"),
+                "bytes": F.col("bytes") - F.col("surplus") + F.col("mark"),
+            }
+        )
+        .select(*counts.columns)
+    )
+
+
+def placed(counts: DataFrame, segments: DataFrame, day: dt.date) -> DataFrame:
+    """Each group with its log file, its hour as it is meant, and `undated`: no time that can be meant."""
+    of_segment = segments.select("segment", *FILE, "family", F.date_trunc("HOUR", "stored_at").alias("stored_hour"))
+    time = parse.meant(F.col("hour") * F.lit(parse.HOUR_SECONDS), day)
+    return (
+        counts.join(F.broadcast(of_segment), on="segment", how="inner")
+        .withColumn("dated", time)
+        .withColumns(
+            {
+                "hour": F.coalesce("dated", "stored_hour"),
+                "undated": F.col("dated").isNull(),
+                "fingerprint": F.when(F.col("text").isNull(), F.lit(0)).otherwise(F.xxhash64("text")),
+                "first_ts": F.when(F.col("dated").isNotNull(), parse.meant(F.col("first_second"), day)),
+                "last_ts": F.when(F.col("dated").isNotNull(), parse.meant(F.col("last_second"), day)),
+            }
+        )
+    )
+
+
+def hourly(groups: DataFrame, silent: DataFrame, day: dt.date) -> DataFrame:
+    """Table `hourly` of `placed` groups; `silent` are segments without a row, which count 0 lines.
+
+    `silent` has (partition, host, file, hour, bytes): bytes of a byte order mark that is all that the file holds.
+    """
+    lines = F.col("lines")
+    late = ~F.col("undated") & (F.col("hour") < F.lit(parse.midnight(day)))
+    counted = groups.select(
+        *FILE,
+        "hour",
+        "level",
+        "fingerprint",
+        "lines",
+        "bytes",
+        "first_ts",
+        "last_ts",
+        F.when(late, lines).otherwise(0).alias("late_lines"),
+        F.when(F.col("undated"), lines).otherwise(0).alias("no_ts_lines"),
+        F.when(F.col("undated") & (F.col("family") != NONE), lines).otherwise(0).alias("continuation_lines"),
+    )
+    return (
+        counted.unionByName(_of_none(silent))
+        .groupBy(*FILE, "hour", "level", "fingerprint")
+        .agg(
+            *(F.sum(name).alias(name) for name in ("lines", "bytes")),
+            F.min("first_ts").alias("first_ts"),
+            F.max("last_ts").alias("last_ts"),
+            *(F.sum(name).alias(name) for name in ("late_lines", "no_ts_lines", "continuation_lines")),
+        )
+        .select(*schemas.HOURLY.names)
+    )
+
+
+def _of_none(silent: DataFrame) -> DataFrame:
+    given = {"level": F.lit("none")}
+    missing = [field for field in schemas.HOURLY if field.name not in silent.columns]
+    empty = {"first_ts", "last_ts"}
+    return silent.select(
+        *silent.columns,
+        *(
+            given.get(field.name, F.lit(None if field.name in empty else 0)).cast(field.dataType).alias(field.name)
+            for field in missing
+        ),
+    )

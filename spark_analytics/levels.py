@@ -1,0 +1,113 @@
+"""How bad a line says it is: column expressions over its first characters. Eight levels; `none`: it does not say."""
+
+import functools
+import operator
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+LEVEL_PREFIX = 120
+"""Characters in which a level is looked for; 80 miss those of Blue Gene."""
+
+WORDS = {
+    "info": "info",  # the most common ones first: a map is searched from its beginning
+    "error": "error",
+    "warn": "warn",
+    "emerg": "fatal",
+    "emergency": "fatal",
+    "panic": "fatal",
+    "alert": "fatal",
+    "crit": "fatal",
+    "critical": "fatal",
+    "fatal": "fatal",
+    "severe": "error",  # java.util.logging's word for an error
+    "err": "error",
+    "warning": "warn",
+    "notice": "notice",
+    "information": "info",
+    "debug": "debug",
+    "fine": "debug",
+    "trace": "trace",
+    "verbose": "trace",
+}
+"""The words that name a level, and the level that they name."""
+
+LETTERS = {"V": "trace", "D": "debug", "I": "info", "W": "warn", "E": "error", "F": "fatal"}
+"""The letters of Android's and Kubernetes' logs."""
+
+STATUSES = {"1": "info", "2": "info", "3": "info", "4": "warn", "5": "error"}
+"""The level of an access log's line by the first digit of its status."""
+
+SEVERITIES = ("fatal", "fatal", "fatal", "error", "warn", "notice", "info", "debug")
+"""The level of each severity of syslog's PRI, RFC 5424."""
+
+# In capitals the common words stand for themselves (logrotate's ALERT is none); all words do in brackets or behind a
+# key, so that prose is none. Mixed case is what Windows writes.
+_CAPITALS = "FATAL|CRITICAL|SEVERE|ERROR|WARNING|WARN|NOTICE|INFO|DEBUG|TRACE"
+_SMALL = "|".join(sorted(WORDS, key=len, reverse=True))
+WORD_PATTERN = (
+    r"(?=[FCSEWNIDT\[])"  # first, as it drops most positions for the price of one comparison
+    rf"(?:(?<![A-Za-z])(?:{_CAPITALS}|Info|Warning|Error)(?![A-Za-z])"
+    rf"|\[(?:[a-z0-9_]{{1,16}}:)?(?:{_SMALL})(?=\]))"
+)
+KEYED_PATTERN = rf'(?i)(?:level|lvl|severity)"?[=:] ?"?({_SMALL})(?![a-z])'
+KEYS = ("level", "lvl", "severity", "LEVEL", "SEVERITY")
+LETTER_PATTERN = r"^\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\s+\d+\s+\d+ [VDIWEF](?= )|^[IWEF](?=\d{4} \d\d:\d\d:\d\d\.)"
+PRIORITY_PATTERN = r"^<(\d{1,3})>"
+
+LETTERED_FAMILIES = ("android", "klog", "any")
+"""Where a single letter may be a level."""
+
+NUMBERS = {"10": "trace", "20": "debug", "30": "info", "40": "warn", "50": "error", "60": "fatal"}
+"""The levels of programs that write JSON and numbers, by bunyan's count."""
+
+
+def of_line(line: Column, placed: Column) -> Column:
+    """What `line` says of itself in its first `LEVEL_PREFIX` characters, or `none`.
+
+    `placed` is the segment's pattern for a level in a known place (`families.Writing.level`); where it is empty, or
+    finds nothing, the level is searched for.
+    """
+    head = F.substring(line, 1, LEVEL_PREFIX)
+    at_place = F.when(
+        placed != "", _looked_up(WORDS, F.lower(F.call_function("regexp_extract", head, placed, F.lit(1))))
+    )
+    return F.coalesce(at_place, _by_priority(head), _by_key(head), _by_word(head), _by_letter(head), F.lit("none"))
+
+
+def of_status(status: Column) -> Column:
+    """The level of a web server's line by its status; null without one."""
+    return _looked_up(STATUSES, F.substring(status.cast("string"), 1, 1))
+
+
+def of_name(name: Column) -> Column:
+    """The level that a key's value names, a word or a number; null if none."""
+    return _looked_up(WORDS | NUMBERS, F.lower(name))
+
+
+def _by_key(head: Column) -> Column:
+    may = F.contains(head, F.lit("=")) | F.contains(head, F.lit('":'))
+    has_key = functools.reduce(operator.or_, (F.contains(head, F.lit(key)) for key in KEYS))
+    return F.when(may & has_key, _looked_up(WORDS, F.lower(F.regexp_extract(head, KEYED_PATTERN, 1))))
+
+
+def _by_word(head: Column) -> Column:
+    found = F.regexp_extract(head, WORD_PATTERN, 0)
+    word = F.substring_index(F.substring_index(found, "[", -1), ":", -1)
+    return _looked_up(WORDS, F.lower(word))
+
+
+def _by_priority(head: Column) -> Column:
+    priority = F.regexp_extract(head, PRIORITY_PATTERN, 1).try_cast("int")
+    severities = F.array(*(F.lit(name) for name in SEVERITIES))
+    return F.when(head.startswith("<"), F.try_element_at(severities, priority % 8 + 1))
+
+
+def _by_letter(head: Column) -> Column:
+    found = F.regexp_extract(head, LETTER_PATTERN, 0)
+    return F.when(F.col("family").isin(*LETTERED_FAMILIES), _looked_up(LETTERS, F.substring(found, -1, 1)))
+
+
+def _looked_up(names: dict[str, str], key: Column) -> Column:
+    pairs = (F.lit(text) for pair in names.items() for text in pair)
+    return F.try_element_at(F.create_map(*pairs), key)

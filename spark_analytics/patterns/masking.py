@@ -1,0 +1,45 @@
+"""The mask of a line, in Python: the same text as `columns.masked` gives in Spark."""
+
+import functools
+import json
+import re
+
+from spark_analytics.families import Kind, Writing
+from spark_analytics.patterns import rules
+
+_REQUEST = re.compile(r'\] "([A-Za-z]{1,16})(?: [^"]*)?" ([0-9]{3}) ')
+
+
+_NUMBER = re.compile(rules.NUMBER)
+
+
+@functools.cache
+def _header(family: str) -> re.Pattern[str]:
+    return re.compile(rules.header(family).replace(r"\z", r"\Z"), re.ASCII)
+
+
+def masked(message: str, family: str) -> str:
+    """`message` without its header, if lines of that family have one, and with each number a `0`."""
+    if len(message) > rules.MOST_CHARACTERS:
+        message = message[: rules.MOST_CHARACTERS] + rules.MASK
+    return _NUMBER.sub(rules.MASK, _header(family).sub("", message))
+
+
+def told(line: str, writing: Writing) -> str:
+    """What stands for `line` where patterns are sought: its message masked, or of a request the method and status."""
+    if writing.kind is Kind.ACCESS and (request := _REQUEST.search(line)):
+        return " ".join(request.groups())
+    if writing.kind is Kind.JSON and (message := _message(line)) is not None:
+        return masked(message, writing.family)
+    return masked(line, writing.family)
+
+
+def _message(line: str) -> str | None:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    value = next((fields[key] for key in rules.MESSAGE_KEYS if fields.get(key) is not None), None)
+    return value if isinstance(value, str | None) else json.dumps(value)

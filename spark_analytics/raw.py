@@ -1,0 +1,86 @@
+"""The lines of a day as rows, for who wants to ask of them what no table tells: `compact` and `query`."""
+
+import datetime as dt
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_analytics import families, io, parse, sample, scan
+from spark_analytics.families import Kind, Writing
+from spark_analytics.inventory import Day, shown
+from spark_analytics.tables import swap
+
+LINES = "date DATE, partition INT, host STRING, file STRING, ts TIMESTAMP, line STRING"
+"""A line: the day it arrived, whose it is, when it happened (null where it does not say), its bytes without newline."""
+
+_SEGMENT = (
+    "uri STRING, partition INT, host STRING, file STRING, family STRING, stamp_form STRING, stamp_pattern STRING,"
+    " stamp_shape STRING, stamp_characters INT"
+)
+_UNKNOWN = Writing(families.ANY, Kind.PLAIN)
+PLACE = ("partition", "host", "file", "uri", "block_start", "row")
+"""The order in which the lines were written."""
+
+
+def compact(spark: SparkSession, archive: Path, out: Path, day: Day) -> Path:
+    """Writes the lines of `day` as Parquet, in the order in which they were written; returns the directory.
+
+    It takes the place of an older one in one step.
+    """
+    target = out / "raw" / f"date={day.date}"
+    fresh = target.with_name(f".new-{day.date}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    placed = _placed(spark, archive, day)
+    ordered = placed.hint("rebalance", "partition", "host").sortWithinPartitions(*PLACE)
+    ordered.drop("date", "uri", "block_start", "row").write.parquet(f"file:{fresh}")
+    swap(fresh, target)
+    shutil.rmtree(fresh, ignore_errors=True)
+    return target
+
+
+def lines(spark: SparkSession, archive: Path, days: Sequence[Day]) -> DataFrame:
+    """The lines of `days` as `LINES`, read from the archive when they are asked for."""
+    made = spark.createDataFrame([], LINES)
+    for day in days:
+        made = made.unionByName(_placed(spark, archive, day).drop("uri", "block_start", "row"))
+    return made
+
+
+def _placed(spark: SparkSession, archive: Path, day: Day) -> DataFrame:
+    """`LINES` of a day with their places: (uri, block_start, row)."""
+    segments = day.readable
+    written = sample.writings(archive, segments)
+    known = [
+        (
+            io.uri(archive, segment.path),
+            segment.partition,
+            shown(segment.host),
+            shown(segment.file),
+            *parse.writing(written.get((segment.partition, segment.host, segment.file), _UNKNOWN).family),
+        )
+        for segment in segments
+    ]
+    rows = io.read_rows(spark, archive, segments).withColumnRenamed("file_path", "uri")
+    forms = {form for _, _, _, _, _, form, *_ in known}
+    date = dt.date.fromisoformat(day.date)
+    line, fields = F.col("value"), F.from_json(F.col("value"), scan.json_schema())
+    in_json = F.coalesce(*(fields.getField(key) for key in families.TIME_KEYS))
+    return (
+        rows.join(F.broadcast(io.frame(spark, known, _SEGMENT)), on="uri", how="inner")
+        .withColumn("stamp", parse.stamp_text(line))
+        .withColumn("second", parse.event_second(line, F.col("stamp"), in_json, forms))
+        .select(
+            F.lit(date).alias("date"),
+            "partition",
+            "host",
+            "file",
+            parse.meant(F.col("second"), date).alias("ts"),
+            line.alias("line"),
+            "uri",
+            "block_start",
+            "row",
+        )
+    )

@@ -1,0 +1,249 @@
+"""What a report is made from: rows of the tables as plain values, before anybody judges them.
+
+`*_before` are one number for each day of `Evidence.before`, oldest first, 0 where the tables have nothing of that day.
+Errors include fatal lines. Bytes are raw bytes, hours are UTC.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAudit:
+    """A host's account: what the manifests list against what was read."""
+
+    partition: int
+    host: str
+    segments: int
+    lines_manifest: int
+    lines_counted: int
+    bytes_manifest: int
+    bytes_counted: int
+    gap_bytes: int
+    status: str  #: the worst of its troubles' kinds, or `complete`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """One thing in the archive that is not as its manifests say."""
+
+    kind: str  #: one of `facts.TROUBLES`
+    partition: int
+    host: str
+    file: str
+    path: str  #: of the segment in the archive; of an unreadable line `<manifest>:<number>`
+    lines_manifest: int = 0
+    lines_counted: int = 0
+    bytes_manifest: int = 0
+    bytes_counted: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The whole day: what the manifests and the disk say of it."""
+
+    closed: bool
+    open_collectors: tuple[str, ...] = ()
+    torn_manifests: tuple[str, ...] = ()
+    open_files: int = 0
+    open_bytes: int = 0
+    repeated_lines: int = 0  #: manifest lines that a later one for the same path replaced
+    segments: int = 0
+    segments_read: int = 0
+    lines_manifest: int = 0
+    lines_counted: int = 0
+    bytes_manifest: int = 0
+    bytes_counted: int = 0
+    bytes_stored: int = 0
+    gap_bytes: int = 0
+    duplicates: int = 0
+    joins: int = 0
+    offset_gap_bytes: int = 0  #: of sources between two spans of the day, that no recorded gap explains
+    seq_missing: int = 0  #: numbers of the streams that no segment's range covers
+    hosts: tuple[HostAudit, ...] = ()
+    trouble_counts: Mapping[str, int] = field(default_factory=dict)  #: all of them by kind; `troubles` may be cut
+    troubles: tuple[Trouble, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSeries:
+    """A host's day, and its days before."""
+
+    partition: int
+    host: str
+    files: int
+    lines: int
+    bytes: int
+    errors: int
+    warnings: int
+    late_lines: int
+    no_ts_lines: int
+    active_hours: int
+    last_arrival: str | None  #: RFC 3339: when JetStream stored its last block
+    lines_before: tuple[int, ...]
+    bytes_before: tuple[int, ...]
+    errors_before: tuple[int, ...]
+    warnings_before: tuple[int, ...]
+    active_hours_before: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSeries:
+    """One log file with error lines today, and its usual rate."""
+
+    partition: int
+    host: str
+    file: str
+    lines: int
+    errors: int
+    warnings: int
+    baseline_days: int  #: days before that have tables
+    median_rate: float | None  #: of errors / lines on these days; None: there is none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourCount:
+    """Lines of one level in one partition and hour."""
+
+    partition: int
+    hour: int  #: 0 to 23
+    on_day: bool  #: whether the event was on the reported day itself
+    level: str
+    lines: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostHour:
+    """Lines of one of the largest hosts in one hour."""
+
+    host: str
+    hour: int
+    on_day: bool
+    lines: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternCount:
+    """Lines of one pattern at one level."""
+
+    pattern_id: str
+    template: str
+    example: str
+    file: str  #: the log file with most of the lines
+    files: int
+    level: str
+    lines: int
+    hosts: int
+    baseline_median: float | None
+    surge: float | None  #: log2((today + 5) / (median of seven days + 5))
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternSums:
+    """How many there are; the rows themselves are the first of each kind only."""
+
+    patterns: int = 0
+    new: int = 0
+    new_bad: int = 0  #: of level warn or worse
+    surging: int = 0
+    surging_bad: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthKind:
+    """How often something happened in authentication."""
+
+    kind: str
+    times: int
+    before: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthTop:
+    """A remote address, user or host by its failed passwords."""
+
+    what: str  #: `remote`, `user` or `host`
+    key: str
+    failed: int
+    accepted: int
+    hosts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebHour:
+    """Requests of one status class in one hour."""
+
+    hour: int
+    on_day: bool
+    status_class: str  #: `2xx`
+    requests: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebClass:
+    """Requests of one status class today and before."""
+
+    status_class: str
+    requests: int
+    before: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebTop:
+    """An entry of one of the lists of the web: `path404`, `path5xx`, `slowpath`, `client`, `status`."""
+
+    kind: str
+    key: str
+    times: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSums:
+    """What sketches say of all requests of the day."""
+
+    clients: int | None = None
+    latency_p50_ms: float | None = None
+    latency_p95_ms: float | None = None
+    latency_p99_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How the report came about."""
+
+    archive: str
+    out: str
+    generated: str  #: RFC 3339
+    seconds: float
+    spark_version: str
+    master: str
+    program_version: str
+    manifests: tuple[str, ...] = ()
+    input_fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything that one day's report is made from."""
+
+    date: str
+    before: tuple[str, ...]  #: days before that the tables have, oldest first
+    wanted_days: int  #: how many of them were asked for
+    account: Account
+    run: Run
+    hosts: tuple[HostSeries, ...] = ()
+    files: tuple[FileSeries, ...] = ()
+    hours: tuple[HourCount, ...] = ()
+    host_hours: tuple[HostHour, ...] = ()
+    patterns: tuple[PatternCount, ...] = ()
+    pattern_sums: PatternSums = PatternSums()
+    auth_kinds: tuple[AuthKind, ...] = ()
+    auth_tops: tuple[AuthTop, ...] = ()
+    auth_remotes: int = 0  #: distinct addresses with a failed password
+    web_hours: tuple[WebHour, ...] = ()
+    web_classes: tuple[WebClass, ...] = ()
+    web_tops: tuple[WebTop, ...] = ()
+    web_sums: WebSums = WebSums()

@@ -1,0 +1,89 @@
+"""The report in at most 20 lines: for a terminal, or a mail that somebody reads on the way."""
+
+from collections.abc import Iterator
+
+from spark_analytics.reporting.facts import Facts, State
+from spark_analytics.reporting.wording import clean, count, percent, rounded, size
+
+MOST_LINES = 20
+MOST_COLUMNS = 160
+OF_LITTLE_USE = frozenset({"patterns", "logins", "web", "talkers"})
+"""What gives way to the names of what is missing when the archive does not hold what it should."""
+
+
+def as_text(facts: Facts) -> str:
+    """The summary, without a newline at its end; no control character of a log reaches the terminal."""
+    state = facts.verdict.state
+    broken = state in {State.DAMAGED, State.GAPS}
+    rows = [(name, said) for name, said in _rows(facts) if not (broken and name in OF_LITTLE_USE)]
+    lines = [
+        f"fshipper report for {facts.date}: {state.value}",
+        f"  {facts.verdict.headline}",
+        *_findings(facts, MOST_LINES - len(rows) - 6),
+        "",
+        *(f"  {name:<10}{said}" for name, said in rows),
+        "",
+        f"  page      {facts.run.out}/{facts.date}/report.html",
+        f"  took      {facts.run.seconds:.1f} s with Spark {facts.run.spark_version} on {facts.run.master}",
+    ]
+    return "\n".join(clean(line, MOST_COLUMNS) for line in lines)
+
+
+def _findings(facts: Facts, most: int) -> list[str]:
+    found = facts.verdict.findings
+    if len(found) <= most:
+        return [f"  - {finding.text}" for finding in found]
+    told = [f"  - {finding.text}" for finding in found[: most - 1]]
+    return [*told, f"  - and {len(found) - len(told)} more, on the page"]
+
+
+def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
+    whole, errors, account = facts.totals, facts.errors, facts.completeness
+    yield "lines", f"{whole.lines:,} in {size(whole.bytes)}, stored in {size(whole.bytes_stored)}"
+    yield (
+        "archive",
+        (
+            f"{account.segments_read:,} of {count(account.segments, 'segment')} read,"
+            f" {account.lines_counted:,} of {count(account.lines_manifest, 'line')} counted"
+        ),
+    )
+    yield (
+        "hosts",
+        (
+            f"{whole.hosts:,} in {count(whole.partitions, 'partition')}; {facts.hosts.silent_count:,} silent,"
+            f" {facts.hosts.new_count:,} new, {facts.hosts.unusual_count:,} with an unusual volume"
+        ),
+    )
+    usual = f", usually {percent(errors.median_rate)}" if errors.median_rate is not None else ""
+    yield (
+        "errors",
+        f"{errors.errors:,} lines, {percent(errors.rate)}{usual}; risen in {count(errors.risen_count, 'log file')}",
+    )
+    yield (
+        "patterns",
+        f"{facts.patterns.distinct:,}; {facts.patterns.new_count:,} new, {facts.patterns.surging_count:,} surging",
+    )
+    if failed := next((kind for kind in facts.auth.kinds if kind.kind == "failed_password"), None):
+        top = facts.auth.top_remotes[:1]
+        most = f", most from {top[0].key} ({top[0].failed:,})" if top else ""
+        before = f", usually {rounded(failed.median)}" if failed.median is not None else ""
+        addresses = count(facts.auth.remotes, "address")
+        yield "logins", f"{count(failed.times, 'failed password')}{before}, from {addresses}{most}"
+    if facts.web:
+        shares = ", ".join(f"{row.status_class} {percent(row.share)}" for row in facts.web.statuses)
+        yield "web", f"{count(facts.web.requests, 'request')}: {shares}"
+    talkers = [f"{row.host} {percent(row.share_of_bytes)}" for row in facts.hosts.largest[:3]]
+    if talkers:
+        yield "talkers", ", ".join(talkers)
+    if not facts.history.enough:
+        yield "history", facts.history.text
+
+
+def in_a_line(facts: Facts) -> str:
+    """A day in one line, for a run over many of them."""
+    whole = facts.totals
+    said = (
+        f"{facts.date}  {facts.verdict.state.value:<9}  {whole.lines:>14,} lines  {size(whole.bytes):>10}"
+        f"  {count(whole.hosts, 'host')}  {facts.verdict.headline}"
+    )
+    return clean(said, MOST_COLUMNS)

@@ -1,0 +1,87 @@
+"""How numbers and names read: counted nouns, sizes, shares, lists of names. For the page and for text alike."""
+
+import unicodedata
+from collections.abc import Sequence
+
+MAX_TEXT = 300
+"""Characters of one text from outside that are shown."""
+
+_UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_THOUSAND_AND_A_BIT = 1024
+
+
+def count(number: int, noun: str) -> str:
+    """`1 line`, `2,000 lines`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def size(number: float) -> str:
+    """Bytes for people, in powers of 1024: `1.5 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(number) < _THOUSAND_AND_A_BIT:
+            return f"{number:,.0f} B" if unit == "B" else f"{number:,.1f} {unit}"
+        number /= _THOUSAND_AND_A_BIT
+    return f"{number:,.1f} TiB"
+
+
+def percent(share: float | None) -> str:
+    """`12.3 %`; what is rounded must not read as nothing or all."""
+    if share is None:
+        return "\N{EN DASH}"
+    if share <= 0:
+        return "0 %"
+    if share >= 1:
+        return "100 %" if share == 1 else f"{100 * share:,.0f} %"
+    if share > 0.999:  # noqa: PLR2004
+        return "> 99.9 %"
+    if share < 0.0001:  # noqa: PLR2004
+        return "< 0.01 %"
+    return f"{100 * share:.2f} %" if share < 0.01 else f"{100 * share:.1f} %"  # noqa: PLR2004
+
+
+def times(factor: float | None) -> str:
+    """`12x`, `0.3x`; nothing to compare with is a dash."""
+    if factor is None:
+        return "\N{EN DASH}"
+    if factor >= 10:  # noqa: PLR2004
+        return f"{factor:,.0f}\N{MULTIPLICATION SIGN}"
+    return f"{max(factor, 0.1):.1f}\N{MULTIPLICATION SIGN}" if factor else "0"
+
+
+def rounded(number: float | None) -> str:
+    """`1,234`; a median may lie between two whole numbers."""
+    if number is None:
+        return "\N{EN DASH}"
+    return f"{number:,.0f}" if number == int(number) or abs(number) >= 100 else f"{number:,.1f}"  # noqa: PLR2004
+
+
+def milliseconds(number: float | None) -> str:
+    """`35 ms`, `1.20 s`."""
+    if number is None:
+        return "\N{EN DASH}"
+    return f"{number:,.0f} ms" if number < 1000 else f"{number / 1000:,.2f} s"  # noqa: PLR2004
+
+
+def clock(time: str | None) -> str:
+    """`14:05` of an RFC 3339 time."""
+    return time[11:16] if time else "\N{EN DASH}"
+
+
+def clean(text: object, limit: int = MAX_TEXT) -> str:
+    """`text` without control and direction characters, at most `limit` characters long.
+
+    Log text is written by whoever can reach a log: neither a terminal nor a browser may take orders from it.
+    """
+    given = str(text)
+    kept = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNSHOWN else c for c in given[:limit])
+    return kept if len(given) <= limit else kept[: limit - 1] + "…"
+
+
+def listed(names: Sequence[str], whole: int) -> str:
+    """`a, b and 3 more`."""
+    if not names:
+        return ""
+    rest = whole - len(names)
+    return ", ".join(names) + (f" and {rest:,} more" if rest > 0 else "")

@@ -1,0 +1,98 @@
+"""A headless Chromium, spoken to over two pipes (DevTools): what a page looks like, and what it complains of."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+COMPLAINTS = {"Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Inspector.targetCrashed"}
+
+
+def installed() -> str | None:
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+class Browser:
+    """One page of one browser; `complaints` are all entries of its console."""
+
+    def __init__(self, profile: Path):
+        hear, self._out = os.pipe()
+        self._in, say = os.pipe()
+        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"]
+        program = installed()
+        assert program
+        # The browser wants its commands on 3 and answers on 4, whatever these are here.
+        script = f'exec "$@" 3<&{hear} 4>&{say}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", script, "bash", program, *arguments, f"--user-data-dir={profile}", "about:blank"],
+            pass_fds=(hear, say),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        os.close(hear)
+        os.close(say)
+        self._waiting, self._number, self._session, self.complaints = b"", 0, None, []
+        self._heard: list[str] = []
+        pages = [found for found in self.ask("Target.getTargets")["targetInfos"] if found["type"] == "page"]
+        target = pages[0] if pages else self.ask("Target.createTarget", url="about:blank")
+        self._session = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        for domain in ("Page", "Log", "Runtime"):
+            self.ask(f"{domain}.enable")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self._out)
+        self._process.terminate()
+        self._process.wait(20)
+        os.close(self._in)
+
+    def ask(self, method: str, **parameters) -> dict:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+
+    def open(self, path: Path, *, width=1280, height=900, scheme="light") -> None:
+        self.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self._heard.clear()
+        self.ask("Page.navigate", url=path.resolve().as_uri())
+        while "Page.loadEventFired" not in self._heard:
+            self._next()
+
+    def says(self, expression: str):
+        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def picture(self, path: Path, *, whole=True) -> None:
+        made = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(made["data"]))
+
+    def printed(self, path: Path) -> None:
+        made = self.ask("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, preferCSSPageSize=True)
+        path.write_bytes(base64.b64decode(made["data"]))
+
+    def _next(self) -> dict:
+        while b"\0" not in self._waiting:
+            got = os.read(self._in, 1 << 20)
+            assert got, "the browser went away"
+            self._waiting += got
+        message, self._waiting = self._waiting.split(b"\0", 1)
+        answer = json.loads(message)
+        method = answer.get("method", "")
+        self._heard.append(method)
+        if method in COMPLAINTS:
+            self.complaints.append(answer["params"])
+        return answer

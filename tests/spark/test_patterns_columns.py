@@ -1,0 +1,70 @@
+"""The mask in Spark is the mask in Python: one set of rules, two engines."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_analytics import families
+from spark_analytics.patterns import columns, rules
+from spark_analytics.patterns.cluster import clustered
+from spark_analytics.patterns.masking import masked
+
+LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
+
+HOSTILE = (
+    "",
+    "\r",
+    "0",
+    "٣ arabic ١٢ digits",
+    "a\u2028b\u0085c 7",
+    "Jun  4 15:16:01 h p[1]:",
+    "2026-11-20 05:00:00,1 INFO [a[b]c] x.Y:\tz\x00\x01 9",
+    "2026-11-20 05:00:00 " + "[" * 600,
+    "é" * 600,
+    "\U0001f600" * 513,
+    "x" * 512,
+    "x" * 513,
+    "Jun 31 99:99:99 " + "a(" * 400,
+    "- 1117838570 2005.06.03 R02 2005-06-03-15.42.50.675872 R02 RAS KERNEL INFO core.7",
+)
+
+
+def in_spark(spark, rows: list[tuple[str, str]]) -> list[str]:
+    frame = spark.createDataFrame([(n, *row) for n, row in enumerate(rows)], "n INT, line STRING, header STRING")
+    found = frame.select("n", columns.masked(F.col("line"), F.col("header")).alias("text")).orderBy("n").collect()
+    return [row.text for row in found]
+
+
+def test_hostile_lines_are_masked_alike(spark):
+    names = ("any", "none", *families.BY_NAME)
+    pairs = [(line, family) for family in names for line in HOSTILE]
+    assert in_spark(spark, [(line, rules.header(family)) for line, family in pairs]) == [
+        masked(line, family) for line, family in pairs
+    ]
+
+
+@pytest.mark.skipif(not LOGHUB.is_dir(), reason="the real logs are not here")
+def test_every_line_of_the_real_logs_is_masked_alike_and_as_well_by_its_family_as_by_any(spark):
+    for path in sorted(LOGHUB.glob("*.log")):
+        lines = [line.decode("utf-8", "replace") for line in path.read_bytes().split(b"\n")]
+        family = families.chosen(lines[:200]).family
+        frame = spark.read.option("lineSep", "\n").schema("value STRING").text(str(path)).repartition(1)
+        texts = [columns.masked(F.col("value"), F.lit(rules.header(name))) for name in (family, "any")]
+        rows = frame.select("value", *texts).collect()
+        assert len(rows) >= 2000
+        for value, by_family, by_any in rows:
+            assert by_family == masked(value, family), path.name
+            assert by_any == masked(value, "any"), path.name
+            assert by_any == by_family, path.name
+
+
+@pytest.mark.skipif(not LOGHUB.is_dir(), reason="the real logs are not here")
+def test_patterns_of_the_real_logs_say_what_is_known_of_them():
+    lines = (LOGHUB / "OpenSSH_2k.log").read_text(encoding="utf-8").splitlines()
+    texts = [masked(line, "rfc3164") for line in lines]
+    found = [template for _, template in clustered([(text, 1) for text in texts])]
+    assert sum(template.startswith("Failed password for ") for template in found) == 518  # and two that are repeated
+    assert found.count("Failed password for invalid user <*> from <*> port <*>") == 135
+    assert sum(template.endswith("failed - POSSIBLE BREAK-IN ATTEMPT!") for template in found) == 85
+    assert len(set(found)) < 30

@@ -1,0 +1,302 @@
+"""What is decided: silent hosts, risen rates, and the words of the verdict."""
+
+import dataclasses
+
+import nights
+import pytest
+from nights import DATE, a_day, a_host, a_trouble, an_account
+
+from spark_analytics.reporting import assemble
+from spark_analytics.reporting import evidence as ev
+from spark_analytics.reporting.facts import TROUBLES, State
+
+
+def facts_of(*hosts, before=nights.BEFORE, account=None, **other):
+    account = account or an_account([host for host in hosts if host.lines])
+    given = {
+        "files": (),
+        "patterns": (),
+        "auth_kinds": (),
+        "auth_tops": (),
+        "web_classes": (),
+        "hours": (),
+        "pattern_sums": ev.PatternSums(),
+    }
+    return assemble.facts(
+        dataclasses.replace(a_day(0, before=before), hosts=hosts, account=account, **{**given, **other})
+    )
+
+
+def names(hosts):
+    return [host.host for host in hosts]
+
+
+# -- hosts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_calm_day_is_complete_and_says_that_nothing_stands_out():
+    calm = facts_of(a_host("web1"), a_host("web2"))
+
+    assert calm.verdict.state is State.COMPLETE
+    assert calm.verdict.findings == ()
+    assert "nothing stands out" in calm.verdict.headline
+
+
+def test_hosts_that_wrote_nothing_or_stopped_are_silent():
+    made = facts_of(
+        a_host("fine"),
+        a_host("gone", 0),
+        a_host("stopped", 500, last_arrival=f"{DATE}T17:59:00Z"),
+        a_host("just", 500, last_arrival=f"{DATE}T18:00:00Z"),
+        a_host("late", 500, last_arrival=f"{DATE}T18:01:00Z"),
+    )
+
+    assert names(made.hosts.silent) == ["gone", "just", "stopped"]
+    assert made.hosts.silent[1].quiet_hours == 6.0
+    assert made.verdict.state is State.ATTENTION
+    assert "3 hosts silent: gone, just (since 18:00), stopped (since 17:59)" in made.verdict.findings[0].text
+
+
+def test_a_nightly_batch_host_is_not_silent_in_the_evening():
+    batch = a_host("batch", last_arrival=f"{DATE}T03:00:00Z", active_hours=2, active_hours_before=(2,) * 7)
+
+    assert facts_of(batch).hosts.silent == ()
+
+
+def test_a_host_that_was_gone_already_is_not_silent_again_and_again():
+    assert facts_of(a_host("gone", 0, before=(0, 0, 0, 0, 900, 900, 900))).hosts.silent == ()
+
+
+def test_on_an_open_day_silence_is_measured_from_the_newest_line():
+    hosts = [
+        a_host("noon", 500, last_arrival=f"{DATE}T12:00:00Z"),
+        a_host("morning", 500, last_arrival=f"{DATE}T05:00:00Z"),
+    ]
+    account = an_account(hosts, closed=False, open_collectors=("collector-a",))
+
+    assert names(facts_of(*hosts, account=account).hosts.silent) == ["morning"]
+
+
+def test_new_hosts_are_those_that_no_day_before_has():
+    made = facts_of(a_host("old"), a_host("new", before=(0,) * 7))
+
+    assert names(made.hosts.new) == ["new"]
+    assert made.verdict.state is State.COMPLETE
+    assert "1 host not seen before: new" in made.verdict.findings[0].text
+
+
+@pytest.mark.parametrize("days", [0, 1, 2])
+def test_with_a_short_history_nobody_is_judged_and_the_report_says_so(days):
+    hosts = [a_host("gone", 0, before=(9,) * days), a_host("there", before=(9,) * days)]
+    made = facts_of(*hosts, before=nights.BEFORE[:days])
+
+    assert not made.history.enough
+    assert "3" in made.history.text
+    assert made.hosts.silent == made.hosts.unusual == ()
+    assert made.hosts.largest[0].factor is None
+    assert "too short" in made.verdict.headline
+
+
+def test_volumes_far_from_the_usual_are_told_and_small_ones_are_not():
+    made = facts_of(a_host("loud", 9000), a_host("quiet", 100), a_host("tiny", 90, before=(9,) * 7), a_host("usual"))
+
+    assert names(made.hosts.unusual) == ["quiet", "loud"]
+    assert [host.factor for host in made.hosts.unusual] == [0.1, 9]
+
+
+# -- error rates --------------------------------------------------------------------------------------------------
+
+
+def a_file(lines, errors, median=0.001, days=7):
+    return ev.FileSeries(
+        partition=0, host="h", file="/f", lines=lines, errors=errors, warnings=0, baseline_days=days, median_rate=median
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "risen"),
+    [
+        (a_file(3, 1, 0.0), False),
+        (a_file(3, 3, 0.0), False),
+        (a_file(1000, 50, 0.001), True),
+        (a_file(1000, 50, 0.05), False),
+        (a_file(1000, 60, 0.05), False),
+        (a_file(1000, 8, 0.005), False),
+        (a_file(10_000_000, 11_000, 0.001), False),
+        (a_file(1000, 50, 0.0), True),
+        (a_file(1000, 50, None), False),
+        (a_file(1000, 50, 0.001, days=2), False),
+    ],
+    ids=[
+        "1 of 3 does not shout",
+        "nor do 3 of 3",
+        "fifty times the usual",
+        "as usual",
+        "a little above",
+        "half as much again, within the interval",
+        "sure but small",
+        "errors where none were",
+        "no usual rate",
+        "too few days",
+    ],
+)
+def test_a_rate_has_risen_beyond_chance_and_by_a_factor_that_matters(log, risen):
+    made = facts_of(a_host("h"), files=(log,))
+
+    assert bool(made.errors.risen) is risen
+    assert made.errors.most[0].errors == log.errors
+
+
+# -- authentication, patterns, web --------------------------------------------------------------------------------
+
+
+def test_an_address_that_got_in_with_many_failures_is_named():
+    top = ev.AuthTop(what="remote", key="103.99.0.122", failed=40, accepted=1, hosts=1)
+    kind = ev.AuthKind(kind="failed_password", times=40, before=(41,) * 7)
+    made = facts_of(a_host("h"), auth_tops=(top,), auth_kinds=(kind,))
+
+    assert [finding.text for finding in made.verdict.findings] == [
+        "103.99.0.122 got in 1 time, with 40 failed passwords"
+    ]
+
+
+def test_failed_passwords_above_twice_their_median_are_told():
+    kinds = (
+        ev.AuthKind(kind="failed_password", times=519, before=(40,) * 7),
+        ev.AuthKind(kind="invalid_user", times=19, before=(1,) * 7),
+        ev.AuthKind(kind="accepted", times=5000, before=(100,) * 7),
+    )
+    made = facts_of(a_host("h"), auth_kinds=kinds)
+
+    (finding,) = made.verdict.findings
+    assert finding.text == "more than usual in authentication: failed password 519 (usually 40)"
+
+
+def test_new_error_patterns_want_a_look_but_not_when_everything_is_new():
+    pattern = ev.PatternCount(
+        pattern_id="1", template="disk <*> failed", example="disk 1 failed", file="/f", files=1, level="error",
+        lines=7, hosts=1, baseline_median=None, surge=None, is_new=True,
+    )  # fmt: skip
+
+    known = facts_of(a_host("h"), patterns=(pattern,))
+    assert known.verdict.findings[0].kind == "new_pattern"
+    assert "disk <*> failed" in known.verdict.findings[0].text
+    assert facts_of(a_host("h", before=()), before=(), patterns=(pattern,)).verdict.findings == ()
+
+
+def test_web_errors_above_twice_their_share_are_told():
+    classes = (
+        ev.WebClass(status_class="2xx", requests=9000, before=(9000,) * 7),
+        ev.WebClass(status_class="5xx", requests=200, before=(20,) * 7),
+    )
+    made = facts_of(a_host("h"), web_classes=classes)
+
+    assert "failed (5xx), usually 0.22 %" in made.verdict.findings[0].text
+
+
+# -- the archive --------------------------------------------------------------------------------------------------
+
+SAID = {
+    "missing": "1 segment listed but not on disk: web1/",
+    "truncated": "1 segment cut off: web1/",
+    "differs": "1 manifest line with other numbers than its segment has: web1/",
+    "unreadable": "1 manifest line that cannot be read: collector-a.jsonl:17 (no JSON)",
+    "unregistered": "1 sealed file on disk that no manifest lists, not counted here: web1/",
+    "offset_gap": "1 log file with bytes between two spans that no segment holds: web1 /var/log/syslog (9 bytes)",
+    "gap": "1 log file with bytes lost before the collector could have them, recorded as gaps: web1 /var/log/syslog (9",
+}
+
+
+def trouble_of(kind):
+    if kind == "unreadable":
+        return a_trouble(kind, "", path="collector-a.jsonl:17", detail="no JSON", file="")
+    lost = {"path": "", "detail": "9 bytes"} if kind in {"gap", "offset_gap"} else {}
+    return a_trouble(kind, "web1", **lost)
+
+
+@pytest.mark.parametrize("kind", TROUBLES)
+def test_the_verdict_names_every_trouble_of_the_archive(kind):
+    made = facts_of(a_host("web1"), account=an_account([a_host("web1")], troubles=[trouble_of(kind)]))
+
+    assert made.verdict.state is made.completeness.state is TROUBLES[kind]
+    assert made.verdict.findings[0].kind == kind
+    assert made.verdict.findings[0].text.startswith(SAID[kind])
+
+
+def test_all_troubles_at_once_are_all_named_worst_first():
+    account = an_account([a_host("web1")], troubles=[trouble_of(kind) for kind in reversed(TROUBLES)])
+    made = facts_of(a_host("web1"), account=account)
+
+    assert [finding.kind for finding in made.verdict.findings] == list(TROUBLES)
+    assert made.verdict.state is State.DAMAGED
+
+
+def test_until_the_day_is_closed_an_unlisted_file_is_no_damage():
+    account = an_account([a_host("web1")], troubles=[trouble_of("unregistered")], closed=False, open_collectors=("a",))
+
+    assert facts_of(a_host("web1"), account=account).completeness.state is State.OPEN
+
+
+def test_what_is_open_makes_the_day_open_and_notes_do_not():
+    notes = an_account([a_host("web1")], repeated_lines=2, duplicates=3, joins=1)
+    still = an_account([a_host("web1")], open_files=1, open_bytes=2048)
+
+    assert facts_of(a_host("web1"), account=notes).verdict.state is State.COMPLETE
+    assert len(facts_of(a_host("web1"), account=notes).verdict.findings) == 3
+    assert facts_of(a_host("web1"), account=still).verdict.state is State.OPEN
+
+
+def test_an_archive_is_as_complete_as_it_is_whatever_its_lines_say():
+    made = facts_of(a_host("gone", 0), a_host("there"))
+
+    assert made.verdict.state is State.ATTENTION
+    assert made.completeness.state is State.COMPLETE
+
+
+def test_a_day_without_a_line_wants_a_look():
+    assert facts_of().verdict.findings[0].kind == "empty"
+
+
+def test_the_map_has_every_host_and_its_worst_status():
+    hosts = [a_host(f"h{number:05d}") for number in range(10_000)]
+    account = an_account(hosts, troubles=[a_trouble("missing", "h01234")])
+    made = facts_of(*hosts, a_host("zz-gone", 0), account=account)
+
+    account = made.completeness
+    assert len(account.cells) <= 600
+    assert sum(cell.hosts for cell in account.cells) == account.hosts == 10_001
+    assert [(cell.status, cell.worst) for cell in account.cells if cell.worst] == [
+        ("missing", "h01234"),
+        ("silent", "zz-gone"),
+    ]
+    assert {count.status: count.hosts for count in account.by_status} == {"missing": 1, "silent": 1, "complete": 9999}
+
+
+# -- sums ---------------------------------------------------------------------------------------------------------
+
+
+def test_totals_partitions_and_hosts_add_up():
+    made = assemble.facts(a_day(200))
+
+    assert sum(day.lines for day in made.volume.partitions) == made.totals.lines
+    assert sum(day.share for day in made.volume.partitions) == pytest.approx(1)
+    assert sum(day.hosts for day in made.volume.partitions) == made.totals.hosts == 198
+    assert len(made.totals.lines_before) == len(made.history.days) == 7
+
+
+def test_skew_is_the_share_times_the_partitions():
+    hosts = [a_host(f"h{number}", lines, partition=number) for number, lines in enumerate((100, 100, 100, 500))]
+    volume = facts_of(*hosts).volume
+
+    assert volume.partitions[3].skew == volume.partition_skew == 2.5
+    assert volume.partitions[3].top_host == "h3"
+
+
+def test_old_lines_are_drawn_by_hour_of_any_day():
+    old = tuple(ev.HourCount(partition=0, hour=3, on_day=False, level="info", lines=900) for _ in range(1))
+
+    made = facts_of(a_host("h", 900), hours=old)
+
+    assert not made.volume.on_day
+    assert made.volume.levels[0].hours[3] == 900
+    assert made.totals.other_day_lines == 900

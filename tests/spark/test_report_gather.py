@@ -1,0 +1,209 @@
+"""Rows of tables become evidence: names as `schemas` has them, values as they are."""
+
+import datetime as dt
+
+import pytest
+from nights import DATE, a_run
+
+from spark_analytics import schemas
+from spark_analytics.given import Cell, Given, Web, WebSums
+from spark_analytics.inventory import Day, Manifests
+from spark_analytics.reporting import assemble, gather
+from spark_analytics.reporting.facts import State
+
+NOON = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
+YESTERDAY = "2026-11-19"
+
+
+def a_row(table, **given):
+    """A row of `table` with every column that its schema has, and no other."""
+    empty = {"string": "", "timestamp": None, "boolean": None, "date": None}
+    row = {column.name: empty.get(column.dataType.typeName(), 0) for column in schemas.TABLES[table]}
+    texts = {"host": "web1", "file": "/var/log/app.log", "level": "info", "partition": 3}
+    row |= {name: text for name, text in texts.items() if name in row}
+    assert given.keys() <= row.keys()
+    return row | given
+
+
+def a_day(**other):
+    manifests = {
+        "segments": (), "merged": frozenset(), "repeated": 0, "torn": (), "damaged": (), "open_collectors": (),
+        "names": ("a.jsonl",),
+    }  # fmt: skip
+    lists = Manifests(**{**manifests, **{name: other.pop(name) for name in list(other) if name in manifests}})
+    return Day(**{"date": DATE, "manifests": lists, "sizes": {}, "open_files": 0, "open_bytes": 0, **other})
+
+
+def gathered(day=None, *, before=None, days=(), hours=(), web=(), sums=None, **rows):
+    given = Given(
+        rows=rows, before=before or {}, days_before=list(days), hours=hours, web=web, web_sums=sums or WebSums()
+    )
+    return gather.evidence(given, day or a_day(), a_run())
+
+
+def test_nothing_given_is_an_empty_day():
+    made = gathered()
+
+    assert made.hosts == made.files == made.patterns == made.web_classes == ()
+    assert assemble.facts(made).totals.lines == 0
+
+
+def test_a_hosts_days_stand_side_by_side():
+    today = a_row("host_daily", lines=100, bytes=900, err=1, last_arrival=NOON, active_hours=5)
+    past = a_row("host_daily", lines=70, bytes=500, err=2, last_arrival=None)
+    gone = a_row("host_daily", host="gone", lines=9, bytes=9)
+    before = {"host_daily": {YESTERDAY: [past, gone]}}
+
+    first, second = gathered(host_daily=[today], before=before, days=["2026-11-18", YESTERDAY]).hosts
+
+    assert (first.host, first.lines, first.lines_before) == ("gone", 0, (0, 9))
+    assert (second.lines, second.lines_before, second.errors_before) == (100, (0, 70), (0, 2))
+    assert second.last_arrival == f"{DATE}T12:00:00Z"
+
+
+def test_a_host_that_moved_is_one_host_where_most_of_it_is():
+    rows = [a_row("host_daily", partition=1, lines=10, bytes=10), a_row("host_daily", partition=2, lines=90, bytes=90)]
+
+    (host,) = gathered(host_daily=rows).hosts
+
+    assert (host.partition, host.lines) == (2, 100)
+
+
+def test_times_of_other_zones_and_naive_ones_are_utc():
+    tokyo = dt.timezone(dt.timedelta(hours=9))
+    rows = [
+        a_row("host_daily", host="a", last_arrival=dt.datetime(2026, 11, 20, 21, tzinfo=tokyo)),
+        a_row("host_daily", host="b", last_arrival=dt.datetime(2026, 11, 20, 12)),  # noqa: DTZ001
+    ]
+
+    assert {host.last_arrival for host in gathered(host_daily=rows).hosts} == {f"{DATE}T12:00:00Z"}
+
+
+def test_hours_are_added_up_by_partition_and_by_large_host():
+    old = NOON.replace(year=2005)
+    hours = [Cell(3, "web1", NOON, "info", 5), Cell(3, "web2", NOON, "info", 7), Cell(3, "web1", old, "error", 1)]
+    rows = [a_row("host_daily", lines=6, bytes=60), a_row("host_daily", host="web2", lines=7, bytes=0)]
+
+    made = gathered(host_daily=rows, hours=hours)
+
+    assert [(hour.on_day, hour.level, hour.lines) for hour in made.hours] == [(False, "error", 1), (True, "info", 12)]
+    assert sum(hour.lines for hour in made.host_hours if hour.host == "web1") == 6
+
+
+def test_patterns_are_told_with_their_templates_and_counted_with_the_others():
+    rows = [
+        a_row(
+            "pattern_daily",
+            pattern_id=f"{n:04}",
+            lines=n,
+            level="error",
+            is_new=n % 2 == 0,
+            surge=2.0 if n == 1 else None,
+        )
+        for n in range(2000)
+    ]
+    texts = [a_row("patterns", pattern_id="0001", template="a <*>", example="a 1")]
+
+    made = gathered(pattern_daily=rows, patterns=texts)
+
+    assert (made.pattern_sums.patterns, made.pattern_sums.new, made.pattern_sums.surging) == (2000, 1000, 1)
+    assert len(made.patterns) < 1000
+    assert (made.pattern_sums.new_bad, made.pattern_sums.surging_bad) == (1000, 1)
+    (surging,) = [row for row in made.patterns if row.surge]
+    assert (surging.template, surging.example, surging.is_new) == ("a <*>", "a 1", False)
+
+
+def test_on_the_first_day_of_all_nothing_is_new():
+    (row,) = gathered(pattern_daily=[a_row("pattern_daily", pattern_id="1", is_new=None)]).patterns
+
+    assert row.is_new is False
+
+
+def test_failed_passwords_are_ranked_by_address_and_who_got_in_is_not_lost_among_the_busy():
+    auth = [
+        a_row("auth_daily", kind="failed_password", user="root", remote=f"10.0.{n // 250}.{n % 250}", n=1000 - n)
+        for n in range(500)
+    ]
+    auth.append(a_row("auth_daily", kind="accepted", user="root", remote="10.0.1.240", n=1))
+    auth.append(a_row("auth_daily", kind="accepted", user="deploy", remote="10.9.9.9", n=7))
+    before = {"auth_daily": {YESTERDAY: [a_row("auth_daily", kind="failed_password", n=40)]}}
+
+    made = gathered(auth_daily=auth, before=before, days=[YESTERDAY])
+
+    assert made.auth_remotes == 500
+    assert {kind.kind: (kind.times, kind.before) for kind in made.auth_kinds} == {
+        "failed_password": (sum(range(501, 1001)), (40,)),
+        "accepted": (8, (0,)),
+    }
+    assert [top.key for top in assemble.facts(made).auth.guessed] == ["10.0.1.240"]
+
+
+def test_requests_of_the_days_before_are_those_of_their_statuses():
+    before = {"access_top": {YESTERDAY: [
+        a_row("access_top", kind="status", key="200", n=90), a_row("access_top", kind="status", key="204", n=9),
+        a_row("access_top", kind="client", key="2.2.2.2", n=5),
+    ]}}  # fmt: skip
+    made = gathered(
+        access_top=[
+            a_row("access_top", kind="status", key="200", n=5),
+            a_row("access_top", kind="path404", key="/x", n=2),
+        ],
+        web=[Web(NOON, "2xx", 5, 500), Web(NOON, "4xx", 2, None)],
+        sums=WebSums(3, 10.0, 20.0, 30.0),
+        before=before,
+        days=[YESTERDAY],
+    )
+
+    assert [(row.status_class, row.requests, row.before) for row in made.web_classes] == [
+        ("2xx", 5, (99,)),
+        ("4xx", 2, (0,)),
+    ]
+    web = assemble.facts(made).web
+    assert (web.requests, web.bytes, web.clients, web.latency_p99_ms) == (7, 500, 3, 30.0)
+    assert [(top.key, top.times) for top in web.codes] == [("200", 5)]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("segments_missing", "missing"),
+        ("segments_truncated", "truncated"),
+        ("segments_differing", "differs"),
+        ("files_unregistered", "unregistered"),
+        ("offset_gap_bytes", "offset_gap"),
+        ("gap_bytes", "gap"),
+    ],
+)
+def test_every_trouble_of_the_audit_reaches_the_verdict(column, kind):
+    path = f"date={DATE}/partition=3/host=web1/app.log-1.log.zst"
+    row = a_row("audit", status=kind, segments=4, example=path, lines_manifest=9, lines_counted=5, **{column: 1})
+
+    facts = assemble.facts(gathered(audit=[row]))
+
+    assert facts.verdict.findings[0].kind == kind
+    assert "web1" in facts.verdict.findings[0].text
+    assert [(host.host, host.status) for host in facts.completeness.incomplete] == [("web1", kind)]
+    assert (facts.completeness.segments, facts.completeness.lines_counted) == (4, 5)
+
+
+def test_a_log_file_with_several_troubles_is_named_for_each():
+    row = a_row(
+        "audit", status="missing", segments=4, segments_missing=1, segments_differing=2, gap_bytes=7, example="x"
+    )
+
+    facts = assemble.facts(gathered(audit=[row]))
+
+    assert [finding.kind for finding in facts.verdict.findings if finding.kind != "empty"] == [
+        "missing",
+        "differs",
+        "gap",
+    ]
+    assert facts.completeness.trouble_count == 4
+    assert [trouble.path for trouble in facts.completeness.troubles] == ["x", "", ""]
+
+
+def test_manifest_lines_that_cannot_be_read_are_named_with_their_number():
+    facts = assemble.facts(gathered(a_day(damaged=("collector-a.jsonl:17: no JSON",))))
+
+    assert facts.verdict.findings[0].text == "1 manifest line that cannot be read: collector-a.jsonl:17 (no JSON)"
+    assert facts.completeness.state is State.DAMAGED

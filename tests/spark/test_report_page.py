@@ -1,0 +1,244 @@
+"""What is shown: hostile text stays text, the page stays small, every section is there."""
+
+import dataclasses
+import html.parser
+import re
+
+import nights
+import pytest
+from nights import a_day, a_trouble, an_account
+
+from spark_analytics.reporting import assemble, drawing, page, record, text, wording
+from spark_analytics.reporting.evidence import AuthTop, WebTop
+from spark_analytics.reporting.facts import State
+
+HOSTILE = "<script>alert(1)</script>\"onload='x'&{{7*7}}\x1b[31m\u202egnp.exe\x00\n=cmd|' /C calc'!A0"
+SECTIONS = (
+    *("Completeness", "Silent and new hosts", "Errors", "Patterns", "Authentication", "Web", "Volume"),
+    *("By partition", "Partitions by hour", "Hosts by hour", "Top talkers", "Noisiest patterns", "This run"),
+)
+
+
+def hostile_day(hosts=30, longer=1):
+    """A day on which every text from outside is an attack."""
+    bad = HOSTILE * longer
+    day = a_day(hosts)
+    living = [dataclasses.replace(row, host=bad + str(place)) for place, row in enumerate(day.hosts)]
+    return dataclasses.replace(
+        day,
+        hosts=tuple(living),
+        account=an_account(
+            [row for row in living if row.lines],
+            troubles=[a_trouble("gap", bad + str(place), file=bad, path=bad, detail=bad) for place in range(100)],
+            open_collectors=(bad,),
+            closed=False,
+        ),
+        files=tuple(dataclasses.replace(row, host=bad, file=bad) for row in day.files),
+        host_hours=tuple(dataclasses.replace(row, host=bad) for row in day.host_hours),
+        patterns=tuple(
+            dataclasses.replace(row, template=bad, example=bad + "!", file=bad, is_new=place % 2 == 0)
+            for place, row in enumerate(day.patterns * 4)
+        ),
+        auth_tops=tuple(
+            AuthTop(what=what, key=bad, failed=99, accepted=9, hosts=1) for what in ("remote", "user", "host") * 100
+        ),
+        web_tops=tuple(
+            WebTop(kind=kind, key=bad, times=9) for kind in ("path404", "path5xx", "slowpath", "client") * 100
+        ),
+        run=nights.a_run(archive=bad, manifests=(bad,) * 20),
+    )
+
+
+class Reader(html.parser.HTMLParser):
+    """Fails where tags are not nested, and keeps what a browser would see."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes, self.open = set(), set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in {"meta", "link"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_hostile_text_is_text_and_nothing_else():
+    made = page.rendered(assemble.facts(hostile_day()))
+
+    reader = Reader()
+    reader.feed(made)
+    assert not reader.open
+    assert not reader.tags & {"script", "iframe", "img", "object", "form"}
+    assert not {name for name in reader.attributes if name.startswith("on")}
+    assert not set(made) & set("\x00\x1b\u202e")
+    assert "{{7*7}}" in made
+
+
+def test_the_page_loads_nothing_from_anywhere():
+    made = page.rendered(assemble.facts(a_day()))
+
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in made
+    assert not re.search(r"https?://|\ssrc=|url\(|@import|javascript:", made)
+
+
+@pytest.mark.parametrize("hosts", [5_000, 10_000])
+@pytest.mark.parametrize("top", [20, 100])
+def test_the_page_of_many_hosts_is_below_300_kib(hosts, top):
+    made = page.rendered(assemble.facts(a_day(hosts, partitions=64), top=top), top)
+
+    assert len(made.encode()) < 300 * 1024
+
+
+@pytest.mark.parametrize("letter", ["", "\N{GRINNING FACE}", '"&<'])
+def test_however_long_hostile_text_is_the_page_stays_below_300_kib(letter):
+    day = hostile_day(600, longer=20)
+    if letter:
+        day = dataclasses.replace(
+            day,
+            patterns=tuple(
+                dataclasses.replace(row, template=letter * 900, example=letter * 999) for row in day.patterns
+            ),
+        )
+
+    made = page.rendered(assemble.facts(day, top=100), 100)
+
+    assert len(made.encode()) < 300 * 1024
+    assert all(f"<h2>{name}</h2>" in made for name in SECTIONS if not name.startswith(("By ", "Part", "Hosts", "Nois")))
+
+
+def test_every_section_is_there_and_what_needs_action_comes_first():
+    made = page.rendered(assemble.facts(a_day()))
+
+    places = [made.index(f">{name}<") for name in SECTIONS]
+    assert places == sorted(places)
+    assert made.index('class="card verdict') < places[0]
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_every_verdict_has_its_sign_and_colour(state):
+    facts = assemble.facts(a_day(20))
+    shown = dataclasses.replace(facts, verdict=dataclasses.replace(facts.verdict, state=state, headline="so it was"))
+
+    made = page.rendered(shown)
+
+    assert f'class="card verdict {state.value}"' in made
+    assert page.MARKS[state] in made
+    assert made.index("so it was") < made.index("Completeness")
+
+
+@pytest.mark.parametrize("hosts", [0, 1, 3])
+def test_small_and_empty_first_days_are_pages_too(hosts):
+    day = dataclasses.replace(
+        a_day(hosts, before=()), patterns=(), auth_kinds=(), web_classes=(), host_hours=(), account=an_account()
+    )
+    made = page.rendered(assemble.facts(day))
+
+    assert "nothing to compare with" in made
+    assert "No access log was read." in made
+    assert "No line of authentication was seen." in made
+
+
+def test_what_is_cut_from_a_list_is_counted():
+    facts = assemble.facts(a_day(200))
+
+    assert "and 178 hosts more, in csv/2026-11-20/hosts.csv" in page.rendered(facts)
+
+
+def test_the_index_lists_every_day_newest_first_with_verdict_and_sparkline():
+    days = [
+        record.brief(
+            record.as_json(dataclasses.replace(assemble.facts(a_day(20, seed=day)), date=f"2026-11-{day:02d}"))
+        )
+        for day in range(20, 0, -1)
+    ]
+
+    made = page.index(days)
+
+    assert made.index("2026-11-20/report.html") < made.index("2026-11-01/report.html")
+    assert made.count('class="tag attention"') == 20
+    assert made.count('class="spark"') == 19
+    Reader().feed(made)
+
+
+def test_the_index_of_three_years_stays_small():
+    one = record.brief(record.as_json(assemble.facts(a_day(20))))
+
+    assert len(page.index([one] * 1100).encode()) < 1024 * 1024
+
+
+# -- text ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("day", [a_day(200), hostile_day(), a_day(3, before=())], ids=["usual", "hostile", "first"])
+def test_the_summary_has_twenty_lines_and_gives_a_terminal_no_orders(day):
+    made = text.as_text(assemble.facts(day))
+
+    assert len(made.splitlines()) <= 20
+    assert max(map(len, made.splitlines())) <= text.MOST_COLUMNS
+    assert not set(made) & set("\x00\x1b\u202e\r")
+
+
+def test_the_summary_of_a_broken_archive_names_all_that_is_broken():
+    kinds = ("missing", "truncated", "differs", "unreadable", "unregistered", "offset_gap", "gap")
+    living = [row for row in a_day(200).hosts if row.lines]
+    account = an_account(living, troubles=[a_trouble(kind, f"host-{kind}") for kind in kinds])
+
+    made = text.as_text(assemble.facts(a_day(200, account=account)))
+
+    assert len(made.splitlines()) <= 20
+    assert all(f"host-{kind}" in made for kind in kinds)
+
+
+def test_a_day_fits_in_a_line():
+    made = text.in_a_line(assemble.facts(hostile_day()))
+
+    assert "\n" not in made
+    assert made.startswith("2026-11-20  ")
+
+
+# -- words and drawings -------------------------------------------------------------------------------------------
+
+
+def test_texts_are_cut_and_lose_what_gives_orders():
+    assert wording.clean("x" * 300) == "x" * 300
+    assert len(wording.clean("x" * 5000)) == 300
+    assert wording.clean("a\x1b[31mb\u202ec\nd") == "a\ufffd[31mb\ufffdc\ufffdd"
+
+
+def test_shares_that_are_rounded_do_not_read_as_nothing_or_all():
+    shares = (0.0, 0.000001, 0.0052, 0.123, 0.9999, 1.0, None)
+
+    assert [wording.percent(share) for share in shares] == [
+        *("0 %", "< 0.01 %", "0.52 %", "12.3 %", "> 99.9 %", "100 %", "\N{EN DASH}")
+    ]
+
+
+def test_words_have_their_plurals():
+    assert [wording.count(number, "line") for number in (0, 1, 2000)] == ["0 lines", "1 line", "2,000 lines"]
+    assert wording.count(2, "address") == "2 addresses"
+    assert wording.size(1536) == "1.5 KiB"
+    assert wording.listed(["a", "b"], 5) == "a, b and 3 more"
+
+
+def test_shades_fall_by_half_powers_of_ten_and_something_is_never_nothing():
+    assert [drawing.shade(lines, 100_000) for lines in (100_000, 31_000, 10_000, 1_000, 1, 0)] == [6, 5, 4, 2, 1, 0]
+
+
+def test_axes_end_at_a_round_number():
+    assert [drawing.nice_ceiling(value) for value in (0, 3, 81, 17_000, 235_404)] == [4, 4, 100, 20_000, 300_000]
+
+
+def test_one_day_is_no_line_and_nothing_divides_by_zero():
+    assert drawing.sparkline([5]) == ""
+    assert "polyline" in drawing.sparkline([0, 0, 0])
+    assert "svg" in drawing.interval(0, 0, 0, 0, 0)
+    assert "svg" in drawing.day_bars([])
+    assert "svg" in drawing.host_map([])
