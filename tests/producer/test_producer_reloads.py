@@ -139,7 +139,7 @@ def test_settings_that_the_server_refuses_lead_back_to_those_that_worked(tmp_pat
         fleet.apply()
         natsd.stop()
         with running(tmp_path / "natsd", port=natsd.port, extra="max_payload: 300KB"):
-            producer = Reloaded(fleet, tmp_path)
+            producer = Reloaded(fleet, tmp_path, 'block = "256KiB"')
             producer.configure(f'files = ["{path}"]', 'block = "512KiB"')
             producer.reload("reload_refused")
             assert "a block needs" in producer.log
