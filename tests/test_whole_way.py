@@ -1,6 +1,7 @@
 """Host files to per-host files to a report, with the commands that the README shows."""
 
 import asyncio
+import csv
 import json
 import os
 from collections import Counter
@@ -113,10 +114,14 @@ def test_the_report_counts_what_wc_counts(tmp_path: Path, natsd: NatsServer) -> 
         lines: Counter[str] = Counter()
         octets: Counter[str] = Counter()
         for date in sorted({segment.path[5:15] for segment in fleet.segments()}):  # two, when midnight passes
-            out = fleet.must("report", "--date", date, "--out", str(tmp_path / "report"), "--json")
-            for host in json.loads(out)["hosts"]:
-                lines[host["host"]] += host["lines"]
-                octets[host["host"]] += host["bytes"]
+            out = tmp_path / "report"
+            totals = json.loads(fleet.must("report", "--date", date, "--out", str(out), "--json"))["totals"]
+            with (out / "csv" / date / "hosts.csv").open() as sheet:
+                hosts = list(csv.DictReader(sheet))
+            for host in hosts:
+                lines[host["host"]] += int(host["lines"])
+                octets[host["host"]] += int(host["bytes"])
+            assert totals["lines"] == sum(int(host["lines"]) for host in hosts)
         expected = [file.read_bytes() for file in files]
         assert lines == dict.fromkeys(HOSTS, sum(content.count(b"\n") for content in expected))
         assert octets == dict.fromkeys(HOSTS, sum(map(len, expected)))
