@@ -1,12 +1,13 @@
 """Retry policies as named data, and the one loop that waits between attempts. The only importer of tenacity."""
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import tenacity
 
-from shipper.errors import Transient, Unavailable
+from shipper.errors import RightMissing, Transient, Unavailable
 from shipper.lifecycle import Stop
 
 _T = TypeVar("_T")
@@ -53,7 +54,14 @@ class Patience:
         self._failures = 0
 
     def after(self, error: Transient | Unavailable, policy: Backoff) -> float:
-        """Seconds to wait behind `error`. Raises Unavailable when patience is at its end."""
+        """Seconds to wait behind `error`.
+
+        Raises:
+            Unavailable: patience is at its end. RightMissing: only a person can help, and one waits for the end, or
+            there never was a session. A daemon at work goes on: what is refused may be one answer of many.
+        """
+        if isinstance(error, RightMissing) and (not self._served or self._later < math.inf):
+            raise error
         limit = self._later if self._served else self._at_start
         if self._clock() - self._since > limit:
             raise Unavailable(str(error), hint=error.hint) from None
@@ -62,13 +70,16 @@ class Patience:
 
 
 async def until_done(work: Callable[[], Awaitable[_T]], *, policy: Backoff, stop: Stop, attempts: int) -> _T:
-    """`work`'s result, tried again after `Transient` errors at most `attempts` times in all, or until `stop`."""
+    """`work`'s result, tried again after `Transient` errors at most `attempts` times in all, or until `stop`.
+
+    A right that is missing is not asked for again: somebody waits for the message.
+    """
     attempt = 0
     while True:
         attempt += 1
         try:
             return await work()
-        except Transient:
-            if attempt >= attempts or stop.asked:
+        except Transient as error:
+            if attempt >= attempts or stop.asked or isinstance(error, RightMissing):
                 raise
             await stop.nap(policy.delay(attempt))

@@ -119,6 +119,16 @@ class NatsServer:
         self.kill()
         self.start()
 
+    def reload(self) -> None:
+        """SIGHUP: read the configuration again; returns when it counts."""
+        said = self.log.count("Reloaded")
+        assert self._process is not None, "the server does not run"
+        self._process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + READY_SECONDS
+        while self.log.count("Reloaded") == said:
+            assert time.monotonic() < deadline, self._fatal_lines()
+            time.sleep(0.01)
+
     def pause(self) -> None:
         """SIGSTOP: connections stay open, nobody answers."""
         assert self._process is not None, "the server does not run"

@@ -12,8 +12,18 @@ import nats
 import nats.errors
 from nats.aio.msg import Msg
 
-from shipper.errors import ConfigError, Fatal, SessionLost, ShipperError, StreamMissing, Transient, Unavailable
+from shipper.errors import (
+    ConfigError,
+    RightMissing,
+    SessionLost,
+    ShipperError,
+    StreamMissing,
+    Transient,
+    Unavailable,
+)
 from shipper.jetstream.client import TolerantClient
+from shipper.jetstream.refusals import GRANT_HINT, REFUSED, refused_right, unconnected
+from shipper.jetstream.secrets import check_readable, check_secrets
 from shipper.settings import NatsSettings
 
 API = "$JS.API"
@@ -79,9 +89,38 @@ class Connection:
         self._woken.append(wake)
 
     def check(self) -> None:
-        """Raise `SessionLost` with the reason if the session has ended."""
+        """Raise `SessionLost` with the reason if the session has ended; `RightMissing` where a right was."""
+        if self._reason.startswith(REFUSED):
+            raise RightMissing(self._reason, hint=GRANT_HINT)
         if self._reason:
             raise SessionLost(self._reason)
+
+    async def request(
+        self, subject: str, payload: bytes, *, within: float, headers: Mapping[str, str] | None = None
+    ) -> Msg:
+        """The first answer on `subject`; waits no longer than the session lives.
+
+        Raises:
+            NoRespondersError: nobody listens there. SessionLost: no answer came, or the session ended.
+        """
+        self.check()
+        asking = asyncio.ensure_future(
+            self.client.request(subject, payload, timeout=within, headers=dict(headers) if headers else None)
+        )
+        lost = asyncio.ensure_future(self._lost.wait())
+        try:
+            await asyncio.wait({asking, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                self.check()
+            return await asking
+        except nats.errors.NoRespondersError:
+            raise
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            self.check()
+            raise SessionLost(f"{subject}: {describe(error)}") from None
+        finally:
+            asking.cancel()
+            lost.cancel()
 
     async def api(
         self, verb: str, body: Mapping[str, Any] | None = None, *, within: float = API_TIMEOUT_SECONDS
@@ -91,17 +130,13 @@ class Connection:
         Raises:
             ApiError: the server refused; SessionLost: it did not answer; Unavailable: it has no JetStream.
         """
-        self.check()
-        subject = f"{API}.{verb}"
         try:
-            answer = await self.client.request(subject, json.dumps(body).encode() if body else b"", timeout=within)
+            answer = await self.request(f"{API}.{verb}", json.dumps(body).encode() if body else b"", within=within)
         except nats.errors.NoRespondersError:
             raise Unavailable(
                 "the NATS server answers, but JetStream is not enabled for this account",
                 hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
             ) from None
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            raise SessionLost(f"{subject}: {describe(error)}") from None
         content = json.loads(answer.data)
         if "error" in content:
             raise _refused(verb, content["error"])
@@ -109,10 +144,9 @@ class Connection:
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
         """The first answer to a JSON question; None when nobody listens or answers in time."""
-        self.check()
         try:
-            answer = await self.client.request(subject, json.dumps(question).encode(), timeout=within)
-        except nats.errors.Error:
+            answer = await self.request(subject, json.dumps(question).encode(), within=within)
+        except (nats.errors.NoRespondersError, SessionLost):
             self.check()
             return None
         return _json(answer)
@@ -179,12 +213,7 @@ async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connectio
             raise
         except (nats.errors.Error, OSError, TimeoutError) as error:
             troubles.append(f"{_without_user(url)}: {describe(error)}")
-    if any("authorization" in trouble.lower() for trouble in troubles):
-        raise Fatal(f"the NATS server refuses us: {'; '.join(troubles)}", hint="check NATS_CREDS, NATS_USER, NATS_NKEY")
-    raise Unavailable(
-        f"no NATS server answers ({'; '.join(troubles)})",
-        hint="start one (`fshipper server` on this machine) or correct NATS_URL (--url)",
-    )
+    raise unconnected(troubles, settings)
 
 
 async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) -> Connection:
@@ -193,9 +222,7 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
 
     async def on_error(error: Exception) -> None:
         text = describe(error)
-        if "permissions violation" in text.lower():
-            text += " (the user lacks a right that fshipper needs)"
-        connection.fail(text)
+        connection.fail(refused_right(text) or text)
 
     async def on_closed() -> None:
         connection.fail("the server closed the connection")
@@ -233,7 +260,8 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
 
 def _credentials(settings: NatsSettings) -> dict[str, Any]:
     for path in (settings.creds, settings.nkey_seed, settings.certificate, settings.key, settings.ca):
-        _check_readable(path)
+        check_readable(path)
+    check_secrets(settings)
     options: dict[str, Any] = {
         "user": settings.user,
         "password": settings.password.get_secret_value() if settings.password else None,
@@ -244,15 +272,6 @@ def _credentials(settings: NatsSettings) -> dict[str, Any]:
     if settings.ca or settings.certificate:
         options |= {"tls": _tls(settings), "tls_handshake_first": settings.tls_first}
     return {key: value for key, value in options.items() if value is not None}
-
-
-def _check_readable(path: Any) -> None:
-    try:
-        if path is not None:
-            with path.open("rb"):
-                pass
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="correct the path or its permissions") from None
 
 
 def _tls(settings: NatsSettings) -> ssl.SSLContext:

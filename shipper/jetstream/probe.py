@@ -13,6 +13,7 @@ from nats.aio.msg import Msg
 
 from shipper.errors import SessionLost
 from shipper.jetstream.connection import API, Connection, connect, describe
+from shipper.jetstream.refusals import REFUSED
 from shipper.settings import NatsSettings
 
 ANSWER_SECONDS = 2.0
@@ -129,11 +130,11 @@ class Probe:
             self._connection.check()
             raise SessionLost(describe(error)) from None
         reason = self._connection.reason
-        if "permissions violation" not in reason.lower():
+        if not reason.startswith(REFUSED):
             self._connection.check()
             return ""
         self._connection.forgive()
-        return reason.removeprefix("nats: ").partition(" (the user lacks")[0]
+        return reason
 
     async def _heard(self, message: Msg) -> None:
         answer = self._waiting.get(message.subject.rpartition(".")[2])

@@ -59,12 +59,10 @@ class JetStreamPublisher:
         self._check()
         where = f"{API}.DIRECT.GET.{self._stream}.{subject}"
         try:
-            found = await self._connection.client.request(where, b"", timeout=HANDSHAKE_SECONDS)
+            found = await self._connection.request(where, b"", within=HANDSHAKE_SECONDS)
         except nats.errors.NoRespondersError:
             await self._connection.api(f"STREAM.INFO.{self._stream}")  # says what is missing: JetStream or the stream
             raise SessionLost(f"stream {self._stream} does not answer direct reads yet") from None
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            raise SessionLost(f"asking for the last message: {describe(error)}") from None
         return stored(found)
 
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:

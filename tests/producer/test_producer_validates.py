@@ -349,7 +349,7 @@ def test_a_right_that_is_missing_is_named_and_the_others_are_not_blamed(
     assert code == 69
     assert [each["check"] for each in found["checks"] if each["sign"] == "wrong"] == [name]
     assert right in check(found, name)["hint"]
-    assert "ermissions" in check(found, name)["text"]
+    assert "the server refuses this user the right to" in check(found, name)["text"]
 
 
 def test_a_wrong_password_is_refused_by_the_server(
