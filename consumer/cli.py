@@ -11,6 +11,7 @@ from consumer.sharing.life import run
 from consumer.task import Until
 from shipper.config import load
 from shipper.errors import UsageError
+from shipper.memory import keep_freed_memory
 from shipper.telemetry import set_up_logging
 
 GARBAGE_THRESHOLD = 50_000
@@ -65,4 +66,5 @@ def consume(
     set_up_logging(style=settings.log.format, level=settings.log.level)
     until = (Until.SEALED if seal else Until.DRAINED) if drain else Until.STOPPED
     gc.set_threshold(GARBAGE_THRESHOLD)
+    keep_freed_memory()
     asyncio.run(run(settings, until))

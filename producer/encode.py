@@ -1,6 +1,8 @@
 """Pieces of files -> the messages that carry them."""
 
 import datetime as dt
+import itertools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from producer.editing.edits import NO_EDITS, Edits, Text
@@ -28,20 +30,19 @@ class Encoder:
         self._compressor = compressor
         self._edits = edits
 
-    def entries(self, pieces: list[Piece]) -> list[Entry]:
-        """One entry a piece, in order; what was read is kept only as it travels.
+    def entries(self, pieces: Iterable[Piece]) -> list[Entry]:
+        """One entry a piece, in order; what was read is kept only as it travels, and packed before the next is read.
 
         A piece of which nothing is left travels with the next one of its source.
         """
         read_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if not self._edits.change_text:
-            return [self._entry(_Load(piece, None), read_at) for piece in pieces]
+            return list(map(self._entry, pieces, itertools.repeat(read_at)))
         loads = _together([_Load(piece, self._edits.of_piece(piece)) for piece in pieces])
         _count(loads)
-        return [self._entry(load, read_at) for load in loads]
+        return [self._entry(load.piece, read_at, load.text) for load in loads]
 
-    def _entry(self, load: _Load, read_at: str) -> Entry:
-        piece, text = load
+    def _entry(self, piece: Piece, read_at: str, text: Text | None = None) -> Entry:
         content = piece.data if text is None else text.content
         lines = count_lines(content)
         block = Block(
@@ -50,7 +51,7 @@ class Encoder:
             span=piece.span,
             origin=piece.origin,
             lines=lines,
-            block_crc=crc32(content),
+            block_crc=piece.crc if text is None and piece.crc is not None else crc32(content),
             source_crc=piece.source_crc,
             encoding=self._compressor.encoding,
             read_at=read_at,

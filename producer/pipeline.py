@@ -310,9 +310,10 @@ class Pipeline:
             self._loads.begin()
 
     def _read(self) -> Load:
-        pieces = self._sources.read(self._pace.budget(LOAD_BYTES))
-        self._pace.spend(sum(piece.span.length for piece in pieces))
-        return self._encoder.entries([self._task.following.named(piece) for piece in pieces])
+        pieces = self._sources.pieces(self._pace.budget(LOAD_BYTES))
+        load = self._encoder.entries(map(self._task.following.named, pieces))
+        self._pace.spend(sum(entry.piece.span.length for entry in load))
+        return load
 
     def _open(self, load: Load) -> list[int]:
         now = time.monotonic()

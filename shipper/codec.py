@@ -38,7 +38,7 @@ _KNOWN = frozenset(PREFIX + name for name in _NAMES)
 
 def is_plain(headers: Mapping[str, str]) -> bool:
     """Whether a message carries none of our headers, so that its payload is one line from anybody."""
-    return not any(name.startswith(PREFIX) for name in headers)
+    return "Log-Id" not in headers and not any(name.startswith(PREFIX) for name in headers)
 
 
 @functools.lru_cache(maxsize=4096)

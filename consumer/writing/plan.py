@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from consumer.writing.journal import Journal
 from consumer.writing.records import Extent, Loss, OpenFile
 from consumer.writing.watermark import Known, SourceKey
-from shipper.checksum import crc32
+from shipper.checksum import crc32, crc32_combine
 from shipper.edits import Rest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey
@@ -34,15 +34,15 @@ class Draft:
         self._filtered, self._edited, self._labels = committed.filtered, committed.edited, committed.labels
         self._raw, self._lines, self._crc = committed.raw, committed.lines, committed.crc
 
-    def append(self, delivery: Delivery, source: str, data: bytes, frame: bytes = b"") -> None:
+    def append(self, delivery: Delivery, source: str, data: bytes, frame: bytes = b"", crc: int | None = None) -> None:
         """Put `data` behind the file; another source that ended without a newline is closed by one first.
 
-        `frame` is all of `data` and nothing else, in the codec of the file's frames.
+        `frame` is all of `data` and nothing else, in the codec of the file's frames; `crc` is its sum, if it is known.
         """
         if data:
             if self._ends_open and self._last_source != source:
                 self._join()
-            self._put(data, frame)
+            self._put(data, frame, crc)
             self._last_source, self._ends_open = source, not data.endswith(b"\n")
         at = (delivery.sequence, delivery.time_ns)
         if at > self._last:
@@ -96,13 +96,14 @@ class Draft:
             self._store(self._compress(bytes(self._loose)))
             self._loose.clear()
 
-    def _put(self, data: bytes, frame: bytes = b"") -> None:
+    def _put(self, data: bytes, frame: bytes = b"", crc: int | None = None) -> None:
         if self._compress is None:
             self._store(data)
         else:
             self._frame(data, frame)
         self._raw += len(data)
-        self._crc = None if self._crc is None else crc32(data, self._crc)
+        if self._crc is not None:
+            self._crc = crc32(data, self._crc) if crc is None else crc32_combine(self._crc, crc, len(data))
 
     def _frame(self, data: bytes, frame: bytes) -> None:
         self._lines += count_lines(data)

@@ -17,7 +17,7 @@ from consumer.writing.tampering import Home, check_file, check_length, check_nam
 from shipper import events, layout
 
 IOV_MAX = 1024  # buffers that one pwritev takes (limits.h)
-START_BYTES = 256 * 1024  # of one append, from which on the disk begins at once
+START_BYTES = 2 * 1024 * 1024  # appended to a file: the disk begins with them, at one call
 NOBODY = "-"  # no source: whatever is appended next begins a line of its own
 RESERVED_DESCRIPTORS = 256  # for connections, journals, sealing, metrics
 MOST_OPEN = 16_384  # descriptors without need are memory of the kernel
@@ -49,6 +49,7 @@ class Sink:
         self._links = links
         self._descriptors: OrderedDict[str, int] = OrderedDict()
         self._unsynced: set[str] = set()
+        self._begun: dict[str, int] = {}  # of the unsynced ones: up to where the disk has begun
         self._closed: set[str] = set()  # the unsynced ones that made room: only all at once can be synced
         self._named: set[str] = set()  # directories in which a name may not be durable
         self._syncing = Syncing(archive)
@@ -80,8 +81,10 @@ class Sink:
         self._unsynced.add(file.path)
         for first in range(0, len(buffers), IOV_MAX):
             offset = _write_all(descriptor, buffers[first : first + IOV_MAX], offset)
-        if offset - at >= START_BYTES:
-            start_writing(descriptor, at, offset - at)
+        begun = min(at, self._begun.setdefault(file.path, at))
+        if offset - begun >= START_BYTES:
+            start_writing(descriptor, begun, offset - begun)
+            self._begun[file.path] = offset
 
     def sync(self) -> None:
         """Make everything that was created and appended durable, where its names say. Returns when it is."""
@@ -90,6 +93,7 @@ class Sink:
         for path, descriptor in opened:
             check_name(descriptor, f"{self._root}/{path}")
         self._unsynced.clear()
+        self._begun.clear()
         self._closed.clear()
         self._named.clear()
 
@@ -135,6 +139,7 @@ class Sink:
         for path in list(self._descriptors):
             self.release(path)
         self._unsynced.clear()
+        self._begun.clear()
         self._closed.clear()
 
     def close(self) -> None:

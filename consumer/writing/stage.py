@@ -24,7 +24,7 @@ from consumer.writing.watermark import (
     missing_parts,
 )
 from shipper import codec
-from shipper.checksum import crc32
+from shipper.checksum import crc32, crc32_combine
 from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
 from shipper.layout import FileKey, day_of
@@ -185,8 +185,15 @@ class Stager:
             draft = self._draft(target, delivery, plan)
             if rest.begins_left_out:
                 draft.end_line(known.id)
-            frame = block.encoding.value if block.edited is None and new == block.span else "none"
-            draft.append(delivery, known.id, rest.content, delivery.payload if frame == self._layout.frames else b"")
+            is_whole = block.edited is None and new == block.span
+            frame = block.encoding.value if is_whole else "none"
+            draft.append(
+                delivery,
+                known.id,
+                rest.content,
+                frame=delivery.payload if frame == self._layout.frames else b"",
+                crc=block.block_crc if is_whole else None,
+            )
             draft.account(new, rest, block.labels)
             plan.extend(target.path, known.id, new)
             if frame == self._ready.codec:
@@ -288,10 +295,16 @@ def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> tuple[int | 
     """
     if block.span.end < known.watermark:
         return known.crc, known.proven  # a farewell from before what is here
-    if known.crc is not None and block.edited is None and crc32(new, known.crc) != block.source_crc:
+    if known.crc is not None and block.edited is None and _behind(known.crc, block, new) != block.source_crc:
         staged.rewritten.append(known)
         return block.source_crc, False
     return block.source_crc, known.proven
+
+
+def _behind(crc: int, block: Block, new: bytes) -> int:
+    """The sum behind the `new` bytes of a sound block, from `crc` before them; a whole block is summed already."""
+    whole = len(new) == block.span.length
+    return crc32_combine(crc, block.block_crc, len(new)) if whole else crc32(new, crc)
 
 
 def _note_hole(delivery: Delivery, block: Block, known: Known, staged: Staged) -> None:

@@ -3,7 +3,7 @@
 import enum
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from producer.following.cut import Cut
@@ -123,23 +123,30 @@ class Reading:
         left = tail.left_at is not None and self._clock() - tail.left_at >= wait
         return left or tail.ends_as is not None
 
-    def read(self, budget_bytes: int) -> list[Piece]:
-        """The next pieces, about `budget_bytes` in all; FAIR: one block of each file in turn so that none starves."""
+    def pieces(self, budget_bytes: int) -> Iterator[Piece]:
+        """The next pieces, about `budget_bytes` in all; FAIR: one block of each file in turn so that none starves.
+
+        To be asked to the end. Each piece is read when it is asked for: what is done with it then finds it in the
+        core's cache.
+        """
         self._settle_orphans()
-        pieces = self._take_farewells()
-        room = budget_bytes
+        yield from (farewells := self._take_farewells())
+        room, is_silent = budget_bytes, not farewells
         while room > 0 and (turn := self._turn()):
             for tail in turn:
-                read = self._sending(self._read_one(tail, min(room, self._following.cut.block_bytes)))
-                pieces.extend(read)
-                room -= sum(map(_cost, read)) or 1
+                before = room
+                for piece in self._read_one(tail, min(room, self._following.cut.block_bytes)):
+                    room -= _cost(piece)
+                    yield self._sending(piece)
+                    del piece  # its memory is used for the next one
+                room, is_silent = min(room, before - 1), is_silent and room == before
                 if self._active.pop(tail.id, None):
                     self._active[tail.id] = tail  # to the end of the line
                 if room <= 0:
                     break
-        if not pieces:  # else the next call does
+        if is_silent:  # else the next call does
             self._settle_orphans()
-        return pieces + self._take_farewells()
+        yield from self._take_farewells()
 
     def _turn(self) -> list[Tail]:
         """The files to read a block of before the question is asked again."""
@@ -151,38 +158,38 @@ class Reading:
 
     def _take_farewells(self) -> list[Piece]:
         farewells, self._farewells = self._farewells, []
-        return self._sending(farewells)
+        return [self._sending(piece) for piece in farewells]
 
-    def _sending(self, pieces: list[Piece]) -> list[Piece]:
+    def _sending(self, piece: Piece) -> Piece:
         """Remember what is on its way until it is acknowledged."""
-        for piece in pieces:
-            self._sent.setdefault(piece.file, {})[piece.source] = piece.span.end
-        return pieces
+        self._sent.setdefault(piece.file, {})[piece.source] = piece.span.end
+        return piece
 
-    def _read_one(self, tail: Tail, budget: int) -> list[Piece]:
+    def _read_one(self, tail: Tail, budget: int) -> Iterator[Piece]:
         """One block of `tail`, or lines for as much where a line is a piece; what ends it, if it ends."""
-        pieces: list[Piece] = []
+        is_silent = True
         once = self._following.once and tail.file not in self._following.spools
         flush = once or self.is_due(tail)
         try:
             while budget > 0 and (piece := tail.read(self._following.cut, flush=flush)):
-                pieces.append(piece)
+                is_silent = False
                 budget -= _cost(piece)
                 if tail.left_at is not None:
                     tail.left_at = self._clock()  # late lines: the silence begins anew
+                yield piece
+                del piece
             self._works(tail)
         except discover.GONE:
             self.bereave(tail, End.DELETED)
-            return pieces
+            return
         except OSError as error:
             self._fails(tail, error)
-            return pieces
+            return
         finally:
             tail.forget_ahead()
         if tail.tip is not Tip.MORE:
             self._active.pop(tail.id, None)
-            self._end_if_over(tail, silent=not pieces)
-        return pieces
+            self._end_if_over(tail, silent=is_silent)
 
     def _end_if_over(self, tail: Tail, *, silent: bool) -> None:
         if tail.tip is Tip.REWRITTEN:

@@ -6,7 +6,7 @@ knows how far each is acknowledged.
 
 import contextlib
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from producer.checkpoints import Checkpoints
 from producer.following.beginning import Beginning
@@ -112,9 +112,16 @@ class Sources:
         tails = [tail for tail in self._tails if tail.held >= 0 and not tail.may_come_back()]
         return {tail.id: Seen(f"/dev/fd/{tail.held}", *tail.key, tail.size, tail.mtime_ns) for tail in tails}
 
+    def pieces(self, budget_bytes: int) -> Iterator[Piece]:
+        """The next pieces, about `budget_bytes` in all, one block of each file in turn so that none starves.
+
+        To be asked to the end; each is read when it is asked for.
+        """
+        return self._reading.pieces(budget_bytes)
+
     def read(self, budget_bytes: int) -> list[Piece]:
-        """The next pieces, about `budget_bytes` in all, one block of each file in turn so that none starves."""
-        return self._reading.read(budget_bytes)
+        """All of them at once."""
+        return list(self.pieces(budget_bytes))
 
     def close(self) -> None:
         """Close every file, save for those that the sources after these inherit."""

@@ -15,7 +15,7 @@ from producer.following.identity import HEAD_BYTES, TAIL_BYTES, Mark, first_mark
 from producer.following.source import Source
 from producer.looking import discover
 from producer.looking.discover import Seen
-from shipper.checksum import crc32
+from shipper.checksum import crc32, crc32_combine
 from shipper.model import End, Span
 
 GUARD_BYTES = 64
@@ -38,6 +38,7 @@ class Piece(NamedTuple):
     gap: int = 0
     lead: bytes = b""  #: the first piece of the line in whose middle this one begins, where `Cut` asks for it
     charset: Charset = Charset.BYTES
+    crc: int | None = None  #: of `data`, where it is known
 
 
 class Tip(enum.Enum):
@@ -284,11 +285,13 @@ class Tail:
 
     def _advance(self, data: bytes) -> Piece:
         start, self.offset = self.offset, self.offset + len(data)
-        self.crc = crc32(data, self.crc)
+        crc = crc32(data)
+        self.crc = crc32_combine(self.crc, crc, len(data))
         if len(self._head) < HEAD_BYTES and start == len(self._head):
             self._head += data[: HEAD_BYTES - len(self._head)]
         self._before = data[-TAIL_BYTES:] if len(data) >= TAIL_BYTES else (self._before + data)[-TAIL_BYTES:]
-        return Piece(self.id, self.file, self.origin, Span(start, self.offset), data, self.crc, self.mark)
+        span = Span(start, self.offset)
+        return Piece(self.id, self.file, self.origin, span, data, self.crc, self.mark, crc=crc)
 
 
 def _whole_lines(descriptor: int, offset: int, size: int) -> int:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import nats.aio.client
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -15,6 +16,10 @@ from nats.errors import ConnectionClosedError
 
 UNREADABLE = {"Log-Unreadable": "the message's headers are no UTF-8"}
 """Stands for headers that cannot be decoded: an unknown header of ours, so the message becomes a dead letter."""
+
+nats.aio.client.DEFAULT_BUFFER_SIZE = 256 * 1024  # type: ignore[attr-defined,unused-ignore]
+"""What nats-py reads at a time, and asyncio keeps for it: with its own 32 KiB a block arrives in two parts, and the
+socket is paused and resumed for each. asyncio itself receives 256 KiB at a time."""
 
 _REGULAR = re.compile(rb"NATS/1\.0\r\n(?:[A-Za-z0-9-]+: [!-~]*\r\n)+\r\n")
 """Headers as our producers write them: they need none of nats-py's care, which takes twice as long."""
