@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check fmt test chaos bench scale lock clean
+.PHONY: help setup demo check fmt test chaos bench scale deb wheel image lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-6s %s\n", $$1, $$2}'
@@ -45,6 +45,19 @@ bench: setup ## Speed, latency, memory and cost of each program beside its limit
 scale: setup ## What 10,000 files cost a producer, and 10,000 hosts one core of a collector: about five minutes
 	$(BIN)/python tests/bench/scale.py $(SCALE)
 	$(BIN)/python tests/bench/hosts.py $(HOSTS)
+
+deb: setup ## A Debian package with a venv of its own, in dist/; EXTRAS=spark for the report
+	deploy/packaging/deb.sh dist
+
+wheel: setup ## The wheel, in dist/
+	rm -rf build
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+image: ## A container image `fshipper`, by podman or docker; EXTRAS=embedded or spark
+	$$(command -v podman || echo docker) build -f deploy/packaging/Containerfile -t fshipper --build-arg EXTRAS=$(EXTRAS) .
+
+docs: setup ## Write the documents that are made of the code: metrics, settings
+	$(BIN)/python tests/written.py
 
 lock: ## Pin the newest allowed versions, with hashes and without addresses
 	$(BIN)/python -m pip install --quiet uv

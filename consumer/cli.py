@@ -9,9 +9,10 @@ import typer
 
 from consumer.sharing.life import run
 from consumer.task import Until
-from shipper.config import load
+from shipper.config import Layer, load
 from shipper.errors import UsageError
 from shipper.memory import keep_freed_memory
+from shipper.settings import Settings
 from shipper.telemetry import set_up_logging
 
 GARBAGE_THRESHOLD = 50_000
@@ -47,24 +48,26 @@ def consume(
     """
     if seal and not drain:
         raise UsageError("--seal goes with --drain", hint="a collector that runs on seals by itself")
-    settings = load(
-        {
-            "collector.directory": directory,
-            "collector.read_partitions": read_partitions,
-            "collector.output": output,
-            "collector.name": name,
-            "collector.state": state,
-            "collector.codec": codec,
-            "collector.listen": listen,
-            "logs.subject": subject,
-            "nats.url": url,
-            "log.format": log_format,
-            "log.level": log_level,
-        },
-        config=config,
-    )
+    flags: Layer = {
+        "collector.directory": directory,
+        "collector.read_partitions": read_partitions,
+        "collector.output": output,
+        "collector.name": name,
+        "collector.state": state,
+        "collector.codec": codec,
+        "collector.listen": listen,
+        "logs.subject": subject,
+        "nats.url": url,
+        "log.format": log_format,
+        "log.level": log_level,
+    }
+
+    def read() -> Settings:
+        return load(flags, config=config)
+
+    settings = read()
     set_up_logging(style=settings.log.format, level=settings.log.level)
     until = (Until.SEALED if seal else Until.DRAINED) if drain else Until.STOPPED
     gc.set_threshold(GARBAGE_THRESHOLD)
     keep_freed_memory()
-    asyncio.run(run(settings, until))
+    asyncio.run(run(settings, until, read=read))

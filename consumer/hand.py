@@ -7,14 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from shipper.errors import ArchiveTrouble
+from shipper.supervision import Pulse
 
 _T = TypeVar("_T")
 
 
 class Hand:
-    """Does one thing after the other."""
+    """Does one thing after the other; each that is done is a sign of `pulse`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, pulse: Pulse) -> None:
+        self._pulse = pulse
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def do(self, work: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
@@ -23,6 +25,8 @@ class Hand:
             return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments, **named))
         except (OSError, sqlite3.Error) as error:
             raise ArchiveTrouble(f"the archive cannot be written: {error}") from error
+        finally:
+            self._pulse.sign()
 
     def close(self) -> None:
         """Wait until everything is done."""

@@ -30,6 +30,7 @@ from shipper.model import Delivery
 from shipper.ports import Inbox
 from shipper.retry import ARCHIVE, SESSION, Patience
 from shipper.subjects import control_up
+from shipper.supervision import Pulse
 
 TAKE_SECONDS = 1.0
 DRAIN_TAKE_SECONDS = 0.05  # whoever waits for the end is not kept waiting
@@ -44,6 +45,7 @@ class Worker:
     def __init__(
         self, task: Task, journal: Journal, sink: Sink, sealer: Sealer, layout: Layout, open_inbox: OpenInbox,
         stop: Stop, patience: Patience, fence: Fence | None = None, wall: Callable[[], float] = time.time,
+        pulse: Pulse | None = None,
     ) -> None:  # fmt: skip
         self._task = task
         self._journal = journal
@@ -53,7 +55,8 @@ class Worker:
         self._stop = stop
         self._patience = patience
         self._fence = fence or Unshared()
-        self._hand = Hand(f"partition-{task.partition}")
+        self._pulse = pulse or Pulse(f"partition {task.partition}")
+        self._hand = Hand(f"partition-{task.partition}", self._pulse)
         ready = ReadyFrames(sealer.codec)
         self._stager = Stager(journal, sink, output=task.output, partition=task.partition, layout=layout, ready=ready)
         self._house = House(task, journal, sink, sealer, layout, self._hand, stop, self._fence, ready, wall)
@@ -73,6 +76,7 @@ class Worker:
         """
         try:
             while not self._stop.asked:
+                self._pulse.turn()
                 try:
                     await self._session()
                 except (Transient, Unavailable) as error:
@@ -161,6 +165,7 @@ class Worker:
             events.archive_failed(partition=self._task.partition, error=str(error))
         else:
             events.session_ended(program="collector", error=str(error), hint=error.hint, retry_in=delay)
+        self._pulse.turn(rest=delay)
         await self._stop.nap(delay)
 
     def _found_working(self) -> None:
@@ -211,6 +216,7 @@ class Worker:
 
     async def _work(self, inbox: Inbox) -> None:
         while not self._stop.asked:
+            self._pulse.turn(rest=self._take_seconds)
             batch, is_read = await inbox.take(self._task.batch_bytes, self._take_seconds), False
             if batch:
                 self._house.found_work()

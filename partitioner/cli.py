@@ -10,8 +10,6 @@ import typer
 
 from partitioner import show
 from partitioner.apply import carry_out, check, look
-from partitioner.lag import Status
-from partitioner.lag import status as ask_status
 from partitioner.plan import Action, Allowed
 from partitioner.plan import plan as planned
 from partitioner.template import Template, read, shipped
@@ -19,6 +17,8 @@ from partitioner.topology import Sizing, Wanted, wanted
 from shipper.config import load
 from shipper.errors import Fatal, Unavailable, UsageError
 from shipper.jetstream.admin import Admin, administration
+from shipper.jetstream.lag import Status
+from shipper.jetstream.lag import status as ask_status
 from shipper.lifecycle import Stop
 from shipper.retry import SESSION, until_done
 from shipper.settings import Settings

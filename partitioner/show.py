@@ -12,8 +12,8 @@ from rich.text import Text
 
 from partitioner.apply import title
 from partitioner.diff import Change
-from partitioner.lag import PartitionStatus, Status
 from partitioner.plan import Action, Verb
+from shipper.jetstream.lag import PartitionStatus, Status
 from shipper.units import format_bytes
 
 SIGNS = {

@@ -7,6 +7,7 @@ from typing import Any
 from partitioner.template import Json, Template, expand
 from shipper.bucket import bucket_config
 from shipper.errors import ConfigError
+from shipper.heartbeat import beats_config
 from shipper.model import MAX_BLOCK_BYTES
 from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, partition_subjects, stream_name
 
@@ -50,6 +51,7 @@ def wanted(template: Template, *, subject: str, partitions: int, sizing: Sizing 
         _beside(template.dead_letters, DEAD_LETTERS, sizing),
         _beside(template.advisories, ADVISORIES, sizing),
         Wanted(stream=_replicated(bucket_config(), sizing)),
+        Wanted(stream=beats_config(subject, replicas=sizing.replicas or 1)),
         *(_partition(template, subject, number, sizing) for number in numbers),
     ]
 

@@ -10,6 +10,7 @@ it has already.
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -23,6 +24,7 @@ from producer.encode import Encoder
 from producer.following.removal import Removal
 from producer.following.source import Source
 from producer.following.sources import Sources
+from producer.heartbeat import Heartbeats
 from producer.inputs.lifetime import Inputs
 from producer.inputs.segments import Progress
 from producer.loads import LOAD_BYTES, LOADS_AHEAD, Load, Loads, is_full
@@ -40,6 +42,7 @@ from shipper.lifecycle import Stop, notify
 from shipper.ports import Publisher
 from shipper.retry import FULL, SESSION
 from shipper.subjects import control_down
+from shipper.supervision import Pulse
 
 LINGER_SECONDS = 0.02
 """Behind a hint: lines that are written one by one travel together."""
@@ -74,9 +77,11 @@ class Pipeline:
             task.subject, task.host, task.partition, wait_seconds=task.recover_wait, spools=task.following.spools
         )
         self._saving = Saving(checkpoints, task.checkpoint_every)
+        self._beats = Heartbeats(task, self._window)
         self._patience = task.patience
         self._trouble = "no session with the server yet"
         self._asked_back: dict[str, int] = {}
+        self.pulse = Pulse("the session")
 
     async def run(self) -> None:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
@@ -97,18 +102,7 @@ class Pipeline:
 
     def status(self) -> dict[str, Any]:
         """What the producer does now, for people and scripts."""
-        held = self._task.following.held
-        return {
-            "host": self._task.host,
-            "subject": self._task.subject,
-            "sources": len(self._sources.ledger.known),
-            "unarchived_bytes": self._sources.ledger.unarchived_bytes,
-            "held_files": len(held),
-            "held_bytes": held.octets,
-            "in_flight_blocks": len(self._window),
-            "in_flight_bytes": self._window.bytes,
-            "backlog_bytes": self._sources.backlog_bytes,
-        }
+        return self._beats.status(self._sources)
 
     def ready(self) -> str:
         """Why there is no working session with the server; empty while there is one."""
@@ -119,10 +113,12 @@ class Pipeline:
     async def _run_sessions(self) -> None:
         """One session after the other until the work is done; trouble inside one leads to the next."""
         while not self._done():
+            self.pulse.turn()
             try:
                 await self._session()
             except (Transient, Unavailable) as error:
                 self._trouble = str(error)
+                self._beats.session_ended(self._trouble)
                 await self._pause(error)
 
     async def _session(self) -> None:
@@ -132,13 +128,15 @@ class Pipeline:
         finally:
             with contextlib.suppress(ShipperError):
                 self._settle(publisher)  # what was acknowledged before the trouble counts
+                if self._stop.asked:
+                    await self._beats.farewell(self._sources, publisher)
             await publisher.close()
 
     async def _begun(self) -> Publisher:
         """A new session; the files are looked at meanwhile: a server that hangs may take its time to be given up."""
         beginning = asyncio.ensure_future(self._begin())
         try:
-            while not (await asyncio.wait({beginning}, timeout=self._task.poll))[0]:
+            while not (await asyncio.wait({beginning}, timeout=self._nap()))[0]:
                 await self._keep_looking()
         except BaseException:
             beginning.cancel()
@@ -154,19 +152,21 @@ class Pipeline:
         events.session_ended(program="producer", error=str(error), hint=error.hint, retry_in=delay)
         until = time.monotonic() + delay
         while (left := until - time.monotonic()) > 0 and not self._stop.asked:
-            await self._stop.nap(min(left, self._task.poll))
+            await self._stop.nap(self._nap(left))
             await self._keep_looking()
         if self._stop.asked:
             await asyncio.sleep(min(delay, DRAIN_NAP_SECONDS))
 
-    async def _keep_looking(self) -> None:
-        """What is due without a session."""
+    async def _keep_looking(self, publisher: Publisher | None = None) -> None:
+        """What is due without a session, or before it begins to ship."""
+        await self._beats.tend(self._sources, publisher)
         self._looks.look_if_due(self._sources)
         self._inputs.tend(self._progress, self._sources.release)
         await self._saving.save_if_due(self._sources.ledger)
 
     async def _serve(self, publisher: Publisher) -> None:
         publisher.on_news(self._wake.rouse)
+        await self._beats.tend(self._sources, publisher)  # first: a session without a stream ends in the next line
         with checkpoint_needed():
             await self._handshake(publisher)
         await publisher.listen(control_down(self._task.host), self._heard)
@@ -200,10 +200,10 @@ class Pipeline:
         """What a lost checkpoint held; the collector may be waited for, so the files are looked at meanwhile."""
         recovering = asyncio.ensure_future(self._recovery.sources(publisher, self._sources.nameless))
         try:
-            while not (await asyncio.wait({recovering}, timeout=self._task.poll))[0]:
+            while not (await asyncio.wait({recovering}, timeout=self._nap()))[0]:
                 if self._stop.asked:
                     raise SessionLost("asked to stop before the lost checkpoint was recovered")
-                await self._keep_looking()
+                await self._keep_looking(publisher)
         finally:
             recovering.cancel()
         return recovering.result()
@@ -252,6 +252,7 @@ class Pipeline:
         loads = self._loads
         try:
             while True:
+                self.pulse.turn()
                 self._settle(publisher)
                 await self._saving.save_if_due(self._sources.ledger)
                 if not loads:
@@ -282,6 +283,7 @@ class Pipeline:
         self._go_back_if_asked()
         self._looks.look_if_due(self._sources)
         self._inputs.tend(self._progress, self._sources.release)
+        await self._beats.tend(self._sources, publisher)
         await self._remove_if_due(publisher)
 
     def _settle(self, publisher: Publisher) -> None:
@@ -296,6 +298,7 @@ class Pipeline:
         finally:
             if blocks:
                 self._patience.progress()
+                self._beats.acknowledged(octets)
                 events.blocks_acknowledged(blocks=blocks, lines=lines, octets=octets, in_flight=self._window.bytes)
 
     @property
@@ -306,8 +309,12 @@ class Pipeline:
     def _read_on(self, load: Load) -> None:
         """Read ahead while `load` is sent, unless there is something to do that must not meet a reading thread."""
         ahead = LOADS_AHEAD if is_full(load) else min(1, len(load))
-        while len(self._loads) < ahead and self._may_read and not (self._looks.is_due or self._asked_back):
+        while len(self._loads) < ahead and self._may_read and not self._must_not_read:
             self._loads.begin()
+
+    @property
+    def _must_not_read(self) -> bool:
+        return self._looks.is_due or self._beats.is_due or bool(self._asked_back)
 
     def _read(self) -> Load:
         pieces = self._sources.pieces(self._pace.budget(LOAD_BYTES))
@@ -336,7 +343,7 @@ class Pipeline:
     async def _rest(self) -> None:
         """Sleep until there is news, or something is due: a look, a save, an ack that is late, the end of a drain."""
         now = time.monotonic()
-        due = [self._looks.next_at, now + self._task.poll, self._removal.next_at, self._arrival.next_at]
+        due = [each.next_at for each in (self._looks, self._removal, self._arrival, self._beats)]
         if self._window.room and not (self._stop.asked or self._sources.idle):
             due.append(self._pace.ready_at)
         if self._sources.ledger.has_unsaved:
@@ -345,9 +352,15 @@ class Pipeline:
             due.append(self._window.oldest_sent_at + self._task.ack_timeout)
         if self._stop.asked:
             due.append(now + DRAIN_NAP_SECONDS)
-        await self._wake.wait(max(MIN_NAP_SECONDS, min(due) - now))
+        await self._wake.wait(self._nap(max(MIN_NAP_SECONDS, min(due) - now)))
         if self._wake.has_hints and self._sources.idle:
             await asyncio.sleep(LINGER_SECONDS)
+
+    def _nap(self, at_most: float = math.inf) -> float:
+        """Seconds to sleep until files are looked at again; the pulse is told."""
+        seconds = min(at_most, self._task.poll)
+        self.pulse.turn(rest=seconds)
+        return seconds
 
     def _check_late(self) -> None:
         if len(self._window) and time.monotonic() >= self._window.oldest_sent_at + self._task.ack_timeout:

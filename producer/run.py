@@ -32,6 +32,7 @@ from shipper.partitioning import partition_for
 from shipper.retry import Patience
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host
+from shipper.supervision import supervised
 
 ONCE_RECOVER_SECONDS = 5.0
 """With `--once` somebody waits."""
@@ -76,7 +77,9 @@ async def _run(
     events.producer_started(host=host, subject=plan.task.subject, files=len(look(watched).files))
     try:
         inputs.start()
-        await Turns(reloading, checkpoints, inputs).run()
+        turns = Turns(reloading, checkpoints, inputs)
+        async with supervised(turns.pulses, turns.sentence):
+            await turns.run()
     finally:
         inputs.close()
 
@@ -131,6 +134,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         checkpoint_every=chosen.checkpoint_every,
         drain_within=chosen.drain_within,
         rate=chosen.rate,
+        heartbeat=0.0 if once else chosen.heartbeat,
         recover_wait=min(chosen.recover_wait, ONCE_RECOVER_SECONDS) if once else chosen.recover_wait,
         delete_archived=None if once else chosen.delete_archived,
         patience=Patience(at_start=5.0, later=60.0) if once else Patience(at_start=10.0, later=math.inf),

@@ -26,6 +26,7 @@ class Task:
     checkpoint_every: float
     drain_within: float
     patience: Patience
+    heartbeat: float = 0.0  #: between two heartbeats; 0: none
     rate: int = 0  #: most bytes a second that are read from files; 0: as fast as it goes
     recover_wait: float = 0.0  #: seconds for which the collector is waited for when the checkpoint was lost
     delete_archived: float | None = None  #: seconds after the archive has all of a file; None: nothing is deleted

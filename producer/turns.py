@@ -14,7 +14,9 @@ from shipper.errors import Fatal
 from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.lifecycle import Stop
 from shipper.subjects import stream_name
+from shipper.supervision import Pulse
 from shipper.telemetry import serving
+from shipper.units import format_bytes
 
 
 class Turns:
@@ -72,6 +74,18 @@ class Turns:
             self._endpoints.close()
             self._endpoints.enter_context(serving(listen, ready=self._ready, status=self._status))
             self._listen = listen
+
+    def pulses(self) -> list[Pulse]:
+        """Of what has to go on."""
+        return [self._pipeline.pulse]
+
+    def sentence(self) -> str:
+        """What the producer does now, in a line for people."""
+        if trouble := self._ready():
+            return f"waiting: {trouble}"
+        now = self._status()
+        backlog, in_flight = format_bytes(now["backlog_bytes"]), format_bytes(now["in_flight_bytes"])
+        return f"shipping as {now['host']}: {now['sources']} files, {backlog} to send, {in_flight} in flight"
 
     def _ready(self) -> str:
         return self._pipeline.ready()

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 
 EXIT_FORCED = 130
+NOTIFY_SECONDS = 0.2
+"""Who does not take what it is told in this time does not hear it: the work goes before."""
 
 
 class Stop:
@@ -81,5 +83,6 @@ def notify(state: str) -> None:
     if not address:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as link, contextlib.suppress(OSError):
+        link.settimeout(NOTIFY_SECONDS)
         link.connect("\0" + address[1:] if address.startswith("@") else address)
         link.send(state.encode())

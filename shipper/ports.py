@@ -28,6 +28,13 @@ class Publisher(Protocol):
         """Send without waiting for the server's ack; waits only for room in the socket."""
         ...
 
+    async def mention(self, subject: str, payload: bytes) -> bool:
+        """Send what nobody has to hear, without an answer; False: there is no room for it now.
+
+        A server that does not take it from this host refuses it without harm to the session.
+        """
+        ...
+
     def acknowledged(self) -> list[Published]:
         """The acks that came since the last call, in the order of the publishes; never waits.
 

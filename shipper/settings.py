@@ -130,17 +130,17 @@ class _Section(BaseModel):
 class NatsSettings(_Section):
     """How to reach the server."""
 
-    url: Servers = ("nats://127.0.0.1:4222",)
-    creds: Path | None = None
-    nkey_seed: Path | None = None
-    user: str | None = None
-    password: SecretStr | None = None
-    token: SecretStr | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-    ca: Path | None = None
-    tls_first: bool = False
-    connect_timeout: Seconds = 5.0
+    url: Servers = ("nats://127.0.0.1:4222",)  #: servers, separated by commas; one is taken at random, then the next
+    creds: Path | None = None  #: file of credentials (token and seed)
+    nkey_seed: Path | None = None  #: file with the seed of a key
+    user: str | None = None  #: user name, where the server has passwords
+    password: SecretStr | None = None  #: its password; never as a flag, never shown
+    token: SecretStr | None = None  #: a token instead of a user; never as a flag, never shown
+    certificate: Path | None = None  #: TLS certificate that we show (PEM)
+    key: Path | None = None  #: its private key (PEM)
+    ca: Path | None = None  #: authority that signed the server's certificate (PEM); the system's where it is not set
+    tls_first: bool = False  #: begin with TLS, as servers with handshake_first want it
+    connect_timeout: Seconds = 5.0  #: for one server to answer
 
     @property
     def shown_url(self) -> str:
@@ -151,28 +151,29 @@ class NatsSettings(_Section):
 class LogsSettings(_Section):
     """What every program must agree on: the subject and the partitions."""
 
-    subject: Prefix = "logs"
-    partitions: Annotated[int, Field(ge=0, le=MAX_PARTITIONS)] = 0
+    subject: Prefix = "logs"  #: first token of all subjects
+    partitions: Annotated[int, Field(ge=0, le=MAX_PARTITIONS)] = 0  #: the same everywhere; 0: all in partition 0
 
 
 class ProducerSettings(_Section):
     """What a host ships, and how."""
 
-    host: Host = ""
-    files: Paths = ()
-    exclude: Paths = ()
-    state: Path | None = None
-    encoding: Encoding = Encoding.ZSTD
-    start_at_end: bool = False
-    block: Annotated[Size, Field(ge=4096, le=MAX_BLOCK_BYTES)] = MAX_BLOCK_BYTES
-    window: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024
+    host: Host = ""  #: name of this host in the subject; what the system says
+    files: Paths = ()  #: files and globs to ship
+    exclude: Paths = ()  #: globs not to ship
+    state: Path | None = None  #: directory of checkpoints and spools; /var/lib/fshipper, or the user's state directory
+    encoding: Encoding = Encoding.ZSTD  #: how blocks travel: zstd, gzip, identity; plain: a message a line
+    start_at_end: bool = False  #: of files first seen at the start only what is new
+    block: Annotated[Size, Field(ge=4096, le=MAX_BLOCK_BYTES)] = MAX_BLOCK_BYTES  #: most bytes of lines in a message
+    window: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024  #: most in flight
     poll: Annotated[Seconds, Field(ge=0.01, le=3600)] = 1.0  #: between two looks where no notifications come
-    watch: bool = True
-    ack_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
-    checkpoint_every: Annotated[Seconds, Field(ge=0.01, le=60)] = 0.25
-    rotate_wait: Annotated[Seconds, Field(ge=0, le=86400)] = 5.0
-    drain_within: Annotated[Seconds, Field(ge=0, le=600)] = 20.0
-    listen: str = "127.0.0.1:9600"
+    watch: bool = True  #: take notifications as hints; looking is what counts
+    ack_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0  #: for an ack; then it is sent again
+    checkpoint_every: Annotated[Seconds, Field(ge=0.01, le=60)] = 0.25  #: between two on disk; a kill resends
+    rotate_wait: Annotated[Seconds, Field(ge=0, le=86400)] = 5.0  #: for late lines of a renamed file
+    drain_within: Annotated[Seconds, Field(ge=0, le=600)] = 20.0  #: for what is in flight, when asked to end
+    heartbeat: Annotated[Seconds, Field(ge=0, le=3600)] = 5.0  #: between two; 0: nobody is told how the host is
+    listen: str = "127.0.0.1:9600"  #: address of /metrics /healthz /readyz /status; empty: none
     ignore_older: Annotated[Seconds, Field(ge=0)] = 0.0  #: 0: however old
     delete_archived: Annotated[Seconds, Field(ge=0)] | None = None  #: so long after the archive has all of it
     recover_wait: Annotated[Seconds, Field(ge=0, le=3600)] = 60.0  #: for the collector, when the checkpoint was lost
@@ -180,51 +181,51 @@ class ProducerSettings(_Section):
     hold_for: Annotated[Seconds, Field(ge=0)] = 86400.0  #: and for how long
     open_files: Annotated[int, Field(ge=0)] = 0  #: most descriptors for files; 0: what the system allows
     rate: Annotated[Size, Field(ge=0)] = 0  #: most bytes a second; 0: as fast as it goes
-    read_order: Annotated[str, Field(pattern="^(fair|oldest)$")] = "fair"
+    read_order: Annotated[str, Field(pattern="^(fair|oldest)$")] = "fair"  #: in turn, or the oldest first
     keep_lines: Expressions = ()  #: regular expressions; where there are any, other lines are left out
     drop_lines: Expressions = ()  #: regular expressions of lines that are left out
     redact: Redactions = ()  #: ready patterns (card, token, email) or regular expressions
-    labels: Labels = {}
+    labels: Labels = {}  #: NAME=VALUE, kept in the manifest beside every segment
     charset: Annotated[str, Field(pattern="^(|utf-16|utf-16-le|utf-16-be)$")] = ""  #: what is made UTF-8
     stdin_name: str = "/dev/stdin"  #: archive name of standard input (`produce -`)
     syslog: tuple[str, ...] = ()  #: addresses to listen on: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, unix-stream:PATH
-    journald: Annotated[str, Field(pattern="^(|text|json)$")] = ""
-    journald_directory: Path | None = None
-    journald_match: tuple[str, ...] = ()
+    journald: Annotated[str, Field(pattern="^(|text|json)$")] = ""  #: ship the systemd journal so; empty: not
+    journald_directory: Path | None = None  #: of another machine's journal, or a container's
+    journald_match: tuple[str, ...] = ()  #: FIELD=VALUE, as for journalctl
     spool: Annotated[Size, Field(ge=1024 * 1024)] = 256 * 1024 * 1024  #: most bytes on disk of an input without a file
 
 
 class CollectorSettings(_Section):
     """What a collector reads, and where it writes."""
 
-    name: str = ""
-    directory: Path = Path("archive")
-    output: str = "messages.log"
-    state: Path | None = None
-    read_partitions: Partitions = ()
-    codec: Annotated[str, Field(pattern="^(zstd|gzip|none)$")] = "zstd"
-    batch: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 16 * 1024 * 1024
+    name: str = ""  #: in the manifests; the machine's
+    directory: Path = Path("archive")  #: the archive
+    output: str = "messages.log"  #: file of plain messages; with { or %: a template for all files, the blog's way
+    state: Path | None = None  #: directory of journals; inside the archive where it is not set
+    read_partitions: Partitions = ()  #: 0,2 or 0-3; every stream that there is where it is not set
+    codec: Annotated[str, Field(pattern="^(zstd|gzip|none)$")] = "zstd"  #: of sealed segments: zstd, gzip, none
+    batch: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 16 * 1024 * 1024  #: most between two syncs
     open_files: Annotated[int, Field(ge=0, le=100_000)] = 0  #: most descriptors for files; 0: what the system allows
-    segment: Annotated[Size, Field(ge=4096)] = 128 * 1024 * 1024
-    idle_seal: Annotated[Seconds, Field(ge=1)] = 3600.0
-    replay_window: Annotated[Seconds, Field(ge=0)] = 86400.0
-    hole_patience: Annotated[Seconds, Field(ge=0.1)] = 30.0
-    hole_limit: Annotated[Seconds, Field(ge=1)] = 900.0
-    receipt_every: Annotated[Seconds, Field(ge=0.1)] = 5.0
+    segment: Annotated[Size, Field(ge=4096)] = 128 * 1024 * 1024  #: bytes at which a file is sealed
+    idle_seal: Annotated[Seconds, Field(ge=1)] = 3600.0  #: of silence, and a file is sealed
+    replay_window: Annotated[Seconds, Field(ge=0)] = 86400.0  #: so long the stream keeps what is archived
+    hole_patience: Annotated[Seconds, Field(ge=0.1)] = 30.0  #: until the producer is asked for missing blocks
+    hole_limit: Annotated[Seconds, Field(ge=1)] = 900.0  #: until missing blocks are a gap
+    receipt_every: Annotated[Seconds, Field(ge=0.1)] = 5.0  #: between two words to a producer of what is archived
     store: Annotated[str, Field(pattern="^(plain|frames)$")] = "plain"  #: text, or the blocks' frames as they came
     merge: Annotated[Size, Field(ge=0)] = 16 * 1024 * 1024  #: smaller segments of a closed day become one; 0: none do
     keep_days: Annotated[int, Field(ge=0)] = 0  #: older days are removed; 0: none are
     keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: the oldest days are removed above it; 0: none are
     keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: so long the journal remembers what has ended
     lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: who was not heard for so long lost its partitions
-    listen: str = "127.0.0.1:9601"
+    listen: str = "127.0.0.1:9601"  #: address of the page, /metrics /healthz /readyz /status; empty: none
 
 
 class LogSettings(_Section):
     """The programs' own log."""
 
-    format: Annotated[str, Field(pattern="^(text|json)$")] = "text"
-    level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+    format: Annotated[str, Field(pattern="^(text|json)$")] = "text"  #: text or json
+    level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"  #: debug, info, warning, error
 
 
 class Settings(_Section):

@@ -1,4 +1,4 @@
-"""The names on the bus: `logs.p<N>.<fqdn>`, `LOGS_<N>`, `ctl.up.<fqdn>`, `dlq.<stream>.<fqdn>`."""
+"""The names on the bus: `logs.p<N>.<fqdn>`, `LOGS_<N>`, `logs.beat.<fqdn>`, `ctl.up.<fqdn>`, `dlq.<stream>.<fqdn>`."""
 
 import functools
 import re
@@ -102,6 +102,26 @@ def partition_of_stream(prefix: str, stream: str) -> int | None:
     found = _STREAM.fullmatch(stream)
     partition = int(found[2]) if found else -1
     return partition if stream == stream_name(prefix, partition) else None  # LOGS_007 is none of ours
+
+
+def beat_subject(prefix: str, host: str) -> str:
+    """Where `host` says that it lives. Who may publish `<prefix>.*.<host>`, his lines, may publish this."""
+    return f"{prefix}.beat.{host}"
+
+
+def beat_subjects(prefix: str) -> str:
+    """Where all hosts do."""
+    return beat_subject(prefix, ">")
+
+
+def host_of_beat(subject: str) -> str:
+    """Whose heartbeat was published on `subject`."""
+    return subject.split(".", 2)[-1]
+
+
+def beats_stream(prefix: str) -> str:
+    """The stream that keeps the newest heartbeat of each host."""
+    return f"{prefix.upper()}_BEATS"
 
 
 def control_up(host: str) -> str:

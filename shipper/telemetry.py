@@ -4,11 +4,13 @@ import contextlib
 import http.server
 import json
 import logging
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
 
@@ -18,7 +20,7 @@ import structlog  # noqa: E402 - without rich, which it would take for traces; w
 if _seen is None:
     del sys.modules["rich"]
 
-__all__ = ["Counter", "Endpoints", "Gauge", "Histogram", "logger", "serving", "set_up_logging"]
+__all__ = ["Answer", "Counter", "Endpoints", "Gauge", "Histogram", "Page", "logger", "serving", "set_up_logging"]
 
 REPEAT_SECONDS = 10.0
 LONGEST_REPEAT_SECONDS = 3600.0
@@ -26,6 +28,12 @@ LONGEST_REPEAT_SECONDS = 3600.0
 LOSSES = frozenset({"archive_damaged", "bytes_lost", "gap_recorded", "messages_lost"})
 """Each of these is news, however soon it follows another: nothing is lost silently."""
 MAX_REMEMBERED = 1024
+
+MOST_CONNECTIONS = 64
+PATIENCE_SECONDS = 20.0
+"""For a request, and for somebody who does not read his answer."""
+MOST_ATTEMPTS = 5
+ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 logger = structlog.get_logger()
 
@@ -96,16 +104,45 @@ def set_up_logging(*, style: str, level: str) -> None:
     logging.getLogger("nats").setLevel(logging.CRITICAL)  # our sessions report what happened, once
 
 
+class Pieces(Protocol):
+    """A body that is sent piece by piece, until it ends or nobody reads."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def close(self) -> None:
+        """It is not read any more; called once, however it came to that."""
+
+
+class Answer(NamedTuple):
+    """What a page is answered with."""
+
+    kind: str
+    body: bytes | Pieces
+    code: int = 200
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+Page = Callable[[], Answer]
+NO_PAGES: Mapping[str, Page] = MappingProxyType({})
+
+
 class Endpoints:
-    """`/metrics`, `/healthz`, `/readyz` and `/status` on one small listener, in a thread of its own.
+    """`/metrics`, `/healthz`, `/readyz`, `/status` and `pages` by their paths on one small listener, in threads.
 
     `ready` returns "" when the program does its work, else the reason why not.
     """
 
-    def __init__(self, listen: str, *, ready: Callable[[], str], status: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        listen: str,
+        *,
+        ready: Callable[[], str],
+        status: Callable[[], Mapping[str, Any]],
+        pages: Mapping[str, Page] = NO_PAGES,
+    ) -> None:
         host, _, port = listen.rpartition(":")
-        self._server = http.server.ThreadingHTTPServer((host or "127.0.0.1", int(port)), _handler(ready, status))
-        self._server.daemon_threads = True
+        known = {**_every_programs(ready, status), **pages}
+        self._server = _Server((host.strip("[]") or "127.0.0.1", int(port)), _handler(known))
         threading.Thread(target=self._server.serve_forever, name="endpoints", daemon=True).start()
 
     @property
@@ -121,11 +158,15 @@ class Endpoints:
 
 @contextlib.contextmanager
 def serving(
-    listen: str, *, ready: Callable[[], str], status: Callable[[], Mapping[str, Any]]
+    listen: str,
+    *,
+    ready: Callable[[], str],
+    status: Callable[[], Mapping[str, Any]],
+    pages: Mapping[str, Page] = NO_PAGES,
 ) -> Iterator[Endpoints | None]:
     """Serve the end points on `listen` inside the block; "" serves nothing, a busy port costs only a warning."""
     try:
-        endpoints = Endpoints(listen, ready=ready, status=status) if listen else None
+        endpoints = Endpoints(listen, ready=ready, status=status, pages=pages) if listen else None
     except (OSError, ValueError, OverflowError) as error:
         logger.warning("endpoints_failed", listen=listen, error=str(error))
         endpoints = None
@@ -136,31 +177,94 @@ def serving(
             endpoints.close()
 
 
-def _handler(
-    ready: Callable[[], str], status: Callable[[], Mapping[str, Any]]
-) -> type[http.server.BaseHTTPRequestHandler]:
-    def answer(path: str) -> tuple[int, str, bytes]:
-        match path:
-            case "/metrics":
-                return 200, "text/plain; version=0.0.4; charset=utf-8", generate_latest(REGISTRY)
-            case "/healthz":
-                return 200, "text/plain", b"ok\n"
-            case "/readyz":
-                reason = ready()
-                return (503 if reason else 200), "text/plain", f"{reason or 'ready'}\n".encode()
-            case "/status":
-                return 200, "application/json", json.dumps(status()).encode() + b"\n"
-            case _:
-                return 404, "text/plain", b"try /metrics /healthz /readyz /status\n"
+def _every_programs(ready: Callable[[], str], status: Callable[[], Mapping[str, Any]]) -> dict[str, Page]:
+    def readiness() -> Answer:
+        reason = ready()
+        return Answer("text/plain; charset=utf-8", f"{reason or 'ready'}\n".encode(), 503 if reason else 200)
 
+    return {
+        "/metrics": lambda: Answer("text/plain; version=0.0.4; charset=utf-8", generate_latest(REGISTRY)),
+        "/healthz": lambda: Answer("text/plain", b"ok\n"),
+        "/readyz": readiness,
+        "/status": lambda: Answer("application/json", json.dumps(_steady(status)).encode() + b"\n"),
+    }
+
+
+def _steady(status: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What the program says; asked again where it changed while it was asked, as this is another thread."""
+    for _ in range(MOST_ATTEMPTS - 1):
+        with contextlib.suppress(RuntimeError):
+            return status()
+    return status()
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    """A thread a connection, and at most `MOST_CONNECTIONS` of them: who comes too many is sent away."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], handler: type[http.server.BaseHTTPRequestHandler]) -> None:
+        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever went away, or sent no request in time, is worth no trace."""
+
+
+def _answer(pages: Mapping[str, Page], path: str) -> Answer:
+    page = pages.get(path)
+    if page is None:
+        return Answer("text/plain", f"try {' '.join(sorted(pages))}\n".encode(), 404)
+    try:
+        return page()
+    except Exception as error:  # noqa: BLE001 - a defect of one page is no reason to go silent
+        logger.error("endpoint_failed", path=path, error=f"{type(error).__name__}: {error}")
+        return Answer("text/plain", b"this cannot be said now; the program's log says why\n", 500)
+
+
+def _handler(pages: Mapping[str, Page]) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
+        server_version, sys_version = "fshipper", ""
+        timeout = PATIENCE_SECONDS
+
         def do_GET(self) -> None:
-            code, kind, body = answer(self.path.partition("?")[0])
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
+            body = self._head()
+            if isinstance(body, bytes):
+                self.wfile.write(body)
+                return
+            with contextlib.closing(body) as pieces:
+                for piece in pieces:
+                    self.wfile.write(piece)
+
+        def do_HEAD(self) -> None:
+            body = self._head()
+            if not isinstance(body, bytes):
+                body.close()
+
+        def _head(self) -> "bytes | Pieces":
+            found = _answer(pages, self.path.partition("?")[0])
+            self.send_response(found.code)
+            self.send_header("Content-Type", found.kind)
+            if isinstance(found.body, bytes):
+                self.send_header("Content-Length", str(len(found.body)))
+            for name, value in {**ALWAYS, **found.headers}.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            return found.body
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             """Scrapes are not worth a log line."""

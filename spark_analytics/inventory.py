@@ -130,7 +130,13 @@ def days(archive: Path) -> list[str]:
         names = os.listdir(archive / layout.MANIFEST_DIRECTORY)
     except FileNotFoundError:
         return []
-    return sorted(found[1] for name in names if (found := _DAY_DIRECTORY.fullmatch(name)))
+    found = (_DAY_DIRECTORY.fullmatch(name) for name in names)
+    return sorted(day[1] for day in found if day and _has_manifest(archive / layout.MANIFEST_DIRECTORY / day[0]))
+
+
+def _has_manifest(directory: Path) -> bool:
+    """A collector that was killed before its first line leaves an empty directory; that is no day yet."""
+    return any(name.endswith((".jsonl", ".done")) for name in os.listdir(directory))
 
 
 def read_day(archive: Path, date: str) -> Day:

@@ -23,6 +23,7 @@ PURE = frozenset(
         "units",
         "ports",
         "edits",
+        "heartbeat",
     )
 )
 NOT_PURE = frozenset(

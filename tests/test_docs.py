@@ -4,6 +4,9 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+import written
+
 TESTS = Path(__file__).parent
 CONFORMANCE = TESTS.parent / "docs" / "conformance.md"
 SCENARIOS = """
@@ -30,3 +33,8 @@ def test_every_test_that_the_conformance_table_names_exists():
     named = NAMED.findall(CONFORMANCE.read_text())
     assert len(named) > len(SCENARIOS)
     assert not [f"{file}::{name}" for file, name in named if name not in names_in(TESTS / file)]
+
+
+@pytest.mark.parametrize("name", written.PAGES)
+def test_what_a_program_writes_is_as_it_would_write_it_now(name: str) -> None:
+    assert (CONFORMANCE.parent / name).read_text() == written.PAGES[name](), "type: make docs"

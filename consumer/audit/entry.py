@@ -35,6 +35,9 @@ class Entry:
     spans: tuple[SourceSpan, ...] = ()
     gaps: tuple[Gap, ...] = ()
     first_seq: int = 0
+    last_seq: int = 0
+    first_ns: int = 0  #: stored time of its first message; manifests have it as text
+    last_ns: int = 0
     becomes: str = ""  #: path of the segment, once it is being sealed
     also: str = ""  #: where its bytes lie instead, if a kill came between journal and rename
 
@@ -92,6 +95,9 @@ def of_open_file(file: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap,
         spans=spans,
         gaps=gaps,
         first_seq=file.first_seq,
+        last_seq=file.last_seq,
+        first_ns=file.first_ns,
+        last_ns=file.last_ns,
         becomes=file.sealing,
         also=file.opened,
     )

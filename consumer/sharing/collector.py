@@ -22,6 +22,7 @@ from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing, Tran
 from shipper.files import Lock
 from shipper.lifecycle import Stop, notify
 from shipper.retry import SESSION, Patience
+from shipper.supervision import Pulse
 
 FIND_SECONDS = 10.0
 
@@ -50,6 +51,7 @@ class Collector:
         self._known: list[int] = []  # that there are for anybody: all have to spread the same
         self._others: list[Member] = []
         self.trouble = "it has not asked yet who else is there"
+        self._pulse = Pulse("the share of the partitions")
 
     async def serve(self) -> None:
         """Have a share until somebody asks to stop.
@@ -68,8 +70,10 @@ class Collector:
                     self._patience.progress()
                 except (Transient, Unavailable) as error:
                     self._note(error)
+                self._pulse.turn(rest=self._registry.every)
                 await self._stop.nap(self._registry.every)
         finally:
+            self._pulse.end()
             await self._end()
 
     async def drain(self, before_the_end: Callable[[], Awaitable[None]]) -> None:
@@ -99,6 +103,18 @@ class Collector:
     def held(self) -> list[Holding]:
         """What is written now."""
         return list(self._holdings)
+
+    def pulses(self) -> list[Pulse]:
+        """Of what has to go on: the rounds, and each partition."""
+        return [self._pulse, *(holding.pulse for holding in self._holdings)]
+
+    def sentence(self) -> str:
+        """What the collector does now, in a line for people."""
+        partitions = ",".join(str(holding.partition) for holding in self._holdings)
+        if self._stands_by:
+            return f"stands by: others have all of the {len(self.partitions)} partitions"
+        behind = sum(holding.pending for holding in self._holdings)
+        return f"writing partitions {partitions or 'none yet'}, {behind} messages behind"
 
     @property
     def is_sure(self) -> bool:

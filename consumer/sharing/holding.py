@@ -24,6 +24,7 @@ from shipper.errors import ArchiveTrouble, Fenced, Transient, Unavailable
 from shipper.files import Lock
 from shipper.lifecycle import Stop
 from shipper.retry import Patience
+from shipper.supervision import Pulse
 
 SWEEP_SECONDS = 30.0
 AGAIN_SECONDS = 1.0
@@ -52,6 +53,7 @@ class Holding:
         self.stop = Stop()
         self.done = asyncio.Event()  #: nothing is left to write
         self.worker: Worker | None = None
+        self.pulse = Pulse(f"partition {partition}")
         self._opening_trouble = "it is not open yet"
         self._outfit = outfit
         self._footing = footing
@@ -73,6 +75,7 @@ class Holding:
                 self.worker = await self._open_when_possible(stack)
                 if self.worker is not None:
                     await self._write(self.worker)
+                self.pulse.end()
                 self.done.set()
                 if lasting is not None:
                     await lasting()
@@ -84,6 +87,7 @@ class Holding:
         else:
             await self._release()
         finally:
+            self.pulse.end()
             self.stop.ask()
             self.done.set()
 
@@ -125,6 +129,7 @@ class Holding:
     async def _open_when_possible(self, stack: contextlib.ExitStack) -> Worker | None:
         """The worker; None: somebody asked to stop while the archive had trouble."""
         while not self.stop.asked:
+            self.pulse.turn(rest=AGAIN_SECONDS)
             try:
                 return await self._open(stack)
             except (OSError, sqlite3.Error, Transient) as error:
@@ -172,6 +177,7 @@ class Holding:
             self.stop,
             outfit.patience(),
             self.lease,
+            pulse=self.pulse,
         )
         opening.callback(worker.close)
         return worker

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 
 from consumer.archive import Layout, journal_directory, open_archive
+from consumer.page.serve import status_page
 from consumer.pipeline import OpenInbox
 from consumer.sealing.days import Days
 from consumer.sealing.seal import Sealer
@@ -16,10 +17,11 @@ from consumer.sharing.holding import Outfit
 from consumer.sharing.local import LocalBucket
 from consumer.sharing.place import Place, dead_names, take_name
 from consumer.sharing.registry import Registry
+from consumer.sharing.reload import Reloading
 from consumer.task import Task, Until
 from consumer.writing.sink import most_open
 from shipper import events, layout
-from shipper.errors import BucketRefused, ConfigError, StreamMissing, Transient, Unavailable
+from shipper.errors import BucketRefused, ConfigError, Fatal, StreamMissing, Transient, Unavailable
 from shipper.jetstream.connection import connect
 from shipper.jetstream.inbox import JetStreamInbox, stream_names
 from shipper.jetstream.leases import JetStreamBucket
@@ -29,37 +31,59 @@ from shipper.ports import Bucket
 from shipper.retry import SESSION, Patience
 from shipper.settings import CollectorSettings, Settings
 from shipper.subjects import COLLECTOR, partition_of_stream, stream_name
+from shipper.supervision import supervised
 from shipper.telemetry import serving
 
 TEND_SECONDS = 10.0
 SAMPLE = FileKey("2026-01-01", 0, "host.example.net", "/var/log/messages")
 
 
-async def run(settings: Settings, until: Until) -> None:
-    """Write as `settings` say, until the work is done or somebody asks to stop.
+async def run(settings: Settings, until: Until, *, read: Callable[[], Settings]) -> None:
+    """Write as `settings` say, until the work is done or somebody asks to stop; `read` loads them at SIGHUP.
 
     Raises:
         ConfigError, Fatal, Unavailable: with what to do next.
     """
-    chosen, stop = settings.collector, Stop()
-    where = _layout(chosen)
+    stop = Stop()
+    reloading = Reloading(settings, stop, read=read, check=layout_of)
+    stop_on_signals(stop, reload=reloading.reload if until is Until.STOPPED else None)
+    while True:
+        life = reloading.begin()
+        try:
+            await _live(reloading.settings, until, life, for_ever=not reloading.is_first)
+        except Fatal as error:
+            if not reloading.falls_back(error):
+                raise
+        else:
+            if not reloading.goes_on():
+                return
+
+
+async def _live(settings: Settings, until: Until, stop: Stop, *, for_ever: bool) -> None:
+    """One life, from the name to the last partition that is given back."""
+    chosen = settings.collector
+    where = layout_of(chosen)
     archive = open_archive(chosen.directory)
     journals = journal_directory(chosen.directory, archive, chosen.state)
     place = Place(where, archive, journals, settings.logs.subject)
-    stop_on_signals(stop)
     with _named(chosen) as (name, lock):
-        life = _Life(settings, until, place, name, lock, stop)
+        life = _Life(settings, until, place, name, lock, stop, for_ever=for_ever)
         registry = await life.registry()
         collector = life.collector(registry)
         listen = chosen.listen if until is Until.STOPPED else ""
-        with serving(listen, ready=lambda: _trouble(collector), status=collector.status):
-            await life.live(collector)
+        page = status_page(settings, listen, name=name, archive=chosen.directory, status=collector.status)
+        with page as pages, serving(listen, ready=lambda: _trouble(collector), status=collector.status, pages=pages):
+            async with supervised(collector.pulses, lambda: _sentence(collector)):
+                await life.live(collector)
 
 
 class _Life:
     """What the parts of a collector are made of."""
 
-    def __init__(self, settings: Settings, until: Until, place: Place, name: str, lock: str, stop: Stop) -> None:
+    def __init__(
+        self, settings: Settings, until: Until, place: Place, name: str, lock: str, stop: Stop, *, for_ever: bool
+    ) -> None:
+        self._for_ever = for_ever  # a collector that worked once waits for a server however long it is away
         self._settings = settings
         self._until = until
         self._place = place
@@ -188,7 +212,7 @@ class _Life:
 
     def _patience(self) -> Patience:
         if self._until is Until.STOPPED:
-            return Patience(at_start=10.0, later=inf)
+            return Patience(at_start=inf if self._for_ever else 10.0, later=inf)
         return Patience(at_start=5.0, later=60.0)
 
 
@@ -213,7 +237,7 @@ async def _streams(settings: Settings) -> list[int]:
     return found
 
 
-def _layout(chosen: CollectorSettings) -> Layout:
+def layout_of(chosen: CollectorSettings) -> Layout:
     """Spark's layout, or the template of SHIPPER_OUTPUT. Raises ConfigError: the template leads astray."""
     if chosen.store == "frames" and chosen.codec == "none":
         raise ConfigError("collector.store is frames, and collector.codec is none", hint="choose zstd or gzip")
@@ -257,3 +281,8 @@ def _trouble(collector: Collector) -> str:
     return collector.trouble or "; ".join(
         f"partition {holding.partition}: {holding.trouble}" for holding in collector.held if holding.trouble
     )
+
+
+def _sentence(collector: Collector) -> str:
+    trouble = _trouble(collector)
+    return f"waiting: {trouble}" if trouble else collector.sentence()

@@ -11,13 +11,15 @@ from typing import Annotated, Any
 import typer
 from pydantic import SecretStr
 
+from producer.checking import roles
 from producer.checking.dryrun import Report, report
 from producer.checking.finding import Finding, Sign, good, note, warning, wrong
+from producer.checking.roles import Role
 from producer.checking.server_checks import Sending, ask_server
 from producer.checking.show import findings_json, print_findings, print_settings
 from producer.run import host_of, planned, state_path
 from shipper.config import Layer, load, places
-from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal
+from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, UsageError
 from shipper.partitioning import partition_for
 from shipper.settings import Settings
 from shipper.subjects import log_subject, stream_name
@@ -36,6 +38,9 @@ def validate(
     connect: Annotated[
         bool, typer.Option("--connect", help="Also ask the server, with this host's rights; nothing is stored")
     ] = False,
+    role: Annotated[
+        Role | None, typer.Option(help="Check what a machine of this role needs; by default a host's")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts")] = False,
     url: Annotated[str | None, typer.Option(help="NATS server, or several with commas (NATS_URL)")] = None,
     host: Annotated[str | None, typer.Option(help="Name of this host (HOSTNAME)")] = None,
@@ -46,6 +51,8 @@ def validate(
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
 ) -> None:
     """Check settings, files and state directory without changing anything; exit 78 where something is wrong."""
+    if connect and role not in {None, Role.HOST}:
+        raise UsageError(f"--connect asks with a host's rights, and the role is {role}", hint="leave one of them away")
     flags: Layer = {
         "producer.files": tuple(paths) if paths else None,
         "producer.host": host,
@@ -62,7 +69,7 @@ def validate(
         raise typer.Exit(EXIT_CONFIG) from None
     set_up_logging(style=settings.log.format, level="critical")
     origins = places(flags, config=config)
-    local = [*_local(settings, origins)]
+    local = [*(_local(settings, origins) if role in {None, Role.HOST} else _other(role, settings))]
     asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and _has_host(local) else []
     _show(effective(settings, origins), [*local, *asked], as_json=as_json)
     raise typer.Exit(_exit_code(local, asked))
@@ -120,6 +127,15 @@ def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
     if _ships(settings) or "collector.directory" not in origins:
         yield from _files(settings)
         yield writable("state", state_path(settings.producer, host))
+
+
+def _other(role: Role, settings: Settings) -> Iterator[Finding]:
+    """What a role needs that is not a host's."""
+    yield good("settings", "every setting is known and has a value that it can have")
+    yield from _unreadable_secrets(settings)
+    yield from roles.readable_archive(role, os.environ)
+    yield from (writable(check, path) for check, path in roles.directories(role, settings, os.environ))
+    yield from roles.program(role, settings)
 
 
 def _files(settings: Settings) -> Iterator[Finding]:

@@ -103,6 +103,11 @@ class Sources:
         return [*held, *self._opening.unopened, *self._reading.waiting]
 
     @property
+    def unopened(self) -> list[str]:
+        """The files that could not be opened."""
+        return self._opening.unopened
+
+    @property
     def tails(self) -> Tails:
         """The files that are followed; to be looked at, not changed."""
         return self._tails

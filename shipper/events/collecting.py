@@ -1,8 +1,27 @@
 """What can happen to a collector."""
 
 import contextlib
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from shipper.telemetry import Counter, Gauge, Histogram, logger
+
+MOST_RECENT = 20
+
+
+class Gap(NamedTuple):
+    """Bytes that are known to be missing in the archive, as the status page shows it."""
+
+    at: float  #: seconds since 1970 when it was recorded
+    partition: int
+    host: str
+    file: str
+    start: int
+    end: int
+    reason: str
+
 
 _WRITTEN_BYTES = Counter("fshipper_archive_written_bytes_total", "Bytes made durable in the archive", ["partition"])
 _APPLIED = Counter("fshipper_archive_messages_total", "Messages by what became of them", ["partition", "outcome"])
@@ -21,7 +40,65 @@ _PURGED = Counter("fshipper_stream_purged_messages_total", "Messages removed beh
 _GONE = Counter("fshipper_gone_messages_total", "Messages that left the stream before they were read", ["partition"])
 _LEASES = Gauge("fshipper_leases_held", "Partitions that this collector writes")
 _FENCED = Counter("fshipper_fenced_total", "Partitions that another collector took over from this one")
+_RECENT_GAPS: deque[Gap] = deque(maxlen=MOST_RECENT)
 _LAG = Gauge("fshipper_lag_messages", "Messages in the stream behind the last applied one", ["partition"])
+
+
+_HOSTS = Gauge("fshipper_hosts", "Hosts by how they are, as their heartbeats say; each collector tells all", ["state"])
+_HOST_BACKLOG = Gauge("fshipper_hosts_backlog_bytes", "Bytes that the hosts that live have not shipped, by their word")
+_HOST_BACKLOG_AGE = Gauge(
+    "fshipper_hosts_backlog_age_seconds", "Since the oldest byte was seen that a host that lives has not shipped"
+)
+_PARTITION_LAG = Gauge(
+    "fshipper_partition_lag_messages", "Messages in the stream that are not in an archive, by the server's word",
+    ["partition"],
+)  # fmt: skip
+_PARTITION_FILLED = Gauge(
+    "fshipper_partition_filled_ratio", "Part of the stream's max_bytes that is used", ["partition"]
+)
+_PARTITION_COLLECTORS = Gauge("fshipper_partition_collectors", "Collectors that write it: 0 or 1", ["partition"])
+_ARCHIVE_SIZE = Gauge("fshipper_archive_size_bytes", "Room of the archive's file system")
+_ARCHIVE_FREE = Gauge("fshipper_archive_free_bytes", "Free room of the archive's file system, for this user")
+
+
+def recent_gaps() -> list[Gap]:
+    """The newest gaps that this process recorded, oldest first."""
+    return list(_RECENT_GAPS)
+
+
+def fleet_seen(*, states: Mapping[str, int], backlog: int, backlog_age: float) -> None:
+    """The heartbeats of all hosts were looked over."""
+    for state, count in states.items():
+        _HOSTS.labels(state).set(count)
+    _HOST_BACKLOG.set(backlog)
+    _HOST_BACKLOG_AGE.set(backlog_age)
+
+
+def fleet_not_seen(*, error: str) -> None:
+    """The hosts' heartbeats and the partitions' lag cannot be asked for now; writing goes on."""
+    logger.warning("fleet_not_seen", error=error)
+
+
+def partition_seen(*, partition: int, lag: int, filled: float, collectors: int) -> None:
+    """One partition, whoever writes it: messages that are not in the archive, and how much of its room is used."""
+    label = str(partition)
+    _PARTITION_LAG.labels(label).set(lag)
+    _PARTITION_FILLED.labels(label).set(filled)
+    _PARTITION_COLLECTORS.labels(label).set(collectors)
+
+
+def partitions_gone(*, partitions: Iterable[int]) -> None:
+    """Their streams were removed."""
+    for partition in partitions:
+        for gauge in (_PARTITION_LAG, _PARTITION_FILLED, _PARTITION_COLLECTORS):
+            with contextlib.suppress(KeyError):
+                gauge.remove(str(partition))
+
+
+def archive_measured(*, size: int, free: int) -> None:
+    """How much room the archive has."""
+    _ARCHIVE_SIZE.set(size)
+    _ARCHIVE_FREE.set(free)
 
 
 def collector_started(*, directory: str, partitions: list[int]) -> None:
@@ -43,6 +120,7 @@ def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, se
 def gap_recorded(*, partition: int, host: str, file: str, start: int, end: int, reason: str) -> None:
     """Bytes of a source are known to be missing in the archive."""
     _GAPS.labels(str(partition), reason).inc(end - start)
+    _RECENT_GAPS.append(Gap(time.time(), partition, host, file, start, end, reason))
     logger.error("gap_recorded", partition=partition, host=host, file=file, start=start, end=end, reason=reason)
 
 

@@ -17,9 +17,30 @@ _NOT_DELETED = Counter("fshipper_undeleted_files_total", "Archived files that co
 _IGNORED_BYTES = Counter("fshipper_ignored_bytes_total", "Bytes left out because their file was old when first seen")
 
 
+_BACKLOG = Gauge("fshipper_backlog_bytes", "Bytes seen in the files that JetStream has not acknowledged")
+_BACKLOG_AGE = Gauge(
+    "fshipper_backlog_age_seconds", "Since the oldest byte was seen that JetStream has not acknowledged"
+)
+_FILES = Gauge("fshipper_files", "Files that are followed")
+_UNOPENED = Gauge("fshipper_unopened_files", "Files that cannot be opened now")
+
+
 def producer_started(*, host: str, subject: str, files: int) -> None:
     """A producer begins to ship."""
     logger.info("producer_started", host=host, subject=subject, files=files)
+
+
+def backlog_measured(*, octets: int, age: float, files: int, unreadable: int) -> None:
+    """The files were looked over for a heartbeat."""
+    _BACKLOG.set(octets)
+    _BACKLOG_AGE.set(age)
+    _FILES.set(files)
+    _UNOPENED.set(unreadable)
+
+
+def heartbeats_refused(*, subject: str) -> None:
+    """The server does not let the host say how it is: nobody sees it in `fshipper status`. It ships all the same."""
+    logger.warning("heartbeats_refused", subject=subject, hint="allow the host to publish it, or set heartbeat to 0")
 
 
 def file_followed(*, path: str, source: str, offset: int) -> None:

@@ -20,3 +20,13 @@ def session_begun(*, program: str, subject: str) -> None:
 def drained(*, program: str, left: int) -> None:
     """A program ended; `left` blocks are sent or read again by the next run."""
     logger.info("drained", program=program, left=left)
+
+
+def progress_stopped(*, what: str, seconds: float) -> None:
+    """A loop hangs: the service manager is no longer told that the work goes on, and is going to end the program."""
+    logger.error("progress_stopped", what=what, seconds=round(seconds), hint="the stacks of all threads follow SIGABRT")
+
+
+def collector_reloaded() -> None:
+    """SIGHUP, and the collector goes on under the new settings."""
+    logger.info("settings_reloaded")

@@ -39,6 +39,20 @@ class Admin:
         found = [info async for info in self._pages("STREAM.LIST", "streams")]
         return sorted(found, key=lambda info: str(info["config"]["name"]))
 
+    async def names(self) -> list[str]:
+        """The names of every stream of the account: a collector may ask for these, and for each by its name."""
+        return sorted([name async for name in self._pages("STREAM.NAMES", "streams")])
+
+    async def subjects(self, stream: str, pattern: str) -> dict[str, int]:
+        """How many messages each subject has in `stream`, of those that `pattern` matches."""
+        found: dict[str, int] = {}
+        while True:
+            info = await self._ask(f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)})
+            more = info["state"].get("subjects") or {}
+            found |= more
+            if not more or len(found) >= info.get("total", 0):
+                return found
+
     async def stream(self, name: str) -> Json | None:
         """One stream, or None when there is none of that name."""
         try:
@@ -102,8 +116,8 @@ class Admin:
         body = {"stream_name": stream, "config": {**config, "name": name}, "action": action}
         return await self._ask(f"CONSUMER.CREATE.{stream}.{name}", body)
 
-    async def _pages(self, verb: str, what: str) -> AsyncIterator[Json]:
-        """The entries of a list that the server answers in pages of at most 256."""
+    async def _pages(self, verb: str, what: str) -> AsyncIterator[Any]:
+        """The entries of a list that the server answers in pages of at most 256, or 1024 names."""
         offset = 0
         while True:
             page = await self._ask(verb, {"offset": offset})

@@ -56,6 +56,8 @@ class Connection:
         self._reason = ""
         self._lost = asyncio.Event()
         self._woken: list[Callable[[], None]] = []
+        self.dispensable: set[str] = set()  #: subjects whose refusal ends nothing
+        self.refused: set[str] = set()  #: those of them that the server does not let us publish
 
     @property
     def max_payload(self) -> int:
@@ -83,6 +85,12 @@ class Connection:
         self._lost.set()
         for wake in self._woken:
             wake()
+
+    def refuses(self, error: str) -> bool:
+        """Whether `error` is the server's refusal of a subject that can be done without."""
+        refused = {subject for subject in self.dispensable if f'publish to "{subject}"' in error.lower()}
+        self.refused |= refused
+        return bool(refused)
 
     def on_lost(self, wake: Callable[[], None]) -> None:
         """Call `wake` when the session ends, so that nobody waits for a dead peer."""
@@ -222,7 +230,8 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
 
     async def on_error(error: Exception) -> None:
         text = describe(error)
-        connection.fail(refused_right(text) or text)
+        if not connection.refuses(text):
+            connection.fail(refused_right(text) or text)
 
     async def on_closed() -> None:
         connection.fail("the server closed the connection")

@@ -10,8 +10,9 @@ from typing import Any
 import nats.errors
 from nats.aio.msg import Msg
 
+from shipper import events
 from shipper.errors import ConfigError, SessionLost, ShipperError, StreamFull, StreamMissing
-from shipper.jetstream.connection import API, Connection, Heard, connect, describe
+from shipper.jetstream.connection import API, SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
 from shipper.model import Published, Stored
 from shipper.settings import NatsSettings
 
@@ -20,6 +21,7 @@ NO_RESPONDERS = "503"
 NOT_FOUND = "404"
 HEADER_ROOM_BYTES = 16 * 1024
 HANDSHAKE_SECONDS = 5.0
+ROOM_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent: with more, what nobody has to hear is left out
 _FRACTION = re.compile(r"(.*:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
@@ -73,6 +75,24 @@ class JetStreamPublisher:
             await self._connection.client.publish_block(subject, f"{self._reply}{token}", headers, payload)
         except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
+
+    async def mention(self, subject: str, payload: bytes) -> bool:
+        """Send what nobody has to hear, without an answer; False: there is no room for it now."""
+        self._check()
+        connection = self._connection
+        if subject in connection.refused:
+            if subject in connection.dispensable:
+                connection.dispensable.discard(subject)
+                events.heartbeats_refused(subject=subject)
+            return True
+        if connection.client.pending_data_size > ROOM_BYTES:
+            return False
+        connection.dispensable.add(subject)
+        try:
+            await connection.client.publish(subject, payload)
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+        return True
 
     def acknowledged(self) -> list[Published]:
         """The acks that came since the last call, in the order of the publishes; never waits."""

@@ -1,6 +1,7 @@
 """The publishing port in memory."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
 
@@ -37,6 +38,13 @@ class MemoryPublisher(MemorySession):
             loop.call_soon(self._on_ack, token, outcome)
 
         self.bus.acks.carry(hand_on)
+
+    async def mention(self, subject: str, payload: bytes) -> bool:
+        """Send what nobody has to hear, without an answer; False: there is no room for it now."""
+        self.check()
+        with contextlib.suppress(ShipperError):
+            self.bus.store(subject, {}, payload)
+        return True
 
     def acknowledged(self) -> list[Published]:
         """The acks that came since the last call, in the order of the publishes; never waits."""

@@ -59,13 +59,14 @@ def test_apply_creates_streams_consumers_and_dead_letters_and_says_so(natsd, par
         "created stream DLQ (dlq.>)",
         f"created stream DLQ_ADV ({ADVISORY}.MAX_DELIVERIES.*.collector, {ADVISORY}.MSG_TERMINATED.*.collector)",
         "created stream KV_fshipper ($KV.fshipper.>)",
+        "created stream LOGS_BEATS (logs.beat.>)",
         "created stream LOGS_0 (logs.p0.>)",
         "created consumer collector on LOGS_0",
         "created stream LOGS_1 (logs.p1.>)",
         "created consumer collector on LOGS_1",
     ]
     names = [info["config"]["name"] for info in on_server(natsd, lambda admin: admin.streams())]
-    assert names == ["DLQ", "DLQ_ADV", "KV_fshipper", "LOGS_0", "LOGS_1"]
+    assert names == ["DLQ", "DLQ_ADV", "KV_fshipper", "LOGS_0", "LOGS_1", "LOGS_BEATS"]
     (consumer,) = on_server(natsd, lambda admin: admin.consumers("LOGS_1"))
     assert (consumer["name"], consumer["config"]["ack_policy"]) == ("collector", "all")
 
@@ -78,7 +79,7 @@ def test_applying_again_does_nothing_and_the_plan_is_empty(partition):
 
 def test_a_plan_shows_what_apply_would_do_and_does_none_of_it(natsd, partition):
     code, out, _ = partition("plan", "--partitions", "1")
-    assert (code, out.splitlines()[-1]) == (0, "5 to create")
+    assert (code, out.splitlines()[-1]) == (0, "6 to create")
     assert partition("plan", "--detailed-exitcode")[0] == 2
     assert on_server(natsd, lambda admin: admin.streams()) == []
 
@@ -96,7 +97,7 @@ def test_the_number_of_partitions_comes_from_the_environment_too(natsd, partitio
     monkeypatch.setenv("SHIPPER_PARTITIONS", "3")
     monkeypatch.setenv("NATS_URL", natsd.url)
     assert run(["partition", "apply"]) == 0
-    assert len(on_server(natsd, lambda admin: admin.streams())) == 6
+    assert len(on_server(natsd, lambda admin: admin.streams())) == 7
 
 
 def test_more_partitions_are_added_without_a_question(partition):
@@ -149,7 +150,7 @@ def test_lowering_the_room_below_what_is_stored_is_refused_and_nothing_else_is_d
     assert "max_bytes 1.0 MiB is less than the 1.9 MiB stored" in err
     assert "--allow-data-loss" in err
     names = [info["config"]["name"] for info in on_server(natsd, lambda admin: admin.streams())]
-    assert names == ["DLQ", "DLQ_ADV", "KV_fshipper", "LOGS_0"]
+    assert names == ["DLQ", "DLQ_ADV", "KV_fshipper", "LOGS_0", "LOGS_BEATS"]
 
 
 def test_pruning_deletes_an_empty_stream_and_refuses_one_with_lines(natsd, partition):

@@ -59,6 +59,7 @@ def test_an_empty_server_gets_everything_and_the_dead_letters_first():
         (Verb.CREATE, "DLQ", ""),
         (Verb.CREATE, "DLQ_ADV", ""),
         (Verb.CREATE, "KV_fshipper", ""),
+        (Verb.CREATE, "LOGS_BEATS", ""),
         (Verb.CREATE, "LOGS_0", ""),
         (Verb.CREATE, "LOGS_0", "collector"),
         (Verb.CREATE, "LOGS_1", ""),

@@ -16,12 +16,12 @@ def streams(partitions, **options):
     ("partitions", "names"), [(0, ["LOGS_0"]), (1, ["LOGS_0"]), (3, ["LOGS_0", "LOGS_1", "LOGS_2"])]
 )
 def test_there_is_one_stream_a_partition_and_no_partitions_mean_partition_0(partitions, names):
-    assert [stream["name"] for stream in streams(partitions)] == ["DLQ", "DLQ_ADV", "KV_fshipper", *names]
+    assert [stream["name"] for stream in streams(partitions)] == ["DLQ", "DLQ_ADV", "KV_fshipper", "LOGS_BEATS", *names]
 
 
 def test_each_stream_takes_the_subjects_of_its_partition():
-    dead, _, _, *partitions = streams(2)
-    assert dead["subjects"] == ["dlq.>"]
+    dead, _, _, beats, *partitions = streams(2)
+    assert (dead["subjects"], beats["subjects"]) == (["dlq.>"], ["logs.beat.>"])
     assert [stream["subjects"] for stream in partitions] == [["logs.p0.>"], ["logs.p1.>"]]
 
 
@@ -37,17 +37,17 @@ def test_the_shipped_stream_never_drops_a_line_by_itself():
 
 
 def test_every_partition_has_the_collectors_consumer_and_the_dead_letters_have_none():
-    (dead, advisories, bucket, *partitions) = wanted(shipped(), subject="logs", partitions=2)
-    assert (dead.consumer, advisories.consumer, bucket.consumer) == (None, None, None)
-    for each in partitions:
+    (*beside, first, second) = wanted(shipped(), subject="logs", partitions=2)
+    assert [each.consumer for each in beside] == [None] * 4
+    for each in (first, second):
         assert each.consumer["durable_name"] == "collector"
         assert (each.consumer["ack_policy"], each.consumer["max_deliver"]) == ("all", -1)
         assert (each.consumer["ack_wait"], each.consumer["max_ack_pending"]) == (60 * 10**9, 5000)
 
 
 def test_replicas_are_for_all_streams_and_room_for_partitions():
-    dead, _, bucket, first = streams(1, sizing=Sizing(replicas=3, max_bytes=5_000_000))
-    assert (dead["num_replicas"], bucket["num_replicas"], first["num_replicas"]) == (3, 3, 3)
+    every = dead, *_, first = streams(1, sizing=Sizing(replicas=3, max_bytes=5_000_000))
+    assert {stream["num_replicas"] for stream in every} == {3}
     assert (dead["max_bytes"], first["max_bytes"]) == (268435456, 5_000_000)
 
 

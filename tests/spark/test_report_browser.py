@@ -35,6 +35,7 @@ def test_a_browser_has_nothing_to_complain_of(browser, tmp_path, name):
             browser.open(file, width=width, scheme=scheme)
             assert browser.says("document.documentElement.scrollWidth") == width, (file.name, width)
     assert browser.complaints == []
+    assert [address for address in browser.requests if not address.startswith(("file:", "data:"))] == []
 
 
 def test_verdict_and_completeness_are_on_the_first_screen(browser, tmp_path):

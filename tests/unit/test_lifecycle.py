@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,15 @@ def test_nothing_happens_where_systemd_does_not_listen(monkeypatch, address):
     if address is not None:
         monkeypatch.setenv("NOTIFY_SOCKET", address)
     notify("READY=1")
+
+
+def test_a_manager_that_takes_nothing_holds_nothing_up(tmp_path, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        limit = int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
+        began = time.monotonic()
+        for _ in range(limit + 3):  # its queue is full before
+            notify("WATCHDOG=1")
+        assert time.monotonic() - began < 10

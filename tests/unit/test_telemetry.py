@@ -1,3 +1,5 @@
+import contextlib
+import http.client
 import json
 import socket
 import subprocess
@@ -7,9 +9,10 @@ import urllib.request
 
 import pytest
 import structlog
+from fleet import until
 
 from shipper import events, telemetry
-from shipper.telemetry import REPEAT_SECONDS, Endpoints, serving
+from shipper.telemetry import REPEAT_SECONDS, Answer, Endpoints, serving
 from shipper.testing import Clock
 
 LOGGING = """
@@ -173,6 +176,92 @@ def test_another_path_says_which_there_are():
     assert code == 404
     for path in ("/metrics", "/healthz", "/readyz", "/status"):
         assert path in body
+
+
+def served(**options):
+    return Endpoints("127.0.0.1:0", **{"ready": str, "status": dict, **options})
+
+
+def fetched(endpoints, path, method="GET"):
+    request = urllib.request.Request(f"http://127.0.0.1:{endpoints.port}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read()
+
+
+class Numbers:
+    """A body in pieces."""
+
+    closed = 0
+
+    def __iter__(self):
+        yield from (b"1", b"2", b"3")
+
+    def close(self):
+        Numbers.closed += 1
+
+
+def test_a_program_may_serve_pages_of_its_own():
+    Numbers.closed = 0
+    pages = {
+        "/": lambda: Answer("text/html", b"hello", headers={"X-Mood": "good"}),
+        "/n": lambda: Answer("t/n", Numbers()),
+    }
+    with contextlib.closing(served(pages=pages)) as endpoints:
+        code, headers, body = fetched(endpoints, "/")
+        assert (code, headers["X-Mood"], headers["Cache-Control"], body) == (200, "good", "no-store", b"hello")
+        assert fetched(endpoints, "/n")[2] == b"123"
+        assert fetched(endpoints, "/nowhere")[2] == b"try / /healthz /metrics /n /readyz /status\n"
+        until(lambda: Numbers.closed == 1, what="its thread lets it go behind the last byte")
+        code, headers, body = fetched(endpoints, "/n", "HEAD")
+        assert (code, body) == (200, b"")
+        until(lambda: Numbers.closed == 2)
+        code, headers, body = fetched(endpoints, "/healthz", "HEAD")
+        assert (code, headers["Content-Length"], body) == (200, "3", b"")
+
+
+def test_a_page_that_fails_is_said_and_the_others_go_on(capfd):
+    def failing():
+        raise KeyError("secret")
+
+    with contextlib.closing(served(status=failing)) as endpoints:
+        code, _, body = fetched(endpoints, "/status")
+        assert (code, b"secret" in body) == (500, False)
+        assert fetched(endpoints, "/healthz")[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_status_that_changes_while_it_is_asked_for_is_asked_for_again():
+    asked = []
+
+    def changing():
+        asked.append(1)
+        if len(asked) < 3:
+            raise RuntimeError("dictionary changed size during iteration")
+        return {"sources": 3}
+
+    with contextlib.closing(served(status=changing)) as endpoints:
+        assert json.loads(fetched(endpoints, "/status")[2]) == {"sources": 3}
+
+
+def test_connections_are_bounded_and_come_back(capfd):
+    with contextlib.closing(served()) as endpoints, contextlib.ExitStack() as stack:
+        for _ in range(telemetry.MOST_CONNECTIONS):  # each says nothing
+            stack.enter_context(socket.create_connection(("127.0.0.1", endpoints.port)))
+        until(lambda: _is_sent_away(endpoints))
+        stack.close()
+        until(lambda: not _is_sent_away(endpoints))
+    assert capfd.readouterr().err == ""
+
+
+def _is_sent_away(endpoints):
+    try:
+        return fetched(endpoints, "/healthz")[0] != 200
+    except (OSError, http.client.HTTPException):
+        return True
 
 
 def test_nothing_is_served_on_request():

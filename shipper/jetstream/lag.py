@@ -1,11 +1,14 @@
-"""How full each partition's stream is, and how far the collector is behind."""
+"""How full each partition's stream is, and how far the collector is behind. With a collector's rights, too."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shipper.jetstream.admin import Admin
 from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, partition_of_stream
+
+ASKED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +65,26 @@ def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mappin
 
 async def status(admin: Admin, *, subject: str) -> Status:
     """What the server says of the streams of `subject` now."""
-    partitions, beside = [], {}
-    for info in await admin.streams():
-        name = str(info["config"]["name"])
-        number = partition_of_stream(subject, name)
-        if number is not None:
-            partitions.append(partition_status(number, info, await admin.consumer(name, COLLECTOR)))
-        elif name in {DEAD_LETTERS, ADVISORIES}:
-            beside[name] = info
-    dead, given_up = beside.get(DEAD_LETTERS), beside.get(ADVISORIES)
+    names = await admin.names()
+    numbers = {name: number for name in names if (number := partition_of_stream(subject, name)) is not None}
+    partitions: list[PartitionStatus] = []
+    there = list(numbers.items())
+    for first in range(0, len(there), ASKED_AT_ONCE):
+        asked = (_one(admin, name, number) for name, number in there[first : first + ASKED_AT_ONCE])
+        partitions += [each for each in await asyncio.gather(*asked) if each is not None]
+    dead, given_up = [await admin.stream(name) if name in names else None for name in (DEAD_LETTERS, ADVISORIES)]
     return Status(
         tuple(sorted(partitions, key=lambda each: each.partition)),
         dead_letters=int(dead["state"]["messages"]) if dead else None,
         dead_letters_full=_percent_full(dead) if dead else None,
         advisories=int(given_up["state"]["messages"]) if given_up else None,
     )
+
+
+async def _one(admin: Admin, name: str, number: int) -> PartitionStatus | None:
+    """A partition's status; None: its stream was deleted meanwhile."""
+    info = await admin.stream(name)
+    return None if info is None else partition_status(number, info, await admin.consumer(name, COLLECTOR))
 
 
 def _percent_full(stream: Mapping[str, Any]) -> float | None:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -16,7 +17,7 @@ def installed() -> str | None:
 
 
 class Browser:
-    """One page of one browser; `complaints` are all entries of its console."""
+    """One page of one browser; `complaints` are all entries of its console, `requests` the addresses it asked for."""
 
     def __init__(self, profile: Path):
         hear, self._out = os.pipe()
@@ -34,12 +35,12 @@ class Browser:
         )
         os.close(hear)
         os.close(say)
-        self._waiting, self._number, self._session, self.complaints = b"", 0, None, []
+        self._waiting, self._number, self._session, self.complaints, self.requests = b"", 0, None, [], []
         self._heard: list[str] = []
         pages = [found for found in self.ask("Target.getTargets")["targetInfos"] if found["type"] == "page"]
         target = pages[0] if pages else self.ask("Target.createTarget", url="about:blank")
         self._session = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Log", "Runtime"):
+        for domain in ("Page", "Log", "Runtime", "Network"):
             self.ask(f"{domain}.enable")
 
     def __enter__(self):
@@ -63,15 +64,25 @@ class Browser:
                 assert "error" not in answer, answer
                 return answer["result"]
 
-    def open(self, path: Path, *, width=1280, height=900, scheme="light") -> None:
+    def open(self, path: Path, **screen) -> None:
+        self.visit(path.resolve().as_uri(), **screen)
+
+    def visit(self, address: str, *, width=1280, height=900, scheme="light") -> None:
         self.ask(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self._heard.clear()
-        self.ask("Page.navigate", url=path.resolve().as_uri())
+        self.ask("Page.navigate", url=address)
         while "Page.loadEventFired" not in self._heard:
             self._next()
+
+    def until(self, expression: str, *, within=20.0) -> None:
+        """Wait until the page says yes; the limit is a failure, not a pace."""
+        deadline = time.monotonic() + within
+        while not self.says(expression):
+            assert time.monotonic() < deadline, (expression, self.complaints)
+            time.sleep(0.05)
 
     def says(self, expression: str):
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
@@ -93,6 +104,8 @@ class Browser:
         answer = json.loads(message)
         method = answer.get("method", "")
         self._heard.append(method)
+        if method == "Network.requestWillBeSent":
+            self.requests.append(answer["params"]["request"]["url"])
         if method in COMPLAINTS:
             self.complaints.append(answer["params"])
         return answer

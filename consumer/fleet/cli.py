@@ -1,0 +1,196 @@
+"""`fshipper status`: the fleet as a table. 0: all is well, 2: something is stuck or dead."""
+
+import asyncio
+import fnmatch
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from consumer.fleet import show
+from consumer.fleet.fleet import LEAST_SECONDS, Fleet
+from consumer.fleet.look import Looking
+from consumer.fleet.state import ALIASES, TROUBLED, State, Thresholds
+from consumer.fleet.table import Host
+from consumer.fleet.told import fleet_json, host_json
+from shipper.config import load
+from shipper.errors import Transient, Unavailable, UsageError
+from shipper.lifecycle import Stop
+from shipper.retry import SESSION, until_done
+from shipper.subjects import checked_host
+from shipper.units import parse_seconds
+
+EXIT_TROUBLE = 2
+ATTEMPTS = 4
+TERMINAL_MARGIN = 12  # lines of a screen that are not rows of hosts
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def status(
+    *,
+    hosts: Annotated[list[str] | None, typer.Argument(help="Only these hosts: names or globs, as 'web*'.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only hosts that are shipping, quiet, stuck, dead or unknown; may repeat.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
+    every: Annotated[str, typer.Option(help="Between two looks of --watch.")] = "2s",
+    as_json: Annotated[bool, typer.Option("--json", help="For programs; with --watch an object a line.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many hosts, the worst; 0: all.")] = 100,
+    dead_after: Annotated[
+        str, typer.Option(help="Silence after which a host is dead, if that is 4 heartbeats or more.")
+    ] = "20s",
+    stuck_after: Annotated[str, typer.Option(help="So long nothing moves although bytes wait: stuck.")] = "30s",
+    forget: Annotated[
+        list[str] | None, typer.Option(help="Forget the last heartbeat of a host that is gone for good; may repeat.")
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL).")] = None,
+    config: Annotated[Path | None, typer.Option(help="Configuration file (SHIPPER_CONFIG).")] = None,
+    subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT).")] = None,
+) -> None:
+    """Show every host, how it is and why, and how far each partition is read.
+
+    shipping: bytes move. quiet: it lives and has nothing to say. stuck: bytes wait and none move. dead: no heartbeat
+    for too long. unknown: it sends lines and no heartbeats, or has just begun.
+
+    Ends with 0 when all is well, with 2 when a host that is shown is stuck or dead, or a partition is not read.
+    """
+    settings = load({"nats.url": url, "logs.subject": subject}, config=config)
+    wanted = _Wanted(hosts or (), state or ())
+    limits = Thresholds(dead=_duration("--dead-after", dead_after), stuck=_duration("--stuck-after", stuck_after))
+    looking = Looking(settings.nats, settings.logs.subject, name="status", limits=limits)
+    if forget:
+        asyncio.run(_forget(looking, [checked_host(host) for host in forget]))
+        return
+    showing = _Showing(wanted, limit=limit, as_json=as_json)
+    if watch:
+        with suppress(KeyboardInterrupt):
+            asyncio.run(_watch(looking, showing, _duration("--every", every)))
+        return
+    fleet = asyncio.run(_once(looking))
+    if not fleet.partitions and not fleet.hosts:
+        raise Unavailable(
+            f"the server at {settings.nats.shown_url} has no streams of {settings.logs.subject!r}",
+            hint="create them: fshipper partition apply --partitions N",
+        )
+    showing.print(fleet)
+    if wanted.troubled(fleet):
+        raise typer.Exit(EXIT_TROUBLE)
+
+
+class _Wanted:
+    """Which hosts somebody asked for. Raises UsageError: there is no such state."""
+
+    def __init__(self, globs: Sequence[str], states: Sequence[str]) -> None:
+        self._globs = [glob.lower() for glob in globs]
+        self._states = frozenset(_state(word) for text in states for word in text.split(",") if word)
+
+    def hosts(self, fleet: Fleet) -> list[Host]:
+        return [host for host in fleet.hosts if self._fits(host)]
+
+    def troubled(self, fleet: Fleet) -> bool:
+        """Whether somebody should look: at the hosts that were asked for, or at anything if none were."""
+        everything = not (self._globs or self._states)
+        hosts = any(host.state in TROUBLED for host in self.hosts(fleet))
+        return hosts or (everything and bool(fleet.troubled_partitions))
+
+    def _fits(self, host: Host) -> bool:
+        named = not self._globs or any(fnmatch.fnmatchcase(host.name, glob) for glob in self._globs)
+        return named and (not self._states or host.state in self._states)
+
+
+class _Showing:
+    """How it is shown."""
+
+    def __init__(self, wanted: _Wanted, *, limit: int, as_json: bool) -> None:
+        self._wanted = wanted
+        self._limit = limit
+        self.as_json = as_json
+
+    def print(self, fleet: Fleet, *, indent: int | None = 2) -> None:
+        if self.as_json:
+            sys.stdout.write(self.json(fleet, indent) + "\n")
+            sys.stdout.flush()
+            return
+        out = show.console()
+        out.print(show.whole(fleet, self._wanted.hosts(fleet), limit=self._limit, boxed=out.is_terminal))
+
+    def screen(self, fleet: Fleet, lines: int) -> Any:
+        room = max(3, lines - TERMINAL_MARGIN - len(fleet.partitions))
+        limit = min(self._limit, room) if self._limit else room
+        return show.whole(fleet, self._wanted.hosts(fleet), limit=limit, boxed=True)
+
+    def json(self, fleet: Fleet, indent: int | None) -> str:
+        chosen = {"hosts": [host_json(host) for host in self._wanted.hosts(fleet)]}
+        return json.dumps(fleet_json(fleet) | chosen, indent=indent)
+
+
+async def _once(looking: Looking) -> Fleet:
+    """One look; a second one where something may only have been caught at a bad moment."""
+
+    async def attempt() -> Fleet:
+        fleet = await looking.look()
+        if any(each.status.lag and not each.status.waiting for each in fleet.partitions):
+            await asyncio.sleep(2 * LEAST_SECONDS)
+            fleet = await looking.look()
+        return fleet
+
+    try:
+        return await until_done(attempt, policy=SESSION, stop=Stop(), attempts=ATTEMPTS)
+    finally:
+        await looking.close()
+
+
+async def _watch(looking: Looking, showing: _Showing, every: float) -> None:
+    out = show.console()
+    try:
+        if showing.as_json or not out.is_terminal:
+            while True:
+                try:
+                    showing.print(await looking.look(), indent=None)
+                except (Transient, Unavailable) as error:
+                    sys.stderr.write(f"error: {error}\n")
+                await asyncio.sleep(every)
+        with Live(Text("looking …"), console=out, screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(await _screen(looking, showing, out.height), refresh=True)
+                await asyncio.sleep(every)
+    finally:
+        await looking.close()
+
+
+async def _screen(looking: Looking, showing: _Showing, lines: int) -> Any:
+    try:
+        return showing.screen(await looking.look(), lines)
+    except (Transient, Unavailable) as error:
+        return Text(f"{error}\n{error.hint}\n\ntrying again …", style="red")
+
+
+async def _forget(looking: Looking, hosts: Sequence[str]) -> None:
+    try:
+        for host in hosts:
+            known = await looking.forget(host)
+            sys.stdout.write(f"{host} is forgotten\n" if known else f"{host} never said anything\n")
+    finally:
+        await looking.close()
+
+
+def _state(word: str) -> State:
+    try:
+        return ALIASES.get(word.lower()) or State(word.lower())
+    except ValueError:
+        raise UsageError(f"there is no state {word!r}", hint=f"states are {', '.join(State)}") from None
+
+
+def _duration(option: str, text: str) -> float:
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None

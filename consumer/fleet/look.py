@@ -1,0 +1,133 @@
+"""Looking at the fleet over one connection, with a collector's rights, again and again."""
+
+import contextlib
+import time
+
+from consumer.fleet.fleet import Fleet, floors_of, partitions_of
+from consumer.fleet.state import USUAL, Thresholds
+from consumer.fleet.table import Table
+from consumer.sharing.entries import to_claim
+from shipper.bucket import lease_key
+from shipper.errors import ConfigError, Poison, ShipperError, StreamMissing
+from shipper.jetstream.admin import Admin
+from shipper.jetstream.beats import Beats, News
+from shipper.jetstream.connection import Connection, connect
+from shipper.jetstream.lag import PartitionStatus, Status, status
+from shipper.jetstream.leases import JetStreamBucket
+from shipper.settings import NatsSettings
+from shipper.subjects import parse_log_subject, partition_subjects
+
+LINES_SECONDS = 60.0
+"""Between two looks for hosts that send lines and no heartbeats: the server lists every subject for it."""
+NO_BEATS = "nobody keeps heartbeats here: fshipper partition apply makes their stream"
+
+
+class Looking:
+    """Looks at the fleet of one prefix, over sessions that may come and go. Owned by one event loop."""
+
+    def __init__(
+        self, settings: NatsSettings, prefix: str, *, name: str, limits: Thresholds = USUAL, makes_stream: bool = False
+    ) -> None:
+        self._settings = settings
+        self._prefix = prefix
+        self._name = name
+        self._table = Table(limits)
+        self._may_make = makes_stream
+        self._connection: Connection | None = None
+        self._beats: Beats | None = None
+        self._lines_at = 0.0
+        self._last: Fleet | None = None
+
+    async def look(self) -> Fleet:
+        """The fleet now.
+
+        Raises:
+            ShipperError: the server does not answer, or refuses; the next look begins a new session.
+        """
+        try:
+            return await self._look()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def forget(self, host: str) -> bool:
+        """Remove what is known of a host's heartbeats; False: nothing was. Raises as `look`."""
+        return await (await self._session()).forget(host)
+
+    async def close(self) -> None:
+        """End the session; the next look begins another."""
+        connection, self._connection, self._beats = self._connection, None, None
+        if connection is not None:
+            await connection.close()
+
+    async def _session(self) -> Beats:
+        if self._beats is None:
+            connection = await connect(self._settings, name=f"fshipper {self._name}", inbox="_INBOX_collector")
+            self._connection, self._beats = connection, Beats(connection, self._prefix)
+        return self._beats
+
+    async def _look(self) -> Fleet:
+        beats = await self._session()
+        assert self._connection is not None  # noqa: S101 - for the type checker; _session sees to it
+        admin = Admin(self._connection)
+        news = await self._news(beats)
+        if news is not None:
+            self._table.hear(news)
+        found = await status(admin, subject=self._prefix)
+        await self._look_for_lines(admin, found.partitions)
+        now_ns = news.now_ns if news else time.time_ns()
+        owners = await self._owners(found.partitions)
+        self._last = self._fleet(now_ns, found, owners, () if news else (NO_BEATS,))
+        return self._last
+
+    def _fleet(self, now_ns: int, found: Status, owners: dict[int, str], notes: tuple[str, ...]) -> Fleet:
+        at, hosts = now_ns / 1e9, tuple(self._table.hosts(now_ns))
+        partitions = partitions_of(found.partitions, hosts, owners, self._last, at)
+        return Fleet(
+            at=at,
+            hosts=hosts,
+            partitions=partitions,
+            dead_letters=found.dead_letters,
+            dead_letters_full=found.dead_letters_full,
+            advisories=found.advisories,
+            notes=notes,
+            floors=floors_of(partitions, self._last, at),
+        )
+
+    async def _news(self, beats: Beats) -> News | None:
+        """The heartbeats since the last look; None: nobody keeps them, and this program may not make it so."""
+        try:
+            return await beats.look(len(self._table))
+        except StreamMissing:
+            if not self._may_make:
+                return None
+        self._may_make = False  # asked once: what is refused now is refused later, and the session may be lost with it
+        try:
+            await beats.make()
+        except ConfigError:
+            return None
+        return await beats.look()
+
+    async def _look_for_lines(self, admin: Admin, partitions: tuple[PartitionStatus, ...]) -> None:
+        if time.monotonic() < self._lines_at:
+            return
+        hosts: dict[str, int] = {}
+        for each in partitions:
+            with contextlib.suppress(StreamMissing):
+                for subject in await admin.subjects(each.stream, partition_subjects(self._prefix, each.partition)):
+                    with contextlib.suppress(Poison):
+                        hosts[parse_log_subject(subject).host] = each.partition
+        self._table.found_lines(hosts)
+        self._lines_at = time.monotonic() + LINES_SECONDS
+
+    async def _owners(self, partitions: tuple[PartitionStatus, ...]) -> dict[int, str]:
+        """By partition: the collector that holds its lease; none where there is no bucket."""
+        assert self._connection is not None  # noqa: S101 - the same
+        keys = {lease_key(self._prefix, each.partition): each.partition for each in partitions}
+        try:
+            entries = await JetStreamBucket(self._connection).entries(list(keys)) if keys else {}
+        except (StreamMissing, ShipperError):
+            self._connection.check()
+            return {}
+        claims = {keys[key]: to_claim(entry.value) for key, entry in entries.items() if key in keys}
+        return {number: claim.owner for number, claim in claims.items() if claim and not claim.released}

@@ -1,0 +1,118 @@
+"""The fleet for people: two tables and what needs somebody; coloured on a terminal, plain lines elsewhere."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from consumer.fleet.fleet import Fleet, Partition, rate_of
+from consumer.fleet.state import State, duration
+from consumer.fleet.table import Host, counts
+from consumer.fleet.told import printable
+from shipper.units import format_bytes
+
+STYLES = {
+    State.DEAD: "bold red",
+    State.STUCK: "bold yellow",
+    State.UNKNOWN: "cyan",
+    State.SHIPPING: "green",
+    State.QUIET: "dim",
+}
+WIDE = 600  # columns where nobody looks: no cell is cut before them
+HOST_COLUMNS = ("host", "state", "heard", "partition", "files", "backlog", "age", "rate", "version", "why")
+PARTITION_COLUMNS = ("partition", "lag", "in", "archived", "full", "hosts", "collector", "why")
+RIGHT = frozenset({"heard", "partition", "files", "backlog", "age", "rate", "lag", "in", "archived", "full", "hosts"})
+NAMED_VERSIONS = 5
+
+
+def console() -> Console:
+    """Where it goes."""
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE, highlight=False)
+
+
+def whole(fleet: Fleet, hosts: Sequence[Host], *, limit: int, boxed: bool) -> RenderableType:
+    """Everything: the chosen `hosts`, at most `limit` of them (0: all), the partitions, and a sum."""
+    shown = hosts[:limit] if limit else hosts
+    parts: list[RenderableType] = []
+    if shown:
+        parts.append(_table(HOST_COLUMNS, [_host_cells(host) for host in shown], boxed=boxed))
+    if left := len(hosts) - len(shown):
+        parts.append(Text(f"… and {left} more hosts, none of them worse (--limit 0 shows all)", style="dim"))
+    if not hosts:
+        parts.append(Text("no host is known that fits" if fleet.hosts else "no host has said anything yet"))
+    parts.append(Text())
+    parts.append(_table(PARTITION_COLUMNS, [_partition_cells(each) for each in fleet.partitions], boxed=boxed))
+    parts.append(Text())
+    return Group(*parts, *_sum(fleet))
+
+
+def _sum(fleet: Fleet) -> list[Text]:
+    found = counts(fleet.hosts)
+    states = ", ".join(f"{count} {state}" for state, count in found.items() if count) or "none yet"
+    lines = [
+        Text(f"{len(fleet.hosts)} hosts: {states} · {format_bytes(fleet.rate)}/s · {fleet.lag} messages behind"),
+    ]
+    versions = Counter(host.beat.version for host in fleet.hosts if host.beat)
+    if len(versions) > 1:
+        named = ", ".join(f"{printable(name)} ({count})" for name, count in versions.most_common(NAMED_VERSIONS))
+        lines.append(Text(f"versions: {named}"))
+    if fleet.dead_letters:
+        lines.append(Text(f"{fleet.dead_letters} dead letters wait (fshipper dlq ls)", style="red"))
+    if fleet.advisories:
+        lines.append(Text(f"the server gave up delivering {fleet.advisories} messages (fshipper dlq ls)", style="red"))
+    lines += [Text(note, style="yellow") for note in fleet.notes]
+    return lines
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Text]], *, boxed: bool) -> Table:
+    table = Table(box=Table().box if boxed else None, header_style="bold", pad_edge=boxed)
+    for name in columns:
+        table.add_column(name, justify="right" if name in RIGHT else "left", no_wrap=not boxed or name != "why")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _host_cells(host: Host) -> list[Text]:
+    beat = host.beat
+    style = STYLES[host.state]
+    if beat is None:
+        told = ["-"] * 5
+    else:
+        told = [
+            f"{beat.files}",
+            format_bytes(beat.backlog) if beat.backlog else "-",
+            duration(beat.backlog_age) if beat.backlog else "-",
+            f"{format_bytes(rate)}/s" if (rate := rate_of(host)) else "-",
+            beat.version,
+        ]
+    cells = [
+        host.name,
+        str(host.state),
+        "never" if host.age is None else duration(host.age),
+        "-" if host.partition is None else str(host.partition),
+        *told,
+        host.why,
+    ]
+    styles = ["", style] + [""] * (len(cells) - 3) + ["" if host.state in {State.SHIPPING, State.QUIET} else style]
+    return [Text(printable(cell), style=each) for cell, each in zip(cells, styles, strict=True)]
+
+
+def _partition_cells(partition: Partition) -> list[Text]:
+    status = partition.status
+    full = "-" if status.percent_full is None else f"{status.percent_full:.1f}%"
+    archived = "-" if partition.read_rate is None else f"{partition.read_rate:.1f} msg/s"
+    lag = "no consumer" if status.lag is None else str(status.lag)
+    return [
+        Text(str(status.partition)),
+        Text(lag, style="green" if status.lag == 0 else "yellow"),
+        Text(f"{format_bytes(partition.rate)}/s" if partition.rate else "-"),
+        Text(archived),
+        Text(full),
+        Text(str(partition.hosts)),
+        Text(printable(partition.collector) or "-"),
+        Text(printable(partition.why), style="bold red"),
+    ]

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Programs of the system that some tests ask: promtool and prometheus, systemd-analyze, kubectl, a browser, mkfs.ext4.
+# Where one is missing and may not be installed, its tests are skipped and say which package they want.
+set -u
+
+missing=""
+want() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
+want promtool prometheus
+want systemd-analyze systemd
+want kubectl kubernetes-client
+want chromium chromium
+want dpkg-deb dpkg
+want mkfs.ext4 e2fsprogs
+want fsfreeze util-linux
+[ -z "$missing" ] && exit 0
+
+echo "tests want these packages:$missing" >&2
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+	echo "type: sudo apt-get install$missing   (what needs them is skipped meanwhile)" >&2
+	exit 0
+fi
+apt-get update -qq
+for package in $missing; do # one by one: a distribution that lacks one has the others
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null ||
+		echo "$package could not be installed: what needs it is skipped" >&2
+done
+exit 0

@@ -1,0 +1,164 @@
+"""A heartbeat: what a producer says of itself every few seconds, in a few kilobytes however many files there are.
+
+Whose it is tells the subject that it was published on, which the server guards; the content is its sender's word.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from shipper.subjects import beat_subjects, beats_stream
+
+VERSION = 1
+MAX_BYTES = 16 * 1024
+"""Of one heartbeat; the stream takes no larger one."""
+MAX_FILES = 10
+"""Files that are named: those that are furthest behind."""
+MAX_NAME = 240
+"""Characters of a file name, and of what is said of trouble; of a longer one the end is kept, which tells more."""
+
+ROOM_BYTES = 32 * 1024 * 1024
+"""Of the stream, which the server reserves: ten thousand hosts of which each is behind."""
+KEEP_NS = 30 * 86400 * 10**9
+"""For so long a host that says nothing any more is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileBehind:
+    """A file with bytes that are not acknowledged."""
+
+    file: str
+    offset: int  #: acknowledged up to there
+    behind: int  #: bytes behind it
+    age: float  #: seconds since the oldest of them was seen
+    still: float = 0.0  #: seconds for which the offset has not moved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """One producer at one moment. Durations are seconds, sizes bytes."""
+
+    version: str
+    partition: int
+    every: float  #: until the next one
+    up: float  #: since the producer began
+    files: int  #: that are followed
+    backlog: int = 0  #: bytes seen in the files and not acknowledged
+    backlog_age: float = 0.0  #: since the oldest of them was seen
+    backlog_files: int = 0
+    silent: float = 0.0  #: since a block was acknowledged, or since the producer began
+    shipped: int = 0  #: acknowledged since the producer began
+    rate: float = 0.0  #: acknowledged a second, since the heartbeat before
+    in_flight: int = 0
+    held: int = 0  #: in files that ended and are kept until they are archived
+    unreadable: int = 0  #: files that cannot be opened
+    trouble: str = ""  #: what ended the last session, while no block was acknowledged since
+    leaves: bool = False  #: it was asked to end: no other follows
+    worst: tuple[FileBehind, ...] = ()
+
+
+def beats_config(prefix: str, *, replicas: int = 1) -> dict[str, Any]:
+    """The stream that keeps the newest heartbeat of each host.
+
+    A lost one is followed by another, so the server need not wait for its disk, where it may do without.
+    """
+    config = {
+        "name": beats_stream(prefix),
+        "subjects": [beat_subjects(prefix)],
+        "storage": "file",
+        "retention": "limits",
+        "discard": "old",
+        "max_msgs_per_subject": 1,
+        "max_msg_size": MAX_BYTES,
+        "max_bytes": ROOM_BYTES,
+        "max_age": KEEP_NS,
+        "num_replicas": replicas,
+        "allow_direct": True,
+        "compression": "none",
+        "metadata": {"fshipper.template": "beats-v1"},
+    }
+    return config if replicas > 1 else {**config, "persist_mode": "async"}
+
+
+def encode(beat: Heartbeat) -> bytes:
+    """`beat` as it travels, at most `MAX_BYTES`."""
+    fields = {"v": VERSION, **asdict(beat), "trouble": _short(beat.trouble)}
+    fields["worst"] = [{**each, "file": _short(each["file"])} for each in fields["worst"][:MAX_FILES]]
+    while len(content := json.dumps(_rounded(fields), separators=(",", ":")).encode()) > MAX_BYTES:
+        fields["worst"].pop()  # names of which each character takes twelve bytes
+    return content
+
+
+def decode(content: bytes) -> Heartbeat | None:
+    """What somebody sent; None: it is no heartbeat of this version. Nothing in it is larger than it may be."""
+    if len(content) > MAX_BYTES:
+        return None
+    try:
+        fields = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict) or fields.get("v") != VERSION:
+        return None
+    try:
+        return _heartbeat(fields)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _heartbeat(fields: Mapping[str, Any]) -> Heartbeat:
+    worst = fields.get("worst", [])
+    return Heartbeat(
+        version=_short(str(fields["version"]), 40),
+        partition=_count(fields["partition"]),
+        every=_seconds(fields["every"]),
+        up=_seconds(fields["up"]),
+        files=_count(fields["files"]),
+        backlog=_count(fields.get("backlog", 0)),
+        backlog_age=_seconds(fields.get("backlog_age", 0)),
+        backlog_files=_count(fields.get("backlog_files", 0)),
+        silent=_seconds(fields.get("silent", 0)),
+        shipped=_count(fields.get("shipped", 0)),
+        rate=_seconds(fields.get("rate", 0)),
+        in_flight=_count(fields.get("in_flight", 0)),
+        held=_count(fields.get("held", 0)),
+        unreadable=_count(fields.get("unreadable", 0)),
+        trouble=_short(str(fields.get("trouble", ""))),
+        leaves=fields.get("leaves") is True,
+        worst=tuple(_behind(each) for each in worst[:MAX_FILES]),
+    )
+
+
+def _behind(fields: Mapping[str, Any]) -> FileBehind:
+    return FileBehind(
+        file=_short(str(fields["file"])),
+        offset=_count(fields["offset"]),
+        behind=_count(fields["behind"]),
+        age=_seconds(fields["age"]),
+        still=_seconds(fields.get("still", 0)),
+    )
+
+
+def _count(value: Any) -> int:
+    return min(max(int(value), 0), 2**63 - 1)
+
+
+def _seconds(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no duration")
+    return min(max(number, 0.0), 1e15)
+
+
+def _short(text: str, at_most: int = MAX_NAME) -> str:
+    return text if len(text) <= at_most else "…" + text[1 - at_most :]
+
+
+def _rounded(fields: Any) -> Any:
+    """Milliseconds are enough."""
+    if isinstance(fields, float):
+        return round(fields, 3)
+    if isinstance(fields, list | tuple):
+        return [_rounded(each) for each in fields]
+    return {key: _rounded(value) for key, value in fields.items()} if isinstance(fields, dict) else fields

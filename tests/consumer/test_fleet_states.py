@@ -1,0 +1,200 @@
+"""How a host is, as a function of what it said and when; and the bounded table of all hosts."""
+
+import dataclasses
+
+import pytest
+
+from consumer.fleet.fleet import Fleet, floors_of, partitions_of
+from consumer.fleet.state import State, Thresholds, duration, judge
+from consumer.fleet.table import Host, Table, counts
+from consumer.fleet.told import fleet_json, printable
+from shipper.heartbeat import Heartbeat, encode
+from shipper.jetstream.beats import News
+from shipper.jetstream.lag import PartitionStatus
+from shipper.model import Stored
+
+HOUR = 3600.0
+BEAT = Heartbeat(version="0.1.0", partition=0, every=5.0, up=HOUR, files=3, silent=HOUR, shipped=10)
+WAITING = dataclasses.replace(BEAT, backlog=4096, backlog_age=60.0, backlog_files=1, silent=60.0)
+LIMITS = Thresholds()
+
+
+def state(beat: Heartbeat | None, age: float = 1.0) -> State:
+    return judge(beat, age).state
+
+
+SEEN = {
+    "nothing waits": (BEAT, 1.0, State.QUIET),
+    "it never had anything to say": (dataclasses.replace(BEAT, shipped=0), 1.0, State.QUIET),
+    "something was acknowledged just now": (dataclasses.replace(BEAT, silent=1.0), 1.0, State.SHIPPING),
+    "it has just begun, and nothing waits": (
+        dataclasses.replace(BEAT, shipped=0, up=0.1, silent=0.1),
+        1.0,
+        State.QUIET,
+    ),
+    "something waits since now": (dataclasses.replace(BEAT, backlog=1, backlog_age=0.0), 1.0, State.SHIPPING),
+    "it catches up with an old file": (dataclasses.replace(WAITING, silent=0.5, backlog_age=HOUR), 1.0, State.SHIPPING),
+    "nothing moves, not for long yet": (dataclasses.replace(WAITING, silent=LIMITS.stuck - 1), 1.0, State.SHIPPING),
+    "nothing moves": (dataclasses.replace(WAITING, silent=LIMITS.stuck), 1.0, State.STUCK),
+    "a file cannot be opened": (dataclasses.replace(BEAT, unreadable=1), 1.0, State.STUCK),
+    "it began with a backlog": (dataclasses.replace(WAITING, shipped=0, up=3.0), 1.0, State.UNKNOWN),
+    "it began with a backlog, and that was a while ago": (dataclasses.replace(WAITING, shipped=0), 1.0, State.STUCK),
+    "it was not heard for a while": (BEAT, LIMITS.dead - 1, State.QUIET),
+    "it was not heard for too long": (BEAT, LIMITS.dead + 1, State.DEAD),
+    "it was stuck, and is not heard": (WAITING, LIMITS.dead + 1, State.DEAD),
+    "it speaks seldom": (dataclasses.replace(BEAT, every=60.0), 200.0, State.QUIET),
+    "it speaks seldom, and does not": (dataclasses.replace(BEAT, every=60.0), 241.0, State.DEAD),
+    "it never spoke": (None, 0.0, State.UNKNOWN),
+}
+
+
+@pytest.mark.parametrize(("beat", "age", "expected"), SEEN.values(), ids=SEEN)
+def test_a_host_is_by_its_last_heartbeat_where(beat, age, expected):
+    assert state(beat, age) is expected
+
+
+def test_a_host_that_was_idle_for_hours_is_not_stuck_by_its_next_line():
+    assert state(dataclasses.replace(BEAT, silent=9 * HOUR, backlog=80, backlog_age=0.2)) is State.SHIPPING
+
+
+def test_who_is_stuck_or_dead_says_why():
+    assert judge(dataclasses.replace(WAITING, trouble="stream LOGS_0 is full"), 1.0).why == (
+        "4.0 KiB wait, nothing moved for 60 s: stream LOGS_0 is full"
+    )
+    assert judge(BEAT, 600.0).why == "was last heard 10 min ago"
+    assert (
+        judge(dataclasses.replace(WAITING, leaves=True), 600.0).why
+        == "was stopped 10 min ago, with 4.0 KiB not shipped"
+    )
+    assert judge(dataclasses.replace(BEAT, unreadable=2), 1.0).why == "2 files cannot be opened"
+
+
+def test_thresholds_are_settings():
+    assert judge(WAITING, 1.0, Thresholds(stuck=61.0)).state is State.SHIPPING
+    assert judge(BEAT, 30.0, Thresholds(dead=40.0)).state is State.QUIET
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 d")]
+)
+def test_durations_have_one_unit(seconds, said):
+    assert duration(seconds) == said
+
+
+# -- the table ---------------------------------------------------------------------------------------------------
+
+SECOND = 10**9
+
+
+def heard(*hosts: str, at: int = 0, beat: Heartbeat = BEAT, complete: bool = False) -> News:
+    beats = [Stored(1, at * SECOND, f"logs.beat.{host}", {}, encode(beat)) for host in hosts]
+    return News(at * SECOND, beats, complete)
+
+
+def names(table: Table, now: int) -> list[tuple[str, str]]:
+    return [(host.name, str(host.state)) for host in table.hosts(now * SECOND)]
+
+
+def test_the_worst_come_first_and_a_host_is_once():
+    table = Table()
+    table.hear(heard("b.example", "a.example", at=100))
+    table.hear(heard("c.example", at=200))
+    table.hear(heard("a.example", at=201))
+    assert names(table, 202) == [("b.example", "dead"), ("a.example", "quiet"), ("c.example", "quiet")]
+
+
+def test_the_table_is_bounded_and_loses_who_was_silent_longest():
+    table = Table(most=100)
+    for second in range(150):
+        table.hear(heard(f"h{second}", at=second))
+    table.hear(heard("h50", at=150))  # again
+    table.hear(heard(*(f"h{number}" for number in range(150, 200)), at=151))
+    assert {name for name, _ in names(table, 151)} == {"h50", *(f"h{number}" for number in range(101, 200))}
+
+
+def test_a_complete_look_forgets_who_was_forgotten():
+    table = Table()
+    table.hear(heard("gone", "here", at=1))
+    table.hear(heard("here", at=2, complete=True))
+    assert [name for name, _ in names(table, 2)] == ["here"]
+
+
+def test_hosts_that_only_send_lines_are_unknown():
+    table = Table(most=3)
+    table.hear(heard("web1", at=1))
+    table.found_lines({"web1": 0, "router": 7, "printer": 1, "one too many": 2})
+    assert names(table, 1) == [("printer", "unknown"), ("router", "unknown"), ("web1", "quiet")]
+
+
+@pytest.mark.parametrize("payload", [b"", b"no json", b'{"v":99}'])
+def test_what_cannot_be_read_is_an_unknown_host(payload):
+    table = Table()
+    table.hear(News(0, [Stored(1, 0, "logs.beat.web1", {}, payload)], complete=True))
+    assert names(table, 0) == [("web1", "unknown")]
+
+
+@pytest.mark.parametrize("host", ["", "..", "a b", "UPPER.\udcff", "x" * 300, "<script>"])
+def test_names_that_no_producer_can_have_are_left_out(host):
+    table = Table()
+    table.hear(News(0, [Stored(1, 0, f"logs.beat.{host}", {}, encode(BEAT))], complete=True))
+    assert names(table, 0) == []
+
+
+def test_a_clock_that_goes_back_makes_nobody_dead():
+    table = Table()
+    table.hear(heard("web1", at=100))
+    assert names(table, 50) == [("web1", "quiet")]
+
+
+# -- the whole ---------------------------------------------------------------------------------------------------
+
+
+def stream(**changed) -> PartitionStatus:
+    usual = {"messages": 9, "bytes": 9, "max_bytes": 99, "percent_full": 9.1, "first_seq": 1, "last_seq": 9}
+    read = {"pending": 0, "ack_pending": 0, "lag": 0, "ack_floor": 9, "waiting": 2}
+    return PartitionStatus(**{"partition": 0, "stream": "LOGS_0", **usual, **read, **changed})
+
+
+def fleet(status: PartitionStatus, *, at: float, before: Fleet | None = None, hosts=()) -> Fleet:
+    partitions = partitions_of([status], hosts, {0: "alpha"}, before, at)
+    return Fleet(at=at, hosts=tuple(hosts), partitions=partitions, floors=floors_of(partitions, before, at))
+
+
+def test_a_partition_that_nobody_asks_for_is_trouble_at_the_second_look_only():
+    first = fleet(stream(lag=7, waiting=0), at=100.0)
+    at_once = fleet(stream(lag=7, waiting=0), at=100.1, before=first)
+    second = fleet(stream(lag=7, waiting=0), at=100.55, before=at_once)
+    assert [each.is_well for each in (first, at_once, second)] == [True, True, False]
+    assert second.partitions[0].why == "7 messages wait, and no collector reads them"
+
+
+@pytest.mark.parametrize("changed", [{"ack_floor": 10}, {"waiting": 1}, {"lag": 0}])
+def test_a_partition_that_moves_or_is_asked_for_is_none(changed):
+    first = fleet(stream(lag=7, waiting=0), at=100.0)
+    assert fleet(stream(**{"lag": 7, "waiting": 0, **changed}), at=101.0, before=first).is_well
+
+
+def test_rates_are_of_the_time_between_two_looks():
+    first = fleet(stream(ack_floor=100), at=100.0)
+    assert first.partitions[0].read_rate is None
+    assert fleet(stream(ack_floor=150), at=110.0, before=first).partitions[0].read_rate == 5.0
+
+
+def test_streams_that_are_nearly_full_or_have_no_consumer_are_trouble():
+    assert "95 % full" in fleet(stream(percent_full=95.0), at=1.0).partitions[0].why
+    nobody = stream(pending=None, ack_pending=None, lag=None, ack_floor=None, waiting=None)
+    assert "no consumer" in fleet(nobody, at=1.0).partitions[0].why
+
+
+def test_a_dead_hosts_rate_counts_for_nothing():
+    shipping = dataclasses.replace(BEAT, rate=1000.0, silent=0.0)
+    hosts = [Host("a", State.SHIPPING, "", 1.0, shipping, 0), Host("b", State.DEAD, "", 99.0, shipping, 0)]
+    found = fleet(stream(), at=1.0, hosts=hosts)
+    assert (found.rate, found.partitions[0].rate, found.partitions[0].hosts) == (1000.0, 1000.0, 2)
+    assert counts(hosts)[State.DEAD] == 1
+    assert fleet_json(found)["well"] is False
+
+
+def test_names_are_made_printable_wherever_they_stand():
+    hostile = {"hosts": [{"why": "\x1b[2J\u202e\udcff\n", "n": 1}]}
+    assert printable(hostile) == {"hosts": [{"why": "\\x1b[2J\\u202e\\udcff\\n", "n": 1}]}

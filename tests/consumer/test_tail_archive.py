@@ -1,0 +1,128 @@
+"""`fshipper tail` further back than the streams: what the archive has, no line twice, none missing at the border."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from collecting import Log, cuts
+from natsd import NatsServer
+from telling import Told, objects
+
+from shipper import layout
+
+HOST = "web1.example.net"
+LINES = b"".join(b"line %03d\n" % n for n in range(100))
+BLOCK = 10 * len(b"line 000\n")
+
+
+@pytest.fixture
+def told(tmp_path: Path, natsd: NatsServer) -> Iterator[Told]:
+    with Told(tmp_path, natsd, partitions=1) as told:
+        yield told
+
+
+@pytest.fixture
+def archived(told: Told) -> Told:
+    """Ten blocks, all archived and in the stream still."""
+    told.send(*(block for cut in cuts(LINES, BLOCK) for block in told.blocks(Log(LINES, host=HOST), *cut)))
+    told.drain()
+    return told
+
+
+@pytest.mark.parametrize("purged", [0, 1, 4, 9, 10])
+def test_every_line_is_told_once_wherever_the_stream_begins(archived: Told, purged: int):
+    archived.purge("LOGS_0", purged + 1)
+    assert archived.tail("--raw") == LINES
+    assert archived.tail("web*", "--raw", "-n", "15") == LINES[-15 * 9 :]
+    told = objects(archived.tail("--json"))
+    assert [each["offset"] for each in told] == list(range(0, 900, 9))
+
+
+def test_sealed_segments_and_open_files_and_the_stream_are_one(archived: Told):
+    archived.drain("--seal")
+    more = LINES.replace(b"line", b"more")
+    log = Log(LINES + more, host=HOST)
+    spans = [(start + len(LINES), end + len(LINES)) for start, end in cuts(more, BLOCK)]
+    for start, end in spans[:5]:
+        archived.send(*archived.blocks(log, start, end))
+    archived.drain()
+    archived.purge("LOGS_0", 13)
+    for start, end in spans[5:]:
+        archived.send(*archived.blocks(log, start, end))
+    assert archived.tail("--raw") == LINES + more
+    assert archived.tail("--raw", "--from", "streams") == (LINES + more)[12 * BLOCK :]
+    assert archived.tail("--raw", "--from", "archive") == LINES + more[: 5 * BLOCK]
+
+
+def test_lines_from_anybody_are_told_once_too(told: Told):
+    told.send(*((f"logs.p0.{HOST}", {}, b"line %d" % n) for n in range(4)))
+    told.drain()
+    told.purge("LOGS_0", 3)
+    told.send((f"logs.p0.{HOST}", {}, b"line 4"))
+    assert told.tail("--raw") == b"".join(b"line %d\n" % n for n in range(5))
+
+
+def test_frames_as_they_came_are_read_too(told: Told, tmp_path: Path):
+    config = tmp_path / "frames.toml"
+    config.write_text('[collector]\nstore = "frames"\n')
+    told.send(*(block for cut in cuts(LINES, BLOCK) for block in told.blocks(Log(LINES, host=HOST), *cut)))
+    told.drain("--config", str(config))
+    told.purge("LOGS_0", 6)
+    assert told.tail("--raw") == LINES
+
+
+def test_without_the_archive_it_says_where_the_streams_begin(archived: Told):
+    archived.purge("LOGS_0", 6)
+    elsewhere = {"SHIPPER_DIRECTORY": str(archived.directory / "nowhere")}
+    assert archived.tail("--raw", "--since", "1h", **elsewhere) == LINES[5 * BLOCK :]
+    assert "the streams begin at 2" in archived.noted
+    assert archived.tail("--raw", "--since", "1h", "--archive", str(archived.archive), **elsewhere) == LINES
+
+
+def test_an_archive_needs_no_server(archived: Told):
+    archived.server.kill()
+    assert archived.tail("--from", "archive", "--raw", "web*", "--since", "1h") == LINES
+    assert archived.tail("--from", "archive", "db*", code=1) == b""
+    archived.tail(code=69)
+
+
+def test_a_directory_that_is_no_archive_is_wrong_configuration(told: Told, tmp_path: Path):
+    told.tail("--archive", str(tmp_path), code=78)
+    assert "there is no archive at" in told.noted
+
+
+def test_only_the_days_that_are_asked_for_are_opened(archived: Told):
+    archived.drain("--seal")
+    archived.purge("LOGS_0", 11)
+    grown_old(archived, "2026-01-02")
+    assert archived.tail("--raw", "--since", "2026-01-02", "--until", "2026-01-03") == LINES
+    assert archived.tail("--raw", "--since", "2026-01-03") == b""
+    assert archived.tail("--raw", "--until", "2026-01-02") == b""
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_is_told(archived: Told):
+    archived.drain("--seal")
+    other = Log(b"sound\n", id="00000000000000b1", host=HOST, file="/var/log/other.log")
+    archived.send(*archived.blocks(other))
+    archived.drain("--seal")
+    archived.purge("LOGS_0", 12)
+    (segment,) = (each for each in archived.segments() if each.file != other.file)
+    (archived.archive / segment.path).unlink()
+    assert archived.tail("--raw", code=1) == other.data
+    assert segment.path in archived.noted
+
+
+def grown_old(told: Told, day: str) -> None:
+    """All sealed segments become ones of an earlier day."""
+    for manifest in told.archive.glob("_manifest/date=*/*.jsonl"):
+        date = manifest.parent.name.removeprefix("date=")
+        fields = json.loads(manifest.read_bytes())
+        fields["path"] = fields["path"].replace(date, day)
+        fields["first_time"], fields["last_time"] = f"{day}T10:00:00.000000Z", f"{day}T10:30:00.000000Z"
+        older = told.archive / layout.manifest_path(day, "here")
+        older.parent.mkdir(parents=True)
+        older.write_text(json.dumps(fields) + "\n")
+        shutil.move(told.archive / f"date={date}", told.archive / f"date={day}")
+        manifest.unlink()

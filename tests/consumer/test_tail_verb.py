@@ -1,0 +1,310 @@
+"""`fshipper tail` as people run it: a real server, many hosts, a real producer."""
+
+import os
+import pty
+import signal
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from collecting import Log
+from fleet import FSHIPPER, until
+from hostile import publish
+from natsd import NatsServer
+from telling import Told, logs, objects
+
+from shipper.jetstream.ordered import INACTIVE_SECONDS
+from shipper.partitioning import partition_for
+
+WEB, DB = "web1.example.net", "db1.example.net"
+HUNDREDS = [f"web{number}.example.net" for number in range(200)]
+LIMIT_SECONDS = 5.0  # a busy machine; what is measured is in docs/tail.md
+
+
+@pytest.fixture
+def told(tmp_path: Path, natsd: NatsServer) -> Iterator[Told]:
+    with Told(tmp_path, natsd) as told:
+        yield told
+
+
+def test_a_line_of_one_of_201_hosts_is_there_soon_after_its_write_and_ctrl_c_leaves_nothing(told: Told, tmp_path: Path):
+    told.send(*(block for log in logs(HUNDREDS) for block in told.blocks(log)))
+    path = tmp_path / "access.log"
+    path.write_text("before\n")
+    told.produce("web200.example.net", path)
+    following = told.follow("web*")
+    following.says(b"before\n")
+    seconds = []
+    for number in range(5):
+        line = f"line {number}\n".encode()
+        with path.open("ab") as file:
+            file.write(line)
+        seconds.append(following.says(f"web200.example.net {path}: ".encode() + line, within=LIMIT_SECONDS))
+    print(f"median {statistics.median(seconds):.3f} s")
+    assert len(told.readers()) == told.partitions
+    assert following.stop(signal.SIGINT) == 130
+    assert told.readers() == []
+
+
+def test_all_hosts_are_one_log_in_the_order_in_which_it_was_stored(told: Told):
+    sources = logs([WEB, DB, "web2.example.net"], lines=3)
+    messages = [
+        block
+        for n in range(3)
+        for log in sources
+        for block in told.blocks(log, *(len(log.data) // 3 * k for k in (n, n + 1)))
+    ]
+    for message in messages:
+        told.send(message)
+    assert told.tail("--raw") == b"".join(f"{log.host} says {n}\n".encode() for n in range(3) for log in sources)
+
+
+def test_hosts_files_and_lines_are_chosen(told: Told):
+    told.send(
+        *told.blocks(Log(b"GET /\nPOST /Login\nGET /x\n", host=WEB, file="/var/log/nginx/access.log")),
+        *told.blocks(Log(b"started\n", id="00000000000000a2", host=WEB, file="/var/log/app.log")),
+        *told.blocks(Log(b"GET of a database\n", host=DB, file="/var/log/db.log")),
+    )
+    named = f"{WEB} /var/log/nginx/access.log: ".encode()
+    assert told.tail("web*", "--file", "*access*", "--grep", "^GET") == named + b"GET /\n" + named + b"GET /x\n"
+    assert told.tail("--file", "access.log", "--raw", "-i", "-g", "login") == b"POST /Login\n"
+    assert told.tail("WEB1.example.net", "--raw", "-v", "-g", "GET", "-g", "started") == b"POST /Login\n"
+    assert told.tail("*.example.net", "--raw", "-n", "2", "--file", "*access.log") == b"POST /Login\nGET /x\n"
+    (first, second) = objects(told.tail("db*", WEB, "--json", "--grep", "GET of|x"))
+    assert (first["host"], first["file"], first["offset"], first["line"]) == (
+        WEB, "/var/log/nginx/access.log", 18, "GET /x",
+    )  # fmt: skip
+    assert (second["host"], second["line"]) == (DB, "GET of a database")
+
+
+def test_what_was_sent_again_is_told_once_and_what_came_late_is_told(told: Told):
+    log = Log(b"one\ntwo\nthree\nfour\n")
+    ends = (0, 4, 8, 14, 19)
+    one, two, three, four = told.blocks(log, *ends)
+    again = told.blocks(log, 0, 8)
+    told.send(one, three, four, *again, three, four, one, two)
+    assert told.tail("--raw") == b"one\nthree\nfour\ntwo\n"
+
+
+def test_since_and_until_are_of_the_time_of_storing(told: Told):
+    early, late = logs([WEB, DB], lines=1)
+    told.send(*told.blocks(early))
+    time.sleep(1.1)
+    between = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 0.05)) + "Z"
+    time.sleep(1.0)
+    told.send(*told.blocks(late))
+    assert told.tail("--raw", "--since", between) == late.data
+    assert told.tail("--raw", "--until", between) == early.data
+    assert told.tail("--raw", "--since", "1h") == early.data + late.data
+    assert told.tail("--raw", "--since", "1h", "--until", "30m") == b""
+
+
+def test_lines_from_anybody_are_told_too(told: Told):
+    told.send((f"logs.p1.{DB}", {}, b"hello"), (f"logs.p1.{DB}", {}, b"there"))
+    assert objects(told.tail("db*", "--json"))[1] | {"time": ""} == {
+        "host": DB, "file": "messages.log", "time": "", "offset": None, "line": "there",
+    }  # fmt: skip
+
+
+def test_it_touches_no_collector_and_no_message(told: Told):
+    told.send(*(block for log in logs(HUNDREDS[:20]) for block in told.blocks(log)))
+    told.drain()
+    streams, collectors = told.streams(), told.collectors()
+    following = told.follow("--since", "1h")
+    following.says(b"web19.example.net says 1\n")
+    reading = told.readers()
+    assert {each["config"]["ack_policy"] for each in reading} == {"none"}
+    assert not any(each["config"].get("durable_name") for each in reading)
+    assert following.stop(signal.SIGTERM) == 130
+    assert [info["state"] | {"consumer_count": 0} for info in told.streams()] == [
+        info["state"] | {"consumer_count": 0} for info in streams
+    ]
+    assert [(each["ack_floor"], each["delivered"]) for each in told.collectors()] == [
+        (each["ack_floor"], each["delivered"]) for each in collectors
+    ]
+    assert told.readers() == []
+
+
+def test_killed_it_leaves_consumers_that_the_server_forgets_soon(told: Told):
+    told.send(*told.blocks(*logs([WEB])))
+    following = told.follow()
+    following.says(b"web1.example.net says 1\n")
+    until(lambda: len(told.readers()) == told.partitions)
+    following.kill()
+    left = told.readers()
+    assert {each["config"]["inactive_threshold"] for each in left} == {INACTIVE_SECONDS * 1_000_000_000}
+    assert INACTIVE_SECONDS <= 15
+
+
+def test_hosts_and_streams_that_appear_are_followed(told: Told):
+    following = told.follow("web*", "--raw")
+    until(lambda: "no host is called 'web*' so far" in following.complained())
+    (web, db) = logs([WEB, DB], lines=1)
+    told.send(*told.blocks(db), *told.blocks(web))
+    following.says(web.data)
+    told.partitions = 16
+    told.apply()
+    log = Log(b"of another stream\n", host="web99.example.net")
+    assert partition_for(log.host, 16) >= 4
+    told.send(*told.blocks(log))
+    following.says(log.data)
+    assert following.said() == web.data + log.data
+
+
+def test_following_goes_on_behind_a_server_that_was_killed(told: Told, natsd: NatsServer):
+    log = Log(b"one\ntwo\nthree\n")
+    one, two, three = told.blocks(log, 0, 4, 8, 14)
+    told.send(one)
+    following = told.follow("--raw")
+    following.says(b"one\n")
+    natsd.restart()
+    told.send(two)
+    following.says(b"two\n")
+    assert "trying again" in following.complained()
+    told.send(three)
+    following.says(b"three\n")
+    assert following.said() == log.data
+
+
+def test_a_consumer_that_somebody_deletes_is_made_anew(told: Told):
+    log = Log(b"one\ntwo\n")
+    one, two = told.blocks(log, 0, 4, 8)
+    told.send(one)
+    following = told.follow("--raw")
+    following.says(b"one\n")
+    until(lambda: len(told.readers()) == told.partitions)
+    for each in told.readers():
+        told.delete_consumer(each["stream_name"], each["name"])
+    told.send(two)
+    following.says(b"two\n")
+    assert following.said() == log.data
+
+
+def test_without_a_server_it_says_so(tmp_path: Path):
+    done = subprocess.run(
+        [FSHIPPER, "tail", "--url", "nats://127.0.0.1:1"], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 69
+    assert "no NATS server answers" in done.stderr
+
+
+def test_a_host_that_never_was_is_said_with_those_that_are_like_it(told: Told):
+    told.send(*told.blocks(*logs([WEB])))
+    assert told.tail("web2.example.net", code=1) == b""
+    assert "no host is called 'web2.example.net' so far; there is web1.example.net" in told.noted
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-f", "--until", "1m"], ["--since", "soon"], ["--grep", "("], ["-v"], ["a b"], ["--raw", "--json"], ["-n", "-1"],
+     ["--since", "1m", "--until", "1h"]],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys):
+    from shipper.face import run  # noqa: PLC0415
+
+    assert run(["tail", *arguments]) == 64
+    assert "hint: " in capsys.readouterr().err
+
+
+def test_a_pipe_that_is_closed_ends_it_quietly(told: Told):
+    told.send(*told.blocks(Log(b"x" * 99 + b"\n" * 1, host=WEB)), *told.blocks(Log(b"y\n" * 200_000, host=DB)))
+    piped = subprocess.run(
+        ["bash", "-c", f"{FSHIPPER} tail --raw | head -n 2; echo ${{PIPESTATUS[0]}}"],
+        env=told.environment(), capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert piped.stdout.splitlines()[1:] == [b"y", b"0"]
+    assert piped.stderr == b""
+    assert told.readers() == []
+
+
+def test_following_ends_when_its_reader_does_though_nothing_comes(told: Told):
+    told.send(*told.blocks(*logs([WEB], lines=1)))
+    piped = subprocess.run(
+        ["bash", "-c", f"{FSHIPPER} tail -f --raw | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        env=told.environment(), capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert piped.stdout == b"web1.example.net says 0\n0\n"
+
+
+HOSTILE = b"\x1b]0;owned\x07\x1b[2J\xff\xc2\x9b31m \xe2\x80\xae caf\xc3\xa9\ttab\r\n"
+
+
+def test_a_pipe_gets_the_bytes_and_a_terminal_none_that_commands_it(told: Told):
+    told.send(*told.blocks(Log(HOSTILE, host=WEB)))
+    assert told.tail("--raw") == HOSTILE
+    shown = on_a_terminal(told, "tail")
+    assert b"\\x1b]0;owned\\x07\\x1b[2J\\xff\\x9b31m \\u202e caf\xc3\xa9\ttab" in shown
+    assert b"\x1b[" in shown.split(b"/var/log")[0]  # its own colours
+    for options in (["--no-color"], ["--raw"], ["--json"]):
+        assert b"\x1b" not in on_a_terminal(told, "tail", *options)
+
+
+def on_a_terminal(told: Told, *arguments: str) -> bytes:
+    """What a terminal gets."""
+    ours, theirs = pty.openpty()
+    environment = told.environment(TERM="xterm")
+    process = subprocess.Popen([FSHIPPER, *arguments], env=environment, stdout=theirs, stdin=theirs)
+    os.close(theirs)
+    said = b""
+    try:
+        while more := os.read(ours, 65536):
+            said += more
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(30) == 0
+    return said
+
+
+def test_output_that_nobody_takes_does_not_hold_ctrl_c(told: Told):
+    told.send(*(told.blocks(Log(b"y\n" * 200_000, id=f"{n:016x}", host=DB))[0] for n in range(1, 4)))
+    arguments, environment = [FSHIPPER, "tail", "-f", "--since", "1h"], told.environment()
+    with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as process:
+        until(lambda: len(told.readers()) >= 1)
+        time.sleep(0.5)  # until the pipe is full
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+    assert told.readers() == []
+
+
+def test_memory_does_not_follow_what_is_stored(told: Told):
+    blocks = [
+        told.blocks(Log(os.urandom(200_000).replace(b"\n", b".") + b"\n", id=f"{n:016x}", host=DB))[0]
+        for n in range(1, 401)
+    ]
+    for start in range(0, len(blocks), 50):
+        publish(told.server, *blocks[start : start + 50])
+    until(lambda: told.stored() == len(blocks))
+    arguments, environment = [FSHIPPER, "tail", "--raw"], told.environment()
+    with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        time.sleep(1.5)  # what it reads ahead, it has read by now
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        peak_mib = int(status.split("VmHWM:")[1].split()[0]) / 1024
+        rest = process.stdout.read()
+        assert process.wait(30) == 0
+    assert len(rest) == 400 * 200_001 - 1
+    assert peak_mib < 150
+
+
+def documented() -> list[str]:
+    text = (Path(__file__).parents[2] / "docs" / "tail.md").read_text()
+    return [line.partition("  #")[0].strip() for line in text.split("```sh\n")[1].split("```")[0].splitlines()]
+
+
+@pytest.mark.parametrize("command", documented())
+def test_every_command_of_the_document_runs_as_it_stands_there(command: str, told: Told, tmp_path: Path):
+    log = Log(b'GET / HTTP/1.1" 500\n', host=WEB, file="/var/log/access.log")
+    told.send(*told.blocks(log), *told.blocks(Log(b"one\n", id="00000000000000a2", host=DB)))
+    told.drain()
+    is_endless = " -f" in command
+    done = subprocess.run(
+        ["bash", "-c", f"timeout --preserve-status -s INT 2 {command}" if is_endless else command],
+        env=told.environment(PATH=f"{Path(FSHIPPER).parent}:{os.environ['PATH']}"), cwd=tmp_path,
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130 if is_endless else 0, "")

@@ -1,0 +1,114 @@
+"""What nobody has to hear: stored where somebody keeps it, and never the end of a session."""
+
+import asyncio
+
+from natsd import running
+from publishing import publish, publishing, settled
+from worlds import STREAM, soon
+
+from shipper.heartbeat import beats_config
+from shipper.jetstream.admin import administration
+from shipper.jetstream.beats import Beats
+from shipper.jetstream.connection import connect
+from shipper.jetstream.publisher import JetStreamPublisher
+from shipper.settings import NatsSettings
+
+BEAT = "logs.beat.web1"
+HOST_RIGHTS = """
+authorization { users: [ { user: "admin", password: "x" }, { user: "web1", password: "x", permissions: {
+  publish: { allow: [%s"ctl.up.web1", "$JS.API.DIRECT.GET.*.logs.*.web1"] }
+  subscribe: { allow: ["_INBOX_web1.>", "ctl.down.web1"] } } } ] }
+"""
+
+
+async def test_what_nobody_keeps_is_sent_all_the_same(world):
+    async with publishing(world) as session:
+        assert await soon(session.mention("somewhere.else", b"{}"))
+        await publish(session, 1)
+        assert len(await settled(session, 1)) == 1
+
+
+async def test_it_is_kept_without_an_ack_that_somebody_would_take_for_a_blocks(server):
+    async with publishing(server) as session:
+        assert await soon(session.mention(BEAT, b"first"))
+        assert await soon(session.mention(BEAT, b"second"))
+        await publish(session, 1)
+        assert [ack.token for ack in await settled(session, 1)] == [1]
+    assert [beat.payload for beat in (await look(server.settings)).beats] == [b"second"]
+
+
+async def test_a_look_brings_what_is_new_and_everything_once_somebody_is_forgotten(server):
+    connection = await connect(server.settings, name="test", inbox="_INBOX_test")
+    beats = Beats(connection, "logs")
+    try:
+        async with publishing(server) as session:
+            await soon(session.mention(BEAT, b"1"))
+            await soon(session.mention("logs.beat.web2", b"2"))
+            await publish(session, 1)
+            await settled(session, 1)  # the server has read what was sent before
+            first = await beats.look()
+            await soon(session.mention(BEAT, b"3"))
+            await publish(session, 2)
+            await settled(session, 1)
+        second = await beats.look(2)
+        assert await beats.forget("web2")
+        assert not await beats.forget("web3")
+        third = await beats.look(2)
+    finally:
+        await connection.close()
+    told = [(found.complete, [beat.payload for beat in found.beats]) for found in (first, second, third)]
+    assert told == [(True, [b"1", b"2"]), (False, [b"3"]), (True, [b"3"])]
+
+
+async def look(settings):
+    connection = await connect(settings, name="test", inbox="_INBOX_test")
+    try:
+        return await Beats(connection, "logs").look()
+    finally:
+        await connection.close()
+
+
+def host_on(natsd, publish_rights, work):
+    """`work(session)` with the rights of a host, and the newest heartbeats behind it."""
+
+    async def within():
+        admin = NatsSettings(url=natsd.url, user="admin", password="x")
+        async with administration(admin) as administrator:
+            await administrator.create_stream(beats_config("logs"))
+            await administrator.create_stream({"name": STREAM, "subjects": ["logs.p0.>"], "allow_direct": True})
+        mine = NatsSettings(url=natsd.url, user="web1", password="x")
+        session = await JetStreamPublisher.begin(mine, stream=STREAM, host="web1", block_bytes=4096)
+        try:
+            await work(session)
+        finally:
+            await session.close()
+        return (await look(admin)).beats
+
+    return asyncio.run(within())
+
+
+async def say_and_ship(session):
+    for number in range(3):
+        assert await soon(session.mention(BEAT, b"%d" % number))
+        await session.publish(number, "logs.p0.web1", {"Log-Id": "1"}, b"line\n")
+        assert len(await settled_plainly(session)) == 1
+    assert await session.last_stored("logs.p0.web1")
+
+
+async def settled_plainly(session):
+    async with asyncio.timeout(10):
+        while not (acks := session.acknowledged()):
+            await asyncio.sleep(0.01)
+        return acks
+
+
+def test_the_right_to_publish_lines_is_enough(tmp_path):
+    with running(tmp_path / "natsd", extra=HOST_RIGHTS % '"logs.*.web1", ') as natsd:
+        (beat,) = host_on(natsd, "", say_and_ship)
+    assert (beat.subject, beat.payload) == (BEAT, b"2")
+
+
+def test_a_host_that_may_not_ships_all_the_same_and_says_it_once(tmp_path, capsys):
+    with running(tmp_path / "natsd", extra=HOST_RIGHTS % '"logs.p0.web1", ') as natsd:
+        assert host_on(natsd, "", say_and_ship) == []
+    assert capsys.readouterr().out.count("heartbeats_refused") == 1

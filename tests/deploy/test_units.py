@@ -1,0 +1,150 @@
+"""The units as systemd sees them: valid wherever they lie, confined, and tied to programs and settings that exist."""
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from deploy.install.roles import PIECES, STATE, Kind, Role
+from shipper import config
+
+SYSTEMD = Path(__file__).parents[2] / "deploy" / "systemd"
+SERVICES = sorted(SYSTEMD.glob("*.service"))
+UNITS = [*SERVICES, *SYSTEMD.glob("*.timer")]
+DAEMONS = [
+    path for path in SERVICES if path.stem in {"fshipper-producer", "fshipper-collector", "fshipper-partitioner"}
+]
+EXPOSURE = 3.0
+
+
+@pytest.fixture
+def analyze():
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("no systemd-analyze here: apt-get install systemd")
+
+    def analyze(*arguments):
+        done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
+        return done.returncode, (done.stdout + done.stderr).strip()
+
+    return analyze
+
+
+def words(path):
+    """Section -> name -> values."""
+    found: dict[str, dict[str, list[str]]] = {}
+    section = ""
+    for line in path.read_text().splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif "=" in line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            found.setdefault(section, {}).setdefault(name, []).append(value)
+    return found
+
+
+def test_systemd_has_nothing_to_say_about_any_unit(analyze):
+    """Straight from the checkout, where nothing is installed."""
+    assert len(UNITS) == 6
+    assert analyze("verify", *UNITS) == (0, "")
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_systemd_has_nothing_to_say_about_a_unit_alone(analyze, tmp_path, path):
+    """A timer wants its service beside it, and nothing else wants anything."""
+    for each in [path, *([path.with_suffix(".service")] if path.suffix == ".timer" else [])]:
+        shutil.copy(each, tmp_path)
+    assert analyze("verify", tmp_path / path.name) == (0, "")
+
+
+@pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
+def test_every_service_is_confined(analyze, path):
+    code, said = analyze("security", "--no-pager", "--offline=true", f"--threshold={EXPOSURE * 10:.0f}", path)
+    exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
+    assert exposure, said
+    assert float(exposure[1]) < EXPOSURE
+    assert code == 0, said
+
+
+def test_the_report_comes_every_night_in_utc(analyze):
+    timer = words(SYSTEMD / "fshipper-report.timer")["Timer"]
+    code, said = analyze("calendar", *timer["OnCalendar"])
+    assert code == 0, said
+    assert timer["Persistent"] == ["true"]
+    nights = timer["OnCalendar"][0]
+    assert re.fullmatch(r"\*-\*-\* 0[1-3]:\d\d:00 UTC", nights), "behind midnight, when the days are closed"
+
+
+@pytest.mark.parametrize("path", DAEMONS, ids=lambda path: path.name)
+def test_a_daemon_is_watched_and_comes_back(path):
+    unit = words(path)
+    service = unit["Service"]
+    assert unit["Unit"]["StartLimitIntervalSec"] == ["0"], "it never gives up"
+    assert service["Type"] == ["notify"]
+    assert service["Restart"] == ["always"]
+    assert service["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
+    assert service["WatchdogSec"]
+    assert " validate --role " in service["ExecStartPre"][0]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_state_and_programs_are_where_the_configuration_says(role):
+    pieces = [piece for piece in PIECES[role] if piece.kind is not Kind.SYSTEM]
+    (unit,) = [words(SYSTEMD / Path(p.source).name) for p in pieces if p.source.endswith(".service")]
+    service = unit["Service"]
+    assert f"/var/lib/{service['StateDirectory'][0]}" == STATE[role]
+    assert any(value.startswith("PATH=/opt/fshipper/bin:") for value in service["Environment"])
+    named = re.findall(r"/etc/[\w/.-]+", " ".join([*service["Environment"], *service.get("EnvironmentFile", [])]))
+    written = {f"/{piece.target}" for piece in pieces}
+    assert set(named) <= written
+
+
+@pytest.mark.parametrize("name", ["producer", "collector", "partitioner"])
+def test_the_example_configuration_is_valid_also_with_every_comment_taken_away(name):
+    """A commented default is the default, and a commented example can be used."""
+    text = (SYSTEMD / "etc" / f"{name}.toml").read_text()
+    whole = re.sub(r"(?m)^# (\w+ = )", r"\1", text)
+    for content, path in ((text, "plain"), (whole, "whole")):
+        values = tomllib.loads(content)
+        keys = {f"{section}.{key}" for section, inside in values.items() for key in inside}
+        assert keys <= set(config.known_keys()), path
+    assert len(re.findall(r"(?m)^\w+ = ", whole)) > len(re.findall(r"(?m)^\w+ = ", text)) + 3
+
+
+@pytest.mark.parametrize("name", ["producer", "collector", "partitioner"])
+def test_the_example_configuration_loads(tmp_path, name):
+    text = (SYSTEMD / "etc" / f"{name}.toml").read_text()
+    for number, content in enumerate([text, re.sub(r"(?m)^# (\w+ = )", r"\1", text)]):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(content)
+        config.load({}, config=path, environment={})
+
+
+def test_the_environment_files_name_variables_that_are_read():
+    for path in (SYSTEMD / "etc").glob("*.env"):
+        for name in re.findall(r"(?m)^(?:# )?([A-Z_]+)=", path.read_text()):
+            assert name in {*config.ENVIRONMENT, *config.OTHERS, "JAVA_HOME", "SPARK_LOCAL_IP"}, f"{path.name}: {name}"
+
+
+def test_users_and_directories_are_made(tmp_path):
+    programs = [shutil.which("systemd-sysusers"), shutil.which("systemd-tmpfiles")]
+    if None in programs or os.geteuid() != 0:
+        pytest.skip("systemd-sysusers and systemd-tmpfiles are missing, or this is not root: apt-get install systemd")
+    (tmp_path / "etc" / "fshipper").mkdir(parents=True)
+    secret = tmp_path / "etc" / "fshipper" / "producer.env"
+    secret.write_text("NATS_PASSWORD=x\n")
+    for kind, options in (("sysusers", []), ("tmpfiles", ["--create"])):
+        files = [str(path) for path in (SYSTEMD / f"{kind}.d").glob("*.conf")]
+        done = subprocess.run(
+            [f"systemd-{kind}", f"--root={tmp_path}", *options, *files], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, "fail" in done.stderr.lower()) == (0, False), done.stderr
+    users = {line.split(":")[0]: line.split(":") for line in (tmp_path / "etc" / "passwd").read_text().splitlines()}
+    assert {"fshipper", "nats"} <= set(users)
+    assert secret.stat().st_mode & 0o777 == 0o640
+    assert secret.stat().st_gid == int(users["fshipper"][3])
+    assert (tmp_path / "etc" / "fshipper").stat().st_mode & 0o777 == 0o750
