@@ -31,6 +31,12 @@ class SessionLost(Transient):
     """The session with the server ended; begin another one and resend from the last contiguous ack."""
 
 
+class RightMissing(SessionLost):
+    """The server refuses this user a right; another session may have it, once somebody has granted it."""
+
+    exit_code = EXIT_OTHER
+
+
 class StreamFull(Transient):
     """The stream or the server has no room; stop reading and try again."""
 

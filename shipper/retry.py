@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import tenacity
 
-from shipper.errors import Transient, Unavailable
+from shipper.errors import RightMissing, Transient, Unavailable
 from shipper.lifecycle import Stop
 
 _T = TypeVar("_T")
@@ -62,13 +62,16 @@ class Patience:
 
 
 async def until_done(work: Callable[[], Awaitable[_T]], *, policy: Backoff, stop: Stop, attempts: int) -> _T:
-    """`work`'s result, tried again after `Transient` errors at most `attempts` times in all, or until `stop`."""
+    """`work`'s result, tried again after `Transient` errors at most `attempts` times in all, or until `stop`.
+
+    A right that is missing is not asked for again: somebody waits for the message.
+    """
     attempt = 0
     while True:
         attempt += 1
         try:
             return await work()
-        except Transient:
-            if attempt >= attempts or stop.asked:
+        except Transient as error:
+            if attempt >= attempts or stop.asked or isinstance(error, RightMissing):
                 raise
             await stop.nap(policy.delay(attempt))

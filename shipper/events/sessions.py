@@ -20,3 +20,13 @@ def session_begun(*, program: str, subject: str) -> None:
 def drained(*, program: str, left: int) -> None:
     """A program ended; `left` blocks are sent or read again by the next run."""
     logger.info("drained", program=program, left=left)
+
+
+def stream_served(*, partition: int, host: str) -> None:
+    """A producer met a partition without a stream, and it was made from the template."""
+    logger.info("stream_served", partition=partition, host=host)
+
+
+def stream_refused(*, partition: object, host: str, reason: str) -> None:
+    """A producer asks for a stream that is not to be."""
+    logger.warning("stream_refused", partition=partition, host=host, reason=reason)

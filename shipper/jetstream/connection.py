@@ -4,15 +4,26 @@ import asyncio
 import contextlib
 import json
 import random
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import nats
 import nats.errors
 from nats.aio.msg import Msg
 
-from shipper.errors import ConfigError, Fatal, SessionLost, ShipperError, StreamMissing, Transient, Unavailable
+from shipper.errors import (
+    ConfigError,
+    Fatal,
+    RightMissing,
+    SessionLost,
+    ShipperError,
+    StreamMissing,
+    Transient,
+    Unavailable,
+)
 from shipper.jetstream.client import TolerantClient
 from shipper.settings import NatsSettings
 
@@ -21,6 +32,16 @@ PING_SECONDS = 5  # nats-py's default notices a dead peer after four minutes
 SOCKET_BUFFER_BYTES = 16 * 1024 * 1024
 CLOSE_SECONDS = 1.0  # nc.close() can hang for a quarter of an hour on a dead peer (nats.py#671)
 API_TIMEOUT_SECONDS = 5.0
+
+REFUSED = "the server refuses this user the right to "
+GRANT_HINT = (
+    "run it with the key of the right host or role (`fshipper hosts list` shows who has one), "
+    "or grant the right in the server's configuration"
+)
+_VIOLATION = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"', re.IGNORECASE)
+_SEED = re.compile(rb"BEGIN USER NKEY SEED-+\s+(S[A-Z2-7]+)\s")
+_UPPER = re.compile(r"^(?:\$js\.(?:api|ack|event)(?:\.(?!collector)[a-z]+)*|\$kv|_inbox(?=_))")
+"""What of a subject is in upper case: nats-py lowers what the server says."""
 
 NOT_FOUND_STREAM = 10059
 NOT_FOUND_CONSUMER = 10014
@@ -79,9 +100,38 @@ class Connection:
         self._woken.append(wake)
 
     def check(self) -> None:
-        """Raise `SessionLost` with the reason if the session has ended."""
+        """Raise `SessionLost` with the reason if the session has ended; `RightMissing` where a right was."""
+        if self._reason.startswith(REFUSED):
+            raise RightMissing(self._reason, hint=GRANT_HINT)
         if self._reason:
             raise SessionLost(self._reason)
+
+    async def request(
+        self, subject: str, payload: bytes, *, within: float, headers: Mapping[str, str] | None = None
+    ) -> Msg:
+        """The first answer on `subject`; waits no longer than the session lives.
+
+        Raises:
+            NoRespondersError: nobody listens there. SessionLost: no answer came, or the session ended.
+        """
+        self.check()
+        asking = asyncio.ensure_future(
+            self.client.request(subject, payload, timeout=within, headers=dict(headers) if headers else None)
+        )
+        lost = asyncio.ensure_future(self._lost.wait())
+        try:
+            await asyncio.wait({asking, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                self.check()
+            return await asking
+        except nats.errors.NoRespondersError:
+            raise
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            self.check()
+            raise SessionLost(f"{subject}: {describe(error)}") from None
+        finally:
+            asking.cancel()
+            lost.cancel()
 
     async def api(
         self, verb: str, body: Mapping[str, Any] | None = None, *, within: float = API_TIMEOUT_SECONDS
@@ -91,17 +141,13 @@ class Connection:
         Raises:
             ApiError: the server refused; SessionLost: it did not answer; Unavailable: it has no JetStream.
         """
-        self.check()
-        subject = f"{API}.{verb}"
         try:
-            answer = await self.client.request(subject, json.dumps(body).encode() if body else b"", timeout=within)
+            answer = await self.request(f"{API}.{verb}", json.dumps(body).encode() if body else b"", within=within)
         except nats.errors.NoRespondersError:
             raise Unavailable(
                 "the NATS server answers, but JetStream is not enabled for this account",
                 hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
             ) from None
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            raise SessionLost(f"{subject}: {describe(error)}") from None
         content = json.loads(answer.data)
         if "error" in content:
             raise _refused(verb, content["error"])
@@ -109,10 +155,9 @@ class Connection:
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
         """The first answer to a JSON question; None when nobody listens or answers in time."""
-        self.check()
         try:
-            answer = await self.client.request(subject, json.dumps(question).encode(), timeout=within)
-        except nats.errors.Error:
+            answer = await self.request(subject, json.dumps(question).encode(), within=within)
+        except (nats.errors.NoRespondersError, SessionLost):
             self.check()
             return None
         return _json(answer)
@@ -193,9 +238,7 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
 
     async def on_error(error: Exception) -> None:
         text = describe(error)
-        if "permissions violation" in text.lower():
-            text += " (the user lacks a right that fshipper needs)"
-        connection.fail(text)
+        connection.fail(refused_right(text) or text)
 
     async def on_closed() -> None:
         connection.fail("the server closed the connection")
@@ -234,6 +277,7 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
 def _credentials(settings: NatsSettings) -> dict[str, Any]:
     for path in (settings.creds, settings.nkey_seed, settings.certificate, settings.key, settings.ca):
         _check_readable(path)
+    _check_secrets(settings)
     options: dict[str, Any] = {
         "user": settings.user,
         "password": settings.password.get_secret_value() if settings.password else None,
@@ -255,6 +299,28 @@ def _check_readable(path: Any) -> None:
         raise ConfigError(f"cannot read {path}: {error.strerror}", hint="correct the path or its permissions") from None
 
 
+def _check_secrets(settings: NatsSettings) -> None:
+    """Raise ConfigError where a file does not hold what nats-py would look for in it; it only says `invalid seed`."""
+    if settings.nkey_seed:
+        first = next(iter(settings.nkey_seed.read_bytes().split()), b"")
+        _check_seed(first, "NATS_NKEY", settings.nkey_seed)
+    if settings.creds:
+        found = _SEED.search(settings.creds.read_bytes())
+        _check_seed(found[1] if found else b"", "NATS_CREDS", settings.creds)
+
+
+def _check_seed(seed: bytes, setting: str, path: Path) -> None:
+    import nkeys  # noqa: PLC0415 - with the whole of libsodium, for those who have a key only
+
+    try:
+        nkeys.from_seed(seed)
+    except (nkeys.NkeysError, ValueError):
+        what = "credentials with a user's seed" if setting == "NATS_CREDS" else "the seed of a user's key (SU...)"
+        raise ConfigError(
+            f"{setting}: {path} does not hold {what}", hint="`fshipper hosts add` writes such a file"
+        ) from None
+
+
 def _tls(settings: NatsSettings) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=str(settings.ca) if settings.ca else None)
@@ -263,6 +329,16 @@ def _tls(settings: NatsSettings) -> ssl.SSLContext:
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(f"TLS files of NATS_CERTIFICATE, NATS_KEY, NATS_CA cannot be used: {error}") from None
     return context
+
+
+def refused_right(text: str) -> str:
+    """Which right is missing, where `text` is the server's word of a violation; else empty."""
+    found = _VIOLATION.search(text)
+    if not found:
+        return ""
+    verb = "publish" if found[1].lower() == "publish" else "subscribe"
+    subject = _UPPER.sub(lambda part: part[0].upper(), found[2])
+    return f'{REFUSED}{verb} to "{subject}"'
 
 
 def describe(error: BaseException) -> str:

@@ -91,9 +91,9 @@ class JetStreamInbox:
         self._check()
         where, body = f"{API}.DIRECT.GET.{self._stream}", json.dumps({"seq": sequence}).encode()
         try:
-            found = stored(await self._connection.client.request(where, body, timeout=5.0))
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            raise SessionLost(f"asking for message {sequence}: {describe(error)}") from None
+            found = stored(await self._connection.request(where, body, within=5.0))
+        except nats.errors.NoRespondersError:
+            raise SessionLost(f"stream {self._stream} does not answer direct reads yet") from None
         return found.time_ns if found and found.sequence == sequence else None
 
     async def begin(self, sequence: int) -> None:
@@ -184,14 +184,14 @@ class JetStreamInbox:
         """Store a message in the dead letters and wait for the server's word that it is stored."""
         self._check()
         try:
-            answer = await self._connection.client.request(subject, payload, timeout=5.0, headers=dict(headers))
+            answer = await self._connection.request(subject, payload, within=5.0, headers=headers)
             content = json.loads(answer.data)
         except nats.errors.NoRespondersError:
             raise StreamMissing(
                 f"no stream {DEAD_LETTERS} takes dead letters",
                 hint="create it: fshipper partition apply --partitions N",
             ) from None
-        except (nats.errors.Error, OSError, TimeoutError, ValueError) as error:
+        except ValueError as error:
             raise SessionLost(f"dead letter: {describe(error)}") from None
         if "error" in content:
             raise SessionLost(f"dead letter: {content['error'].get('description')}")

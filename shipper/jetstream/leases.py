@@ -8,7 +8,7 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.bucket import BUCKET_STREAM, bucket_config, to_key, to_subject
-from shipper.errors import BucketRefused, SessionLost, StreamMissing
+from shipper.errors import BucketRefused, RightMissing, SessionLost, StreamMissing
 from shipper.jetstream.connection import API, ApiError, Connection, connect, describe
 from shipper.jetstream.publisher import NO_RESPONDERS, stored
 from shipper.model import Entry
@@ -27,8 +27,6 @@ class JetStreamBucket:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._lost = asyncio.Event()
-        connection.on_lost(self._lost.set)
 
     @classmethod
     async def open(cls, settings: NatsSettings, *, name: str) -> "JetStreamBucket":
@@ -52,7 +50,7 @@ class JetStreamBucket:
         try:
             await self.put("right", b"", expected=NEVER_REVISION)
         except SessionLost as error:
-            raise _refusal(self._connection, error) from None
+            raise _refusal(error) from None
 
     async def entries(self, keys: Sequence[str]) -> dict[str, Entry]:
         """What the bucket holds under `keys`, which may hold wildcards, as of now."""
@@ -99,30 +97,10 @@ class JetStreamBucket:
         return dict(_entries(messages))
 
     async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Msg:
-        self._connection.check()
-        asking = asyncio.create_task(
-            self._connection.client.request(subject, payload, timeout=ANSWER_SECONDS, headers=dict(headers) or None)
-        )
         try:
-            await self._first_of(asking)
-            return await asking
+            return await self._connection.request(subject, payload, within=ANSWER_SECONDS, headers=headers)
         except nats.errors.NoRespondersError:
             raise StreamMissing(f"there is no bucket {BUCKET_STREAM} any more") from None
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            self._connection.check()
-            raise SessionLost(f"{subject}: {describe(error)}") from None
-
-    async def _first_of(self, asking: "asyncio.Task[Msg]") -> None:
-        """Return when it is done. Raises SessionLost as soon as the session ended: no answer will come."""
-        lost = asyncio.create_task(self._lost.wait())
-        try:
-            await asyncio.wait({asking, lost}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            lost.cancel()
-            if not asking.done():
-                asking.cancel()
-        if not asking.done():
-            self._connection.check()
 
 
 async def _find_or_create(connection: Connection) -> None:
@@ -132,20 +110,18 @@ async def _find_or_create(connection: Connection) -> None:
     except StreamMissing:
         pass
     except SessionLost as error:
-        raise _refusal(connection, error) from None
+        raise _refusal(error) from None
     try:
         await connection.api(f"STREAM.CREATE.{BUCKET_STREAM}", bucket_config(), within=ANSWER_SECONDS)
     except ApiError as error:
         raise BucketRefused(f"the bucket {BUCKET_STREAM} cannot be made: {error}") from None
     except SessionLost as error:
-        raise _refusal(connection, error) from None
+        raise _refusal(error) from None
 
 
-def _refusal(connection: Connection, error: SessionLost) -> SessionLost | BucketRefused:
-    """A right that is missing ends the connection; everything else may be better in the next session."""
-    if "permissions violation" in connection.reason.lower():
-        return BucketRefused(connection.reason)
-    return error
+def _refusal(error: SessionLost) -> SessionLost | BucketRefused:
+    """A right that is missing is missing in the next session, too; everything else may be better there."""
+    return BucketRefused(str(error)) if isinstance(error, RightMissing) else error
 
 
 async def _batch(arrived: "asyncio.Queue[Msg]") -> list[Msg]:

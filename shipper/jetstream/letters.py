@@ -111,15 +111,10 @@ class Letters:
             await self._forget(str(made["name"]))
 
     async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> Msg:
-        self._connection.check()
         try:
-            return await self._connection.client.request(
-                subject, payload, timeout=ANSWER_SECONDS, headers=dict(headers) if headers else None
-            )
+            return await self._connection.request(subject, payload, within=ANSWER_SECONDS, headers=headers)
         except nats.errors.NoRespondersError:
             return Msg(self._connection.client, headers={"Status": NO_RESPONDERS})
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            raise SessionLost(f"{subject}: {describe(error)}") from None
 
     async def _pull(self, consumer: str, pending: int) -> list[Delivery]:
         """The next messages, at least one where any is left."""

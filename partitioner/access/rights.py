@@ -1,0 +1,103 @@
+"""The least rights that each role needs, as NATS subjects. What is not here is refused by the server."""
+
+import enum
+from typing import NamedTuple
+
+from shipper.bucket import BUCKET_STREAM, map_key, to_subject
+from shipper.subjects import COLLECTOR, MOVER, control_down, control_up
+
+ANSWERS = 16
+"""Answers that a role may send to one question that it was asked."""
+ANSWER_SECONDS = 60
+
+
+class Role(enum.StrEnum):
+    """What somebody is on the bus."""
+
+    HOST = "host"
+    COLLECTOR = "collector"
+    PARTITIONER = "partitioner"
+    READER = "reader"
+
+
+class Rights(NamedTuple):
+    """Subjects, which may hold wildcards, that a user may publish to and subscribe to."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+
+
+def rights(role: Role, name: str, *, prefix: str) -> Rights:
+    """What `name` may do as `role` where lines travel on `<prefix>.p<N>.<host>`.
+
+    A host's partition is one token (*), so that a move to another partition needs no new rights.
+    """
+    match role:
+        case Role.HOST:
+            return _host(name, prefix)
+        case Role.COLLECTOR:
+            return _collector()
+        case Role.PARTITIONER:
+            return _partitioner(prefix)
+        case Role.READER:
+            return _reader(prefix)
+
+
+def _host(name: str, prefix: str) -> Rights:
+    """Its own lines, the last of them, the word with its collector, and the map. Nobody else's, and no streams."""
+    return Rights(
+        publish=(
+            f"{prefix}.*.{name}",
+            control_up(name),
+            f"$JS.API.DIRECT.GET.*.{prefix}.*.{name}",
+            f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(prefix))}",
+        ),
+        subscribe=(f"_INBOX_{name}.>", control_down(name)),
+    )
+
+
+def _collector() -> Rights:
+    """Reads every stream by its own consumer, purges what is archived; publishes no line of any host."""
+    api = "$JS.API"
+    return Rights(
+        publish=(
+            f"{api}.STREAM.NAMES",
+            f"{api}.STREAM.INFO.*",
+            f"{api}.STREAM.PURGE.*",
+            f"{api}.STREAM.CREATE.{BUCKET_STREAM}",
+            f"{api}.CONSUMER.INFO.*.{COLLECTOR}",
+            f"{api}.CONSUMER.MSG.NEXT.*.{COLLECTOR}",
+            f"{api}.CONSUMER.RESET.*.{COLLECTOR}",
+            f"{api}.DIRECT.GET.>",
+            f"$JS.ACK.*.{COLLECTOR}.>",
+            f"$JS.ACK.*.*.*.{COLLECTOR}.>",  # with domain and account, as a server of a cluster may write it
+            "$KV.fshipper.>",
+            "dlq.>",
+            "ctl.down.>",
+        ),
+        subscribe=("_INBOX_collector.>", "ctl.up.>"),
+    )
+
+
+def _partitioner(prefix: str) -> Rights:
+    """Creates, changes and removes streams; `dlq requeue` sends a repaired line where it belongs."""
+    return Rights(
+        publish=(
+            "$JS.API.>",
+            "$JS.SNAPSHOT.>",
+            "$KV.fshipper.>",
+            "dlq.>",
+            f"{prefix}.>",
+            "ctl.down.>",
+            control_up(MOVER),
+        ),
+        subscribe=("_INBOX_partitioner.>", "$JS.EVENT.ADVISORY.>", "ctl.up.>"),
+    )
+
+
+def _reader(prefix: str) -> Rights:
+    """Reads lines and states; stores, changes and removes nothing."""
+    return Rights(
+        publish=("$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*", "$JS.API.DIRECT.GET.>"),
+        subscribe=("_INBOX_reader.>", f"{prefix}.>"),
+    )
