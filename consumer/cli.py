@@ -30,6 +30,10 @@ def consume(
         str | None, typer.Option("--partitions", help="Only these, as 0,2 or 0-3 (SHIPPER_READ_PARTITIONS)")
     ] = None,
     output: Annotated[str | None, typer.Option(help="File of plain messages, or a template (SHIPPER_OUTPUT)")] = None,
+    serve_partitions: Annotated[
+        bool | None,
+        typer.Option("--serve-partitions", help="Make streams when producers ask for them (small installations)"),
+    ] = None,
     url: Annotated[str | None, typer.Option(help="NATS server, or several with commas (NATS_URL)")] = None,
     subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)")] = None,
     name: Annotated[str | None, typer.Option(help="Name of this collector in manifests (SHIPPER_COLLECTOR)")] = None,
@@ -52,6 +56,7 @@ def consume(
         "collector.directory": directory,
         "collector.read_partitions": read_partitions,
         "collector.output": output,
+        "collector.serve_partitions": serve_partitions,
         "collector.name": name,
         "collector.state": state,
         "collector.codec": codec,

@@ -69,6 +69,8 @@ class House:
         self._seal_slot = asyncio.Semaphore(1)
         self._untold: dict[str, dict[SourceKey, None]] = {}  # by host: what changed since it was told
         self._due: dict[str, float] = {}
+        self._to_seal: set[str] = set()  # hosts that left, and whose files were not put aside
+        self._is_finishing = False
         self._is_empty = False
         self._empty_at = 0.0  # wall clock when the stream was last found read to its end; 0: never
 
@@ -114,6 +116,8 @@ class House:
         """Do what is due."""
         if self.is_due("look", LOOK_SECONDS):
             await self._look_over()
+        if self._to_seal or self._is_finishing:
+            await self._seal_now()
         if self.is_due("finished", 1.0):
             await self._see_to_finished()
         if self._untold and self.is_due("receipts", self._receipts_every):
@@ -138,6 +142,29 @@ class House:
         for file in files:
             if self._layout.seals and file.raw >= self._task.segment_bytes:
                 await self.seal(file)
+
+    async def seal_departed(self, hosts: Iterable[str]) -> None:
+        """Put aside what these hosts have open.
+
+        Should they come back, that is a segment of its own: so the segments of all partitions have the order of time.
+        """
+        departed = set(hosts)
+        for file in self._journal.files.values() if departed and self._layout.seals else ():
+            if file.key.host in departed and not file.sealing:
+                await self.seal(file)
+
+    def finish(self) -> dict[str, Any]:
+        """The stream is closed: seal everything. What is left to do, for whoever deletes it then."""
+        self._is_finishing = True
+        left = len(self._journal.files) if self._layout.seals else 0
+        return {"v": 1, "through": self._journal.position.resume - 1, "open": left}
+
+    async def _seal_now(self) -> None:
+        departed, self._to_seal = self._to_seal, set()
+        if self._is_finishing and self._is_empty:
+            departed |= {file.key.host for file in self._journal.files.values()}
+            self._is_finishing = False
+        await self.seal_departed(departed)
 
     async def seal_what_was_begun(self) -> None:
         """Go on where a kill, or trouble with the archive, interrupted sealing."""
@@ -284,11 +311,22 @@ class House:
 
     async def receipts_of(self, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
         """What the archive holds of `host`, for its producer that asks for some sources, or for the newest."""
+        left = {"left": self._left_by(host, question.get("leaving"))}  # first: what it says then is final
         asked = receipts.asked_for(question)
         if asked is not None:
-            return await self._receipts([SourceKey(host, source) for source in asked])
+            return await self._receipts([SourceKey(host, source) for source in asked]) | left
         known = await self._hand.do(self._journal.sources_of, host, newest=receipts.MAX_RECEIPTS)
-        return receipts.to_message(known, self._place)
+        return receipts.to_message(known, self._place) | left
+
+    def _left_by(self, host: str, leaving: Any) -> int:
+        """The version by which `host` left the partition last; 0: never, or what it is `leaving` by is open here."""
+        version = self._journal.left.get(host, 0)
+        if self._layout.seals and isinstance(leaving, int) and version >= leaving:
+            opened = (file for file in self._journal.files.values() if file.key.host == host and not file.sealing)
+            if any(opened):
+                self._to_seal.add(host)
+                return 0
+        return version
 
     async def _receipts(self, sources: list[SourceKey]) -> dict[str, Any]:
         place = self._place  # first: what is journaled meanwhile is more than it promises

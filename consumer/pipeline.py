@@ -58,7 +58,15 @@ class Worker:
         self._pulse = pulse or Pulse(f"partition {task.partition}")
         self._hand = Hand(f"partition-{task.partition}", self._pulse)
         ready = ReadyFrames(sealer.codec)
-        self._stager = Stager(journal, sink, output=task.output, partition=task.partition, layout=layout, ready=ready)
+        self._stager = Stager(
+            journal,
+            sink,
+            output=task.output,
+            partition=task.partition,
+            layout=layout,
+            ready=ready,
+            archive=task.archive,
+        )
         self._house = House(task, journal, sink, sealer, layout, self._hand, stop, self._fence, ready, wall)
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
         self._asking = Asking(task, self._holes)
@@ -195,12 +203,15 @@ class Worker:
         if at.applied == 0:
             await self._hand.do(self._journal.move_to, replace(at, created=state.created))
             return at.resume
-        changed = ""
+        changed, there = "", await inbox.time_of(at.applied)
+        if state.created != at.created and there == at.applied_ns:  # the same messages, restored from a backup
+            at = replace(at, created=state.created)
+            await self._hand.do(self._journal.move_to, at)
         if state.created != at.created:
             changed = "the stream was created anew"
         elif state.last_sequence < at.applied:
             changed = f"the stream ends at {state.last_sequence}"
-        elif await inbox.time_of(at.applied) not in {None, at.applied_ns}:
+        elif there not in {None, at.applied_ns}:
             changed = f"message {at.applied} is another one"
         if changed:
             events.history_changed(partition=self._task.partition, applied=at.applied, reason=changed)
@@ -241,6 +252,7 @@ class Worker:
         for part in _parts(batch, self._task.batch_bytes):
             staged = await self._commit(inbox, part)
             await self._house.seal_large(staged.changes.files.values())
+            await self._house.seal_departed(staged.changes.left)
             if self._stop.asked:
                 return  # the rest is delivered again
 
@@ -296,10 +308,15 @@ class Worker:
     # -- receipts -----------------------------------------------------------------------------------------------
 
     async def _heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A producer of this partition asks how far its files are archived."""
-        if question.get("ask") != "receipts" or question.get("partition") != self._task.partition:
+        """A producer of this partition asks how far its files are archived; or its stream is to be retired."""
+        if question.get("partition") != self._task.partition:
             return None
-        return await self._house.receipts_of(subject.removeprefix(control_up("")), question)
+        match question.get("ask"):
+            case "receipts":
+                return await self._house.receipts_of(subject.removeprefix(control_up("")), question)
+            case "finish":
+                return self._house.finish()
+        return None
 
 
 def _parts(batch: list[Delivery], at_most_bytes: int) -> Iterator[list[Delivery]]:

@@ -3,18 +3,22 @@
 from collections.abc import Callable, Sequence
 
 from partitioner.plan import Action, Actual, Verb
+from partitioner.topology import Wanted
 from shipper.errors import Fatal
 from shipper.jetstream.admin import Admin
 from shipper.subjects import COLLECTOR, partition_of_stream
 
 
-async def look(admin: Admin, *, subject: str) -> dict[str, Actual]:
-    """Every stream by name, those of partitions with the collector's consumer; the plan knows which are ours."""
+async def look(admin: Admin, wanted: Sequence[Wanted], *, subject: str) -> dict[str, Actual]:
+    """Every stream by name, with those of its consumers that are wanted, the collector's among them."""
+    named = {each.name: [str(config["durable_name"]) for config in each.consumers] for each in wanted}
     found: dict[str, Actual] = {}
     for info in await admin.streams():
         name = str(info["config"]["name"])
-        ours = partition_of_stream(subject, name) is not None
-        found[name] = Actual(info, await admin.consumer(name, COLLECTOR) if ours else None)
+        consumers = set(named.get(name, ()))
+        consumers |= {COLLECTOR} if partition_of_stream(subject, name) is not None else set()
+        asked = {consumer: await admin.consumer(name, consumer) for consumer in sorted(consumers)}
+        found[name] = Actual(info, {consumer: known for consumer, known in asked.items() if known is not None})
     return found
 
 

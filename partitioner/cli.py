@@ -1,43 +1,58 @@
-"""`fshipper partition plan|apply|status`: the command line around the pure plan."""
+"""`fshipper partition plan|apply|status` and the verbs of the other rooms: the command line around the pure plan."""
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from partitioner import show
 from partitioner.apply import carry_out, check, look
+from partitioner.asking import confirm
+from partitioner.backup import cli as backup_verbs
+from partitioner.desired import cli as desired_verbs
+from partitioner.desired.document import Desired, wanted_of
+from partitioner.desired.document import read as read_desired
+from partitioner.leaders import cli as leader_verbs
+from partitioner.move import cli as move_verbs
+from partitioner.move.skew import print_spread, spread, with_hosts
+from partitioner.options import Config, Json, Subject, Url, settings_of, size_of, with_admin
 from partitioner.plan import Action, Allowed
 from partitioner.plan import plan as planned
-from partitioner.template import Template, read, shipped
-from partitioner.topology import Sizing, Wanted, wanted
-from shipper.config import load
+from partitioner.push import ACK_POLICIES, TAIL, checked_target, with_push
+from partitioner.serving_cli import register as register_serving
+from partitioner.streams import cli as stream_verbs
+from partitioner.template import read, shipped
+from partitioner.topology import Sizing, Wanted
 from shipper.errors import Fatal, Unavailable, UsageError
-from shipper.jetstream.admin import Admin, administration
+from shipper.jetstream.admin import Admin
 from shipper.jetstream.lag import Status
 from shipper.jetstream.lag import status as ask_status
-from shipper.lifecycle import Stop
-from shipper.retry import SESSION, until_done
 from shipper.settings import Settings
-from shipper.units import parse_size
 
 EXIT_CHANGES = 2
-ATTEMPTS = 6  # a cluster that elects a leader refuses, or does not answer, for some seconds
 
-_T = TypeVar("_T")
+app = typer.Typer(help="Plan, create, watch, save and mend the streams.", add_completion=False, rich_markup_mode=None)
 
-app = typer.Typer(help="Plan, create and watch the streams.", add_completion=False, rich_markup_mode=None)
-
-Url = Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL).")]
-Config = Annotated[Path | None, typer.Option(help="Configuration file (SHIPPER_CONFIG).")]
-Subject = Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT).")]
 Partitions = Annotated[int | None, typer.Option(help="How many partitions; 0 means partition 0 (SHIPPER_PARTITIONS).")]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        "-f",
+        help="Desired state, TOML or JSON: what `export` writes, or what `nats stream info --json` prints.",
+    ),
+]
 TemplateFile = Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")]
 Replicas = Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")]
 MaxBytes = Annotated[str | None, typer.Option(help="Room a partition, for example 50GB; the server reserves it.")]
+Push = Annotated[
+    str | None,
+    typer.Option(help=f"Add push consumers {TAIL}, to SUBJECT.p<N>, for plain subscribers.", metavar="SUBJECT"),
+]
+PushAck = Annotated[str, typer.Option(help="What their subscribers answer: none, or explicit.")]
 DataLoss = Annotated[bool, typer.Option("--allow-data-loss", help="Also do what destroys messages.")]
 Recreate = Annotated[bool, typer.Option("--recreate-consumers", help="Delete consumers that cannot be changed.")]
 Prune = Annotated[bool, typer.Option("--prune", help="Delete the streams of partitions that are too many.")]
@@ -46,12 +61,16 @@ Prune = Annotated[bool, typer.Option("--prune", help="Delete the streams of part
 @app.command()
 def plan(
     *,
+    file: File = None,
     partitions: Partitions = None,
     template: TemplateFile = None,
     replicas: Replicas = None,
     max_bytes: MaxBytes = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    detailed_exitcode: Annotated[bool, typer.Option(help="Exit 2 when something would change.")] = False,
+    push: Push = None,
+    push_ack: PushAck = "none",
+    as_json: Json = False,
+    detailed_exitcode: Annotated[bool, typer.Option(help="Exit 2 when something would change.")] = True,
+    color: Annotated[show.Color, typer.Option(help="Colours: on terminals, always, or never.")] = show.Color.AUTO,
     allow_data_loss: DataLoss = False,
     recreate_consumers: Recreate = False,
     prune: Prune = False,
@@ -59,15 +78,15 @@ def plan(
     config: Config = None,
     subject: Subject = None,
 ) -> None:
-    """Show what `apply` would do."""
-    settings = _settings(url, config, subject, partitions)
-    desired = _wanted(settings, template, replicas, max_bytes)
+    """Show what `apply` would do; exit 2 when it would change something."""
+    settings, desired = _asked(url, config, subject, partitions, file, template, replicas, max_bytes)
+    desired = _pushed(settings, desired, push, push_ack)
     allowed = Allowed(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
     actions = _plan(settings, desired, allowed)
     if as_json:
         sys.stdout.write(show.plan_json(actions) + "\n")
     else:
-        show.print_plan(actions)
+        show.print_plan(actions, color)
     if detailed_exitcode and any(not action.keeps for action in actions):
         raise typer.Exit(EXIT_CHANGES)
 
@@ -75,11 +94,16 @@ def plan(
 @app.command()
 def apply(
     *,
+    file: File = None,
     partitions: Partitions = None,
     template: TemplateFile = None,
     replicas: Replicas = None,
     max_bytes: MaxBytes = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Change and delete without asking; creating never asks.")] = False,
+    push: Push = None,
+    push_ack: PushAck = "none",
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Change and delete without asking; creating never asks.")
+    ] = False,
     allow_data_loss: DataLoss = False,
     recreate_consumers: Recreate = False,
     prune: Prune = False,
@@ -88,8 +112,8 @@ def apply(
     subject: Subject = None,
 ) -> None:
     """Create the streams of all partitions with the collector's consumer, and what they share: dead letters, leases."""
-    settings = _settings(url, config, subject, partitions)
-    desired = _wanted(settings, template, replicas, max_bytes)
+    settings, desired = _asked(url, config, subject, partitions, file, template, replicas, max_bytes)
+    desired = _pushed(settings, desired, push, push_ack)
     allowed = Allowed(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
     actions = _plan(settings, desired, allowed)
     check(actions)
@@ -101,56 +125,74 @@ def apply(
 
 
 @app.command()
-def status(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    url: Url = None,
-    config: Config = None,
-    subject: Subject = None,
-) -> None:
-    """Show how full the streams are, and how far the collector is behind."""
-    settings = _settings(url, config, subject, None)
+def status(*, as_json: Json = False, url: Url = None, config: Config = None, subject: Subject = None) -> None:
+    """Show how full the streams are, how far the collector is behind, and which hosts are too big for a partition."""
+    settings = settings_of(url, config, subject)
 
     async def work(admin: Admin) -> Status:
         return await ask_status(admin, subject=settings.logs.subject)
 
-    found = _with_admin(settings, work)
+    found = with_admin(settings, work)
     if not found.partitions:
         raise Unavailable(
             f"the server at {settings.nats.shown_url} has no streams of {settings.logs.subject!r}",
             hint="create them: fshipper partition apply --partitions N",
         )
+    hosts = asyncio.run(spread(settings))
     if as_json:
-        sys.stdout.write(show.status_json(found) + "\n")
+        sys.stdout.write(with_hosts(show.status_json(found), hosts) + "\n")
     else:
         show.print_status(found)
+        print_spread(hosts)
 
 
-def _settings(url: str | None, config: Path | None, subject: str | None, partitions: int | None) -> Settings:
-    return load({"nats.url": url, "logs.subject": subject, "logs.partitions": partitions}, config=config)
+for verbs in (desired_verbs, backup_verbs, stream_verbs, move_verbs, leader_verbs):
+    verbs.register(app)
+register_serving(app)
 
 
-def _wanted(settings: Settings, file: Path | None, replicas: int | None, max_bytes: str | None) -> list[Wanted]:
-    template: Template = read(file) if file else shipped()
-    try:
-        size = parse_size(max_bytes) if max_bytes is not None else None
-    except ValueError as error:
-        raise UsageError(f"--max-bytes: {error}") from None
+def _pushed(settings: Settings, desired: list[Wanted], target: str | None, ack: str) -> list[Wanted]:
+    """`desired`, with push consumers if there is a target for them. Raises UsageError."""
+    if target is None:
+        return desired
+    if ack not in ACK_POLICIES:
+        raise UsageError(f"--push-ack {ack}: write {' or '.join(ACK_POLICIES)}")
+    return with_push(desired, checked_target(target, prefix=settings.logs.subject), ack=ack)
+
+
+def _asked(
+    url: str | None,
+    config: Path | None,
+    subject: str | None,
+    partitions: int | None,
+    file: Path | None,
+    template: Path | None,
+    replicas: int | None,
+    max_bytes: str | None,
+) -> tuple[Settings, list[Wanted]]:
+    """The settings, and the streams that are asked for: flags count before the file, the file before the settings."""
+    desired = read_desired(file) if file else Desired()
+    subject = subject if subject is not None else desired.subject
+    settings = settings_of(url, config, subject, partitions if partitions is not None else desired.partitions)
+    sizing = Sizing(
+        replicas=replicas if replicas is not None else desired.sizing.replicas,
+        max_bytes=size_of(max_bytes, "--max-bytes") if max_bytes is not None else desired.sizing.max_bytes,
+    )
+    chosen = read(template) if template else shipped()
     logs = settings.logs
-    sizing = Sizing(replicas=replicas, max_bytes=size)
-    return wanted(template, subject=logs.subject, partitions=logs.partitions, sizing=sizing)
+    return settings, wanted_of(desired, chosen, subject=logs.subject, partitions=logs.partitions, sizing=sizing)
 
 
 def _plan(settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> list[Action]:
     async def work(admin: Admin) -> list[Action]:
         return await _fresh_plan(admin, settings, desired, allowed)
 
-    return _with_admin(settings, work)
+    return with_admin(settings, work)
 
 
 async def _fresh_plan(admin: Admin, settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> list[Action]:
     subject = settings.logs.subject
-    return planned(desired, await look(admin, subject=subject), subject=subject, allowed=allowed)
+    return planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
 
 
 def _carry_out(settings: Settings, desired: Sequence[Wanted], allowed: Allowed, agreed: Sequence[Action]) -> None:
@@ -162,7 +204,7 @@ def _carry_out(settings: Settings, desired: Sequence[Wanted], allowed: Allowed, 
             raise Fatal("the streams changed meanwhile, so the plan is another now", hint="run the command again")
         await carry_out(admin, actions, _say)
 
-    _with_admin(settings, work)
+    with_admin(settings, work)
 
 
 def _say(action: Action) -> None:
@@ -171,28 +213,8 @@ def _say(action: Action) -> None:
 
 
 def _confirm(actions: Sequence[Action], *, yes: bool) -> None:
-    """Ask before anything that exists is touched.
-
-    Raises:
-        UsageError: there is nobody to ask, or the answer is no.
-    """
+    """Ask before anything that exists is touched. Raises UsageError: there is nobody to ask, or the answer is no."""
     if yes or all(action.only_adds for action in actions):
         return
     show.print_plan(actions)
-    if not sys.stdin.isatty():
-        raise UsageError("this changes what exists, and there is no terminal to ask", hint="look at it, then --yes")
-    if not typer.confirm("Do it?"):
-        raise UsageError("nothing was changed")
-
-
-def _with_admin(settings: Settings, work: Callable[[Admin], Awaitable[_T]]) -> _T:
-    """`work`'s result; all of it again, on a new connection, when the server was lost or busy."""
-
-    async def attempt() -> _T:
-        async with administration(settings.nats) as admin:
-            return await work(admin)
-
-    async def attempts() -> _T:
-        return await until_done(attempt, policy=SESSION, stop=Stop(), attempts=ATTEMPTS)
-
-    return asyncio.run(attempts())
+    confirm(yes=yes)

@@ -56,10 +56,10 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Actual:
-    """A stream that is, as the server describes it, and the collector's consumer on it."""
+    """A stream that is, as the server describes it, and the consumers on it by their names."""
 
     stream: Json
-    consumer: Json | None = None
+    consumers: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,9 @@ def _for_stream(each: Wanted, found: Actual | None, allowed: Allowed) -> Iterato
     stream = _create(each, allowed) if found is None else _update(each, found.stream, allowed)
     yield stream
     nowhere = found is None and stream.verb is Verb.REFUSE
-    if each.consumer is not None and not nowhere:
-        yield _consumer(each.name, each.consumer, found.consumer if found else None, allowed)
+    for config in () if nowhere else each.consumers:
+        known = found.consumers.get(str(config["durable_name"])) if found else None
+        yield _consumer(each.name, config, known, allowed)
 
 
 def _create(each: Wanted, allowed: Allowed) -> Action:
@@ -146,9 +147,8 @@ def _surplus(
         if not allowed.prune:
             yield Action(verb=Verb.KEEP, stream=name, reason=f"partition {number} is not wanted any more", flag=PRUNE)
         elif messages and not allowed.data_loss:
-            reason = (
-                f"it holds {messages} messages, {_unread(actual[name].consumer)} not yet acknowledged by a collector"
-            )
+            unread = _unread(actual[name].consumers.get(COLLECTOR))
+            reason = f"it holds {messages} messages, {unread} not yet acknowledged by a collector"
             yield _refused(name, (), reason, ALLOW_DATA_LOSS)
         else:
             yield Action(verb=Verb.DELETE, stream=name)

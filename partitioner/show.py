@@ -1,6 +1,7 @@
 """Plans and states for people: coloured on a terminal, plain lines elsewhere. For programs: JSON."""
 
 import dataclasses
+import enum
 import json
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,15 @@ from partitioner.plan import Action, Verb
 from shipper.jetstream.lag import PartitionStatus, Status
 from shipper.units import format_bytes
 
+
+class Color(enum.Enum):
+    """When to colour."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 SIGNS = {
     Verb.CREATE: ("+", "green"),
     Verb.UPDATE: ("~", "yellow"),
@@ -25,15 +35,16 @@ SIGNS = {
     Verb.KEEP: ("=", "dim"),
 }
 PAST = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.REPLACE: "created again", Verb.DELETE: "deleted"}
+SIZES = frozenset({"max_bytes", "max_msg_size"})
 NARROW = 160  # columns where nobody looks: no line is folded before them
 FULL_PERCENT = 70  # behind it the collector purges what producers may still want replayed
 DEAD_LETTERS_PERCENT = 80
 COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "last", "pending", "ack pending", "lag")
 
 
-def print_plan(actions: Sequence[Action]) -> None:
-    """One line an action that does something or says something, and a sum."""
-    console = _console()
+def print_plan(actions: Sequence[Action], color: Color = Color.AUTO) -> None:
+    """One line an action that does something or says something, one a field that changes, and a sum."""
+    console = _console(color)
     for action in actions:
         if action.verb is not Verb.KEEP or action.reason:
             _print_action(console, action)
@@ -80,8 +91,19 @@ def status_json(status: Status) -> str:
     return json.dumps([dataclasses.asdict(each) for each in status.partitions], indent=2)
 
 
-def _console() -> Console:
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW)
+def print_changes(changes: Sequence[Change]) -> None:
+    """One line a field that changes."""
+    console = _console()
+    for change in changes:
+        _print_change(console, change)
+
+
+def _console(color: Color = Color.AUTO) -> Console:
+    width = None if sys.stdout.isatty() else NARROW
+    if color is Color.AUTO:
+        return Console(file=sys.stdout, width=width)
+    wanted = color is Color.ALWAYS
+    return Console(file=sys.stdout, width=width, force_terminal=wanted, no_color=not wanted, color_system="standard")
 
 
 def _print_action(console: Console, action: Action) -> None:
@@ -90,15 +112,29 @@ def _print_action(console: Console, action: Action) -> None:
     reason = f": {action.reason}{flag}" if action.reason else ""
     console.print(Text(f"{sign} {action.verb.value} {title(action)}{reason}", style=style), soft_wrap=True)
     for change in action.changes:
-        console.print(Text(f"    {_described(change)}"), soft_wrap=True)
+        _print_change(console, change)
+
+
+def _print_change(console: Console, change: Change) -> None:
+    before, after = _values(change)
+    line = Text.assemble("    ", (change.field, "bold"), " ", (before, "red"), " → ", (after, "green"))
+    console.print(line, soft_wrap=True)
 
 
 def _described(change: Change) -> str:
-    if change.field == "max_bytes" and all(
-        isinstance(size, int) and size > 0 for size in (change.before, change.after)
-    ):
-        return f"max_bytes {format_bytes(change.before)} → {format_bytes(change.after)}"
-    return f"{change.field} {json.dumps(change.before)} → {json.dumps(change.after)}"
+    before, after = _values(change)
+    return f"{change.field} {before} → {after}"
+
+
+def _values(change: Change) -> tuple[str, str]:
+    """Before and after, for people; two sizes that look the same are told in bytes."""
+    both = (change.before, change.after)
+    if change.field in SIZES and all(isinstance(size, int) and size > 0 for size in both):
+        before, after = map(format_bytes, both)
+        if before != after:
+            return before, after
+    before, after = map(json.dumps, both)
+    return before, after
 
 
 def _action_json(action: Action) -> dict[str, Any]:

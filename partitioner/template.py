@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from partitioner.diff import merged
 from shipper.errors import ConfigError
 
 Json = dict[str, Any]
@@ -67,6 +68,13 @@ def parse(text: str, place: str, default: Template | None = None) -> Template:
     if missing:
         raise ConfigError(f"template {place} has no section {missing[0]!r}")
     return Template(**sections)
+
+
+def merged_sections(template: Template, sections: Mapping[str, Mapping[str, Any]]) -> Template:
+    """`template` with the fields of `sections` over its own; metadata grows."""
+    return dataclasses.replace(
+        template, **{name: merged(fields, getattr(template, name)) for name, fields in sections.items()}
+    )
 
 
 def expand(value: Any, *, subject: str, partition: int) -> Any:

@@ -17,10 +17,10 @@ MAX_HEADER_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """One stream that should be, with the consumer that should be on it."""
+    """One stream that should be, with the consumers that should be on it."""
 
     stream: Mapping[str, Any]  #: configuration in the server's JSON
-    consumer: Mapping[str, Any] | None = None
+    consumers: tuple[Mapping[str, Any], ...] = ()
     partition: int | None = None  #: None: what all partitions share
 
     @property
@@ -37,26 +37,36 @@ class Sizing:
     max_bytes: int | None = None
 
 
-def wanted(template: Template, *, subject: str, partitions: int, sizing: Sizing | None = None) -> list[Wanted]:
+def wanted(
+    template: Template,
+    *,
+    subject: str,
+    partitions: int,
+    sizing: Sizing | None = None,
+    exceptions: Mapping[int, Mapping[str, Any]] | None = None,
+) -> list[Wanted]:
     """What all share, then the streams of all partitions in their order; 0 mean partition 0.
 
     Dead letters come first, so that they have room: a collector cannot pass its first poison message without them.
+    `exceptions` are fields of single partitions' streams, over the template's and the sizing.
 
     Raises:
         ConfigError: the template names other streams, consumers or subjects than the programs use.
     """
-    sizing = sizing or Sizing()
+    sizing, exceptions = sizing or Sizing(), exceptions or {}
     numbers = range(max(1, partitions))
+    if beyond := sorted(set(exceptions) - set(numbers)):
+        raise ConfigError(f"there is an exception for partition {beyond[0]}, but there are {len(numbers)} partitions")
     return [
         _beside(template.dead_letters, DEAD_LETTERS, sizing),
         _beside(template.advisories, ADVISORIES, sizing),
         Wanted(stream=_replicated(bucket_config(), sizing)),
         Wanted(stream=beats_config(subject, replicas=sizing.replicas or 1)),
-        *(_partition(template, subject, number, sizing) for number in numbers),
+        *(_partition(template, subject, number, sizing, exceptions.get(number, {})) for number in numbers),
     ]
 
 
-def _partition(template: Template, subject: str, number: int, sizing: Sizing) -> Wanted:
+def _partition(template: Template, subject: str, number: int, sizing: Sizing, exception: Mapping[str, Any]) -> Wanted:
     stream = expand(template.stream, subject=subject, partition=number)
     consumer = expand(template.consumer, subject=subject, partition=number)
     _named(stream, "name", stream_name(subject, number))
@@ -68,8 +78,10 @@ def _partition(template: Template, subject: str, number: int, sizing: Sizing) ->
             hint='let its "subjects" hold "{subject}.p{n}.>"',
         )
     stream |= {"max_bytes": sizing.max_bytes} if sizing.max_bytes is not None else {}
+    stream = _replicated(stream, sizing) | expand(exception, subject=subject, partition=number)
+    _named(stream, "name", stream_name(subject, number))
     _check_limits(stream)
-    return Wanted(stream=_replicated(stream, sizing), consumer=consumer, partition=number)
+    return Wanted(stream=stream, consumers=(consumer,), partition=number)
 
 
 def _check_limits(stream: Json) -> None:

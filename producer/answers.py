@@ -1,15 +1,40 @@
 """What a producer says when a collector, or an audit, asks for its host."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from producer.following.source import Source
+from producer.following.sources import Sources
 
 MAX_BYTES = 512 * 1024
 """Of one answer: half of what a server takes by default."""
 GONE: Mapping[str, Any] = {"v": 1, "answer": "gone"}
 RESENT: Mapping[str, Any] = {"v": 1, "answer": "resent"}
+
+
+def to(
+    question: Mapping[str, Any], sources: Sources, spools: Mapping[str, str], place: Callable[[], Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """The answer to whatever a message asks; None: it asks nothing that is known here."""
+    match question.get("ask"):
+        case "resend":
+            return to_missing(question, sources)
+        case "marks":
+            return marks(question, sources.ledger.known.values(), spools)
+        case "place":
+            return place()
+    return None
+
+
+def to_missing(question: Mapping[str, Any], sources: Sources) -> Mapping[str, Any]:
+    """The answer to a collector that misses bytes; `RESENT` promises that they are sent again."""
+    source, start = sources.ledger.known.get(str(question.get("source", ""))), question.get("from")
+    if source is None or not isinstance(start, int):
+        return GONE
+    if (elsewhere := archived_elsewhere(question, source)) is not None:
+        return elsewhere
+    return RESENT if sources.may_be_read_again(source) else GONE
 
 
 def archived_elsewhere(question: Mapping[str, Any], source: Source) -> Mapping[str, Any] | None:

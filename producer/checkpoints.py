@@ -13,11 +13,13 @@ from pathlib import Path
 
 from producer.following.identity import Mark
 from producer.following.source import Archived, Point, Source
+from producer.moving.place import Place
 from shipper import events
 from shipper.errors import ConfigError, Fatal, Transient
+from shipper.model import Handoff
 
-VERSION = 3  # 1 did not know where links lead, 2 not what is archived
-_KNOWN_VERSIONS = {0, 1, 2, VERSION}  # 0: nothing used it yet
+VERSION = 4  # 1 did not know where links lead, 2 not what is archived, 3 not which partition the host is in
+_KNOWN_VERSIONS = {0, 1, 2, 3, VERSION}  # 0: nothing used it yet
 CHECKPOINT_ERRORS = (sqlite3.Error, OSError)
 TOMBSTONE_SECONDS = 30 * 86400.0  # an ended file that shows up again within this time is not shipped again
 _SYNC = "FULL"  # a checkpoint that returned from `save` survives power failure
@@ -26,17 +28,27 @@ CREATE TABLE IF NOT EXISTS sources (
     id TEXT PRIMARY KEY, file TEXT NOT NULL, device TEXT NOT NULL, inode TEXT NOT NULL, origin INTEGER NOT NULL,
     offset INTEGER NOT NULL, crc INTEGER NOT NULL, mark TEXT NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, ring TEXT NOT NULL, ended_at REAL NOT NULL, place INTEGER NOT NULL,
-    real TEXT NOT NULL DEFAULT '', archives TEXT NOT NULL DEFAULT '[]'
+    real TEXT NOT NULL DEFAULT '', archives TEXT NOT NULL DEFAULT '[]', handoff TEXT NOT NULL DEFAULT 'null'
 ) WITHOUT ROWID
 """
-_LATER_COLUMNS = {"real": "TEXT NOT NULL DEFAULT ''", "archives": "TEXT NOT NULL DEFAULT '[]'"}
+_PLACE_SCHEMA = """
+CREATE TABLE IF NOT EXISTS standing (
+    one INTEGER PRIMARY KEY CHECK (one = 1), partition INTEGER NOT NULL, version INTEGER NOT NULL,
+    leaving INTEGER NOT NULL
+)
+"""
+_LATER_COLUMNS = {
+    "real": "TEXT NOT NULL DEFAULT ''",
+    "archives": "TEXT NOT NULL DEFAULT '[]'",
+    "handoff": "TEXT NOT NULL DEFAULT 'null'",
+}
 """What older versions did not have."""
-_COLUMNS = "id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, archives"
+_COLUMNS = "id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, archives, handoff"
 _SAVE = f"""
-INSERT INTO sources ({_COLUMNS}, place) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+INSERT INTO sources ({_COLUMNS}, place) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT (id) DO UPDATE SET device=excluded.device, inode=excluded.inode, offset=excluded.offset,
     crc=excluded.crc, mark=excluded.mark, size=excluded.size, mtime_ns=excluded.mtime_ns, ring=excluded.ring,
-    ended_at=excluded.ended_at, real=excluded.real, archives=excluded.archives
+    ended_at=excluded.ended_at, real=excluded.real, archives=excluded.archives, handoff=excluded.handoff
 """  # noqa: S608 - fixed names
 
 
@@ -89,6 +101,20 @@ class Checkpoints:
         with self._database:
             self._write(sources)
 
+    @property
+    def place(self) -> Place | None:
+        """The partition that the host is in, by a map; None: it was never told by one."""
+        row = self._database.execute("SELECT partition, version, leaving FROM standing").fetchone()
+        return Place(partition=row[0], version=row[1], leaving=row[2]) if row else None
+
+    def stand_at(self, place: Place, sources: Iterable[Source] = ()) -> None:
+        """Make durable that the host is at `place`, with `sources` as they are there. All of it or nothing."""
+        with self._database:
+            self._write(sources)
+            self._database.execute(
+                "INSERT OR REPLACE INTO standing VALUES (1, ?, ?, ?)", (place.partition, place.version, place.leaving)
+            )
+
     def begin_use(self) -> None:
         """The first handshake is done: from now on this checkpoint is the truth, and not what others know."""
         self._database.execute(f"PRAGMA user_version = {VERSION}")
@@ -124,6 +150,7 @@ class Checkpoints:
             self._database.execute(f"PRAGMA synchronous = {_SYNC}")
             self._check_version()
             self._database.execute(_SCHEMA)
+            self._database.execute(_PLACE_SCHEMA)
             self._migrate()
             self._database.commit()
             self.load()
@@ -179,12 +206,14 @@ def _to_row(source: Source) -> tuple[object, ...]:
         source.ended_at,
         os.fsencode(source.real),
         json.dumps(source.archives),
+        json.dumps(source.handoff),
     )
 
 
 def _from_row(row: tuple[object, ...]) -> Source:
     try:
-        id_, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, archives = row
+        id_, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, archives = row[:14]
+        handed = json.loads(str(row[14]))
         return Source(
             id=str(id_),
             file=os.fsdecode(file),  # type: ignore[arg-type]
@@ -200,6 +229,7 @@ def _from_row(row: tuple[object, ...]) -> Source:
             ended_at=ended_at,  # type: ignore[arg-type]
             real=os.fsdecode(real),  # type: ignore[arg-type]
             archives=tuple(Archived(*each) for each in json.loads(str(archives))),
+            handoff=Handoff(*handed) if handed else None,
         )
     except (TypeError, ValueError) as error:
         raise sqlite3.DatabaseError(f"row of source {row[0]!r} is damaged: {error}") from None

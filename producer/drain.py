@@ -1,8 +1,9 @@
 """The end of a drain, wherever the work waits just then: a dead server may hold up anything."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
+from shipper.errors import Fatal
 from shipper.lifecycle import Stop
 
 GRACE_SECONDS = 0.5
@@ -26,3 +27,9 @@ async def until_drained(work: Awaitable[None], stop: Stop, *, within: float) -> 
 async def _deadline(stop: Stop, within: float) -> None:
     await stop.wait()
     await asyncio.sleep(max(0.0, within - stop.asked_for))
+
+
+def check_all_read(unread: Sequence[str]) -> None:
+    """Raises Fatal: some files could not be read, where to end well means that everything was shipped."""
+    if unread:
+        raise Fatal(f"not everything could be read: {', '.join(unread[:10])}", hint="see the errors above")

@@ -29,6 +29,7 @@ class Encoder:
     def __init__(self, compressor: Compressor, edits: Edits = NO_EDITS) -> None:
         self._compressor = compressor
         self._edits = edits
+        self.map_version = 0  #: by which the host is where it publishes
 
     def entries(self, pieces: Iterable[Piece]) -> list[Entry]:
         """One entry a piece, in order; what was read is kept only as it travels, and packed before the next is read.
@@ -59,6 +60,8 @@ class Encoder:
             gap=piece.gap,
             edited=None if text is None else Edited(len(content), filtered_bytes(text.edits)),
             labels=self._edits.labels,
+            map_version=self.map_version,
+            handoff=piece.handoff,
         )
         payload = self._compressor.encode(content if text is None else content + self._map(text))
         return Entry(piece._replace(data=b"", lead=b""), codec.to_headers(block), payload, lines)

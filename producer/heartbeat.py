@@ -53,6 +53,10 @@ class Heartbeats:
         """Whether it wants to be called now."""
         return self._clock() >= self._send_at
 
+    def settle_in(self, task: Task) -> None:
+        """The host works in another partition from now on."""
+        self._task = task
+
     def acknowledged(self, octets: int) -> None:
         """The server stored so many bytes of lines."""
         self._shipped += octets

@@ -18,11 +18,11 @@ from typing import Any
 
 from producer import answers, receipts
 from producer.arrival import Arrival
+from producer.beside import beside
 from producer.checkpoints import Checkpoints, checkpoint_needed
-from producer.drain import until_drained
+from producer.drain import check_all_read, until_drained
 from producer.encode import Encoder
 from producer.following.removal import Removal
-from producer.following.source import Source
 from producer.following.sources import Sources
 from producer.heartbeat import Heartbeats
 from producer.inputs.lifetime import Inputs
@@ -30,6 +30,7 @@ from producer.inputs.segments import Progress
 from producer.loads import LOAD_BYTES, LOADS_AHEAD, Load, Loads, is_full
 from producer.looking.looks import Looks
 from producer.looking.wake import Wake
+from producer.moving.moving import Moving
 from producer.pace import Pace
 from producer.recover import Recovery
 from producer.resume import agree
@@ -37,19 +38,18 @@ from producer.saving import Saving
 from producer.task import Task
 from producer.window import Window
 from shipper import events
-from shipper.errors import Fatal, SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
+from shipper.errors import SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
 from shipper.ports import Publisher
 from shipper.retry import FULL, SESSION
 from shipper.subjects import control_down
 from shipper.supervision import Pulse
 
-LINGER_SECONDS = 0.02
-"""Behind a hint: lines that are written one by one travel together."""
+LINGER_SECONDS = 0.02  # behind a hint: lines that are written one by one travel together
 DRAIN_NAP_SECONDS = 0.5
 MIN_NAP_SECONDS = 0.001
 
-Begin = Callable[[], Awaitable[Publisher]]
+Begin = Callable[[int], Awaitable[Publisher]]  # with the stream of a partition
 NO_INPUTS = Inputs()
 
 
@@ -59,7 +59,6 @@ class Pipeline:
     def __init__(
         self, task: Task, checkpoints: Checkpoints, begin: Begin, stop: Stop, inputs: Inputs = NO_INPUTS
     ) -> None:
-        self._task = task
         self._checkpoints = checkpoints
         self._begin = begin
         self._stop = stop
@@ -71,17 +70,26 @@ class Pipeline:
         self._loads = Loads(self._read)
         self._looks = Looks(task, self._wake)
         self._pace = Pace(task.rate)
+        self._moving = Moving(task, checkpoints, stop, rouse=self._wake.rouse)
+        self._beats = Heartbeats(task, self._window)
+        self._settle_in(task)
+        self._saving = Saving(checkpoints, task.checkpoint_every)
+        self._patience = task.patience
+        self._trouble = "no session with the server yet"
+        self._asked_back: dict[str, int] = {}
+        self.pulse = Pulse("the session")
+
+    def _settle_in(self, task: Task) -> None:
+        """Work in the partition where this host stands now."""
+        place = self._moving.place
+        task = self._task = replace(task, partition=place.partition)
+        self._encoder.map_version = place.version
+        self._beats.settle_in(task)
         self._removal = Removal(task.delete_archived, task.host, task.partition, rouse=self._wake.rouse)
         self._arrival = Arrival(task.subject, task.host, task.partition, rouse=self._wake.rouse)
         self._recovery = Recovery(
             task.subject, task.host, task.partition, wait_seconds=task.recover_wait, spools=task.following.spools
         )
-        self._saving = Saving(checkpoints, task.checkpoint_every)
-        self._beats = Heartbeats(task, self._window)
-        self._patience = task.patience
-        self._trouble = "no session with the server yet"
-        self._asked_back: dict[str, int] = {}
-        self.pulse = Pulse("the session")
 
     async def run(self) -> None:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
@@ -91,7 +99,8 @@ class Pipeline:
             self._sources.adopt(self._checkpoints.load())
             self._looks.look(self._sources)
             await until_drained(self._run_sessions(), self._stop, within=self._task.drain_within)
-            self._check_all_read()
+            if self._task.following.once and not self._stop.asked:
+                check_all_read(self._sources.unread)
         finally:
             self._looks.close()
             self._loads.close()
@@ -102,7 +111,7 @@ class Pipeline:
 
     def status(self) -> dict[str, Any]:
         """What the producer does now, for people and scripts."""
-        return self._beats.status(self._sources)
+        return {**self._moving.status(), **self._beats.status(self._sources)}
 
     def ready(self) -> str:
         """Why there is no working session with the server; empty while there is one."""
@@ -124,7 +133,14 @@ class Pipeline:
     async def _session(self) -> None:
         publisher = await self._begun()
         try:
-            await self._serve(publisher)
+            if await self._is_at_home(publisher):
+                await self._serve(publisher)
+        except StreamMissing:
+            if self._moving.is_elsewhere:  # what is not acknowledged is sent there, behind what this one archived
+                self._moving.set_out()
+            elif await self._moving.ask_for_stream(publisher):
+                return
+            raise
         finally:
             with contextlib.suppress(ShipperError):
                 self._settle(publisher)  # what was acknowledged before the trouble counts
@@ -132,9 +148,22 @@ class Pipeline:
                     await self._beats.farewell(self._sources, publisher)
             await publisher.close()
 
+    async def _is_at_home(self, publisher: Publisher) -> bool:
+        moving, before = self._moving, self._moving.place  # else it has moved, and the next session is there
+        await moving.look(publisher)
+        if moving.place.leaving:
+            await publisher.listen(control_down(self._task.host), self._heard)
+            if len(self._window):
+                self._reopen()
+            await moving.arrive(publisher, self._sources, self._keep_looking)
+            self._reopen()
+        if moving.place != before:
+            self._settle_in(self._task)
+        return moving.place.partition == before.partition and not before.leaving
+
     async def _begun(self) -> Publisher:
         """A new session; the files are looked at meanwhile: a server that hangs may take its time to be given up."""
-        beginning = asyncio.ensure_future(self._begin())
+        beginning = asyncio.ensure_future(self._begin(self._task.partition))
         try:
             while not (await asyncio.wait({beginning}, timeout=self._nap()))[0]:
                 await self._keep_looking()
@@ -159,6 +188,7 @@ class Pipeline:
 
     async def _keep_looking(self, publisher: Publisher | None = None) -> None:
         """What is due without a session, or before it begins to ship."""
+        self._nap()
         await self._beats.tend(self._sources, publisher)
         self._looks.look_if_due(self._sources)
         self._inputs.tend(self._progress, self._sources.release)
@@ -184,7 +214,11 @@ class Pipeline:
         """Agree with server and archive on what they have; a checkpoint without a past is either new here, or lost."""
         task, checkpoints = self._task, self._checkpoints
         if checkpoints.fresh:
-            if found := await self._recovered(publisher):
+            searching, before = self._recovery.sources(publisher, self._sources.nameless), "the lost checkpoint is back"
+            found = await beside(searching, self._keep_looking, every=task.poll, stop=self._stop, before=before)
+            self._moving.not_before(self._recovery.left)
+            self._encoder.map_version = self._moving.place.version
+            if found:
                 proven, nameless = {source.key for source in found}, self._sources.nameless()
                 begun = [each for each in self._sources.ledger.known.values() if each.id in nameless]
                 checkpoints.start_over([*(each for each in begun if each.key not in proven), *found])
@@ -195,18 +229,6 @@ class Pipeline:
         self._arrival.doubt(agreed)
         if not agreed.holds:
             self._reopen()
-
-    async def _recovered(self, publisher: Publisher) -> list[Source]:
-        """What a lost checkpoint held; the collector may be waited for, so the files are looked at meanwhile."""
-        recovering = asyncio.ensure_future(self._recovery.sources(publisher, self._sources.nameless))
-        try:
-            while not (await asyncio.wait({recovering}, timeout=self._nap()))[0]:
-                if self._stop.asked:
-                    raise SessionLost("asked to stop before the lost checkpoint was recovered")
-                await self._keep_looking(publisher)
-        finally:
-            recovering.cancel()
-        return recovering.result()
 
     def _reopen(self) -> None:
         """Begin anew from the checkpoint: what was in flight is read again."""
@@ -221,29 +243,14 @@ class Pipeline:
         """A collector says what it has, or asks."""
         if (told := receipts.read(message)) is not None:
             self._sources.told(told)
-        match message.get("ask"):
-            case "resend":
-                return self._resend(message)
-            case "marks":
-                return answers.marks(message, self._sources.ledger.known.values(), self._task.following.spools)
-        return None
-
-    def _resend(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A collector asks for bytes that it misses: go back to them if they may still be read."""
-        source, start = self._sources.ledger.known.get(str(question.get("source", ""))), question.get("from")
-        if source is None or not isinstance(start, int):
-            return answers.GONE
-        if (elsewhere := answers.archived_elsewhere(question, source)) is not None:
-            return elsewhere
-        if not self._sources.may_be_read_again(source):
-            return answers.GONE
-        self._go_back(source.id, start)
-        return answers.RESENT
+        answer = answers.to(message, self._sources, self._task.following.spools, self._moving.answer)
+        if answer is answers.RESENT:
+            self._go_back(message["source"], message["from"])
+        return answer
 
     def _go_back(self, source: str, start: int) -> None:
-        """Soon, when nothing is being read."""
         self._asked_back[source] = min(start, self._asked_back.get(source, start))
-        self._wake.rouse()
+        self._wake.rouse()  # it is done when nothing is being read
 
     # -- one session --------------------------------------------------------------------------------------------
 
@@ -257,6 +264,10 @@ class Pipeline:
                 await self._saving.save_if_due(self._sources.ledger)
                 if not loads:
                     await self._do_what_is_due(publisher)
+                    if self._moving.watch.is_time and not len(self._window):
+                        await self._saving.save(self._sources.ledger)
+                        self._moving.set_out()
+                        return
                     if self._may_read and not self._sources.idle:
                         loads.begin()
                 if loads:
@@ -267,11 +278,12 @@ class Pipeline:
                 elif self._done():
                     return
                 else:
-                    self._check_late()
+                    self._window.check_late(time.monotonic(), self._task.ack_timeout)
                     await self._rest()
         finally:
             self._removal.session_ends()
             self._arrival.session_ends()
+            self._moving.watch.session_ends()
             while loads:  # read, so the sources have moved on: it must be in flight, or it would be skipped
                 self._open(await loads.next())
 
@@ -284,6 +296,7 @@ class Pipeline:
         self._looks.look_if_due(self._sources)
         self._inputs.tend(self._progress, self._sources.release)
         await self._beats.tend(self._sources, publisher)
+        self._moving.watch.see_to(publisher, self._sources.ledger, self._moving.place)
         await self._remove_if_due(publisher)
 
     def _settle(self, publisher: Publisher) -> None:
@@ -304,7 +317,7 @@ class Pipeline:
     @property
     def _may_read(self) -> bool:
         may_begin = self._is_emptying or not self._stop.asked
-        return may_begin and self._window.room and self._pace.budget(1) > 0
+        return may_begin and self._window.room and self._pace.budget(1) > 0 and not self._moving.watch.is_time
 
     def _read_on(self, load: Load) -> None:
         """Read ahead while `load` is sent, unless there is something to do that must not meet a reading thread."""
@@ -343,7 +356,7 @@ class Pipeline:
     async def _rest(self) -> None:
         """Sleep until there is news, or something is due: a look, a save, an ack that is late, the end of a drain."""
         now = time.monotonic()
-        due = [each.next_at for each in (self._looks, self._removal, self._arrival, self._beats)]
+        due = [each.next_at for each in (self._looks, self._removal, self._arrival, self._beats, self._moving.watch)]
         if self._window.room and not (self._stop.asked or self._sources.idle):
             due.append(self._pace.ready_at)
         if self._sources.ledger.has_unsaved:
@@ -362,10 +375,6 @@ class Pipeline:
         self.pulse.turn(rest=seconds)
         return seconds
 
-    def _check_late(self) -> None:
-        if len(self._window) and time.monotonic() >= self._window.oldest_sent_at + self._task.ack_timeout:
-            raise SessionLost(f"no ack for {self._task.ack_timeout:.0f} s")
-
     def _go_back_if_asked(self) -> None:
         if self._asked_back:
             asked, self._asked_back = self._asked_back, {}
@@ -383,16 +392,8 @@ class Pipeline:
         return ends and nothing_in_flight and self._sources.idle and self._inputs.is_over(self._progress)
 
     @property
-    def _is_emptying(self) -> bool:
-        """Whether the inputs were stopped and not all that they left in their spools is acknowledged."""
+    def _is_emptying(self) -> bool:  # the inputs were stopped, and of what they left not all is acknowledged
         return self._inputs.stopping and not self._inputs.is_settled(self._progress)
 
     def _progress(self) -> Progress:
-        ledger = self._sources.ledger
-        return Progress.of(ledger.known.values(), ledger.unsaved_ids)
-
-    def _check_all_read(self) -> None:
-        """With `once`, to end well means that everything was shipped."""
-        unread = self._sources.unread if self._task.following.once and not self._stop.asked else []
-        if unread:
-            raise Fatal(f"not everything could be read: {', '.join(unread[:10])}", hint="see the errors above")
+        return Progress.of(self._sources.ledger.known.values(), self._sources.ledger.unsaved_ids)

@@ -33,6 +33,8 @@ class Told(NamedTuple):
     archive: str  #: which archive it writes to
     through: int  #: every message of the stream up to there is judged, and no hole is open before it
     receipts: tuple[Receipt, ...]
+    left: int = 0  #: the version of the map by which the host has left the partition, as far as that is archived
+    is_retired: bool = False  #: the partition has no stream any more; all that it had is archived
 
 
 def read(message: Mapping[str, Any]) -> Told | None:
@@ -42,12 +44,24 @@ def read(message: Mapping[str, Any]) -> Told | None:
         return None
     archive, through = message.get("archive", ""), message.get("through", 0)
     receipts = tuple(receipt for fields in found if (receipt := _receipt(fields)))
-    return Told(str(archive), through if isinstance(through, int) else 0, receipts)
+    left, is_retired = message.get("left", 0), message.get("retired") is True
+    return Told(
+        str(archive),
+        through if isinstance(through, int) else 0,
+        receipts,
+        left if isinstance(left, int) else 0,
+        is_retired,
+    )
 
 
-async def ask(publisher: Publisher, host: str, partition: int, sources: Sequence[str] = ()) -> Told | None:
-    """What the collector of `partition` holds of `host`: of `sources`, or else of the newest; None: nobody answers."""
-    question = {"v": 1, "ask": "receipts", "partition": partition}
+async def ask(
+    publisher: Publisher, host: str, partition: int, sources: Sequence[str] = (), *, leaving: int = 0
+) -> Told | None:
+    """What the collector of `partition` holds of `host`: of `sources`, or else of the newest; None: nobody answers.
+
+    `leaving`: the version of the map by which the host leaves the partition; the collector puts its files aside.
+    """
+    question = {"v": 1, "ask": "receipts", "partition": partition} | ({"leaving": leaving} if leaving else {})
     told: Told | None = None
     for start in range(0, max(1, len(sources)), ASKED_AT_ONCE):
         named = {"sources": list(sources[start : start + ASKED_AT_ONCE])} if sources else {}

@@ -45,6 +45,7 @@ class Recovery:
         self._until: float | None = None
         self._local = {name: path for path, name in spools.items()}
         self._clock = clock
+        self.left = 0  #: the newest version of the map by which this host left the partition
 
     async def sources(self, publisher: Publisher, nameless: Callable[[], Mapping[str, Seen]]) -> list[Source]:
         """The sources that go on; [] where the host is simply new.
@@ -66,6 +67,7 @@ class Recovery:
         """What the collector says once it has judged everything up to `sequence`; what it said last if time is up."""
         while True:
             told = await receipts.ask(publisher, self._host, self._partition)
+            self.left = max(self.left, told.left if told else 0)
             if not sequence or (told is not None and told.through >= sequence):
                 return told
             if self._until is None:

@@ -54,10 +54,10 @@ class Turns:
         following = replace(plan.task.following, heirs=self._heirs, held=self._held)
         task = replace(plan.task, following=following)
 
-        async def begin() -> JetStreamPublisher:
+        async def begin(partition: int) -> JetStreamPublisher:
             publisher = await JetStreamPublisher.begin(
                 plan.settings.nats,
-                stream=stream_name(plan.task.prefix, plan.task.partition),
+                stream=stream_name(plan.task.prefix, partition),
                 host=plan.task.host,
                 block_bytes=plan.task.message_bytes,
             )

@@ -62,6 +62,11 @@ class Window:
         """When the oldest entry in flight was sent; there must be one."""
         return self._open[0][2]
 
+    def check_late(self, now: float, ack_timeout: float) -> None:
+        """Raise SessionLost where the oldest entry has waited for longer than `ack_timeout` seconds."""
+        if self._open and now >= self.oldest_sent_at + ack_timeout:
+            raise SessionLost(f"no ack for {ack_timeout:.0f} s")
+
     def again(self, now: float) -> Iterator[tuple[int, Entry]]:
         """Every entry in order, to be sent again by a new session at `now` (go-back-N)."""
         self._open = deque((token, entry, now) for token, entry, _ in self._open)

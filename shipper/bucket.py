@@ -1,6 +1,7 @@
-"""The bucket that collectors share: who lives, and who writes which partition. Names, keys and configuration.
+"""The shared bucket: which collectors live, who writes which partition, and the map of the partitions.
 
-It is a plain NATS key-value bucket, so `nats kv get fshipper lease.logs.0` shows what a collector sees.
+It is a plain NATS key-value bucket, so `nats kv get fshipper lease.logs.0` shows what a collector sees, and
+`nats kv get fshipper map.logs` where hosts belong. Names, keys and configuration.
 """
 
 import re
@@ -48,6 +49,11 @@ def member_key(prefix: str, archive: str, name: str) -> str:
 def members_of(prefix: str) -> str:
     """Every collector that reads the streams of `prefix`."""
     return f"member.{prefix}.>"
+
+
+def map_key(prefix: str) -> str:
+    """Which host belongs to which partition."""
+    return f"map.{prefix}"
 
 
 def to_subject(key: str) -> str:

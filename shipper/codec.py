@@ -6,8 +6,11 @@
     Log-End: rotated | deleted | truncated, with Log-Gap when unread bytes were lost
     Log-Edits: 980-120 (bytes of the edited text, bytes left out; the map of `shipper.edits` follows the text)
     Log-Labels: env=prod&dc=ams (percent-encoded)
+    Log-Handoff: 1048576-5e6f7081-00c0ffee00c0ffee (of a host that moved: up to there another partition has the source,
+    its CRC there, or nothing between the dashes where nobody knows it, and the identity of the archive)
 
-A message with none of these headers is *plain*: one line from anybody.
+A message with none of these headers is *plain*: one line from anybody. One with `Log-Leave: 7` and nothing else of ours
+is a *move marker*: its host goes by version 7 of the map, and what it sent by older ones ends here.
 """
 
 import functools
@@ -17,7 +20,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from shipper.errors import Poison
-from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, End, Span
+from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, End, Handoff, Span
 
 PREFIX = "Log-"
 MAX_LABELS_BYTES = 1024
@@ -31,8 +34,13 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _SPAN = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 _CRC = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 _EDITS = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
+_HANDOFF = re.compile(r"([0-9]{1,18})-([0-9a-f]{8}|)-([0-9A-Za-z_]{1,64})")
 _USUAL = re.compile(r"([0-9a-f]{16}) (\d{1,18})-(\d{1,18}) ([0-9a-f]{8})-([0-9a-f]{8}) (\d{1,18}) (\d{1,18})", re.ASCII)
-_NAMES = ("Id", "File", "Span", "Origin", "Lines", "Crc", "Encoding", "Time", "End", "Gap", "Map", "Edits", "Labels")
+_NAMES = (
+    *("Id", "File", "Span", "Origin", "Lines", "Crc", "Encoding", "Time", "End", "Gap", "Map", "Edits", "Labels"),
+    "Handoff",
+)
+_LEAVE = "Log-Leave"
 _KNOWN = frozenset(PREFIX + name for name in _NAMES)
 
 
@@ -97,7 +105,28 @@ def to_headers(block: Block) -> dict[str, str]:
         headers["Log-Edits"] = f"{block.edited.content}-{block.edited.filtered}"
     if block.labels:
         headers["Log-Labels"] = encode_labels(block.labels)
+    if block.handoff is not None:
+        offset, crc, archive = block.handoff
+        headers["Log-Handoff"] = f"{offset}-{'' if crc is None else f'{crc:08x}'}-{archive}"
     return headers
+
+
+def move_marker(version: int) -> dict[str, str]:
+    """The headers of a host's last word in a partition, as it goes by `version` of the map now."""
+    return {_LEAVE: str(version)}
+
+
+def leaves(headers: Mapping[str, str]) -> int | None:
+    """The version of the map by which a host leaves the partition; None: the message is no move marker.
+
+    Raises:
+        Poison: it is no number, or stands among other headers of ours.
+    """
+    if _LEAVE not in headers:
+        return None
+    if others := [name for name in headers if name.startswith(PREFIX) and name != _LEAVE]:
+        raise Poison(f"header {_LEAVE} together with {others[0]}")
+    return _number(headers, _LEAVE)
 
 
 def from_headers(headers: Mapping[str, str]) -> Block:
@@ -123,6 +152,7 @@ def from_headers(headers: Mapping[str, str]) -> Block:
         map_version=_number(headers, "Log-Map", default="0"),
         edited=_edited(headers),
         labels=decode_labels(headers["Log-Labels"]) if "Log-Labels" in headers else (),
+        handoff=_handoff(headers),
     )
     _check_span(block)
     _check_edited(block)
@@ -163,6 +193,13 @@ def _edited(headers: Mapping[str, str]) -> Edited | None:
         return None
     found = _matched(headers, "Log-Edits", _EDITS)
     return Edited(content=int(found[1]), filtered=int(found[2]))
+
+
+def _handoff(headers: Mapping[str, str]) -> Handoff | None:
+    if "Log-Handoff" not in headers:
+        return None
+    found = _matched(headers, "Log-Handoff", _HANDOFF)
+    return Handoff(int(found[1]), int(found[2], 16) if found[2] else None, found[3])
 
 
 def _check_edited(block: Block) -> None:

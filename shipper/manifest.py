@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
 VERSION = 1
-_NEWER = frozenset({"filtered", "edited", "labels", "crc32_stored", "replaces"})
+_NEWER = frozenset({"filtered", "edited", "labels", "crc32_stored", "replaces", "redactions"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,18 @@ class Gap:
     start: int
     end: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redaction:
+    """Bytes of the text that were blacked out after they were archived, when and why."""
+
+    at: str  #: RFC 3339, UTC
+    reason: str
+    bytes: int
+    source: str = ""  #: empty: a pattern chose them, and nobody says where they were
+    start: int = 0  #: of the source
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +67,7 @@ class Segment:
     labels: dict[str, str] = field(default_factory=dict)  #: what the host says of its logs, as its newest block had it
     crc32_stored: str = ""  #: of the file as it lies on disk, 8 hex digits; empty: sealed by an older version
     replaces: tuple[str, ...] = ()  #: paths of the segments that were merged into it: their lines count no more
+    redactions: tuple[Redaction, ...] = ()  #: what is black in it
     v: int = field(default=VERSION)
 
 
@@ -82,6 +95,7 @@ def from_line(line: bytes) -> Segment:
         fields["spans"] = tuple(SourceSpan(**span) for span in fields.get("spans", ()))
         fields["labels"] = dict(fields.get("labels", {}))
         fields["gaps"] = tuple(Gap(**gap) for gap in fields.get("gaps", ()))
+        fields["redactions"] = tuple(Redaction(**each) for each in fields.get("redactions", ()))
         fields["replaces"] = tuple(map(_text, fields.get("replaces", ())))
         return Segment(**fields)
     except TypeError as error:

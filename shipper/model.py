@@ -23,6 +23,14 @@ class Span(NamedTuple):
         return f"{self.start}-{self.end}"
 
 
+class Handoff(NamedTuple):
+    """Where another partition ends and this one goes on: what is before `offset` of a source is archived there."""
+
+    offset: int
+    crc: int | None  #: CRC-32 of the source from its origin to there, proven by that archive; None: nobody knows it
+    archive: str  #: identity of the archive that has it
+
+
 class Edited(NamedTuple):
     """How long the text of an edited block is, and how much of its span was left out."""
 
@@ -62,7 +70,8 @@ class Block:
     read_at: str  #: RFC 3339
     end: End | None = None
     gap: int = 0  #: unread bytes lost behind `span.end`; only with `end`
-    map_version: int = 0
+    map_version: int = 0  #: of the map of the partitions that its host goes by
+    handoff: Handoff | None = None  #: None: the source was begun in this partition
     edited: Edited | None = None  #: None: the payload is the bytes of the span
     labels: tuple[tuple[str, str], ...] = ()  #: what the host says of its logs, name and value
 

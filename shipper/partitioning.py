@@ -2,6 +2,7 @@
 
 FNV_OFFSET = 0x811C9DC5
 FNV_PRIME = 0x01000193
+MAX_PARTITIONS = 4096
 
 
 def fnv1a_32(key: bytes) -> int:

@@ -24,6 +24,13 @@ class Publisher(Protocol):
         """
         ...
 
+    async def entry(self, key: str) -> Entry | None:
+        """What the shared bucket holds under `key`; None: nothing, there is no bucket, or none that answers in time.
+
+        Raises `BucketRefused` when this host has no right to read it.
+        """
+        ...
+
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send without waiting for the server's ack; waits only for room in the socket."""
         ...

@@ -10,13 +10,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from shipper.codec import MAX_LABELS_BYTES, encode_labels
 from shipper.errors import ConfigError
 from shipper.model import MAX_BLOCK_BYTES, Encoding
-from shipper.partitioning import partition_for
+from shipper.partitioning import MAX_PARTITIONS, partition_for
 from shipper.subjects import checked_host, checked_prefix
 from shipper.units import parse_seconds, parse_size
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]
-MAX_PARTITIONS = 4096
 READY_REDACTIONS = frozenset({"card", "token", "email"})
 
 
@@ -217,6 +216,7 @@ class CollectorSettings(_Section):
     keep_days: Annotated[int, Field(ge=0)] = 0  #: older days are removed; 0: none are
     keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: the oldest days are removed above it; 0: none are
     keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: so long the journal remembers what has ended
+    serve_partitions: bool = False  #: make streams when producers ask for them, as `fshipper partition serve` does
     lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: who was not heard for so long lost its partitions
     listen: str = "127.0.0.1:9601"  #: address of the page, /metrics /healthz /readyz /status; empty: none
 

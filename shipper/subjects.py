@@ -19,6 +19,9 @@ ADVISORIES = "DLQ_ADV"
 COLLECTOR = "collector"
 """The durable consumer that the collector reads each partition's stream with."""
 
+MOVER = "fshipper-partition"
+"""Stands for a host where whoever moves hosts asks a collector."""
+
 MAX_CACHED = 32_768
 """Subjects whose hosts are remembered: a partition may have ten thousand, in turn."""
 

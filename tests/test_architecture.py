@@ -17,6 +17,7 @@ PURE = frozenset(
         "errors",
         "subjects",
         "partitioning",
+        "partition_map",
         "codec",
         "layout",
         "manifest",

@@ -19,7 +19,7 @@ from consumer.audit.look import Look, Scope, is_written, look
 from consumer.audit.rows import Row, Rows
 from consumer.audit.sources import Bounds, Sources
 from consumer.audit.strangers import STATE_HINT
-from consumer.audit.verdicts import account_of, findings_of, gaps_of, uncommitted
+from consumer.audit.verdicts import account_of, findings_of, gaps_of, redactions_of, uncommitted
 from consumer.sealing.manifests import removed_days
 from shipper import layout
 
@@ -171,7 +171,7 @@ class Audit:
         self._result.findings += looked.findings
         for path, entry in looked.entries.items():
             each = checked[path]
-            found = [*findings_of(each), *gaps_of(entry), *filter(None, [account_of(entry)])]
+            found = [*findings_of(each), *gaps_of(entry), *redactions_of(entry), *filter(None, [account_of(entry)])]
             found += [uncommitted(each)] if each.behind else []
             row = self._rows.row(*entry.place)
             row.count(each)

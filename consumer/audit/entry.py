@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from consumer.writing.records import OpenFile
 from shipper.layout import FileKey
-from shipper.manifest import Gap, Segment, SourceSpan
+from shipper.manifest import Gap, Redaction, Segment, SourceSpan
 
 
 class State(enum.Enum):
@@ -34,6 +34,8 @@ class Entry:
     edited: int = 0
     spans: tuple[SourceSpan, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    redactions: tuple[Redaction, ...] = ()
+    replaces: tuple[str, ...] = ()
     first_seq: int = 0
     last_seq: int = 0
     first_ns: int = 0  #: stored time of its first message; manifests have it as text
@@ -74,6 +76,8 @@ def of_segment(segment: Segment, date: str) -> Entry:
         edited=segment.edited,
         spans=segment.spans,
         gaps=segment.gaps,
+        redactions=segment.redactions,
+        replaces=segment.replaces,
         first_seq=segment.first_seq,
     )
 

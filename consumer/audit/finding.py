@@ -20,6 +20,7 @@ class Kind(enum.Enum):
     GAP = "gap"  #: recorded when it happened
     ELSEWHERE = "elsewhere"  #: another collector's archive has them
     REMOVED_DAY = "removed_day"
+    REDACTED = "redacted"  #: blacked out on purpose, as recorded
     PRODUCER = "producer"
 
 

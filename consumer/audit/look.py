@@ -10,7 +10,7 @@ from pathlib import Path
 from consumer.archive import LOCKS
 from consumer.audit import listing
 from consumer.audit.entry import Entry
-from consumer.audit.finding import Finding, Weight
+from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.listing import Listed
 from consumer.audit.strangers import Known, host_directories, strangers
 
@@ -52,7 +52,7 @@ def look(scope: Scope, date: str, rows: Sequence[Entry], epochs: Mapping[int, in
         paths.update((row.path, row.also, row.becomes))
     known = Known(paths=paths, listed=listed.entries, epochs=epochs)
     unknown = [each for each in strangers(scope.archive, date, known) if scope.has_host(each.host)]
-    return Look(entries=entries, findings=[*listed.findings, *_torn(listed, rows), *unknown])
+    return Look(entries=entries, findings=[*listed.findings, *_torn(listed, rows), *_left(scope, entries), *unknown])
 
 
 def hosts(scope: Scope) -> set[str]:
@@ -81,6 +81,22 @@ def _is_held(lock: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def _left(scope: Scope, entries: Mapping[str, Entry]) -> Iterator[Finding]:
+    """Segments that were redacted, and still lie there as they were: a kill came in between."""
+    for entry in entries.values():
+        for path in entry.replaces if entry.redactions else ():
+            if (scope.archive / path).exists():
+                yield Finding(
+                    kind=Kind.UNLISTED_FILE,
+                    host=entry.key.host,
+                    file=entry.key.file,
+                    date=entry.key.date,
+                    path=path,
+                    text="it was redacted, and is still there as it was before",
+                    hint="run the same fshipper redact again",
+                )
 
 
 def _torn(listed: Listed, rows: Sequence[Entry]) -> Iterator[Finding]:

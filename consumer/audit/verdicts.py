@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from consumer.audit.check import Checked
 from consumer.audit.entry import Entry, State
@@ -55,6 +56,14 @@ def gaps_of(entry: Entry) -> Iterator[Finding]:
         else:
             text = f"{octets:,} bytes ({where}) are lost, as recorded when it happened: {reason}"
             yield _about(entry, Kind.GAP, text, octets, _GAP_HINTS.get(reason, _GAP_HINT), Weight.GAP)
+
+
+def redactions_of(entry: Entry) -> Iterator[Finding]:
+    """What was blacked out of a file, as its manifest line records it."""
+    for each in entry.redactions:
+        where = f" (bytes {each.start}-{each.end} of source {each.source})" if each.source else ""
+        text = f"{each.bytes:,} bytes{where} were blacked out at {each.at}: {each.reason}"
+        yield replace(_about(entry, Kind.REDACTED, text, each.bytes, weight=Weight.NOTE), hint="")
 
 
 def account_of(entry: Entry) -> Finding | None:

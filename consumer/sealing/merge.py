@@ -20,6 +20,7 @@ from consumer.sealing.joining import continues, joined, number_of, runs, split_n
 from consumer.sealing.manifests import Listing
 from consumer.sealing.packing import BROKEN, Passing, Tally, Writer, Written, look_through, texts
 from consumer.sealing.placing import beside
+from consumer.sealing.rewriting import rewriting
 from consumer.sealing.seal import Sealer, now
 from shipper import events, layout
 from shipper.files import sync_directory
@@ -48,7 +49,7 @@ class Merger:
         self._shrunk: set[Path] = set()  # directories whose parts are gone, not durably yet
 
     def merge(self, date: str, partition: int, listing: Listing, go_on: Callable[[], bool]) -> bool:
-        """Merge a day of a partition; False: it was told to stop before all was done.
+        """Merge a day of a partition; False: it was told to stop before all was done, or somebody redacts there.
 
         Raises:
             OSError: try again later. `go_on` is asked before anything changes for good.
@@ -58,10 +59,11 @@ class Merger:
             hosts = sorted(os.listdir(self._archive / root))
         except FileNotFoundError:
             return True
-        try:
-            return all(go_on() and self._merge_host(f"{root}/{host}", listing, go_on) for host in hosts)
-        finally:
-            self._sync_shrunk()
+        with rewriting(self._archive, partition) as alone:
+            try:
+                return alone and all(go_on() and self._merge_host(f"{root}/{host}", listing, go_on) for host in hosts)
+            finally:
+                self._sync_shrunk()
 
     def _merge_host(self, directory: str, listing: Listing, go_on: Callable[[], bool]) -> bool:
         began = time.thread_time()

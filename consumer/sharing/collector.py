@@ -121,6 +121,10 @@ class Collector:
         """Whether nobody can have taken anything over yet, and nobody asks to stop."""
         return not self._stop.asked and all(holding.lease.is_sure for holding in self._holdings)
 
+    def is_retired(self, partition: int) -> bool:
+        """Whether a partition is no more: the map has no host in it, and its stream is gone."""
+        return partition not in self.partitions and self._registry.is_unused(partition)
+
     def others_past(self, date: str) -> bool:
         """Whether the collectors of the other partitions of this archive have sealed all of `date`."""
         others = [number for number in self._known if number not in self._holdings]
@@ -179,6 +183,8 @@ class Collector:
         wanted = spread(self._known, [*self._others, self._me], self._holders())
         lives = {member.instance for member in self._others}
         for holding in self._holdings:
+            if self.is_retired(holding.partition):
+                holding.stop.ask()
             if wanted.get(holding.partition) in lives:
                 holding.stop.ask()
         for partition, instance in sorted(wanted.items()):

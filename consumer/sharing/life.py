@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
 from math import inf
 
 from consumer.archive import Layout, journal_directory, open_archive
@@ -18,10 +19,19 @@ from consumer.sharing.local import LocalBucket
 from consumer.sharing.place import Place, dead_names, take_name
 from consumer.sharing.registry import Registry
 from consumer.sharing.reload import Reloading
+from consumer.sharing.retired import Retired
 from consumer.task import Task, Until
 from consumer.writing.sink import most_open
 from shipper import events, layout
-from shipper.errors import BucketRefused, ConfigError, Fatal, StreamMissing, Transient, Unavailable
+from shipper.errors import (
+    BucketRefused,
+    ConfigError,
+    Fatal,
+    ShipperError,
+    StreamMissing,
+    Transient,
+    Unavailable,
+)
 from shipper.jetstream.connection import connect
 from shipper.jetstream.inbox import JetStreamInbox, stream_names
 from shipper.jetstream.leases import JetStreamBucket
@@ -30,11 +40,13 @@ from shipper.lifecycle import Stop, stop_on_signals
 from shipper.ports import Bucket
 from shipper.retry import SESSION, Patience
 from shipper.settings import CollectorSettings, Settings
-from shipper.subjects import COLLECTOR, partition_of_stream, stream_name
+from shipper.subjects import COLLECTOR, control_up, partition_of_stream, stream_name
 from shipper.supervision import supervised
 from shipper.telemetry import serving
 
 TEND_SECONDS = 10.0
+ANSWER_AGAIN_SECONDS = 2.0
+SERVICES = "fshipper.services"
 SAMPLE = FileKey("2026-01-01", 0, "host.example.net", "/var/log/messages")
 
 
@@ -101,6 +113,7 @@ class _Life:
             keep_bytes=chosen.keep_bytes,
         )
         self._partitions = 1
+        self._is_unused: Callable[[int], bool] = lambda _: False
 
     async def registry(self) -> Registry:
         """What the collectors tell each other; where that is refused, everything is left to the locks here.
@@ -140,6 +153,7 @@ class _Life:
             patience=self._patience,
         )
         holdings = Holdings(outfit, registry, me)
+        self._is_unused = registry.is_unused
         return Collector(self._place, registry, holdings, me, self._find, self._stop, self._patience())
 
     async def live(self, collector: Collector) -> None:
@@ -147,18 +161,37 @@ class _Life:
         if self._until is not Until.STOPPED:
             await collector.drain(lambda: self._tend_once(collector))
         else:
-            tending = asyncio.create_task(self._tend(collector))
+            beside = [asyncio.create_task(self._tend(collector)), asyncio.create_task(self._answer(collector))]
+            if self._settings.collector.serve_partitions:
+                beside.append(asyncio.create_task(_serve_partitions(self._settings, self._stop)))
             try:
                 await collector.serve()
             finally:
-                tending.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await tending
+                for task in beside:
+                    task.cancel()
+                await asyncio.wait(beside)
 
     async def _tend(self, collector: Collector) -> None:
         while True:
             await self._tend_once(collector)
             await asyncio.sleep(TEND_SECONDS)
+
+    async def _answer(self, collector: Collector) -> None:
+        """Answer for retired partitions, in one session after the other."""
+        retired = Retired(self._place, collector.is_retired)
+        while True:
+            with contextlib.suppress(ShipperError):
+                connection = await connect(
+                    self._settings.nats, name=f"fshipper consume {self._name} retired", inbox="_INBOX_collector"
+                )
+                try:
+                    lost = asyncio.Event()
+                    connection.on_lost(lost.set)
+                    await connection.listen(control_up(">"), retired.heard)
+                    await lost.wait()
+                finally:
+                    await connection.close()
+            await asyncio.sleep(ANSWER_AGAIN_SECONDS)
 
     async def _tend_once(self, collector: Collector) -> None:
         """Close days that are over; under the names of dead collectors too, while nobody can take such a name."""
@@ -204,16 +237,29 @@ class _Life:
         return await JetStreamBucket.open(self._settings.nats, name=self._name)
 
     async def _find(self) -> list[int]:
-        """The partitions to read: the chosen ones, else every stream that there is."""
-        found = sorted(self._settings.collector.read_partitions) or await _streams(self._settings)
+        """The partitions to read: the chosen ones, unless they are retired, else every stream that there is."""
+        found = sorted(self._settings.collector.read_partitions)
+        if not found or any(map(self._is_unused, found)):
+            there = await _streams(self._settings)
+            chosen = found or there
+            found = [number for number in chosen if number in there or not self._is_unused(number)]
         _check_template(self._place.layout, found)
-        self._partitions = len(found)
+        self._partitions = max(1, len(found))
         return found
 
     def _patience(self) -> Patience:
         if self._until is Until.STOPPED:
             return Patience(at_start=inf if self._for_ever else 10.0, later=inf)
         return Patience(at_start=5.0, later=60.0)
+
+
+async def _serve_partitions(settings: Settings, stop: Stop) -> None:
+    """Make streams when producers ask for them: the partitioner's work, which is found by its entry point."""
+    (found,) = entry_points(group=SERVICES, name="streams")
+    try:
+        await found.load()(settings, stop)
+    except ShipperError as error:  # the archive is written all the same
+        events.stream_refused(partition=None, host="", reason=str(error))
 
 
 async def _open_local() -> Bucket:

@@ -6,9 +6,10 @@ from types import MappingProxyType
 
 from consumer.sharing.entries import Claim, Member, encode, to_claim, to_member
 from consumer.sharing.watch import Watch
-from shipper.bucket import lease_key, member_key, members_of
+from shipper.bucket import lease_key, map_key, member_key, members_of
 from shipper.errors import Transient
 from shipper.model import Entry
+from shipper.partition_map import decode
 from shipper.ports import Bucket
 
 OpenBucket = Callable[[], Awaitable[Bucket]]
@@ -35,7 +36,8 @@ class Registry:
     async def look(self, partitions: Iterable[int]) -> None:
         """Read what is there now: the members, and who has which of `partitions`."""
         bucket = await self._session()
-        keys = [members_of(self._prefix), *(lease_key(self._prefix, number) for number in partitions)]
+        keys = [members_of(self._prefix), map_key(self._prefix)]
+        keys += [lease_key(self._prefix, number) for number in partitions]
         try:
             self._entries = await bucket.entries(keys)
         except Transient:
@@ -83,6 +85,12 @@ class Registry:
     def silent(self, partition: int) -> float:
         """Seconds for which the entry of `partition` did not change, as far as was looked."""
         return self._watch.still(lease_key(self._prefix, partition))
+
+    def is_unused(self, partition: int) -> bool:
+        """Whether there is a map of the partitions, and it sends no host to this one."""
+        entry = self._entries.get(map_key(self._prefix))
+        known = decode(entry.value) if entry else None
+        return known is not None and partition not in known.used
 
     def members(self) -> list[Member]:
         """The collectors that said something within the time of a lease, and did not leave."""

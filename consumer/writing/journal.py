@@ -44,11 +44,12 @@ class _Run(NamedTuple):
 class Journal:
     """The journal of one partition. Owned by its worker: one call at a time, from any thread.
 
-    `files` and `position` may be read at any time: they are replaced, never changed.
+    `files`, `position` and `left` may be read at any time: they are replaced, never changed.
     """
 
     files: Mapping[str, OpenFile]
     position: Position
+    left: Mapping[str, int]  #: by host that left the partition: the version of the map in its newest marker
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -125,8 +126,10 @@ class Journal:
                 "INSERT INTO gaps VALUES (?,?,?,?,?)",
                 [(loss.path, loss.source.id, *loss.span, loss.reason) for loss in changes.losses],
             )
+            self._database.executemany("INSERT OR REPLACE INTO departures VALUES (?, ?)", changes.left.items())
         self.position = changes.position
         self.files = {**self.files, **changes.files}
+        self.left = {**self.left, **changes.left} if changes.left else self.left
         self._remember(changes.sources.values())
 
     def begin_sealing(self, file: OpenFile, segment: str) -> OpenFile:
@@ -213,6 +216,7 @@ class Journal:
             self._check_version()
             self.files = {file.path: file for file in self._read_files()}
             self.position = self._read_position()
+            self.left = dict(self._database.execute("SELECT host, version FROM departures").fetchall())
             self._moored = Moored(self.path)
         except BaseException:
             self._database.close()

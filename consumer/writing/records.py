@@ -85,3 +85,4 @@ class Changes:
     files: dict[str, OpenFile] = field(default_factory=dict)
     extents: list[Extent] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
+    left: dict[str, int] = field(default_factory=dict)  #: by host that left the partition: the version of its marker

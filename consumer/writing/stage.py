@@ -12,6 +12,7 @@ from consumer.writing.plan import Draft, Plan
 from consumer.writing.records import Changes, Loss, Position
 from consumer.writing.sink import Sink
 from consumer.writing.watermark import (
+    REASON_ELSEWHERE,
     REASON_MISSING,
     GivenUp,
     Known,
@@ -22,6 +23,7 @@ from consumer.writing.watermark import (
     missing_before,
     missing_behind,
     missing_parts,
+    taken_up,
 )
 from shipper import codec
 from shipper.checksum import crc32, crc32_combine
@@ -32,6 +34,10 @@ from shipper.model import Block, Delivery, Encoding, Span
 from shipper.subjects import parse_log_subject
 
 REASON_POISON = "poison"
+STALE = "stale"
+"""Outcome of a block from before its host left the partition, and that came behind the marker."""
+MARKER = "marker"
+"""Outcome of a move marker."""
 WRITE_BYTES = 512 * 1024
 """Of one file are written at once, not at the end of the batch: what was just unpacked is still in the core's cache."""
 MAX_OFFSET = (1 << 53) - 1
@@ -83,14 +89,16 @@ class Stager:
     """Turns deliveries into appended bytes and journal changes. Owned by the partition's worker."""
 
     def __init__(
-        self, journal: Journal, sink: Sink, *, output: str, partition: int, layout: Layout, ready: ReadyFrames
-    ) -> None:
+        self, journal: Journal, sink: Sink, *, output: str, partition: int, layout: Layout, ready: ReadyFrames,
+        archive: str = "",
+    ) -> None:  # fmt: skip
         self._journal = journal
         self._sink = sink
         self._output = output
         self._partition = partition
         self._layout = layout
         self._ready = ready
+        self._archive = archive
         self._decompressor = Decompressor()
         self._compress = None if layout.frames == "none" else Compressor(Encoding(layout.frames)).encode
 
@@ -114,7 +122,9 @@ class Stager:
         host = ""
         try:
             host = parse_log_subject(delivery.subject).host
-            if codec.is_plain(delivery.headers):
+            if (version := codec.leaves(delivery.headers)) is not None:
+                outcome = self._stage_marker(host, version, staged)
+            elif codec.is_plain(delivery.headers):
                 outcome = self._stage_plain(delivery, host, staged, plan)
             else:
                 outcome = self._stage_block(delivery, host, staged, plan, given_up)
@@ -127,6 +137,17 @@ class Stager:
         """Whether a message without offsets was applied before: it is read again for a hole, or in a new history."""
         at = self._journal.position
         return delivery.sequence <= at.applied or delivery.time_ns <= at.plain_after_ns
+
+    def _stage_marker(self, host: str, version: int, staged: Staged) -> str:
+        """A host leaves: what it sent by older maps ends here, its holes too, which nobody fills in this partition."""
+        staged.changes.left[host] = max(version, self._left(host, staged))
+        for source in [source for source in staged.holes if source.host == host]:
+            del staged.holes[source]
+            staged.crowd.fill_hole(host)
+        return MARKER
+
+    def _left(self, host: str, staged: Staged) -> int:
+        return staged.changes.left.get(host) or self._journal.left.get(host, 0)
 
     def _stage_plain(self, delivery: Delivery, host: str, staged: Staged, plan: Plan) -> str:
         """One line from anybody: it has no offsets, so the journal's sequence makes it exactly once."""
@@ -141,8 +162,11 @@ class Stager:
     ) -> str:
         block = codec.from_headers(delivery.headers)
         _check_offsets(block)
+        if block.map_version < self._left(host, staged):
+            return STALE
         source = SourceKey(host, block.source)
-        known = plan.source(source) or begin(block, host)
+        before = plan.source(source) or begin(block, host)
+        known = taken_up(block, before, self._archive)
         target = self._target(delivery, host, known.file, staged, plan)
         gone = given_up.get(source)
         verdict = judge(block, known, given_up_at=gone.offset if gone else None)
@@ -155,6 +179,9 @@ class Stager:
             plan.duplicate(target.path)
         else:
             _note_filled(block, known, staged)
+            if block.handoff is not None and block.handoff.archive != self._archive:
+                elsewhere = Span(before.watermark, known.watermark)
+                self._lose(known, elsewhere, REASON_ELSEWHERE, target, delivery, plan)
             try:
                 self._accept(delivery, block, known, gone, target, plan, staged)
             except Poison as error:

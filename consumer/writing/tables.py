@@ -5,7 +5,7 @@ from consumer.writing.watermark import Known
 from shipper.codec import decode_labels, encode_labels
 from shipper.layout import FileKey
 
-VERSION = 3
+VERSION = 4
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS stream (
     one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, applied_ns INTEGER NOT NULL,
@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS gaps (
 );
 CREATE INDEX IF NOT EXISTS gaps_by_path ON gaps (path);
 CREATE TABLE IF NOT EXISTS marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 """
 FROM_VERSION_1 = (
     "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
@@ -50,7 +51,11 @@ FROM_VERSION_2 = (
     "CREATE INDEX IF NOT EXISTS spans_by_file ON spans (path, source)",
 )
 """What makes a journal of version 2 one of version 3."""
-MIGRATIONS = {1: FROM_VERSION_1, 2: FROM_VERSION_2}
+FROM_VERSION_3 = (
+    "CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+)
+"""What makes a journal of version 3 one of version 4."""
+MIGRATIONS = {1: FROM_VERSION_1, 2: FROM_VERSION_2, 3: FROM_VERSION_3}
 """What makes a journal of a version one of the next."""
 SOURCE_COLUMNS = "host, id, file, origin, watermark, crc, ended, seen_ns"
 FILE_COLUMNS = (

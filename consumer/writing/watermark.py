@@ -1,7 +1,7 @@
 """What to do with a block: write it, write a part of it, drop it, or wait for what is missing. Pure."""
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shipper.model import Block, Span
@@ -71,6 +71,19 @@ class Verdict(enum.Enum):
 def begin(block: Block, host: str) -> Known:
     """A source that the archive has nothing of."""
     return Known(id=block.source, host=host, file=block.file, origin=block.origin, watermark=block.origin, crc=0)
+
+
+def taken_up(block: Block, known: Known, archive: str) -> Known:
+    """`known` where the host's former partition ended, if that is further; `archive`: the identity of this one.
+
+    Every block of a host that moved says so, and it moved when that much of its source was archived for good. The sum
+    goes on where the same archive proved it.
+    """
+    handoff = block.handoff
+    if handoff is None or handoff.offset <= known.watermark:
+        return known
+    proven = known.proven and handoff.crc is not None and handoff.archive == archive
+    return replace(known, watermark=handoff.offset, crc=handoff.crc, proven=proven, ended=False)
 
 
 def judge(block: Block, known: Known, *, given_up_at: int | None = None) -> Verdict:

@@ -3,8 +3,8 @@
 import enum
 from typing import NamedTuple
 
-from shipper.bucket import BUCKET_STREAM
-from shipper.subjects import COLLECTOR, control_down, control_up
+from shipper.bucket import BUCKET_STREAM, map_key, to_subject
+from shipper.subjects import COLLECTOR, MOVER, beats_stream, control_down, control_up
 
 ANSWERS = 16
 """Answers that a role may send to one question that it was asked."""
@@ -36,7 +36,7 @@ def rights(role: Role, name: str, *, prefix: str) -> Rights:
         case Role.HOST:
             return _host(name, prefix)
         case Role.COLLECTOR:
-            return _collector()
+            return _collector(prefix)
         case Role.PARTITIONER:
             return _partitioner(prefix)
         case Role.READER:
@@ -44,18 +44,19 @@ def rights(role: Role, name: str, *, prefix: str) -> Rights:
 
 
 def _host(name: str, prefix: str) -> Rights:
-    """Its own lines, the last of them, and the word with its collector. Nobody else's, and no streams."""
+    """Its own lines, the last of them, the word with its collector, and the map. Nobody else's, and no streams."""
     return Rights(
         publish=(
             f"{prefix}.*.{name}",
             control_up(name),
             f"$JS.API.DIRECT.GET.*.{prefix}.*.{name}",
+            f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(prefix))}",
         ),
         subscribe=(f"_INBOX_{name}.>", control_down(name)),
     )
 
 
-def _collector() -> Rights:
+def _collector(prefix: str) -> Rights:
     """Reads every stream by its own consumer, purges what is archived; publishes no line of any host."""
     api = "$JS.API"
     return Rights(
@@ -64,6 +65,7 @@ def _collector() -> Rights:
             f"{api}.STREAM.INFO.*",
             f"{api}.STREAM.PURGE.*",
             f"{api}.STREAM.CREATE.{BUCKET_STREAM}",
+            f"{api}.STREAM.CREATE.{beats_stream(prefix)}",
             f"{api}.CONSUMER.INFO.*.{COLLECTOR}",
             f"{api}.CONSUMER.MSG.NEXT.*.{COLLECTOR}",
             f"{api}.CONSUMER.RESET.*.{COLLECTOR}",
@@ -81,7 +83,15 @@ def _collector() -> Rights:
 def _partitioner(prefix: str) -> Rights:
     """Creates, changes and removes streams; `dlq requeue` sends a repaired line where it belongs."""
     return Rights(
-        publish=("$JS.API.>", "$JS.SNAPSHOT.>", "$KV.fshipper.>", "dlq.>", f"{prefix}.>", "ctl.down.>"),
+        publish=(
+            "$JS.API.>",
+            "$JS.SNAPSHOT.>",
+            "$KV.fshipper.>",
+            "dlq.>",
+            f"{prefix}.>",
+            "ctl.down.>",
+            control_up(MOVER),
+        ),
         subscribe=("_INBOX_partitioner.>", "$JS.EVENT.ADVISORY.>", "ctl.up.>"),
     )
 

@@ -8,6 +8,7 @@ from producer.checkpoints import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoin
 from producer.following.source import SETTLED, Point, Source
 from producer.following.tail import Piece, Tail
 from producer.looking.targets import Targets
+from producer.moving.place import Place
 from producer.receipts import Receipt, Told
 from shipper import events
 
@@ -133,6 +134,8 @@ class Ledger:
         holds = {source.id: receipt.watermark for receipt, source in self._known_in(told)}
         for source in [self._known[id_] for id_ in asked if id_ in self._known]:
             archived = min(holds.get(source.id, 0), source.offset)
+            if source.handoff is not None and source.handoff.archive == told.archive:
+                archived = max(archived, min(source.handoff.offset, source.offset))
             if source.trusted or archived != source.archived_in(told.archive):
                 self._change(source.in_archive(told.archive, archived).confirmed())
 
@@ -193,6 +196,16 @@ class Ledger:
         """Let the sources in `offsets` begin again at most there, durably. Raises CHECKPOINT_ERRORS."""
         known = {id_: self._known[id_] for id_ in offsets if id_ in self._known}
         self._checkpoints.save(source.back_to(offsets[id_]) for id_, source in known.items())
+
+    def take_over(self, place: Place, sources: Iterable[Source]) -> None:
+        """Stand at `place` from now on, with `sources` as they are there; all of it durable or nothing.
+
+        Raises CHECKPOINT_ERRORS.
+        """
+        changed = {source.id: source for source in sources}
+        others = [self._known[id_] for id_ in self._dirty if id_ in self._known and id_ not in changed]
+        self._checkpoints.stand_at(place, [*others, *changed.values()])
+        self._ahead.clear()
 
     def rewound(self, *, sequence: int, archived: Mapping[str, int], as_: int = SETTLED) -> list[Source]:
         """The sources at what the server (up to `sequence`) or the archive (`archived` bytes) still has, durable."""

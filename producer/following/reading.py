@@ -311,7 +311,7 @@ class Reading:
             events.bytes_lost(file=source.file, lost=gap, reason=why.value)
         span = Span(source.offset, source.offset)
         piece = Piece(source.id, source.file, source.origin, span, b"", source.crc, source.mark, why, gap)
-        self._farewells.append(piece)
+        self._farewells.append(piece._replace(handoff=source.handoff))
 
 
 def _cost(piece: Piece) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from producer.following.identity import Mark
+from shipper.model import Handoff
 
 RING_FULL = 64
 MOST_ARCHIVES = 4
@@ -49,6 +50,7 @@ class Source:
     ended_at: float = 0.0  #: seconds since 1970 when its last block was acknowledged; 0: it lives
     real: str = ""  #: where the file lay to which links led under that name; "": there were none
     archives: tuple[Archived, ...] = ()  #: by the receipts of their collectors, the newest last
+    handoff: Handoff | None = None  #: what the host's former partition has of it
 
     @property
     def key(self) -> tuple[int, int]:
@@ -87,11 +89,18 @@ class Source:
 
     def archived_in(self, archive: str) -> int:
         """How much of it one archive holds."""
-        return max((each.offset for each in self.archives if each.archive == archive), default=0)
+        return max((each.offset for each in self._held if each.archive == archive), default=0)
 
     def archived_elsewhere(self, archive: str) -> int:
         """How much of it the other archives hold."""
-        return max((each.offset for each in self.archives if not archive or each.archive != archive), default=0)
+        return max((each.offset for each in self._held if not archive or each.archive != archive), default=0)
+
+    @property
+    def _held(self) -> tuple[Archived, ...]:
+        """What archives told, and what one had for good when the host left its partition."""
+        if self.handoff is None:
+            return self.archives
+        return (*self.archives, Archived(self.handoff.archive, min(self.handoff.offset, self.offset)))
 
     def contradicts(self, offset: int, crc: int) -> bool:
         """Whether the source is known to have another sum at `offset`; a negative `crc` claims nothing."""
@@ -143,6 +152,16 @@ class Source:
     def back_to(self, offset: int) -> "Source":
         """The source at the newest point that is not behind `offset`."""
         return self._at([point for point in self.ring if point.offset <= offset])
+
+    def handed_off(self, handoff: Handoff) -> "Source":
+        """The source in a new partition, which goes on behind what the old one archived; stream sequences mean nothing.
+
+        What was acknowledged and is not archived is sent again, what is archived and was not acknowledged may be.
+        """
+        kept = self if self.offset <= handoff.offset else self.back_to(handoff.offset)
+        ring = (Point(SETTLED, kept.offset, kept.crc),) if kept.offset > kept.origin else ()
+        there = kept.in_archive(handoff.archive, min(handoff.offset, kept.offset))
+        return dataclasses.replace(there, ring=ring, handoff=handoff)
 
     def _at(self, ring: list[Point]) -> "Source":
         last = ring[-1] if ring else Point(0, self.origin, 0)

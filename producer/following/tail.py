@@ -16,7 +16,7 @@ from producer.following.source import Source
 from producer.looking import discover
 from producer.looking.discover import Seen
 from shipper.checksum import crc32, crc32_combine
-from shipper.model import End, Span
+from shipper.model import End, Handoff, Span
 
 GUARD_BYTES = 64
 """Bytes before the offset that every read takes along: if they changed, the file was rewritten under us."""
@@ -38,6 +38,7 @@ class Piece(NamedTuple):
     gap: int = 0
     lead: bytes = b""  #: the first piece of the line in whose middle this one begins, where `Cut` asks for it
     charset: Charset = Charset.BYTES
+    handoff: Handoff | None = None
     crc: int | None = None  #: of `data`, where it is known
 
 
@@ -57,6 +58,7 @@ class Tail:
         self.id = source.id
         self.file = source.file
         self.origin = source.origin
+        self.handoff = source.handoff
         self.path = path  #: where the file lies now
         self._names = source.names
         self.held = descriptor  #: the open descriptor; -1 while it rests
@@ -158,7 +160,8 @@ class Tail:
         self.ending = True
         gap = max(0, self._largest - self.offset)
         span = Span(self.offset, self.offset)
-        return Piece(self.id, self.file, self.origin, span, b"", self.crc, self.mark, why, gap)
+        last = Piece(self.id, self.file, self.origin, span, b"", self.crc, self.mark, why, gap)
+        return last._replace(handoff=self.handoff) if self.handoff else last
 
     def forget_ahead(self) -> None:
         """Keep nothing in memory between two turns; what was not cut yet is read again."""
@@ -291,7 +294,8 @@ class Tail:
             self._head += data[: HEAD_BYTES - len(self._head)]
         self._before = data[-TAIL_BYTES:] if len(data) >= TAIL_BYTES else (self._before + data)[-TAIL_BYTES:]
         span = Span(start, self.offset)
-        return Piece(self.id, self.file, self.origin, span, data, self.crc, self.mark, crc=crc)
+        piece = Piece(self.id, self.file, self.origin, span, data, self.crc, self.mark, crc=crc)
+        return piece._replace(handoff=self.handoff) if self.handoff else piece
 
 
 def _whole_lines(descriptor: int, offset: int, size: int) -> int:

@@ -15,6 +15,7 @@ _DELETED_FILES = Counter("fshipper_deleted_files_total", "Files deleted because 
 _DELETED_BYTES = Counter("fshipper_deleted_bytes_total", "Bytes of files deleted because the archive has all of them")
 _NOT_DELETED = Counter("fshipper_undeleted_files_total", "Archived files that could not be deleted, each once")
 _IGNORED_BYTES = Counter("fshipper_ignored_bytes_total", "Bytes left out because their file was old when first seen")
+_MOVES = Counter("fshipper_host_moves_total", "Moves of this host from one partition to another")
 
 
 _BACKLOG = Gauge("fshipper_backlog_bytes", "Bytes seen in the files that JetStream has not acknowledged")
@@ -279,3 +280,29 @@ def text_edited(*, filtered: int, edits: int) -> None:
     """Lines were left out, blacked out or converted before they were sent; sent again, they count again."""
     _LEFT_OUT.inc(filtered)
     _EDITED.inc(edits)
+
+
+def move_marked(*, subject: str, version: int) -> None:
+    """The move marker is stored: nothing more is published there."""
+    logger.info("move_marked", subject=subject, version=version)
+
+
+def host_moved(*, host: str, before: int, partition: int, version: int) -> None:
+    """The old partition has archived all of this host; it goes on in another one."""
+    _MOVES.inc()
+    logger.info("host_moved", host=host, before=before, partition=partition, version=version)
+
+
+def stream_denied(*, partition: int, reason: str) -> None:
+    """The partition of this host has no stream, and nobody makes one."""
+    logger.warning("stream_denied", partition=partition, reason=reason)
+
+
+def map_refused(*, error: str) -> None:
+    """This host may not read the map of the partitions: it stays where it is, however the map changes."""
+    logger.warning("map_refused", error=error, hint="give it $JS.API.DIRECT.GET.KV_fshipper.$KV.fshipper.map.<subject>")
+
+
+def map_damaged(*, key: str) -> None:
+    """The map of the partitions cannot be understood: nobody moves by it."""
+    logger.error("map_damaged", key=key, hint="written by a newer fshipper? see `nats kv get fshipper`")

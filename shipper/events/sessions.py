@@ -30,3 +30,13 @@ def progress_stopped(*, what: str, seconds: float) -> None:
 def collector_reloaded() -> None:
     """SIGHUP, and the collector goes on under the new settings."""
     logger.info("settings_reloaded")
+
+
+def stream_served(*, partition: int, host: str) -> None:
+    """A producer met a partition without a stream, and it was made from the template."""
+    logger.info("stream_served", partition=partition, host=host)
+
+
+def stream_refused(*, partition: object, host: str, reason: str) -> None:
+    """A producer asks for a stream that is not to be."""
+    logger.warning("stream_refused", partition=partition, host=host, reason=reason)

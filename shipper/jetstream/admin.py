@@ -4,12 +4,17 @@ Never through nats-py's dataclasses: they drop the fields they do not know, so a
 newer server, or another tool, has set.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from shipper.errors import ConfigError, ShipperError, StreamMissing, Unavailable
-from shipper.jetstream.connection import NOT_FOUND_CONSUMER, ApiError, Connection, connect
+import nats.errors
+from nats.aio.msg import Msg
+
+from shipper.errors import ConfigError, SessionLost, ShipperError, StreamMissing, Unavailable
+from shipper.jetstream.connection import API, NOT_FOUND_CONSUMER, ApiError, Connection, connect, describe
+from shipper.jetstream.inbox import read_delivery
 from shipper.settings import NatsSettings
 
 Json = dict[str, Any]
@@ -17,6 +22,11 @@ Json = dict[str, Any]
 NO_ROOM = frozenset({10002, 10023, 10028, 10047})
 """Account limits exceeded, insufficient resources, memory and storage resources exceeded."""
 INVALID_JSON = 10025
+NO_MESSAGE = frozenset({10037, 10043})
+"""Nothing is there to read, or to delete."""
+ANSWER_SECONDS = 10.0
+FORGOTTEN_SECONDS = 30  # the server forgets the question of a program that died
+NANOSECONDS = 1_000_000_000
 BUSY_STATUSES = frozenset({408, 429, 503})  # no leader yet, too many requests: worth another attempt
 
 
@@ -29,6 +39,11 @@ class Admin:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    @property
+    def connection(self) -> Connection:
+        """What it asks over; whoever opened it closes it."""
+        return self._connection
 
     async def account(self) -> Json:
         """Limits and use of the account, and the API level of the server."""
@@ -43,8 +58,8 @@ class Admin:
         """The names of every stream of the account: a collector may ask for these, and for each by its name."""
         return sorted([name async for name in self._pages("STREAM.NAMES", "streams")])
 
-    async def subjects(self, stream: str, pattern: str) -> dict[str, int]:
-        """How many messages each subject has in `stream`, of those that `pattern` matches."""
+    async def subjects(self, stream: str, pattern: str = ">") -> dict[str, int]:
+        """How many messages each subject has in `stream`, of those that `pattern` matches; raises `StreamMissing`."""
         found: dict[str, int] = {}
         while True:
             info = await self._ask(f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)})
@@ -111,6 +126,77 @@ class Admin:
             return False
         return True
 
+    async def message(self, stream: str, sequence: int) -> Json | None:
+        """One message as `{"seq", "subject", "time", "hdrs", "data"}`, the last two in base64; None: it is gone."""
+        return await self._message(stream, {"seq": sequence})
+
+    async def newest_of(self, stream: str, subject: str) -> Json | None:
+        """The newest message of `subject`; None: there is none."""
+        return await self._message(stream, {"last_by_subj": subject})
+
+    async def delete_message(self, stream: str, sequence: int, *, erase: bool) -> bool:
+        """Remove one message; `erase` also overwrites its bytes on the server's disk. False: it was not there."""
+        try:
+            await self._ask(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": not erase})
+        except ApiError as error:
+            if error.code in NO_MESSAGE:
+                return False
+            raise
+        return True
+
+    async def purge(self, stream: str, *, below: int, subject: str = "") -> int:
+        """Remove the messages with a sequence below `below`, all or those of `subject`; how many it were."""
+        what: Json = {"seq": below} | ({"filter": subject} if subject else {})
+        return int((await self._ask(f"STREAM.PURGE.{stream}", what))["purged"])
+
+    async def first_since(self, stream: str, moment: str) -> int | None:
+        """Sequence of the first message that was stored at `moment` (RFC 3339) or later; None: there is none."""
+        config = {
+            "deliver_policy": "by_start_time",
+            "opt_start_time": moment,
+            "ack_policy": "none",
+            "headers_only": True,
+            "mem_storage": True,
+            "inactive_threshold": FORGOTTEN_SECONDS * NANOSECONDS,
+        }
+        made = await self._ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
+        name = str(made["name"])
+        try:
+            found = await self._next_sequence(stream, name) if made["num_pending"] else None
+        finally:
+            await self.delete_consumer(stream, name)
+        return found
+
+    async def _next_sequence(self, stream: str, consumer: str) -> int | None:
+        client = self._connection.client
+        inbox = client.new_inbox()
+        arrived: asyncio.Queue[Msg] = asyncio.Queue()
+        subscription = await client.subscribe_direct(inbox, arrived.put_nowait)
+        try:
+            verb = f"{API}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+            await client.publish(verb, b'{"batch":1,"no_wait":true}', reply=inbox)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                message = await arrived.get()
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise SessionLost(f"reading {stream}: {describe(error)}") from None
+        finally:
+            await subscription.unsubscribe()
+        return read_delivery(message)[0].sequence if message.reply.startswith("$JS.ACK.") else None
+
+    async def _message(self, stream: str, which: Json) -> Json | None:
+        try:
+            found: Json = (await self._ask(f"STREAM.MSG.GET.{stream}", which))["message"]
+        except ApiError as error:
+            if error.code in NO_MESSAGE:
+                return None
+            raise
+        return found
+
+    async def step_down(self, stream: str, consumer: str = "", *, preferred: str) -> None:
+        """Ask the leader of a stream, or of a consumer, to hand over to `preferred`; an election follows."""
+        what = f"CONSUMER.LEADER.STEPDOWN.{stream}.{consumer}" if consumer else f"STREAM.LEADER.STEPDOWN.{stream}"
+        await self._ask(what, {"placement": {"preferred": preferred}})
+
     async def _put_consumer(self, stream: str, config: Mapping[str, Any], action: str) -> Json:
         name = config["durable_name"]
         body = {"stream_name": stream, "config": {**config, "name": name}, "action": action}
@@ -132,7 +218,7 @@ class Admin:
         try:
             answer: Json = await self._connection.api(verb, body)
         except ApiError as error:
-            raise _explained(error) from None
+            raise explained(error) from None
         return answer
 
 
@@ -150,7 +236,7 @@ async def administration(settings: NatsSettings) -> AsyncIterator[Admin]:
         await connection.close()
 
 
-def _explained(error: ApiError) -> ShipperError:
+def explained(error: ApiError) -> ShipperError:
     """What a refusal means for the caller; `error` itself when another attempt may help, or nobody knows."""
     if error.code in NO_ROOM:
         return Unavailable(
@@ -159,6 +245,6 @@ def _explained(error: ApiError) -> ShipperError:
         )
     if error.code == INVALID_JSON:
         return ConfigError(f"the server does not know this setting: {error}", hint="correct the template (--template)")
-    if error.code == NOT_FOUND_CONSUMER or error.status in BUSY_STATUSES:
+    if error.code in {NOT_FOUND_CONSUMER, *NO_MESSAGE} or error.status in BUSY_STATUSES:
         return error
     return ConfigError(f"the server refuses: {error}")

@@ -11,9 +11,18 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper import events
-from shipper.errors import ConfigError, SessionLost, ShipperError, StreamFull, StreamMissing
+from shipper.bucket import BUCKET_STREAM, to_subject
+from shipper.errors import (
+    BucketRefused,
+    ConfigError,
+    RightMissing,
+    SessionLost,
+    ShipperError,
+    StreamFull,
+    StreamMissing,
+)
 from shipper.jetstream.connection import API, SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
-from shipper.model import Published, Stored
+from shipper.model import Entry, Published, Stored
 from shipper.settings import NatsSettings
 
 FULL = frozenset({10077, 10023, 10167, 10047})  # stream full, server full, too many requests, no storage left
@@ -22,11 +31,14 @@ NOT_FOUND = "404"
 HEADER_ROOM_BYTES = 16 * 1024
 HANDSHAKE_SECONDS = 5.0
 ROOM_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent: with more, what nobody has to hear is left out
+BUCKET_SECONDS = 2.0
 _FRACTION = re.compile(r"(.*:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
 class JetStreamPublisher:
     """One session of publishing to `stream`; ends at the first trouble."""
+
+    may_see_streams = True  #: until a server refused it once, which costs a session: a host needs no right for it
 
     def __init__(self, connection: Connection, stream: str) -> None:
         self._connection = connection
@@ -63,9 +75,36 @@ class JetStreamPublisher:
         try:
             found = await self._connection.request(where, b"", within=HANDSHAKE_SECONDS)
         except nats.errors.NoRespondersError:
-            await self._connection.api(f"STREAM.INFO.{self._stream}")  # says what is missing: JetStream or the stream
-            raise SessionLost(f"stream {self._stream} does not answer direct reads yet") from None
+            raise await self._silence() from None
         return stored(found)
+
+    async def _silence(self) -> ShipperError:
+        """Why nobody answers for the stream. Raises what the server says: there is no JetStream, or no such stream."""
+        if not JetStreamPublisher.may_see_streams:
+            return StreamMissing(f"stream {self._stream} does not answer", hint="create it: fshipper partition apply")
+        try:
+            await self._connection.api(f"STREAM.INFO.{self._stream}")
+        except RightMissing:
+            JetStreamPublisher.may_see_streams = False
+            raise
+        return SessionLost(f"stream {self._stream} does not answer direct reads yet")
+
+    async def entry(self, key: str) -> Entry | None:
+        """What the shared bucket holds under `key`; None: nothing, or there is no bucket."""
+        self._check()
+        where = f"{API}.DIRECT.GET.{BUCKET_STREAM}.{to_subject(key)}"
+        try:
+            found = stored(await self._connection.request(where, b"", within=BUCKET_SECONDS))
+        except nats.errors.NoRespondersError:
+            return None
+        except RightMissing as error:
+            if BUCKET_STREAM.lower() in str(error).lower():
+                raise BucketRefused(str(error)) from None
+            raise
+        except SessionLost:
+            self._check()
+            return None  # the bucket has no leader, say: that stops nobody
+        return Entry(found.sequence, found.payload) if found else None
 
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send without waiting for the server's ack."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from shipper.errors import ShipperError, StreamMissing, Unavailable
+from shipper.model import Entry
 from shipper.ports import Heard
 from shipper.testing.clock import Clock
 from shipper.testing.stream import MemoryStream
@@ -84,6 +85,7 @@ class Bus:
         self._listeners: list[Listener] = []
         self._running: set[asyncio.Task[Any]] = set()
         self._down = ""
+        self.entries: dict[str, Entry] = {}  #: of the shared bucket, by key
 
     # -- streams ------------------------------------------------------------------------------------------------
 

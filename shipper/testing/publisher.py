@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from shipper.errors import ShipperError
-from shipper.model import Published, Stored
+from shipper.model import Entry, Published, Stored
 from shipper.ports import Publisher
 from shipper.testing.bus import Bus
 from shipper.testing.session import MemorySession
@@ -26,6 +26,11 @@ class MemoryPublisher(MemorySession):
         """The newest message on exactly `subject`. Raises StreamMissing."""
         self.check()
         return self.bus.stream(self._stream).last_on(subject)
+
+    async def entry(self, key: str) -> Entry | None:
+        """What the shared bucket holds under `key`."""
+        self.check()
+        return self.bus.entries.get(key)
 
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send without waiting for the ack: it comes when the event loop runs again, or later, or never."""

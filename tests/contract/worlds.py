@@ -93,8 +93,8 @@ class ServerWorld:
         async with administration(self.settings) as admin:
             for each in wanted(shipped(), subject="logs", partitions=1):
                 await admin.create_stream(each.stream)
-                if each.consumer:
-                    await admin.create_consumer(each.name, each.consumer)
+                for consumer in each.consumers:
+                    await admin.create_consumer(each.name, consumer)
 
     async def open_publisher(self):
         return await JetStreamPublisher.begin(self.settings, stream=STREAM, host="web1", block_bytes=512 * 1024)

@@ -6,7 +6,7 @@ import json
 import pytest
 from natsd import running
 
-from partitioner import cli
+from partitioner import options
 from shipper.errors import ConfigError, SessionLost, Unavailable
 from shipper.face import run
 from shipper.jetstream.admin import administration
@@ -79,8 +79,8 @@ def test_applying_again_does_nothing_and_the_plan_is_empty(partition):
 
 def test_a_plan_shows_what_apply_would_do_and_does_none_of_it(natsd, partition):
     code, out, _ = partition("plan", "--partitions", "1")
-    assert (code, out.splitlines()[-1]) == (0, "6 to create")
-    assert partition("plan", "--detailed-exitcode")[0] == 2
+    assert (code, out.splitlines()[-1]) == (2, "6 to create")
+    assert partition("plan", "--no-detailed-exitcode")[0] == 0
     assert on_server(natsd, lambda admin: admin.streams()) == []
 
 
@@ -89,7 +89,7 @@ def test_a_plan_for_programs_is_json(partition):
     code, out, _ = partition("plan", "--json", "--max-bytes", "2GiB")
     plan = json.loads(out)
     (action,) = [action for action in plan["actions"] if action["verb"] != "keep"]
-    assert (code, plan["changes"], action["stream"]) == (0, True, "LOGS_0")
+    assert (code, plan["changes"], action["stream"]) == (2, True, "LOGS_0")
     assert action["changes"] == [{"field": "max_bytes", "before": 2**30, "after": 2**31}]
 
 
@@ -299,7 +299,7 @@ def test_only_trouble_that_may_pass_is_tried_again_and_on_a_new_connection(natsd
         return len(await admin.streams())
 
     try:
-        assert cli._with_admin(Settings(nats=NatsSettings(url=natsd.url)), work) == 0
+        assert options.with_admin(Settings(nats=NatsSettings(url=natsd.url)), work) == 0
     except Unavailable:
         assert trouble is Unavailable
     assert len(set(seen)) == attempts

@@ -43,7 +43,7 @@ def server(partitions=1, *, stream=None, consumer=None, **state):
     for each in desired(partitions):
         ours = each.partition is not None
         config = {**each.stream, **(stream or {})} if ours else each.stream
-        read = consumer_info({**each.consumer, **(consumer or {})}) if ours else None
+        read = {"collector": consumer_info({**each.consumers[0], **(consumer or {})})} if ours else {}
         found[each.name] = Actual(info(config, **(state if ours else {})), read)
     return found
 
@@ -171,7 +171,7 @@ def test_streams_of_partitions_that_are_too_many_stay_unless_pruned():
 
 def test_pruning_a_stream_that_holds_messages_needs_a_second_flag_and_says_how_many_are_unread():
     found = server(2, messages=7, size=700)
-    found["LOGS_1"] = Actual(found["LOGS_1"].stream, consumer_info({}, pending=2, ack_pending=1))
+    found["LOGS_1"] = Actual(found["LOGS_1"].stream, {"collector": consumer_info({}, pending=2, ack_pending=1)})
     action = only(plan(desired(1), found, subject="logs", allowed=Allowed(prune=True)), stream="LOGS_1")
     assert (action.verb, action.flag) == (Verb.REFUSE, "--allow-data-loss")
     assert "7 messages, 3 not yet" in action.reason

@@ -38,11 +38,12 @@ def test_the_shipped_stream_never_drops_a_line_by_itself():
 
 def test_every_partition_has_the_collectors_consumer_and_the_dead_letters_have_none():
     (*beside, first, second) = wanted(shipped(), subject="logs", partitions=2)
-    assert [each.consumer for each in beside] == [None] * 4
+    assert [each.consumers for each in beside] == [()] * 4
     for each in (first, second):
-        assert each.consumer["durable_name"] == "collector"
-        assert (each.consumer["ack_policy"], each.consumer["max_deliver"]) == ("all", -1)
-        assert (each.consumer["ack_wait"], each.consumer["max_ack_pending"]) == (60 * 10**9, 5000)
+        (consumer,) = each.consumers
+        assert consumer["durable_name"] == "collector"
+        assert (consumer["ack_policy"], consumer["max_deliver"]) == ("all", -1)
+        assert (consumer["ack_wait"], consumer["max_ack_pending"]) == (60 * 10**9, 5000)
 
 
 def test_replicas_are_for_all_streams_and_room_for_partitions():

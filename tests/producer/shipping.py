@@ -78,9 +78,9 @@ class Producer:
             **(plain | options),
         )
 
-    async def _begin(self) -> Publisher:
+    async def _begin(self, partition: int) -> Publisher:
         self.sessions += 1
-        return MemoryPublisher(self.bus, STREAM)
+        return MemoryPublisher(self.bus, f"LOGS_{partition}")
 
     async def ship_once(self) -> None:
         self.options["once"] = True

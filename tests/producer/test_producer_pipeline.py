@@ -183,7 +183,7 @@ async def test_a_stop_ends_in_time_also_when_no_server_answers(hung: bool, tmp_p
     producer = Producer(tmp_path, "app.log", drain_within=0.2)
     producer.bus.acks.hold()
 
-    async def never() -> MemoryPublisher:
+    async def never(_: int) -> MemoryPublisher:
         producer.sessions += 1
         return await asyncio.get_running_loop().create_future()
 

@@ -1,0 +1,1 @@
+"""Streams with their consumers as files, and streams again of such files."""

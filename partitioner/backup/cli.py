@@ -1,0 +1,148 @@
+"""`fshipper partition backup|restore`."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from partitioner.backup.shelf import Saved, Shelf
+from partitioner.backup.work import Began, Otherwise, back_up, bring_back
+from partitioner.desired.export import is_ours
+from partitioner.options import Config, Json, Subject, Url, numbers_of, settings_of, with_admin
+from shipper.errors import Unavailable, UsageError
+from shipper.jetstream.admin import Admin
+from shipper.settings import Settings
+from shipper.subjects import stream_name
+from shipper.units import format_bytes
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Where the backup is.")]
+Streams = Annotated[list[str] | None, typer.Argument(metavar="[STREAM]...", help="Only these streams.")]
+Partitions = Annotated[str | None, typer.Option(help="Only the streams of these partitions: 0,2 or 0-3.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this room's verbs."""
+    app.command("backup")(backup)
+    app.command("restore")(restore)
+
+
+def backup(
+    directory: Directory,
+    streams: Streams = None,
+    *,
+    partitions: Partitions = None,
+    every: Annotated[bool, typer.Option("--all", help="Every stream of the account, not only fshipper's.")] = False,
+    consumers: Annotated[bool, typer.Option(help="Save the consumers and how far they are, too.")] = True,
+    replace: Annotated[bool, typer.Option("--replace", help="Over the backup that is in DIR.")] = False,
+    as_json: Json = False,
+    url: Url = None,
+    config: Config = None,
+    subject: Subject = None,
+) -> None:
+    """Save streams with their consumers to DIR, while they are in use."""
+    settings = settings_of(url, config, subject)
+    shelf = Shelf(directory)
+
+    async def work(admin: Admin) -> list[Saved]:
+        there = [str(info["config"]["name"]) for info in await admin.streams()]
+        ours = [name for name in there if every or is_ours(name, settings.logs.subject)]
+        names = _chosen(there, ours, streams, partitions, settings)
+        shelf.begin(replacing=replace or shelf.directory in begun)
+        begun.add(shelf.directory)
+        with _progress() as began:
+            return await back_up(admin, shelf, names, consumers=consumers, began=began)
+
+    begun: set[Path] = set()  # what an attempt before this one left may be replaced
+    saved = with_admin(settings, work)
+    if as_json:
+        sys.stdout.write(json.dumps([asdict(each) for each in saved], indent=2) + "\n")
+    else:
+        for each in saved:
+            sys.stdout.write(f"saved stream {each.name} ({each.messages} messages, {format_bytes(each.octets)})\n")
+
+
+def restore(
+    directory: Directory,
+    streams: Streams = None,
+    *,
+    partitions: Partitions = None,
+    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Another name for the one stream.")] = None,
+    subjects: Annotated[
+        str | None, typer.Option(help="Other subjects for the one stream, separated by commas.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, max=5, help="Copies in a cluster; as saved if left out.")
+    ] = None,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", help="Only those that the server does not have.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+    config: Config = None,
+    subject: Subject = None,
+) -> None:
+    """Make streams of the backup in DIR, with their consumers; streams that exist are never touched."""
+    settings = settings_of(url, config, subject)
+    shelf = Shelf(directory)
+    known = {saved.name: saved for saved in shelf.streams()}
+    chosen = [known[each] for each in _chosen(list(known), list(known), streams, partitions, settings)]
+    if (name or subjects) and len(chosen) != 1:
+        raise UsageError(f"--as and --subjects are for one stream, these are {len(chosen)}", hint="name the one")
+    otherwise = Otherwise(name, tuple(subjects.split(",")) if subjects else None, replicas)
+
+    async def work(admin: Admin) -> tuple[list[Saved], list[dict[str, object]]]:
+        there = {str(info["config"]["name"]) for info in await admin.streams()} if skip_existing else set()
+        left = [saved for saved in chosen if (name or saved.name) not in there]
+        with _progress() as began:
+            return left, await bring_back(admin, shelf, left, otherwise=otherwise, began=began)
+
+    left, made = with_admin(settings, work, attempts=1)
+    if as_json:
+        sys.stdout.write(json.dumps(made, indent=2) + "\n")
+        return
+    for saved, info in zip(left, made, strict=True):
+        stream: dict[str, object] = info["config"]  # type: ignore[assignment]
+        other = f" as {stream['name']}" if stream["name"] != saved.name else ""
+        sys.stdout.write(f"restored stream {saved.name}{other} ({saved.messages} messages)\n")
+
+
+def _chosen(
+    there: Sequence[str], ours: Sequence[str], streams: Sequence[str] | None, partitions: str | None, settings: Settings
+) -> list[str]:
+    """The streams that are asked for. Raises Unavailable: one of them is not there, or there is none."""
+    wanted = list(streams or ())
+    wanted += [stream_name(settings.logs.subject, each) for each in numbers_of(partitions)]
+    names = list(dict.fromkeys(wanted)) or list(ours)
+    if missing := [each for each in names if each not in there]:
+        raise Unavailable(f"there is no stream {missing[0]}", hint=f"there are {', '.join(there) or 'none'}")
+    if not names:
+        raise Unavailable("there is no stream to save", hint="--all takes those of others, too")
+    return names
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Began]:
+    """A bar a stream on a terminal; elsewhere nothing."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+
+        def began(name: str, octets: int) -> Callable[[int], None]:
+            task = progress.add_task(name, total=octets)
+            return lambda more: progress.advance(task, more)
+
+        yield began
+        for task in progress.tasks:  # what a stream takes packed is not what it takes on the server
+            progress.update(task.id, total=max(task.completed, 1), completed=max(task.completed, 1))

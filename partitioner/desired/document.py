@@ -1,0 +1,201 @@
+"""The desired-state file: which streams and consumers there should be. Reading it is pure; TOML or JSON.
+
+    subject = "logs"                 # these four as the flags of the same names
+    partitions = 4
+    replicas = 1
+    max_bytes = "50GB"
+
+    [stream]                         # fields over the template's: stream, consumer, dead_letters, advisories
+    max_msg_size = "2MiB"
+
+    [partition.3]                    # one partition that differs: fields of its stream
+    max_bytes = "100GB"
+
+    [[streams]]                      # further streams, as the server knows them
+    name = "ORDERS"
+    subjects = ["orders.>"]
+    [[streams.consumers]]
+    durable_name = "billing"
+
+What `nats stream info --json` prints is such a file too, as is a list of these, or a bare configuration.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from partitioner.desired.quantities import in_server_units
+from partitioner.diff import Json, without_server_notes
+from partitioner.template import SECTIONS, Template, merged_sections
+from partitioner.topology import Sizing, Wanted, wanted
+from shipper.errors import ConfigError
+from shipper.partitioning import MAX_PARTITIONS
+from shipper.subjects import checked_prefix, partition_of_stream
+from shipper.units import parse_size
+
+TOP = ("subject", "partitions", "replicas", "max_bytes", *SECTIONS, "partition", "streams")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """What a file asks for; None: it does not say."""
+
+    subject: str | None = None
+    partitions: int | None = None  #: None: only the `streams`
+    sizing: Sizing = field(default_factory=Sizing)
+    sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  #: over the template's
+    exceptions: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  #: partition -> fields of its stream
+    streams: tuple[tuple[Json, tuple[Json, ...]], ...] = ()  #: configurations with those of their consumers
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether the partitions are expanded from a template, and not listed one by one, or not at all."""
+        return self.partitions is not None or bool(self.sections or self.exceptions) or not self.streams
+
+
+def read(path: Path) -> Desired:
+    """What the file `path` asks for.
+
+    Raises:
+        ConfigError: it cannot be read, or is no such file.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}", hint="correct --file") from None
+    return parse(text, str(path))
+
+
+def parse(text: str, place: str) -> Desired:
+    """What `text` asks for, which was found at `place`. Raises ConfigError."""
+    content = _content(text, place)
+    try:
+        return _desired(content)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}", hint=error.hint) from None
+
+
+def _content(text: str, place: str) -> Any:
+    """JSON where it begins like JSON; else TOML, whose tables begin with `[name]`."""
+    try:
+        return json.loads(text)
+    except ValueError as json_error:
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as toml_error:
+            looks_like_json = place.endswith(".json") or text.lstrip()[:1] == "{"
+            kind, error = ("JSON", json_error) if looks_like_json else ("TOML", toml_error)
+            raise ConfigError(f"{place} is no {kind}: {error}") from None
+
+
+def wanted_of(
+    desired: Desired, template: Template, *, subject: str, partitions: int, sizing: Sizing | None = None
+) -> list[Wanted]:
+    """Every stream that `desired` asks for; `partitions` and `sizing` are what is left open by it.
+
+    Raises:
+        ConfigError: the programs could not work with it, or it names a stream twice.
+    """
+    chosen: list[Wanted] = []
+    if desired.has_partitions:
+        whole = merged_sections(template, desired.sections)
+        chosen = wanted(whole, subject=subject, partitions=partitions, sizing=sizing, exceptions=desired.exceptions)
+    explicit = [
+        Wanted(stream=config, consumers=consumers, partition=partition_of_stream(subject, str(config["name"])))
+        for config, consumers in desired.streams
+    ]
+    names = [each.name for each in (*chosen, *explicit)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"stream {twice[0]} is asked for twice", hint="keep it in [[streams]], or in the partitions")
+    return [*chosen, *explicit]
+
+
+def _desired(content: Any) -> Desired:
+    if isinstance(content, list):
+        return Desired(streams=_joined([_known(each) for each in content]))
+    if not isinstance(content, Mapping):
+        raise ConfigError("it is neither a table nor a list of streams")
+    if "config" in content or ("name" in content and "streams" not in content):
+        return Desired(streams=_joined([_known(content)]))
+    if unknown := sorted(set(content) - set(TOP)):
+        raise ConfigError(f"unknown field {unknown[0]!r}", hint=f"known are {', '.join(TOP)}")
+    content = in_server_units(content)
+    return Desired(
+        subject=checked_prefix(str(content["subject"])) if "subject" in content else None,
+        partitions=_number(content, "partitions", MAX_PARTITIONS),
+        sizing=Sizing(replicas=_number(content, "replicas", 5), max_bytes=_size(content)),
+        sections={name: _object(content[name], name) for name in SECTIONS if name in content},
+        exceptions=_exceptions(_object(content.get("partition", {}), "partition")),
+        streams=_joined([_known(each) for each in _list(content.get("streams", []), "streams")]),
+    )
+
+
+def _known(value: Any) -> tuple[Json, tuple[Json, ...]]:
+    """A stream with its consumers, in any of the ways that a server or a person tells of it."""
+    told = _object(value, "a stream")
+    config = _object(told["config"], "config") if "config" in told else told
+    consumers = [_consumer(each) for each in _list(told.get("consumers") or config.get("consumers") or [], "consumers")]
+    if "stream_name" in told and "config" in told:  # `nats consumer info --json`
+        return {"name": str(told["stream_name"])}, (_consumer(told),)
+    config = without_server_notes(in_server_units({key: each for key, each in config.items() if key != "consumers"}))
+    if not isinstance(config.get("name"), str) or not config["name"]:
+        raise ConfigError("a stream has no name")
+    return config, tuple(consumers)
+
+
+def _joined(streams: list[tuple[Json, tuple[Json, ...]]]) -> tuple[tuple[Json, tuple[Json, ...]], ...]:
+    """Consumers that were told of apart from their stream, put to it."""
+    by_name: dict[str, tuple[Json, tuple[Json, ...]]] = {}
+    for config, consumers in streams:
+        name = str(config["name"])
+        before, known = by_name.get(name, ({}, ()))
+        if len(before) > 1 and len(config) > 1:
+            raise ConfigError(f"stream {name} is asked for twice")
+        by_name[name] = (config if len(config) > 1 else before or config, (*known, *consumers))
+    return tuple(by_name.values())
+
+
+def _consumer(value: Any) -> Json:
+    told = _object(value, "a consumer")
+    config = without_server_notes(in_server_units(_object(told.get("config", told), "config")))
+    name = config.get("durable_name") or config.get("name")
+    if not isinstance(name, str):
+        raise ConfigError("a consumer has no durable_name")
+    return config | {"durable_name": name}
+
+
+def _exceptions(tables: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    if wrong := [key for key in tables if not key.isdecimal()]:
+        raise ConfigError(f"[partition.{wrong[0]}] is no partition", hint="write for example [partition.3]")
+    return {int(key): _object(fields, f"partition.{key}") for key, fields in tables.items()}
+
+
+def _size(content: Mapping[str, Any]) -> int | None:
+    try:
+        return parse_size(content["max_bytes"]) if "max_bytes" in content else None
+    except ValueError as error:
+        raise ConfigError(f"max_bytes: {error}") from None
+
+
+def _number(content: Mapping[str, Any], name: str, most: int) -> int | None:
+    value = content.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ConfigError(f"{name} = {value!r} is no number from 0 to {most}")
+    return value
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is no table of fields")
+    return value
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ConfigError(f"{name} is no list")
+    return value

@@ -1,0 +1,194 @@
+"""`fshipper partition move`: the command line around the plan and its drive."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from partitioner.asking import confirm
+from partitioner.move import show
+from partitioner.move.drive import Progress, follow, outcome, prepare
+from partitioner.move.land import Land, Stored, sizing_like
+from partitioner.move.plan import Plan
+from partitioner.options import Config, Json, Subject, Url, Yes, settings_of, size_of
+from partitioner.template import Template, read, shipped
+from partitioner.topology import Sizing
+from shipper.errors import Transient, Unavailable, UsageError
+from shipper.jetstream.connection import connect
+from shipper.partition_map import PartitionMap, changed, static
+from shipper.partitioning import MAX_PARTITIONS
+from shipper.settings import Settings
+from shipper.subjects import checked_host
+from shipper.units import parse_seconds
+
+EXIT_CHANGES = 2
+AGAIN_SECONDS = 0.5
+
+_T = TypeVar("_T")
+
+Target = Annotated[int, typer.Option("--partitions", min=1, max=MAX_PARTITIONS, help="How many there shall be.")]
+Slots = Annotated[
+    bool | None,
+    typer.Option(help="Spread hosts over 256 virtual slots, so that later moves take few hosts; or by FNV-1a modulo."),
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--override", metavar="HOST=N", help="Give a big host a partition by hand.")
+]
+Without = Annotated[
+    list[str] | None, typer.Option("--no-override", metavar="HOST", help="Let a host go where all others go.")
+]
+Within = Annotated[str, typer.Option(help="How long to wait for hosts and collectors, as 90s or 2h.")]
+
+
+class _Wish:
+    """What the command line asks for."""
+
+    def __init__(
+        self, settings: Settings, partitions: int | None, slots: bool | None, overrides: list[str], without: list[str]
+    ) -> None:  # fmt: skip
+        self.settings = settings
+        self.partitions = partitions
+        self.slots = slots
+        self.overrides = dict(map(_override, overrides))
+        self.without = [checked_host(host) for host in without]
+
+    def map_behind(self, before: PartitionMap, *, newest: int) -> PartitionMap:
+        """The map that is wanted, newer than any that a host goes by."""
+        after = changed(
+            before,
+            partitions=self.partitions or before.partitions,
+            with_slots=self.slots,
+            overrides=self.overrides,
+            without=self.without,
+        )
+        if after is before and before.version:
+            return before
+        return PartitionMap(
+            version=max(before.version, newest) + 1,
+            partitions=after.partitions,
+            overrides=after.overrides,
+            slots=after.slots,
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Put the verb among the others."""
+    app.command()(move)
+
+
+def move(
+    *,
+    partitions: Target,
+    slots: Slots = None,
+    override: Overrides = None,
+    no_override: Without = None,
+    template: Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, max=5, help="Copies of each new stream; as the others have.")
+    ] = None,
+    max_bytes: Annotated[
+        str | None, typer.Option(help="Room of each new partition, for example 50GB; as the others have.")
+    ] = None,
+    within: Within = "30m",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; exit 2 where it would.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    config: Config = None,
+    subject: Subject = None,
+) -> None:
+    """Go to another number of partitions under traffic: nothing is lost, doubled or out of order on the way.
+
+    Interrupted at any point, run it again: it goes on where it was.
+    """
+    wish = _Wish(settings_of(url, config, subject), partitions, slots, override or [], no_override or [])
+    chosen: Template = read(template) if template else shipped()
+    sizing = Sizing(replicas=replicas, max_bytes=size_of(max_bytes, "--max-bytes"))
+    until = time.monotonic() + _seconds(within)
+    plan, _ = asyncio.run(_on_land(wish.settings, lambda land: _plan(land, wish), until=until))
+    if not as_json:
+        show.print_plan(plan)
+    if dry_run:
+        if as_json:
+            _print_json(show.plan_json(plan))
+        raise typer.Exit(EXIT_CHANGES if plan.changes else 0)
+    confirm(yes=yes or not plan.is_new)
+    progress = asyncio.run(_on_land(wish.settings, lambda land: _drive(land, wish, chosen, sizing, until), until=until))
+    if as_json:
+        _print_json(show.plan_json(plan) | outcome(plan, progress))
+    elif progress.away:
+        sys.stdout.write(f"away, and moving when they come back: {', '.join(progress.away)}\n")
+
+
+async def _plan(land: Land, wish: _Wish) -> tuple[Plan, Stored]:
+    streams = await land.streams()
+    stored = await land.map()
+    if not streams:
+        raise Unavailable(
+            f"the server at {wish.settings.nats.shown_url} has no streams of {wish.settings.logs.subject!r}",
+            hint="create them first: fshipper partition apply --partitions N",
+        )
+    weights = await land.weights(streams)
+    before = stored.map or static(wish.settings.logs.partitions or max(streams) + 1)
+    newest = 0 if stored.map else _newest(await land.standings(weights))
+    after = wish.map_behind(before, newest=newest)
+    creates = tuple(sorted(after.used - streams.keys()))
+    retires = tuple(number for number in streams if number not in after.used)
+    return Plan(before=before, after=after, weights=weights, creates=creates, retires=retires), stored
+
+
+def _newest(standings: Mapping[str, object]) -> int:
+    return max((getattr(standing, "version", 0) for standing in standings.values()), default=0)
+
+
+async def _drive(land: Land, wish: _Wish, template: Template, sizing: Sizing, until: float) -> Progress:
+    """Plan once more and do it: after a question the server may be another, and an attempt may have done a part."""
+    plan, stored = await _plan(land, wish)
+    sizing = sizing_like(await land.streams(), sizing)
+    await prepare(land, plan, template, sizing, revision=stored.revision)
+    said: set[str] = set()
+
+    def tell(progress: Progress) -> None:
+        line = show.progress_line(progress)
+        if line not in said:
+            said.add(line)
+            sys.stderr.write(line + "\n")
+
+    return await follow(land, plan, until=until, tell=tell)
+
+
+async def _on_land(settings: Settings, work: Callable[[Land], Awaitable[_T]], *, until: float) -> _T:
+    """`work`'s result; all of it again on a new connection when the server was lost, until it is too late."""
+    while True:
+        connection = await connect(settings.nats, name="fshipper partition move", inbox="_INBOX_partitioner")
+        try:
+            return await work(Land(connection, settings.logs.subject))
+        except Transient:
+            if time.monotonic() >= until:
+                raise
+        finally:
+            await connection.close()
+        await asyncio.sleep(AGAIN_SECONDS)
+
+
+def _override(text: str) -> tuple[str, int]:
+    host, _, number = text.partition("=")
+    if not number.isdigit() or int(number) >= MAX_PARTITIONS:
+        raise UsageError(f"--override {text}: write HOST=N, N a partition below {MAX_PARTITIONS}")
+    return checked_host(host), int(number)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(parse_seconds(text))
+    except ValueError as error:
+        raise UsageError(f"--within: {error}") from None
+
+
+def _print_json(values: Mapping[str, object]) -> None:
+    sys.stdout.write(json.dumps(values, indent=2) + "\n")

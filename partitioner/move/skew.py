@@ -1,0 +1,83 @@
+"""Who has how many bytes in which partition, for `partition status`."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from partitioner.move.hot import Hot, hot_hosts, proposal
+from partitioner.move.land import Land
+from partitioner.move.plan import skew
+from shipper.jetstream.connection import connect
+from shipper.partition_map import PartitionMap, static
+from shipper.settings import Settings
+from shipper.units import format_bytes
+
+MOST_HOSTS = 10
+NARROW = 160  # columns where nobody looks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How hosts are spread over the partitions just now."""
+
+    map: PartitionMap  #: version 0: there is none
+    bytes: Mapping[int, Mapping[str, int]]  #: by partition and host, in the streams
+    hot: Sequence[Hot]
+
+
+async def spread(settings: Settings) -> Spread:
+    """Ask the streams. Raises Unavailable, SessionLost."""
+    connection = await connect(settings.nats, name="fshipper partition status", inbox="_INBOX_partitioner")
+    try:
+        land = Land(connection, settings.logs.subject)
+        streams, stored = await land.streams(), await land.map()
+        known = stored.map or static(settings.logs.partitions or max(streams, default=0) + 1)
+        octets = {number: await land.weights({number: info}) for number, info in streams.items()}
+    finally:
+        await connection.close()
+    weights: dict[str, int] = {}
+    for hosts in octets.values():
+        for host, weight in hosts.items():
+            weights[host] = weights.get(host, 0) + weight
+    return Spread(map=known, bytes=octets, hot=hot_hosts(known, weights))
+
+
+def with_hosts(rows: str, found: Spread) -> str:
+    """The JSON list of the partitions, each with the bytes of its hosts and with those that are hot."""
+    listed: list[dict[str, Any]] = json.loads(rows)
+    for row in listed:
+        hosts = found.bytes.get(row["partition"], {})
+        row["hosts"] = dict(sorted(hosts.items(), key=lambda each: (-each[1], each[0])))
+        row["hot"] = [each._asdict() for each in found.hot if each.partition == row["partition"]]
+        row["map_version"] = found.map.version
+    return json.dumps(listed, indent=2)
+
+
+def print_spread(found: Spread) -> None:
+    """The biggest hosts, how even the partitions are, and what would make them more so."""
+    hosts = [(octets, host, number) for number, each in found.bytes.items() for host, octets in each.items()]
+    if not hosts:
+        return
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW)
+    table = Table(box=None, header_style="bold")
+    for name in ("host", "partition", "bytes", "share"):
+        table.add_column(name, justify="left" if name == "host" else "right", no_wrap=True)
+    for octets, host, number in sorted(hosts, key=lambda each: (-each[0], each[1]))[:MOST_HOSTS]:
+        share = octets / max(1, sum(found.bytes[number].values()))
+        table.add_row(Text(host), str(number), format_bytes(octets), f"{share:.0%}")
+    console.print(table)
+    sums = [sum(each.values()) for number, each in found.bytes.items() if number in found.map.used]
+    named = f"map version {found.map.version}" if found.map.version else "no map, SHIPPER_PARTITIONS counts"
+    console.print(Text(f"skew {skew(sums):.2f} (the fullest partition to the mean); {named}"), soft_wrap=True)
+    for each in found.hot:
+        better = f"; partition {each.proposed} has more room" if each.proposed != each.partition else ""
+        line = f"hot: {each.host} is {each.share:.0%} of partition {each.partition}{better}"
+        console.print(Text(line, style="yellow"), soft_wrap=True)
+    if command := proposal(found.hot, found.map):
+        console.print(Text(f"to spread them: {command}"), soft_wrap=True)

@@ -1,0 +1,54 @@
+"""Push consumers beside the collector's, for whoever knows no JetStream: the blog's own consumer, `nats sub`. Pure.
+
+They read what line mode ships (`produce --encoding plain`): a message a line. While nobody subscribes to its target, a
+push consumer stands still, and goes on from there when somebody does.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from partitioner.topology import Wanted
+from shipper.errors import UsageError
+
+TAIL = "TAIL"
+ACK_POLICIES = ("none", "explicit")
+
+
+def target_of(target: str, partition: int) -> str:
+    """The subject on which the lines of a partition arrive."""
+    return f"{target}.p{partition}"
+
+
+def checked_target(target: str, *, prefix: str) -> str:
+    """`target`, if lines may be sent there. Raises UsageError: it is no subject, or the streams would take them."""
+    tokens = target.split(".")
+    if not all(tokens) or any(char in target for char in " \t*>") or tokens[0].startswith("$"):
+        raise UsageError(f"--push {target!r} is no subject", hint="write for example --push out.logs")
+    if tokens[0] == prefix:
+        raise UsageError(f"--push {target}: the streams take all of {prefix}.p<N>.>", hint="begin with another word")
+    return target
+
+
+def push_consumer(target: str, partition: int, *, ack: str) -> dict[str, Any]:
+    """The push consumer of a partition's stream.
+
+    `ack`: none, as who only subscribes acknowledges nothing; explicit for those that answer each message.
+    """
+    return {
+        "durable_name": TAIL,
+        "deliver_subject": target_of(target, partition),
+        "deliver_policy": "all",
+        "ack_policy": ack,
+        "replay_policy": "instant",
+    }
+
+
+def with_push(wanted: Iterable[Wanted], target: str, *, ack: str) -> list[Wanted]:
+    """`wanted` with a push consumer on each partition's stream."""
+    return [
+        each
+        if each.partition is None
+        else replace(each, consumers=(*each.consumers, push_consumer(target, each.partition, ack=ack)))
+        for each in wanted
+    ]

@@ -1,0 +1,102 @@
+"""Streams on demand: who meets a partition without one asks, and gets it from the template, within limits."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from partitioner.move.land import Land, sizing_like
+from partitioner.template import Template
+from partitioner.topology import Sizing
+from shipper import events
+from shipper.errors import ShipperError, Transient
+from shipper.jetstream.connection import connect
+from shipper.lifecycle import Stop, notify
+from shipper.partition_map import PartitionMap
+from shipper.settings import Settings
+from shipper.subjects import control_up
+
+AGAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Which streams are made, and like what."""
+
+    max_streams: int  #: that there may be in all
+    partitions: int  #: where there is no map: how many there are; 0: `max_streams` alone counts
+    template: Template
+    sizing: Sizing
+
+
+def refusal(partition: Any, known: PartitionMap | None, there: int, limits: Limits) -> str:
+    """Why a partition gets no stream; empty: it does. `there`: how many have one. Pure."""
+    if type(partition) is not int or partition < 0:
+        return f"{partition!r} is no partition"
+    if known is not None and partition not in known.used:
+        return f"version {known.version} of the map sends nobody to partition {partition}"
+    if known is None and limits.partitions and partition >= limits.partitions:
+        return f"there are {limits.partitions} partitions"
+    if there >= limits.max_streams:
+        return f"there are {there} streams, and no more are made (--max-streams)"
+    return ""
+
+
+class Serving:
+    """Answers one question after the other, in one session."""
+
+    def __init__(self, land: Land, limits: Limits) -> None:
+        self._land = land
+        self._limits = limits
+        self._one_at_a_time = asyncio.Lock()
+
+    async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A host asks for its partition's stream; None: somebody else's question."""
+        if question.get("ask") != "stream":
+            return None
+        async with self._one_at_a_time:
+            try:
+                return await self._answer(subject.removeprefix(control_up("")), question.get("partition"))
+            except ShipperError as error:
+                events.stream_refused(partition=question.get("partition"), host=subject, reason=str(error))
+                return {"v": 1, "stream": "refused", "reason": str(error)}
+
+    async def _answer(self, host: str, partition: Any) -> Mapping[str, Any]:
+        streams, stored = await self._land.streams(), await self._land.map()
+        if partition in streams and not self._land.is_closed(streams[partition]):
+            return {"v": 1, "stream": "there"}
+        if reason := refusal(partition, stored.map, len(streams), self._limits):
+            events.stream_refused(partition=partition, host=host, reason=reason)
+            return {"v": 1, "stream": "refused", "reason": reason}
+        limits = self._limits
+        await self._land.open_streams([partition], limits.template, sizing_like(streams, limits.sizing))
+        events.stream_served(partition=partition, host=host)
+        return {"v": 1, "stream": "created"}
+
+
+async def serve(settings: Settings, limits: Limits, stop: Stop) -> None:
+    """Serve in one session after the other, until somebody asks to stop. Raises Fatal: the server refuses us."""
+    while not stop.asked:
+        with contextlib.suppress(Transient):
+            connection = await connect(settings.nats, name="fshipper partition serve", inbox="_INBOX_partitioner")
+            try:
+                lost = asyncio.Event()
+                connection.on_lost(lost.set)
+                serving = Serving(Land(connection, settings.logs.subject), limits)
+                await connection.listen(control_up(">"), serving.heard)
+                events.session_begun(program="partitioner", subject=control_up(">"))
+                notify("READY=1")
+                await _first_of(lost.wait(), stop.wait())
+            finally:
+                await connection.close()
+        await stop.nap(AGAIN_SECONDS)
+
+
+async def _first_of(*waits: Any) -> None:
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,1 @@
+"""What operators do to single streams, and what the server tells of itself."""

@@ -1,0 +1,121 @@
+"""The map of the partitions: which host belongs where, and which version of that it is. Pure.
+
+It lies in the shared bucket under `map.<prefix>`. Without one, hosts go by `SHIPPER_PARTITIONS` alone. A version is
+never used twice: hosts and collectors tell by it what was sent before a move and what behind it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from shipper.partitioning import MAX_PARTITIONS, fnv1a_32, partition_for
+
+FORMAT = 1
+SLOTS = 256
+"""Virtual partitions: hosts hash to them, and a table says where each lies."""
+_NO_OVERRIDES: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMap:
+    """Where every host belongs, known to the server or not."""
+
+    version: int
+    partitions: int
+    overrides: Mapping[str, int] = field(default_factory=lambda: _NO_OVERRIDES)  #: by host, before anything else
+    slots: tuple[int, ...] = ()  #: the partition of each virtual one; (): FNV-1a modulo `partitions`, as the blog's
+
+    def partition_of(self, host: str) -> int:
+        """The partition that `host` belongs to."""
+        if host in self.overrides:
+            return self.overrides[host]
+        if self.slots:
+            return self.slots[fnv1a_32(host.encode()) % SLOTS]
+        return partition_for(host, self.partitions)
+
+    @property
+    def used(self) -> frozenset[int]:
+        """The partitions that need a stream."""
+        return frozenset(range(max(1, self.partitions))) | frozenset(self.overrides.values())
+
+
+def static(partitions: int) -> PartitionMap:
+    """What hosts go by while there is no map: version 0."""
+    return PartitionMap(version=0, partitions=max(1, partitions))
+
+
+def changed(
+    before: PartitionMap,
+    *,
+    partitions: int,
+    with_slots: bool | None = None,
+    overrides: Mapping[str, int] = _NO_OVERRIDES,
+    without: Iterable[str] = (),
+) -> PartitionMap:
+    """The next map: `partitions` partitions, `overrides` added, those of the hosts `without` taken away.
+
+    `with_slots`: by virtual slots or not; None: as before. The version is the next one; `before` itself, if nothing
+    changes.
+    """
+    slots: tuple[int, ...] = ()
+    if with_slots or (with_slots is None and before.slots):
+        slots = _respread(before.slots or tuple(slot % max(1, before.partitions) for slot in range(SLOTS)), partitions)
+    gone = set(without)
+    kept = {host: number for host, number in before.overrides.items() if host not in gone}
+    after = replace(before, partitions=partitions, overrides=kept | dict(overrides), slots=slots)
+    return before if after == before else replace(after, version=before.version + 1)
+
+
+def _respread(slots: tuple[int, ...], partitions: int) -> tuple[int, ...]:
+    """The table for `partitions` partitions with as few slots moved as can be, spread evenly.
+
+    Deterministic: whoever computes it from the same table gets the same.
+    """
+    table = list(slots)
+    least, more = divmod(SLOTS, partitions)
+    counts = {number: table.count(number) for number in range(partitions)}
+    largest_first = sorted(counts, key=lambda number: (-counts[number], number))
+    room = {number: least + (place < more) for place, number in enumerate(largest_first)}
+    homeless = []
+    for slot, number in enumerate(table):
+        if room.get(number, 0) > 0:
+            room[number] -= 1
+        else:
+            homeless.append(slot)
+    places = [number for number in sorted(room) for _ in range(room[number])]
+    for slot, number in zip(homeless, places, strict=True):
+        table[slot] = number
+    return tuple(table)
+
+
+def encode(known: PartitionMap) -> bytes:
+    """The map as it lies in the bucket."""
+    fields: dict[str, Any] = {"v": FORMAT, "version": known.version, "partitions": known.partitions}
+    fields |= {"overrides": dict(sorted(known.overrides.items()))} if known.overrides else {}
+    fields |= {"slots": list(known.slots)} if known.slots else {}
+    return json.dumps(fields).encode()
+
+
+def decode(value: bytes) -> PartitionMap | None:
+    """The map that `encode` wrote; None: these bytes are none that can be understood, so nobody moves by them."""
+    try:
+        fields = json.loads(value)
+        found = PartitionMap(
+            version=_number(fields["version"]),
+            partitions=_number(fields["partitions"]),
+            overrides={str(host): _number(number) for host, number in fields.get("overrides", {}).items()},
+            slots=tuple(_number(number) for number in fields.get("slots", ())),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    is_sound = fields.get("v") == FORMAT and found.version > 0 and 0 < found.partitions <= MAX_PARTITIONS
+    within = all(number < found.partitions for number in found.slots) and len(found.slots) in {0, SLOTS}
+    return found if is_sound and within and all(number < MAX_PARTITIONS for number in found.used) else None
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(value)
+    return value
