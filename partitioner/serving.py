@@ -16,8 +16,11 @@ from shipper.lifecycle import Stop, notify
 from shipper.partition_map import PartitionMap
 from shipper.settings import Settings
 from shipper.subjects import control_up
+from shipper.supervision import Pulse
 
 AGAIN_SECONDS = 2.0
+TURN_SECONDS = 10.0
+"""Between two signs of life while nobody asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,22 +78,30 @@ class Serving:
         return {"v": 1, "stream": "created"}
 
 
-async def serve(settings: Settings, limits: Limits, stop: Stop) -> None:
+async def serve(settings: Settings, limits: Limits, stop: Stop, pulse: Pulse | None = None) -> None:
     """Serve in one session after the other, until somebody asks to stop. Raises Fatal: the server refuses us."""
+    pulse = pulse or Pulse("the questions")
     while not stop.asked:
+        pulse.turn(rest=settings.nats.connect_timeout)
         with contextlib.suppress(Transient):
-            connection = await connect(settings.nats, name="fshipper partition serve", inbox="_INBOX_partitioner")
-            try:
-                lost = asyncio.Event()
-                connection.on_lost(lost.set)
-                serving = Serving(Land(connection, settings.logs.subject), limits)
-                await connection.listen(control_up(">"), serving.heard)
-                events.session_begun(program="partitioner", subject=control_up(">"))
-                notify("READY=1")
-                await _first_of(lost.wait(), stop.wait())
-            finally:
-                await connection.close()
+            await _one_session(settings, limits, stop, pulse)
         await stop.nap(AGAIN_SECONDS)
+
+
+async def _one_session(settings: Settings, limits: Limits, stop: Stop, pulse: Pulse) -> None:
+    connection = await connect(settings.nats, name="fshipper partition serve", inbox="_INBOX_partitioner")
+    try:
+        lost = asyncio.Event()
+        connection.on_lost(lost.set)
+        serving = Serving(Land(connection, settings.logs.subject), limits)
+        await connection.listen(control_up(">"), serving.heard)
+        events.session_begun(program="partitioner", subject=control_up(">"))
+        notify("READY=1")
+        while connection.open and not stop.asked:
+            pulse.turn(rest=TURN_SECONDS)
+            await _first_of(lost.wait(), stop.wait(), asyncio.sleep(TURN_SECONDS))
+    finally:
+        await connection.close()
 
 
 async def _first_of(*waits: Any) -> None:

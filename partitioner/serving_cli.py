@@ -14,6 +14,7 @@ from shipper.config import load
 from shipper.lifecycle import Stop, stop_on_signals
 from shipper.partitioning import MAX_PARTITIONS
 from shipper.settings import Settings
+from shipper.supervision import Pulse, supervised
 from shipper.telemetry import set_up_logging
 
 MAX_STREAMS = 64
@@ -60,8 +61,10 @@ def serve_streams(
 
 async def _until_stopped(settings: Settings, limits: Limits) -> None:
     stop = Stop()
+    pulse = Pulse("the questions")
     stop_on_signals(stop)
-    await serve(settings, limits, stop)
+    async with supervised(lambda: [pulse], lambda: f"makes streams of {settings.logs.subject} on demand"):
+        await serve(settings, limits, stop, pulse)
 
 
 async def beside_a_collector(settings: Settings, stop: Stop) -> None:

@@ -29,9 +29,10 @@ def _users(members: Iterable[Member], prefix: str) -> Iterator[str]:
 
 def _permissions(allowed: Rights) -> str:
     publish = ", ".join(json.dumps(subject) for subject in allowed.publish)
+    never = f", deny: [{', '.join(json.dumps(subject) for subject in allowed.never)}]" if allowed.never else ""
     subscribe = ", ".join(json.dumps(subject) for subject in allowed.subscribe)
     return (
-        f"    publish:   {{ allow: [{publish}] }}\n"
+        f"    publish:   {{ allow: [{publish}]{never} }}\n"
         f"    subscribe: {{ allow: [{subscribe}] }}\n"
         f'    allow_responses: {{ max: {ANSWERS}, expires: "{ANSWER_SECONDS}s" }}\n'
     )

@@ -3,6 +3,7 @@
 import enum
 from typing import NamedTuple
 
+from partitioner.push import TAIL
 from shipper.bucket import BUCKET_STREAM, map_key, to_subject
 from shipper.subjects import COLLECTOR, MOVER, beats_stream, control_down, control_up
 
@@ -21,10 +22,11 @@ class Role(enum.StrEnum):
 
 
 class Rights(NamedTuple):
-    """Subjects, which may hold wildcards, that a user may publish to and subscribe to."""
+    """Subjects, which may hold wildcards, that a user may publish to (but `never`) and subscribe to."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
+    never: tuple[str, ...] = ()
 
 
 def rights(role: Role, name: str, *, prefix: str) -> Rights:
@@ -40,7 +42,7 @@ def rights(role: Role, name: str, *, prefix: str) -> Rights:
         case Role.PARTITIONER:
             return _partitioner(prefix)
         case Role.READER:
-            return _reader(prefix)
+            return _reader()
 
 
 def _host(name: str, prefix: str) -> Rights:
@@ -96,9 +98,20 @@ def _partitioner(prefix: str) -> Rights:
     )
 
 
-def _reader(prefix: str) -> Rights:
-    """Reads lines and states; stores, changes and removes nothing."""
+def _reader() -> Rights:
+    """Reads lines by consumers of its own, and states; stores and removes no line, and touches no other consumer.
+
+    A wildcard is a whole token, so the right to make consumers of any name is the rule, and ours are the exception.
+    """
+    api = "$JS.API"
+    consumers = [f"{api}.CONSUMER.{verb}.*" for verb in ("CREATE", "DELETE", "MSG.NEXT")]
     return Rights(
-        publish=("$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*", "$JS.API.DIRECT.GET.>"),
-        subscribe=("_INBOX_reader.>", f"{prefix}.>"),
+        publish=(
+            f"{api}.STREAM.NAMES",
+            f"{api}.STREAM.INFO.*",
+            f"{api}.CONSUMER.INFO.>",
+            *(f"{verb}.>" for verb in consumers),
+        ),
+        subscribe=("_INBOX_reader.>",),
+        never=tuple(f"{verb}.{name}{rest}" for verb in consumers for name in (COLLECTOR, TAIL) for rest in ("", ".>")),
     )

@@ -64,7 +64,7 @@ def user_credentials(signer: nkeys.KeyPair, account: str, user: nkeys.KeyPair, n
 def _scope(role: Role, signer: str, prefix: str) -> dict[str, Any]:
     allowed = rights(role, NAME, prefix=prefix)
     template = {
-        "pub": {"allow": list(allowed.publish)}, "sub": {"allow": list(allowed.subscribe)},
+        "pub": {"allow": list(allowed.publish), "deny": list(allowed.never)}, "sub": {"allow": list(allowed.subscribe)},
         "resp": {"max": ANSWERS, "ttl": ANSWER_SECONDS * 10**9},
         "subs": UNLIMITED, "data": UNLIMITED, "payload": UNLIMITED,
     }  # fmt: skip

@@ -95,6 +95,16 @@ def test_a_collector_tells_its_life(tmp_path, fleet, manager):
     assert manager.phases == ["READY", *["RELOADING", "READY"] * 2, "STOPPING"]
 
 
+def test_a_partitioner_tells_its_life(tmp_path, fleet, manager):
+    program = fleet.start("partition", "serve", **manager.environment(watchdog=4.0))
+    until(lambda: manager.count("READY=1"), what=program.log)
+    began = time.monotonic()
+    until(lambda: manager.count("WATCHDOG=1", since=began) >= 3, what=program.log)
+    assert "on demand" in manager.status
+    assert program.stop() == 0
+    assert manager.phases == ["READY", "STOPPING"]
+
+
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 def test_a_server_that_hangs_is_no_reason_to_be_killed(tmp_path, natsd, fleet, manager, verb):
     """Held files and what is in flight would be lost, and a new process had no server either."""
