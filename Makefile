@@ -46,9 +46,10 @@ chaos: setup ## 200 seeded runs of faults, a minute of full disk, long rounds of
 bench: setup ## Speed, latency, memory and cost of each program beside its limit: about twelve minutes
 	$(BIN)/python tests/bench/bench.py $(BENCH)
 
-scale: setup ## What 10,000 files cost a producer, and 10,000 hosts one core of a collector: about five minutes
+scale: setup ## What 10,000 files cost a producer, and 10,000 hosts one core of a collector, and the report of 5,000: about six minutes
 	$(BIN)/python tests/bench/scale.py $(SCALE)
 	$(BIN)/python tests/bench/hosts.py $(HOSTS)
+	FSHIPPER_REPORT_HOSTS=5000 $(BIN)/python -m pytest -q tests/spark/test_report_hosts.py
 
 deb: setup ## A Debian package with a venv of its own, in dist/; EXTRAS=spark for the report
 	deploy/packaging/deb.sh dist

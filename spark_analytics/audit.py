@@ -41,6 +41,8 @@ def _status(day: Day, segment: Segment, account: Settled) -> str:
         return "truncated"
     if (account.lines, account.bytes) != (segment.lines, segment.bytes_raw):
         return "differs"
+    if segment.bytes_stored not in {0, day.sizes[segment.path]}:
+        return "differs"
     return "gap" if segment.gaps else "complete"
 
 

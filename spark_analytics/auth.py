@@ -1,5 +1,8 @@
 """Who logged in and who failed to: column expressions over syslog lines, and table `auth_daily`.
 
+A failed password for a name with a blank in it, or for none, is of a kind of its own, `odd_name`: no account is called
+so, and who asks for one may want to forge a line (`x from 10.0.0.1 port 22 ssh2`).
+
 Looked for in files whose lines name a program and its number. A line is of one kind; `message repeated N times` is one
 line that stands for N attempts.
 """
@@ -30,7 +33,7 @@ _DETAILS = {
     "invalid_user": r"\]: Invalid user (?<user>.*) from (?<remote>\S+)",
     "pam_failure": r"authentication failure;(?:.*?rhost=(?<remote>\S*))?(?:.*?\buser=(?<user>\S*))?",
     "accepted": r"\]: Accepted \S+ for (?<user>.*) from (?<remote>\S+) port ",
-    "breakin_warning": r"for (?<user>$)?\S+ \[(?<remote>[^\]]*)\] failed - POSSIBLE BREAK-IN ATTEMPT",
+    "breakin_warning": r"for (?<user>$)?\S+ \[(?<remote>[^\]\t]*)\] failed - POSSIBLE BREAK-IN ATTEMPT",
     "sudo_failure": (
         r"\bsudo(?:\[\d+\])?: +(?<user>\S+) : (?<remote>$)?"
         r"(?:.*incorrect password attempt|user NOT in sudoers|command not allowed)"
@@ -38,36 +41,56 @@ _DETAILS = {
 }
 """What proves the kind and gives the two names."""
 
-_REPEATED = r"message repeated (\d+) times"
+_FOUND = "\x01"
+"""Before what a pattern yielded: a line that is none of its kind stays as it was."""
+
+_REPEATED = r"(?:message repeated (?<times>\d{1,9}) times.*?)?"
+_PARTS = _FOUND + "${times}\t${remote}\t${user}"
+_TIMES, _REMOTE, _USER = range(3)
 
 
-def marked(line: Column) -> Column:
-    """The kind that `line` seems to be of, or null: the cheap look that most lines end with."""
-    head = F.substring(line, 1, AUTH_PREFIX)
+def marked(head: Column) -> Column:
+    """The kind that a line seems to be of that begins with `head`, or null: the cheap look that most lines end with."""
     found = F.lit(None).cast("string")
     for mark, kind in reversed(_MARKS.items()):
         found = F.when(F.contains(head, F.lit(mark)), F.lit(kind)).otherwise(found)
     return found
 
 
-def details(line: Column, kind: Column) -> Column:
-    """(user, remote, attempts) of a line of `kind`, or null where it is none after all."""
-    head = F.substring(line, 1, AUTH_PREFIX)
-    found = F.lit(None).cast("struct<user:string,remote:string,attempts:int>")
+def parts(head: Column, kind: Column) -> Column:
+    """Repetitions, address and user of a line of `kind` as texts, in one pass over it; else its text or null."""
+    found = F.lit(None).cast("string")
     for name, pattern in _DETAILS.items():
-        found = F.when((kind == name) & head.rlike(pattern), _named(head, pattern)).otherwise(found)
-    return found
+        whole = rf"(?s)^.*?{_REPEATED}{pattern}.*$"
+        found = F.when(kind == name, F.regexp_replace(head, F.lit(whole), F.lit(_PARTS))).otherwise(found)
+    return F.split(found, "\t", 3)
 
 
-def _named(head: Column, pattern: str) -> Column:
-    user, remote = (_group(head, pattern, name) for name in ("user", "remote"))
-    times = F.coalesce(F.regexp_extract(head, _REPEATED, 1).try_cast("int"), F.lit(1))
-    return F.struct(user.alias("user"), remote.alias("remote"), times.alias("attempts"))
+def proved(found: Column) -> Column:
+    """Whether the line is of the kind that it seemed to be, of `parts`."""
+    return F.get(found, F.lit(_TIMES)).startswith(_FOUND)
 
 
-def _group(head: Column, pattern: str, name: str) -> Column:
-    names = [part.split(">", 1)[0] for part in pattern.split("(?<")[1:]]
-    return F.substring(F.regexp_extract(head, pattern, names.index(name) + 1), 1, MOST_NAME)
+def kind(seems: Column, name: Column) -> Column:
+    """What a line is that was proved to be what it seems, by the name in it: a failed one may be odd."""
+    odd = (seems == "failed_password") & ((name == "") | F.contains(name, F.lit(" ")))
+    return F.when(odd, "odd_name").otherwise(seems)
+
+
+def attempts(found: Column) -> Column:
+    """How many attempts the line stands for, of `parts`."""
+    times = F.substring(F.get(found, F.lit(_TIMES)), 2, 9)
+    return F.coalesce(times.try_cast("int"), F.lit(1))
+
+
+def remote(found: Column) -> Column:
+    """The address, of `parts`; empty where the line has none."""
+    return F.substring(F.get(found, F.lit(_REMOTE)), 1, MOST_NAME)
+
+
+def user(found: Column) -> Column:
+    """The name, of `parts`; empty where the line has none."""
+    return F.substring(F.get(found, F.lit(_USER)), 1, MOST_NAME)
 
 
 def daily(groups: DataFrame) -> DataFrame:

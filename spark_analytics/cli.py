@@ -1,16 +1,18 @@
 """`fshipper report`: the command line. Imports Spark only to run, so that `--help` is quick and needs no Java."""
 
 import datetime as dt
+import itertools
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from shipper import units
 from shipper.errors import Unavailable, UsageError
-from spark_analytics import inventory, session
+from spark_analytics import inventory, reaching, session, waiting
+from spark_analytics.locations import Location
 from spark_analytics.patterns import cli as patterns
 from spark_analytics.reporting import show
 
@@ -24,9 +26,12 @@ EXIT_INCOMPLETE = 3
 EXIT_UNCHANGED = 4
 
 Archive = Annotated[
-    Path | None, typer.Option(envvar="SHIPPER_DIRECTORY", help="The collector's directory.", show_default=False)
+    str | None,
+    typer.Option(
+        envvar="SHIPPER_DIRECTORY", help="The collector's directory, or its URI (s3a://, hdfs://).", show_default=False
+    ),
 ]
-Out = Annotated[Path, typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written.")]
+Out = Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written: a path or a URI.")]
 Master = Annotated[
     str | None, typer.Option(help="Spark master; by default all cores of this machine, or what spark-submit says.")
 ]
@@ -40,7 +45,7 @@ app.command("show")(show.show)
 def report(
     context: typer.Context,
     archive: Archive = None,
-    out: Out = Path("report"),
+    out: Out = "report",
     date: Annotated[str, typer.Option(help="Day (UTC) to report: YYYY-MM-DD, today or yesterday.")] = "yesterday",
     since: Annotated[str, typer.Option(help="Report all days of the archive from this one.", show_default=False)] = "",
     until: Annotated[str, typer.Option(help="The last of these days; by default yesterday.", show_default=False)] = "",
@@ -49,6 +54,9 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Make a day again although nothing changed.")] = False,
     fail_on_gaps: Annotated[bool, typer.Option("--fail-on-gaps", help="Exit 3 if the archive lacks anything.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    wait: Annotated[
+        str, typer.Option(metavar="DURATION", help="Wait so long (30m) for collectors that have not closed the day.")
+    ] = "0s",
     master: Master = None,
 ) -> None:
     """Count the lines of a day and say what stands out.
@@ -59,36 +67,40 @@ def report(
     """
     if context.invoked_subcommand is not None:
         return
-    archive = _named(archive)
-    dates = _dates(archive, date, since, until)
-    session.require_runtime()
-    from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
+    seconds = _seconds(wait)
+    with reaching.reached(_named(archive), out, master=master) as (source, target):
+        dates = _dates(source, date, since, until)
+        session.require_runtime()
+        from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
 
-    request = Request(archive=archive, out=out, top=top, master=master, baseline_days=baseline_days, force=force)
-    made = _shown(_run(request, dates), several=bool(since or until), as_json=as_json)
+        if seconds:
+            waiting.until_closed(source, dates, seconds, lambda text: typer.echo(text, err=True))
+        request = Request(archive=source, out=target, top=top, master=master, baseline_days=baseline_days, force=force)
+        made = _shown(_run(request, dates), several=bool(since or until), as_json=as_json)
     raise typer.Exit(_exit_code(made, fail_on_gaps=fail_on_gaps))
 
 
 @app.command()
 def compact(
     archive: Archive = None,
-    out: Out = Path("report"),
+    out: Out = "report",
     date: Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, today or yesterday.")] = "yesterday",
     master: Master = None,
 ) -> None:
     """Write the lines of a day as Parquet under <out>/raw, for who asks for them more than once."""
-    archive, day = _named(archive), _day(date)
-    session.require_runtime()
-    from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
+    day = _day(date)
+    with reaching.reached(_named(archive), out, master=master) as (source, target):
+        session.require_runtime()
+        from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
-    typer.echo(pipeline.compact(archive, out, day.isoformat(), master))
+        typer.echo(pipeline.compact(source, target, day.isoformat(), master))
 
 
 @app.command()
 def query(
     sql: Annotated[str, typer.Argument(help="What to ask. `lines` are those of the days named by --since or --date.")],
     archive: Archive = None,
-    out: Out = Path("report"),
+    out: Out = "report",
     date: Annotated[str, typer.Option(help="A day whose lines may be asked for.", show_default=False)] = "",
     since: Annotated[str, typer.Option(help="The first of several such days.", show_default=False)] = "",
     until: Annotated[str, typer.Option(help="The last of them; by default yesterday.", show_default=False)] = "",
@@ -99,22 +111,31 @@ def query(
     if form not in {"table", "csv", "json"}:
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
     wanted = bool(date or since or until)
-    dates = _dates(_named(archive), date, since, until) if wanted else []
-    session.require_runtime()
-    from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
+    texts = (out, _named(archive)) if wanted else (out,)
+    with reaching.reached(*texts, master=master) as (target, *sources):
+        dates = _dates(sources[0], date, since, until) if sources else []
+        session.require_runtime()
+        from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
-    pipeline.query(sql, archive if wanted else None, out, dates, form, master)
+        pipeline.query(sql, sources[0] if sources else None, target, dates, form, master)
 
 
-def _named(archive: Path | None) -> Path:
-    if archive is None:
+def _seconds(text: str) -> float:
+    try:
+        return units.parse_seconds(text)
+    except ValueError as error:
+        raise UsageError(str(error), hint="see --wait") from None
+
+
+def _named(archive: str | None) -> str:
+    if not archive:
         raise UsageError(
             "no archive is named", hint="give --archive DIR, the collector's directory, or set SHIPPER_DIRECTORY"
         )
     return archive
 
 
-def _dates(archive: Path, date: str, since: str, until: str) -> list[str]:
+def _dates(archive: Location, date: str, since: str, until: str) -> list[str]:
     """The days to report: the one named, or those of a range that the archive has."""
     if not (since or until):
         return [_day(date).isoformat()]
@@ -159,7 +180,9 @@ def _run(request: "Request", dates: list[str]) -> "Iterator[Made]":
         yield from made
     elif len(dates) == 1:
         with console.status(f"counting {dates[0]} in {request.archive}"):
-            yield from list(made)
+            first = list(itertools.islice(made, 1))
+        yield from first  # before Spark is stopped
+        yield from made
     else:
         yield from _with_bar(console, made, len(dates))
 

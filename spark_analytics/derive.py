@@ -2,10 +2,8 @@
 
 import dataclasses
 import datetime as dt
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +19,7 @@ from spark_analytics import (
     hourly,
     inventory,
     io,
+    locations,
     mining,
     parquet,
     sample,
@@ -32,6 +31,7 @@ from spark_analytics import settle as settling
 from spark_analytics.families import ANY, Kind, Writing
 from spark_analytics.given import Given, Row, Web, WebSums
 from spark_analytics.inventory import Day, shown
+from spark_analytics.locations import Location
 from spark_analytics.patterns.cluster import clustered
 from spark_analytics.settle import Counted, Settled
 from spark_analytics.tables import Tables
@@ -59,7 +59,7 @@ class Making:
     """A day on its way from segments to tables. `day` learns of damaged segments on the way."""
 
     spark: SparkSession
-    archive: Path
+    archive: Location
     tables: Tables
     day: Day
     wanted_days: int
@@ -102,7 +102,7 @@ class Making:
 
         The groups are written and read back: a plan that begins with the scan would be looked through by each query.
         """
-        log = self.tables.out / "spark.log"
+        log = locations.log_of(self.tables.out)
         while True:
             segments = self.day.readable
             try:
@@ -113,21 +113,21 @@ class Making:
                 self._leave_out(error)
 
     @property
-    def _counts_directory(self) -> Path:
+    def _counts_directory(self) -> Location:
         return self.tables.staging(self.day.date) / "counts"
 
     def _drop_counts(self) -> None:
-        shutil.rmtree(self._counts_directory, ignore_errors=True)
+        locations.remove(self._counts_directory)
 
     def _leave_out(self, error: io.DamagedSegment) -> None:
-        found = next((s.path for s in self.day.readable if str(self.archive / s.path) == error.path), None)
+        found = next((s.path for s in self.day.readable if error.path.endswith(f"/{s.path}")), None)
         if found is None or len(self.day.damaged) >= MOST_DAMAGED:
             raise error
         self.day = dataclasses.replace(self.day, damaged=self.day.damaged | {found})
 
     def _counts(self, segments: Sequence[Segment], written: Mapping[sample.LogFile, Writing]) -> DataFrame:
         known = [
-            scan.segment_columns(io.uri(self.archive, segment.path), number, _writing(written, segment))
+            scan.segment_columns(locations.uri(self.archive, segment.path), number, _writing(written, segment))
             for number, segment in enumerate(segments)
         ]
         rows = io.read_rows(self.spark, self.archive, segments)
@@ -138,15 +138,18 @@ class Making:
 
     def _settled(self, segments: Sequence[Segment], found: Sequence[Counted]) -> dict[int, Settled]:
         by_number = {counted.segment: counted for counted in found}
-        accounts = {
-            number: settling.settled(
-                by_number.get(number), lines_manifest=segment.lines, bytes_there=self.day.bytes_there(segment)
-            )
-            for number, segment in enumerate(segments)
-        }
+        accounts = {number: self._account(by_number.get(number), segment) for number, segment in enumerate(segments)}
         self.lines = sum(account.lines for account in accounts.values())
         self.bytes = sum(account.bytes for account in accounts.values())
         return accounts
+
+    def _account(self, counted: Counted | None, segment: Segment) -> Settled:
+        there = self.day.bytes_there(segment)
+        account = settling.settled(counted, lines_manifest=segment.lines, bytes_there=there)
+        if account is None and counted is not None:
+            is_marked, is_cut = sample.ends(self.archive / segment.path, segment.codec)
+            account = settling.looked_at(counted, is_marked=is_marked, is_cut=is_cut)
+        return account or settling.NOTHING
 
     def _corrections(self, found: Sequence[Counted], settled: Mapping[int, Settled]) -> DataFrame | None:
         rows = [
@@ -259,7 +262,7 @@ class Making:
     def _staged(self, name: str) -> DataFrame:
         return io.staged(self.spark, self.tables, name, self.day.date)
 
-    def _place(self, name: str) -> Path:
+    def _place(self, name: str) -> Location:
         return self.tables.staging(self.day.date) / name / SMALL
 
     def _write(self, name: str, rows: list[Row]) -> None:

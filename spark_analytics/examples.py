@@ -7,12 +7,12 @@ pattern for which none is found in time is shown by its masked text.
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from shipper.manifest import Segment
 from spark_analytics import sample, schemas
 from spark_analytics.families import Writing
 from spark_analytics.given import Row
+from spark_analytics.locations import Location
 from spark_analytics.patterns import masking
 
 MOST_WANTED = 100
@@ -43,7 +43,7 @@ def wanted(daily: Iterable[Row], fingerprints: Iterable[Row], known: Iterable[Ro
     return {best[pattern_id]["text"]: pattern_id for pattern_id in itertools.islice(ids, MOST_WANTED)}
 
 
-def found(archive: Path, places: Mapping[str, tuple[Segment, Writing]]) -> dict[str, str]:
+def found(archive: Location, places: Mapping[str, tuple[Segment, Writing]]) -> dict[str, str]:
     """A line for each text of `places` that is found in its segment, at most `schemas.MOST_TEXT` characters of it."""
     by_segment: dict[str, set[str]] = defaultdict(set)
     for text, (segment, _) in places.items():
@@ -63,7 +63,7 @@ def found(archive: Path, places: Mapping[str, tuple[Segment, Writing]]) -> dict[
     return examples
 
 
-def _lines(archive: Path, segment: Segment) -> Iterator[str]:
+def _lines(archive: Location, segment: Segment) -> Iterator[str]:
     rest = b""
     for block in sample.blocks(archive / segment.path, segment.codec):
         *whole, rest = (rest + block).split(b"\n")

@@ -12,7 +12,7 @@ FILE = ("partition", "host", "file")
 """What a log file is known by."""
 
 CORRECTIONS = "segment INT, end_block LONG, end_row LONG, surplus LONG, head_block LONG, head_row LONG, mark LONG"
-"""Which group of a segment gives back a line and a byte, and which gets a byte order mark (`settle`)."""
+"""Which group of a segment has the line without a newline, and which gets a byte order mark (`settle`)."""
 
 
 def sums(counts: DataFrame) -> DataFrame:
@@ -26,26 +26,21 @@ def sums(counts: DataFrame) -> DataFrame:
 
 
 def settled(counts: DataFrame, corrections: DataFrame | None) -> DataFrame:
-    """`counts` with lines and bytes as `wc` counts them."""
+    """`counts` with bytes as `wc` counts them, and with `unfinished`: lines that have no newline."""
     if corrections is None:
-        return counts
+        return counts.withColumn("unfinished", F.lit(0).cast("bigint"))
     gives = F.struct("block_start", "last_row") == F.struct("end_block", "end_row")
     gets = F.struct("block_start", "first_row") == F.struct("head_block", "head_row")
     return (
         counts.join(F.broadcast(corrections), on="segment", how="left")
         .withColumns(
             {
-                "surplus": F.coalesce(F.when(gives, F.col("surplus")), F.lit(0)),
+                "unfinished": F.coalesce(F.when(gives, F.col("surplus")), F.lit(0)).cast("bigint"),
                 "mark": F.coalesce(F.when(gets, F.col("mark")), F.lit(0)),
             }
         )
-        .withColumns(
-            {
-                "lines": F.col("lines") - F.col("surplus"),
-                "bytes": F.col("bytes") - F.col("surplus") + F.col("mark"),
-            }
-        )
-        .select(*counts.columns)
+        .withColumn("bytes", F.col("bytes") - F.col("unfinished") + F.col("mark"))
+        .select(*counts.columns, "unfinished")
     )
 
 
@@ -81,6 +76,7 @@ def hourly(groups: DataFrame, silent: DataFrame, day: dt.date) -> DataFrame:
         "level",
         "fingerprint",
         "lines",
+        "unfinished",
         "bytes",
         "first_ts",
         "last_ts",
@@ -92,7 +88,7 @@ def hourly(groups: DataFrame, silent: DataFrame, day: dt.date) -> DataFrame:
         counted.unionByName(_of_none(silent))
         .groupBy(*FILE, "hour", "level", "fingerprint")
         .agg(
-            *(F.sum(name).alias(name) for name in ("lines", "bytes")),
+            *(F.sum(name).alias(name) for name in ("lines", "unfinished", "bytes")),
             F.min("first_ts").alias("first_ts"),
             F.max("last_ts").alias("last_ts"),
             *(F.sum(name).alias(name) for name in ("late_lines", "no_ts_lines", "continuation_lines")),

@@ -3,21 +3,30 @@
 import datetime as dt
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from shipper import layout, manifest
 from shipper.errors import ConfigError, Unavailable
-from shipper.manifest import Segment
+from shipper.manifest import Gap, Segment, SourceSpan
+from spark_analytics import locations
+from spark_analytics.locations import Location
 
-TABLES_VERSION = 2
+TABLES_VERSION = 3
 """Goes up where the same input makes other tables: then every day may be made again."""
 
 _DAY_DIRECTORY = re.compile(r"date=(\d{4}-\d\d-\d\d)")
+MOST = 1 << 53
+"""Above any number that a true manifest has."""
+
+MOST_PARTITION = (1 << 31) - 1
+_PATH = re.compile(r"date=(?P<date>[^/]*)/.*-(?P<number>\d{20})(?:\.[a-z]+)?", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class NothingSealed(Unavailable):
+    """Nothing is sealed for the day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,27 +133,25 @@ def shown(text: str) -> str:
     return _SURROGATE.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)
 
 
-def days(archive: Path) -> list[str]:
+def days(archive: Location) -> list[str]:
     """The days that have a manifest, oldest first."""
-    try:
-        names = os.listdir(archive / layout.MANIFEST_DIRECTORY)
-    except FileNotFoundError:
-        return []
-    found = (_DAY_DIRECTORY.fullmatch(name) for name in names)
-    return sorted(day[1] for day in found if day and _has_manifest(archive / layout.MANIFEST_DIRECTORY / day[0]))
+    manifests = archive / layout.MANIFEST_DIRECTORY
+    found = (_DAY_DIRECTORY.fullmatch(name) for name in locations.names(manifests))
+    return sorted(day[1] for day in found if day and _has_manifest(manifests / day[0]))
 
 
-def _has_manifest(directory: Path) -> bool:
+def _has_manifest(directory: Location) -> bool:
     """A collector that was killed before its first line leaves an empty directory; that is no day yet."""
-    return any(name.endswith((".jsonl", ".done")) for name in os.listdir(directory))
+    return any(name.endswith((".jsonl", ".done")) for name in locations.names(directory))
 
 
-def read_day(archive: Path, date: str) -> Day:
+def read_day(archive: Location, date: str) -> Day:
     """Everything that is known of `date` without reading a line of it.
 
     Raises:
         ConfigError: there is no archive at `archive`, or it cannot be read.
-        Unavailable: nothing was sealed on that day, or retention removed it.
+        NothingSealed: nothing was sealed on that day.
+        Unavailable: retention removed it.
     """
     if not archive.is_dir():
         raise ConfigError(
@@ -163,7 +170,7 @@ def read_day(archive: Path, date: str) -> Day:
     return Day(date=date, manifests=manifests, sizes=sizes, open_files=len(open_sizes), open_bytes=sum(open_sizes))
 
 
-def segments_of(archive: Path, date: str) -> tuple[Segment, ...]:
+def segments_of(archive: Location, date: str) -> tuple[Segment, ...]:
     """The segments that the manifests of `date` list; none where there are no manifests."""
     try:
         return _read_manifests(archive, date).segments
@@ -171,9 +178,9 @@ def segments_of(archive: Path, date: str) -> tuple[Segment, ...]:
         return ()
 
 
-def _read_manifests(archive: Path, date: str) -> Manifests:
+def _read_manifests(archive: Location, date: str) -> Manifests:
     directory = (archive / layout.manifest_path(date, "x")).parent
-    names = sorted(os.listdir(directory)) if directory.is_dir() else []
+    names = locations.names(directory)
     listed = [name for name in names if name.endswith(".jsonl")]
     closed = {name.removesuffix(".done") for name in names if name.endswith(".done")}
     if not listed and not closed:
@@ -222,14 +229,44 @@ def _segment(line: bytes) -> Segment:
         raise ValueError("no JSON") from None
     except (TypeError, AttributeError) as error:
         raise ValueError(str(error)) from None
-    texts = (segment.host, segment.file, segment.path, segment.first_time)
-    numbers = (segment.partition, segment.lines, segment.bytes_raw, segment.first_seq, segment.last_seq)
-    if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int) for n in numbers):
+    if not all(isinstance(text, str) for text in _texts(segment)) or not all(map(_counts, _numbers(segment))):
         raise ValueError("a field is of the wrong type")
+    if not _is_in_place(segment):
+        raise ValueError("its path is not that of its host, partition, file and codec")
     return segment
 
 
-def _removed(archive: Path, date: str) -> Unavailable | None:
+def _texts(segment: Segment) -> Iterator[object]:
+    yield from (segment.host, segment.file, segment.path, segment.codec, segment.first_time, segment.last_time)
+    yield from (part.source for part in _parts(segment))
+
+
+def _numbers(segment: Segment) -> Iterator[object]:
+    yield from (segment.partition, segment.lines, segment.bytes_raw, segment.bytes_stored)
+    yield from (segment.first_seq, segment.last_seq, segment.duplicates, segment.joins)
+    for part in _parts(segment):
+        yield from (part.start, part.end)
+
+
+def _parts(segment: Segment) -> tuple[SourceSpan | Gap, ...]:
+    return *segment.spans, *segment.gaps
+
+
+def _counts(number: object) -> bool:
+    """Whether it is a number that sums of tables can hold."""
+    return isinstance(number, int) and 0 <= number < MOST
+
+
+def _is_in_place(segment: Segment) -> bool:
+    """Whether the path is the one at which the collector writes: Spark takes host and codec from it as well."""
+    named = _PATH.fullmatch(segment.path)
+    if not named or segment.codec not in layout.CODEC_SUFFIXES or segment.partition > MOST_PARTITION:
+        return False
+    key = layout.FileKey(named["date"], segment.partition, segment.host, segment.file)
+    return segment.path == layout.segment_path(key, int(named["number"]), segment.codec)
+
+
+def _removed(archive: Location, date: str) -> Unavailable | None:
     """Why there is nothing of a day that retention took away; None: it took nothing."""
     try:
         lines = (archive / layout.REMOVED_PATH).read_bytes().splitlines()
@@ -249,41 +286,25 @@ def _removed(archive: Path, date: str) -> Unavailable | None:
     return None
 
 
-def _nothing_sealed(archive: Path, date: str) -> Unavailable:
+def _nothing_sealed(archive: Location, date: str) -> NothingSealed:
     known = days(archive)
     some = ", ".join(known[-7:])
     listing = f"days with a manifest: {'… ' if len(known) > 7 else ''}{some}" if known else "no day has one yet"  # noqa: PLR2004
-    return Unavailable(
+    return NothingSealed(
         f"nothing is sealed for {date} in {archive}; {listing}",
         hint="choose another --date, or seal what is open with `fshipper consume --drain --seal`",
     )
 
 
-def _on_disk(archive: Path, date: str) -> tuple[dict[str, int], list[int]]:
+def _on_disk(archive: Location, date: str) -> tuple[dict[str, int], list[int]]:
     """Sizes of the day's sealed files by path, and of its open ones."""
     sealed: dict[str, int] = {}
     being_written: list[int] = []
-    for directory, _, names in os.walk(archive / f"date={date}", onerror=_refuse):
-        relative = os.path.relpath(directory, archive)
-        for name in names:
-            size = _size(Path(directory, name))
-            if size is None:
-                continue
-            if name.startswith(layout.OPEN_PREFIX):
-                being_written.append(size)
-            elif name[0] not in {"_", "."}:
-                sealed[f"{relative}/{name}"] = size
+    day = f"date={date}"
+    for path, size in locations.sizes(archive / day):
+        name = path.rpartition("/")[2]
+        if name.startswith(layout.OPEN_PREFIX):
+            being_written.append(size)
+        elif name[0] not in {"_", "."}:
+            sealed[f"{day}/{path}"] = size
     return sealed, being_written
-
-
-def _refuse(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
-
-
-def _size(path: Path) -> int | None:
-    """Bytes in the file, or None when the collector sealed it meanwhile."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return None

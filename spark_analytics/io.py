@@ -1,14 +1,12 @@
-"""Reads segments into rows, makes frames of values, writes tables. What is written replaces the old in one step."""
+"""Reads segments into rows, makes frames of values, writes tables; says what Spark says in a sentence."""
 
 import contextlib
-import fcntl
-import os
+import json
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, unquote
+from typing import Any, cast
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -16,15 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from shipper.errors import ConfigError, Permanent, ShipperError, Unavailable
+from shipper.errors import Permanent, ShipperError
 from shipper.manifest import Segment
-from spark_analytics import schemas
+from spark_analytics import locations, schemas
+from spark_analytics.locations import Location
 from spark_analytics.tables import Tables
 
-_GLOB = re.compile(r"([{}\[\]*?\\])")
-_BROKEN_FILE = re.compile(r"(?:reading file|File) (file:\S+?)\.?(?:\s|$)")
-_JAVA_KEEPS = "/_-!.~'()*,;:$&+=@"
-"""What Java leaves as it is in the path of a URI, beside letters and digits."""
+_BROKEN_FILE = re.compile(r"(?:reading file|File) ([a-z][a-z0-9+.-]*:\S+?)\.?(?:\s|$)")
 
 
 class DamagedSegment(Permanent):
@@ -38,14 +34,14 @@ class DamagedSegment(Permanent):
         self.path = path
 
 
-def read_rows(spark: SparkSession, archive: Path, segments: Sequence[Segment]) -> DataFrame:
+def read_rows(spark: SparkSession, archive: Location, segments: Sequence[Segment]) -> DataFrame:
     """Every line of `segments`, bytes as they are, split at newlines only, with its place: (block_start, row).
 
     The paths are given, so Spark lists nothing; they are escaped, as it takes each for a pattern.
     """
     if not segments:
         return spark.createDataFrame([], "value STRING, file_path STRING, block_start LONG, row LONG")
-    paths = [_GLOB.sub(r"\\\1", f"file:{archive}/{segment.path}") for segment in segments]
+    paths = [locations.for_spark(archive / segment.path) for segment in segments]
     reader = spark.read.schema(schemas.TEXT).option("lineSep", "\n").option("recursiveFileLookup", "true")
     return reader.text(paths).select(
         "value",
@@ -55,28 +51,17 @@ def read_rows(spark: SparkSession, archive: Path, segments: Sequence[Segment]) -
     )
 
 
-def uri(archive: Path, path: str) -> str:
-    """A file of the archive as Spark's metadata names it: percent-encoded as `java.net.URI` does, which leaves letters.
-
-    A name that is encoded otherwise yields lines of no segment: the audit then shows it as differing.
-    """
-    return "file:" + "".join(_encoded(char) for char in f"{archive}/{path}")
-
-
-def _encoded(char: str) -> str:
-    if char.isascii():
-        return quote(char, safe=_JAVA_KEEPS)
-    return quote(char) if unicodedata.category(char) in {"Cc", "Zs", "Zl", "Zp"} else char
+def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
+    """A frame of few values; they travel in the plan, for `createDataFrame` starts workers in Python."""
+    kind = cast("T.StructType", T.StructType.fromDDL(schema))
+    text = json.dumps([dict(zip(kind.names, row, strict=True)) for row in rows])
+    parsed = F.from_json(F.lit(text), T.ArrayType(kind))
+    return spark.range(0, 1, 1, 1).select(F.explode(parsed).alias("row")).select("row.*")
 
 
-def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: T.StructType | str) -> DataFrame:
-    """A frame of values."""
-    return spark.createDataFrame(list(rows), schema)
-
-
-def kept(made: DataFrame, directory: Path) -> DataFrame:
+def kept(made: DataFrame, directory: Location) -> DataFrame:
     """`made`, written to `directory` in place of what was there, and read back."""
-    made.write.mode("overwrite").parquet(f"file:{directory}")
+    made.write.mode("overwrite").parquet(locations.target(directory))
     return _read(made.sparkSession, [directory], made.schema)
 
 
@@ -90,10 +75,10 @@ def staged(spark: SparkSession, tables: Tables, name: str, date: str) -> DataFra
     return _read(spark, [tables.staging(date) / name], schemas.TABLES[name])
 
 
-def _read(spark: SparkSession, directories: Sequence[Path], schema: T.StructType) -> DataFrame:
+def _read(spark: SparkSession, directories: Sequence[Location], schema: T.StructType) -> DataFrame:
     if not directories:
         return spark.createDataFrame([], schema)
-    paths = [_GLOB.sub(r"\\\1", f"file:{directory}") for directory in directories]
+    paths = [locations.for_spark(directory) for directory in directories]
     return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
 
 
@@ -104,39 +89,7 @@ def stage(made: DataFrame, tables: Tables, name: str, date: str, order: Sequence
     target = tables.staging(date) / name
     spread = made.select(*columns).hint("rebalance")
     ordered = spread.sortWithinPartitions(*order) if order else spread
-    ordered.write.parquet(f"file:{target}")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replaces the file `path` in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.new")
-    scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
-    scratch.replace(path)
-
-
-@contextlib.contextmanager
-def claimed(out: Path) -> Iterator[None]:
-    """The right to write under `out`, which one report at a time has.
-
-    Raises:
-        ConfigError: `out` cannot be made or written.
-        Unavailable: another report is writing there.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        handle = os.open(out / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to {out}: {error.strerror}", hint="name another directory with --out"
-        ) from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise Unavailable(f"another report is writing to {out}", hint="wait for it, or choose another --out") from None
-    finally:
-        os.close(handle)
+    ordered.write.parquet(locations.target(target))
 
 
 @contextlib.contextmanager

@@ -62,13 +62,12 @@ NUMBERS = {"10": "trace", "20": "debug", "30": "info", "40": "warn", "50": "erro
 """The levels of programs that write JSON and numbers, by bunyan's count."""
 
 
-def of_line(line: Column, placed: Column) -> Column:
-    """What `line` says of itself in its first `LEVEL_PREFIX` characters, or `none`.
+def of_line(head: Column, placed: Column) -> Column:
+    """What a line says of itself in `head`, its first `LEVEL_PREFIX` characters, or `none`.
 
     `placed` is the segment's pattern for a level in a known place (`families.Writing.level`); where it is empty, or
     finds nothing, the level is searched for.
     """
-    head = F.substring(line, 1, LEVEL_PREFIX)
     at_place = F.when(
         placed != "", _looked_up(WORDS, F.lower(F.call_function("regexp_extract", head, placed, F.lit(1))))
     )

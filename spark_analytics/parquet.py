@@ -8,11 +8,12 @@ import datetime as dt
 import itertools
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import zstandard
 from pyspark.sql import types as T  # noqa: N812
+
+from spark_analytics.locations import Location
 
 _MAGIC = b"PAR1"
 _BOOLEAN, _INT32, _INT64, _DOUBLE, _BYTES = 0, 1, 2, 5, 6
@@ -37,7 +38,7 @@ _KINDS: dict[type[T.DataType], tuple[int, int | None]] = {
 }
 
 
-def write(path: Path, schema: T.StructType, rows: Sequence[Sequence[Any]]) -> None:
+def write(path: Location, schema: T.StructType, rows: Sequence[Sequence[Any]]) -> None:
     """Writes `rows` of values in the order of `schema` to the new file `path`, whose directory is made.
 
     Raises:
@@ -177,7 +178,7 @@ def as_rows(schema: T.StructType, entries: Iterable[dict[str, Any]]) -> list[tup
 # -- reading back what `write` wrote -----------------------------------------------------------------------------------
 
 
-def read(path: Path, schema: T.StructType) -> list[dict[str, Any]]:
+def read(path: Location, schema: T.StructType) -> list[dict[str, Any]]:
     """The rows of a file that `write` wrote, by the columns' names; of `schema` only what the file has.
 
     Raises:

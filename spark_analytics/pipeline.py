@@ -1,11 +1,9 @@
 """A day's report from beginning to end: look, scan once, settle, derive, judge, swap in, show. Read this file first."""
 
 import contextlib
-import dataclasses
 import datetime as dt
 import importlib.metadata
 import json
-import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -13,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_analytics import inventory, io, raw
+from spark_analytics import claims, inventory, io, locations, raw
 from spark_analytics import query as asking
 from spark_analytics.derive import Making
 from spark_analytics.inventory import Day
+from spark_analytics.locations import Location
 from spark_analytics.reporting import assemble, gather, publish
 from spark_analytics.reporting.evidence import Run
 from spark_analytics.reporting.facts import Facts
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 class Request:
     """What to report, from where, to where."""
 
-    archive: Path
-    out: Path
+    archive: Location
+    out: Location
     top: int  #: the most entries of a list on the page
     master: str | None  #: of Spark; None: all cores of this machine, or what spark-submit says
     baseline_days: int = 7  #: days before that tell what is usual
@@ -54,10 +53,9 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[Made]:
     Raises:
         ShipperError: with the next step for a person.
     """
-    request = _absolute(request)
-    tables, log = Tables(request.out), request.out / "spark.log"
+    tables, log = Tables(request.out), locations.log_of(request.out)
     inventory.read_day(request.archive, dates[0])  # says what is wrong before anything is written
-    with io.claimed(request.out), contextlib.ExitStack() as stack:
+    with claims.claimed(request.out), contextlib.ExitStack() as stack:
         tables.recover()
         spark = None
         for date in dates:
@@ -66,13 +64,18 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[Made]:
                 yield Made(date, state, None)
                 continue
             if spark is None:
-                spark = stack.enter_context(open_session(master=request.master, log=log))
+                spark = stack.enter_context(_session(request, log, day, len(dates)))
                 stack.enter_context(io.explained(log))
             facts = make(spark, request, day, began)
             yield Made(date, facts.completeness.state.value, facts)
 
 
-def state_made(out: Path, tables: Tables, day: Day) -> str | None:
+def _session(request: Request, log: Path, day: Day, days: int) -> "contextlib.AbstractContextManager[SparkSession]":
+    size_bytes = days * sum(segment.bytes_raw for segment in day.manifests.segments)
+    return open_session(master=request.master, log=log, size_bytes=size_bytes)
+
+
+def state_made(out: Location, tables: Tables, day: Day) -> str | None:
     """The state of a day whose tables and report are there, made of the same input; else None."""
     made = tables.run_of(day.date) or {}
     try:
@@ -85,7 +88,7 @@ def state_made(out: Path, tables: Tables, day: Day) -> str | None:
 
 def make(spark: "SparkSession", request: Request, day: Day, began: float) -> Facts:
     """Makes the day's tables and its report; `began` is the monotonic time at which the run did."""
-    request, started = _absolute(request), dt.datetime.now(dt.UTC)
+    started = dt.datetime.now(dt.UTC)
     tables = Tables(request.out)
     tables.begin(day.date)
     making = Making(spark, request.archive, tables, day, request.baseline_days)
@@ -101,30 +104,23 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> Fac
     return facts
 
 
-def compact(archive: Path, out: Path, date: str, master: str | None) -> Path:
+def compact(archive: Location, out: Location, date: str, master: str | None) -> Location:
     """Writes the lines of a day as Parquet and returns where they are."""
-    archive, out = Path(os.path.abspath(archive)), Path(os.path.abspath(out))
-    day, log = inventory.read_day(archive, date), out / "spark.log"
-    with io.claimed(out), open_session(master=master, log=log) as spark, io.explained(log):
+    day, log = inventory.read_day(archive, date), locations.log_of(out)
+    with claims.claimed(out), open_session(master=master, log=log) as spark, io.explained(log):
         return raw.compact(spark, archive, out, day)
 
 
-def query(sql: str, archive: Path | None, out: Path, dates: Sequence[str], form: str, master: str | None) -> None:
+def query(
+    sql: str, archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None
+) -> None:
     """Prints what `sql` asks of the tables under `out` and of the lines of `dates`."""
-    out = Path(os.path.abspath(out))
-    archive = Path(os.path.abspath(archive)) if archive else None
     days = [inventory.read_day(archive, date) for date in dates] if archive else []
     with tempfile.TemporaryDirectory(prefix="fshipper-query-") as scratch:
         log = Path(scratch) / "spark.log"
         with open_session(master=master, log=log) as spark, io.explained(log):
             answer = asking.answered(spark, sql, Tables(out), archive, days)
             asking.show(answer, asking.Format(form))
-
-
-def _absolute(request: Request) -> Request:
-    """Without `..` too: Spark takes it out of the paths that it reports, and they are joined with ours."""
-    archive, out = (Path(os.path.abspath(path)) for path in (request.archive, request.out))
-    return dataclasses.replace(request, archive=archive, out=out)
 
 
 def _facts(spark: "SparkSession", request: Request, day: Day, began: float) -> Run:

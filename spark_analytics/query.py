@@ -5,7 +5,6 @@ import enum
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TextIO
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -14,8 +13,9 @@ from pyspark.sql import types as T  # noqa: N812
 from rich.console import Console
 from rich.table import Table
 
-from spark_analytics import raw, schemas
+from spark_analytics import locations, raw, schemas
 from spark_analytics.inventory import Day
+from spark_analytics.locations import Location
 from spark_analytics.tables import Tables
 
 CELL = 200
@@ -30,7 +30,7 @@ class Format(enum.Enum):
     JSON = "json"
 
 
-def answered(spark: SparkSession, sql: str, tables: Tables, archive: Path | None, days: Sequence[Day]) -> DataFrame:
+def answered(spark: SparkSession, sql: str, tables: Tables, archive: Location | None, days: Sequence[Day]) -> DataFrame:
     """What `sql` asks for. Views: every table by its name, with `date`; `lines` of `days` (`raw.LINES`)."""
     for name, schema in schemas.TABLES.items():
         if tables.days(name):
@@ -42,7 +42,7 @@ def answered(spark: SparkSession, sql: str, tables: Tables, archive: Path | None
 
 def _table(spark: SparkSession, tables: Tables, name: str, schema: T.StructType) -> DataFrame:
     with_date = T.StructType([*schema.fields, T.StructField("date", T.DateType())])
-    return spark.read.schema(with_date).parquet(f"file:{tables.root / name}")
+    return spark.read.schema(with_date).parquet(locations.for_spark(tables.root / name))
 
 
 def show(answer: DataFrame, form: Format, stream: TextIO | None = None) -> None:

@@ -1,17 +1,15 @@
 """The lines of a day as rows, for who wants to ask of them what no table tells: `compact` and `query`."""
 
 import datetime as dt
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics import families, io, parse, sample, scan
+from spark_analytics import families, io, locations, parse, sample, scan
 from spark_analytics.families import Kind, Writing
 from spark_analytics.inventory import Day, shown
-from spark_analytics.tables import swap
+from spark_analytics.locations import Location
 
 LINES = "date DATE, partition INT, host STRING, file STRING, ts TIMESTAMP, line STRING"
 """A line: the day it arrived, whose it is, when it happened (null where it does not say), its bytes without newline."""
@@ -25,23 +23,23 @@ PLACE = ("partition", "host", "file", "uri", "block_start", "row")
 """The order in which the lines were written."""
 
 
-def compact(spark: SparkSession, archive: Path, out: Path, day: Day) -> Path:
+def compact(spark: SparkSession, archive: Location, out: Location, day: Day) -> Location:
     """Writes the lines of `day` as Parquet, in the order in which they were written; returns the directory.
 
     It takes the place of an older one in one step.
     """
     target = out / "raw" / f"date={day.date}"
     fresh = target.with_name(f".new-{day.date}")
-    shutil.rmtree(fresh, ignore_errors=True)
+    locations.remove(fresh)
     placed = _placed(spark, archive, day)
     ordered = placed.hint("rebalance", "partition", "host").sortWithinPartitions(*PLACE)
-    ordered.drop("date", "uri", "block_start", "row").write.parquet(f"file:{fresh}")
-    swap(fresh, target)
-    shutil.rmtree(fresh, ignore_errors=True)
+    ordered.drop("date", "uri", "block_start", "row").write.parquet(locations.target(fresh))
+    locations.swap(fresh, target)
+    locations.remove(fresh)
     return target
 
 
-def lines(spark: SparkSession, archive: Path, days: Sequence[Day]) -> DataFrame:
+def lines(spark: SparkSession, archive: Location, days: Sequence[Day]) -> DataFrame:
     """The lines of `days` as `LINES`, read from the archive when they are asked for."""
     made = spark.createDataFrame([], LINES)
     for day in days:
@@ -49,13 +47,13 @@ def lines(spark: SparkSession, archive: Path, days: Sequence[Day]) -> DataFrame:
     return made
 
 
-def _placed(spark: SparkSession, archive: Path, day: Day) -> DataFrame:
+def _placed(spark: SparkSession, archive: Location, day: Day) -> DataFrame:
     """`LINES` of a day with their places: (uri, block_start, row)."""
     segments = day.readable
     written = sample.writings(archive, segments)
     known = [
         (
-            io.uri(archive, segment.path),
+            locations.uri(archive, segment.path),
             segment.partition,
             shown(segment.host),
             shown(segment.file),

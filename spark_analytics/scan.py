@@ -17,7 +17,9 @@ from spark_analytics.families import ANY, NONE, TIME_KEYS, Kind, Writing
 from spark_analytics.patterns import columns, rules
 
 LEVEL_KEYS = ("level", "lvl", "severity", "levelname", "loglevel", "log.level")
-MESSAGE_KEYS = ("msg", "message", "event", "log")
+
+HEAD_CHARACTERS = auth.AUTH_PREFIX
+"""Characters of a line that are looked at for its level and for who signed in."""
 
 SEGMENT_COLUMNS = ("uri", "segment", "kind", *parse.WRITING, "header", "level_pattern")
 """What is known of a line by its segment."""
@@ -29,7 +31,7 @@ _JSON = T.StructType(
     [
         T.StructField(key, T.StringType())
         for key in dict.fromkeys(
-            (*TIME_KEYS, *LEVEL_KEYS, *MESSAGE_KEYS, *(key for keys in access.JSON_KEYS.values() for key in keys))
+            (*TIME_KEYS, *LEVEL_KEYS, *rules.MESSAGE_KEYS, *(key for keys in access.JSON_KEYS.values() for key in keys))
         )
     ]
 )
@@ -102,6 +104,7 @@ def _looked_at(known: DataFrame, written: Written) -> DataFrame:
         {
             "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
             "stamp": parse.stamp_text(line),
+            "head": _head(line),
             "fields": fields if fields is not None else F.lit(None).cast(_JSON),
         }
     )
@@ -120,7 +123,7 @@ def _dated(looked: DataFrame, written: Written) -> DataFrame:
         {
             "second": parse.event_second(line, F.col("stamp"), in_json, set(written.forms)),
             "parts": found,
-            "seems": _syslog(auth.marked(line), written),
+            "seems": _syslog(auth.marked(F.col("head")), written),
         }
     )
 
@@ -140,10 +143,12 @@ def _told(dated: DataFrame, written: Written) -> DataFrame:
         {
             "status": access.status(parts) if requests else nothing.cast("int"),
             "latency": access.latency(parts) if requests else nothing.cast("int"),
-            "person": auth.details(F.col("value"), F.col("seems")) if Kind.SYSLOG in written.kinds else _nobody(),
+            "beginning": F.substring("head", 1, levels.LEVEL_PREFIX),
+            "person": auth.parts(F.col("head"), F.col("seems")) if Kind.SYSLOG in written.kinds else _nobody(),
         }
     )
-    asked = F.col("status").isNotNull()
+    asked, person = F.col("status").isNotNull(), F.col("person")
+    signs = F.coalesce(auth.proved(person), F.lit(False))
     masked = columns.masked(_message(written), F.col("header"))
     return staged.select(
         "segment",
@@ -154,10 +159,10 @@ def _told(dated: DataFrame, written: Written) -> DataFrame:
         F.expr("second div 3600").alias("hour"),
         F.when(speaks, _level(written)).otherwise("none").alias("level"),
         F.when(asked, access.text(parts)).when(speaks, masked).alias("text"),
-        F.when(F.col("person").isNotNull(), F.col("seems")).alias("auth"),
-        F.col("person.user").alias("user"),
-        F.coalesce("person.remote", F.when(asked, access.client(parts))).alias("remote"),
-        F.col("person.attempts").alias("attempts"),
+        F.when(signs, auth.kind(F.col("seems"), auth.user(person))).alias("auth"),
+        F.when(signs, auth.user(person)).alias("user"),
+        F.when(signs, auth.remote(person)).when(asked, access.client(parts)).alias("remote"),
+        F.when(signs, auth.attempts(person)).alias("attempts"),
         "status",
         F.when(asked, access.path(parts, F.col("status"), F.col("latency"))).alias("path"),
         F.when(asked, F.col("latency")).alias("latency"),
@@ -166,7 +171,12 @@ def _told(dated: DataFrame, written: Written) -> DataFrame:
 
 
 def _nobody() -> Column:
-    return F.lit(None).cast("struct<user:string,remote:string,attempts:int>")
+    return F.lit(None).cast("array<string>")
+
+
+def _head(line: Column) -> Column:
+    """The line as far as most expressions look: bytes are asked first, as counting characters is a pass over them."""
+    return F.when(F.octet_length(line) <= HEAD_CHARACTERS, line).otherwise(F.substring(line, 1, HEAD_CHARACTERS))
 
 
 def _message(written: Written) -> Column:
@@ -174,13 +184,13 @@ def _message(written: Written) -> Column:
     line = F.col("value")
     if Kind.JSON not in written.kinds:
         return line
-    return F.when(F.col("kind") == Kind.JSON.value, F.coalesce(_first(F.col("fields"), MESSAGE_KEYS), line)).otherwise(
-        line
-    )
+    return F.when(
+        F.col("kind") == Kind.JSON.value, F.coalesce(_first(F.col("fields"), rules.MESSAGE_KEYS), line)
+    ).otherwise(line)
 
 
 def _level(written: Written) -> Column:
-    kind, level = F.col("kind"), levels.of_line(F.col("value"), F.col("level_pattern"))
+    kind, level = F.col("kind"), levels.of_line(F.col("beginning"), F.col("level_pattern"))
     if Kind.JSON in written.kinds:
         named = levels.of_name(_first(F.col("fields"), LEVEL_KEYS))
         told = F.coalesce(named, levels.of_status(F.col("status")), F.lit("none"))

@@ -2,7 +2,12 @@
 
 Every table is a directory `OUT/tables/<name>/date=YYYY-MM-DD/` of Parquet (zstd); `date` is the UTC day on which the
 collector received the lines, so a closed day never changes. Times are UTC, sizes are raw bytes, and `file` is the log
-file's path on its host. `lines` and `bytes` of a day are the same in every table that has them.
+file's path on its host.
+
+`lines` of files, hosts, partitions, audit and runs are newlines, as `wc -l` and the manifests count them: these add up
+over segments. What lines say (`hourly`, patterns, levels, authentication, requests) is counted for each line that is
+there, also for a last one without a newline: `hourly.unfinished` says how many of its `lines` those are, so that
+`lines - unfinished` is what the other tables have. `bytes` are the same everywhere.
 """
 
 from pyspark.sql import types as T  # noqa: N812 - the name every PySpark program uses
@@ -35,6 +40,7 @@ HOURLY = _table(
     level=_TEXT,
     fingerprint=_LONG,
     lines=_LONG,
+    unfinished=_LONG,
     bytes=_LONG,
     first_ts=_TIME,
     last_ts=_TIME,
@@ -185,7 +191,8 @@ ACCESS_TOP = _table(kind=_TEXT, key=_TEXT, n=_LONG)
 """Table `access_top`: kind is path404, path5xx, slowpath (a second or more), client or status; the most of each."""
 
 AUTH_DAILY = _table(partition=_INT, host=_TEXT, kind=_TEXT, user=_TEXT, remote=_TEXT, n=_LONG, attempts=_LONG)
-"""Table `auth_daily`: kind is failed_password, invalid_user, pam_failure, accepted, sudo_failure or breakin_warning.
+"""Table `auth_daily`: kind is failed_password, odd_name (one for a name that has a blank in it or is empty),
+invalid_user, pam_failure, accepted, sudo_failure or breakin_warning.
 
 `n` are lines, `attempts` counts what `message repeated N times` stands for. Empty `user` or `remote`: not said.
 """

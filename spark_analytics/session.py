@@ -3,13 +3,16 @@
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shipper.errors import ShipperError, Unavailable
+from spark_analytics import classes
+from spark_analytics.classes import Classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,34 +36,130 @@ LOCAL_SETTINGS = {
 }
 """What holds where the driver is the whole of Spark."""
 
+SMALL_BYTES = 100_000_000
+"""Of log text: less is read before a compiler that thinks longer has paid for itself."""
+
+_QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_STEADY_JAVA = (
+    "-XX:+UseParallelGC",
+    "-XX:Tier4InvocationThreshold=50000",  # ten times the default: what is not run for every line is not worth C2
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+_QUICK_SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",  # nor is Java source written and compiled for so few lines
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+_LAUNCHER_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Of the Java that only writes down how the other one is started."""
+
+_LAST_WORDS_SECONDS = 120
+
 LOG4J2 = Path(__file__).with_name("templates") / "log4j2.properties"
 
 
 @contextlib.contextmanager
-def open_session(*, master: str | None, log: Path) -> "Iterator[SparkSession]":
-    """A session, stopped at the end; what Java says goes to `log`.
+def open_session(*, master: str | None, log: Path, size_bytes: int | None = None) -> "Iterator[SparkSession]":
+    """A session, stopped at the end; what Java says goes to `log`. One that runs already is used, and goes on.
 
     Under `spark-submit` the master is the one that was submitted to, and is not touched. Otherwise it is `master`,
-    or all cores of this machine.
+    or all cores of this machine. `size_bytes` of log text that will be read say how Java compiles; None: nobody knows.
 
     Raises:
         Unavailable: pyspark or Java is not installed, or Spark does not start.
     """
-    require_runtime()
+    java = require_runtime()
+    if running := _running():
+        yield running
+        return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     with tempfile.TemporaryDirectory(prefix="fshipper-report-", ignore_cleanup_errors=True) as scratch:
         settings = {**SETTINGS, "spark.sql.warehouse.dir": f"{scratch}/warehouse", **_discovery()}
-        if not submitted:
-            settings |= _local(master or "local[*]", Path(scratch), log)
-        spark = _started(settings, log, submitted=submitted)
-        try:
+        if submitted:
+            opened = _opened(settings, log, submitted=True)
+        else:
+            settings |= _local(master or "local[*]", Path(scratch), log, size_bytes)
+            opened = _quickly_opened(settings, log, _classes(java), makes=size_bytes is not None)
+        with opened as spark:
             yield spark
-        finally:
-            spark.stop()
 
 
-def require_runtime() -> None:
-    """Returns if Spark can be started here.
+@contextlib.contextmanager
+def _opened(settings: dict[str, str], log: Path, *, submitted: bool) -> "Iterator[SparkSession]":
+    spark = _started(settings, log, submitted=submitted)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextlib.contextmanager
+def _quickly_opened(
+    settings: dict[str, str], log: Path, known: Classes | None, *, makes: bool
+) -> "Iterator[SparkSession]":
+    """A session whose Java starts from the file of classes, or writes one at its end for the next."""
+    with contextlib.ExitStack() as stack:
+        there = known is not None and known.is_sound
+        made = stack.enter_context(known.making()) if known and makes and not there else []
+        options = known.options() if known and there else made
+        with _opened_anyhow(settings, log, options) as spark:
+            yield spark
+        if made:
+            _end_java()
+
+
+@contextlib.contextmanager
+def _opened_anyhow(settings: dict[str, str], log: Path, options: Sequence[str]) -> "Iterator[SparkSession]":
+    """A session with more options for Java, or without where it does not start with them."""
+    with contextlib.ExitStack() as stack:
+        try:
+            spark = stack.enter_context(_opened(_with_java(settings, options), log, submitted=False))
+        except ShipperError:
+            if not options:
+                raise
+            spark = stack.enter_context(_opened(settings, log, submitted=False))
+        yield spark
+
+
+def _classes(java: Path) -> Classes | None:
+    import pyspark  # noqa: PLC0415
+
+    try:
+        return classes.found(java, pyspark.__version__, os.environ)
+    except OSError:
+        return None
+
+
+def _with_java(settings: dict[str, str], options: Sequence[str]) -> dict[str, str]:
+    name = "spark.driver.extraJavaOptions"
+    return settings | {name: " ".join([settings[name], *(f'"{option}"' for option in options)])}
+
+
+def _end_java() -> None:
+    """Waits until Java has ended and has written what it was to write then; a next session starts another one."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - there is no other way to it
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    process.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_LAST_WORDS_SECONDS)
+
+
+def _running() -> "SparkSession | None":
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    return SparkSession.getActiveSession()
+
+
+def require_runtime() -> Path:
+    """The Java that Spark is started with here.
 
     Raises:
         Unavailable: pyspark or Java is not installed.
@@ -79,6 +178,7 @@ def require_runtime() -> None:
             f"the report needs Java 17 or later; {where}",
             hint="apt-get install openjdk-17-jre-headless, or set JAVA_HOME",
         )
+    return java
 
 
 def _discovery() -> dict[str, str]:
@@ -87,15 +187,18 @@ def _discovery() -> dict[str, str]:
     return {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
 
 
-def _local(master: str, scratch: Path, log: Path) -> dict[str, str]:
-    java_options = f'-Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
+def _local(master: str, scratch: Path, log: Path, size_bytes: int | None) -> dict[str, str]:
+    alone = master.startswith("local")
+    small = alone and size_bytes is not None and size_bytes <= SMALL_BYTES
+    pace = " ".join(_QUICK_JAVA if small else _STEADY_JAVA if alone else ())
+    java_options = f'{pace} -Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
     settings = {
         "spark.master": master,
         "spark.app.name": "fshipper report",
         "spark.driver.extraJavaOptions": java_options,
     }
-    if master.startswith("local"):
-        settings |= LOCAL_SETTINGS | {"spark.local.dir": f"{scratch}/local"}
+    if alone:
+        settings |= LOCAL_SETTINGS | {"spark.local.dir": f"{scratch}/local"} | (_QUICK_SETTINGS if small else {})
     return settings
 
 
@@ -107,6 +210,7 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
     for name, value in settings.items():
         builder = builder.config(name, value)
     _speak_utf8()
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_JAVA)
     try:
         with contextlib.nullcontext() if submitted else _stderr_to(log):
             return builder.getOrCreate()

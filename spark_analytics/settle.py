@@ -1,7 +1,7 @@
 """Where Spark's reader and `wc -l -c` differ, and what gives way: values only.
 
 An unterminated last line is a row to Spark and no line to `wc`; and the reader eats a byte order mark at the start of a
-file. Both show as a certain difference between what was counted and the listed sizes, so no second pass is needed.
+file. Both show as a difference between what was counted and what is listed, and only such a segment is looked at.
 """
 
 from dataclasses import dataclass
@@ -37,12 +37,21 @@ class Settled:
 NOTHING = Settled(0, 0)
 
 
-def settled(counted: Counted | None, *, lines_manifest: int, bytes_there: int) -> Settled:
-    """The account of a segment of which `lines_manifest` lines are listed and `bytes_there` bytes can be read."""
+def settled(counted: Counted | None, *, lines_manifest: int, bytes_there: int) -> Settled | None:
+    """The account of a segment of which `lines_manifest` lines are listed and `bytes_there` bytes can be read.
+
+    None where they are not what was counted: then `looked_at` says who is right.
+    """
     if counted is None:  # a file of a byte order mark alone yields no row, and nobody misses three bytes of no line
         return Settled(0, bytes_there) if bytes_there == BYTE_ORDER_MARK and not lines_manifest else NOTHING
-    extra_lines, extra_bytes = counted.lines - lines_manifest, counted.bytes - bytes_there
-    cut = extra_lines == 1 and extra_bytes == 1 - BYTE_ORDER_MARK
-    surplus = int(cut or extra_bytes == 1)
-    mark = BYTE_ORDER_MARK if cut or (extra_lines == 0 and extra_bytes == -BYTE_ORDER_MARK) else 0
+    agree = (counted.lines, counted.bytes) == (lines_manifest, bytes_there)
+    return Settled(counted.lines, counted.bytes) if agree else None
+
+
+def looked_at(counted: Counted, *, is_marked: bool, is_cut: bool) -> Settled:
+    """The account of a segment that begins with a byte order mark, or whose last line has no newline.
+
+    What the manifest lists has no say in it, for a line that lies must not make a wrong total.
+    """
+    surplus, mark = int(is_cut), BYTE_ORDER_MARK if is_marked else 0
     return Settled(counted.lines - surplus, counted.bytes - surplus + mark, surplus, mark)

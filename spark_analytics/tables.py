@@ -9,35 +9,30 @@ A kill before COMMIT leaves the old day; after it the next run swaps what is lef
 whose `runs` is of this input is made.
 """
 
-import ctypes
-import errno
 import json
-import os
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from spark_analytics import schemas
+from spark_analytics import locations, schemas
+from spark_analytics.locations import Location
 
 _COMMIT = "COMMIT"
 _RUN = "_run"
-_AT_FDCWD, _EXCHANGE = -100, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The tables under a report's directory."""
 
-    out: Path
+    out: Location
 
     @property
-    def root(self) -> Path:
+    def root(self) -> Location:
         """The directory that holds a directory for each table."""
         return self.out / "tables"
 
-    def day(self, name: str, date: str) -> Path:
+    def day(self, name: str, date: str) -> Location:
         """A day of table `name`, whether it is there or not."""
         return self.root / name / f"date={date}"
 
@@ -60,13 +55,13 @@ class Tables:
 
     # -- making a day -------------------------------------------------------------------------------------------------
 
-    def staging(self, date: str) -> Path:
+    def staging(self, date: str) -> Location:
         """Where the tables of `date` are made."""
         return self.root / f".new-{date}"
 
     def begin(self, date: str) -> None:
         """An empty place to make the tables of `date` in."""
-        shutil.rmtree(self.staging(date), ignore_errors=True)
+        locations.remove(self.staging(date))
         self.staging(date).mkdir(parents=True)
 
     def commit(self, date: str, run: dict[str, Any]) -> None:
@@ -84,7 +79,7 @@ class Tables:
             if (staging / _COMMIT).exists():
                 self._finish(date)
             else:
-                shutil.rmtree(staging, ignore_errors=True)
+                locations.remove(staging)
 
     def _finish(self, date: str) -> None:
         staging = self.staging(date)
@@ -93,15 +88,15 @@ class Tables:
             target = self.day(name, date)
             if _read(target / _RUN) != run:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                swap(staging / name, target)
-        shutil.rmtree(staging, ignore_errors=True)
+                locations.swap(staging / name, target)
+        locations.remove(staging)
 
 
 def _runs_last(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: name == "runs")
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Location) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -109,35 +104,5 @@ def _read(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
-    """Writes `content` for good, in one step."""
-    scratch = path.with_name(f".{path.name}.new")
-    with scratch.open("w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)
-
-
-def swap(fresh: Path, target: Path) -> None:
-    """`fresh` takes the place of `target`, whose old content takes that of `fresh`."""
-    try:
-        _exchange(fresh, target)
-    except FileNotFoundError:  # there is no old day
-        fresh.rename(target)
-    except OSError as error:
-        if error.errno not in {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}:
-            raise
-        if target.exists():  # a file system that cannot exchange: two steps
-            target.rename(fresh.with_name(f".old-{fresh.name}"))
-        fresh.rename(target)
-
-
-def _exchange(one: Path, other: Path) -> None:
-    """Renames both in one step (Linux 3.15); the standard library has no name for it."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is None:
-        raise OSError(errno.ENOSYS, "no renameat2")
-    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(other))
+def _write(path: Location, content: dict[str, Any]) -> None:
+    locations.write(path, json.dumps(content).encode())

@@ -34,9 +34,12 @@ def by_file(hourly: DataFrame) -> DataFrame:
     warned = F.when(F.col("level") == "warn", F.col("lines")).otherwise(0)
     times = (F.min("first_ts").alias("first_ts"), F.max("last_ts").alias("last_ts"))
     counted = [name for name in _SUMMED if name not in {"err", "warn"}]
-    cells = hourly.groupBy(*FILE, "hour", "level").agg(*(F.sum(name).alias(name) for name in counted), *times)
+    cells = hourly.groupBy(*FILE, "hour", "level").agg(
+        *(F.sum(name).alias(name) for name in (*counted, "unfinished")), *times
+    )
+    ended = F.col("lines") - F.col("unfinished")
     return (
-        cells.withColumns({"cell": cell, "err": bad, "warn": warned})
+        cells.withColumns({"cell": cell, "err": bad, "warn": warned, "lines": ended})
         .groupBy(*FILE)
         .agg(*(F.sum(name).alias(name) for name in _SUMMED), *times, F.collect_list("cell").alias("cells"))
         .select(*FILE, *_SUMMED, *(F.unix_micros(name).alias(name) for name in ("first_ts", "last_ts")), "cells")
@@ -174,6 +177,7 @@ def _sums(files: Sequence[FileSums]) -> dict[str, Any]:
 
 
 def _compared(lines: int, errors: int, known: Sequence[Row], days: int) -> dict[str, Any]:
+    errors = min(errors, lines)  # one without a newline is an error and no line
     low, high = baseline.wilson(errors, lines)
     return {
         "baseline_days": days,

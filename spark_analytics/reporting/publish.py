@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spark_analytics import locations
+from spark_analytics.locations import Location
 from spark_analytics.reporting import page, record, sheets, text
 from spark_analytics.reporting.evidence import Evidence
 from spark_analytics.reporting.facts import Facts
 
 
-def publish(out: Path, facts: Facts, evidence: Evidence, rows: int = 20) -> None:
+def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20) -> None:
     """Writes page, JSON, text and CSV of the day, then `index.html`, last `latest`; lists of `rows` on the page.
 
     Raises:
@@ -25,23 +27,22 @@ def publish(out: Path, facts: Facts, evidence: Evidence, rows: int = 20) -> None
     write(day / "report.json", record.to_text(facts))
     briefs = list(briefs_of(out))
     write(out / "index.html", page.index(briefs))
-    point_to(out / "latest", briefs[0]["date"] if briefs else facts.date)
+    if isinstance(out, Path):  # stores have no links
+        point_to(out / "latest", briefs[0]["date"] if briefs else facts.date)
 
 
-def briefs_of(out: Path) -> Iterator[dict[str, Any]]:
+def briefs_of(out: Location) -> Iterator[dict[str, Any]]:
     """Each day that was reported, newest first; what another version wrote, or a kill left, is left out."""
-    for path in sorted(out.glob("[0-9]*-[0-9]*-[0-9]*/report.json"), reverse=True):
+    found: list[Location] = [*out.glob("[0-9]*-[0-9]*-[0-9]*/report.json")]
+    for path in sorted(found, key=str, reverse=True):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             if shown := record.brief(json.loads(path.read_bytes())):
                 yield shown
 
 
-def write(path: Path, content: str) -> None:
+def write(path: Location, content: str) -> None:
     """Replaces the file `path` in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.new")
-    scratch.write_text(content, encoding="utf-8", errors="backslashreplace", newline="")
-    scratch.replace(path)
+    locations.write(path, content.encode("utf-8", "backslashreplace"))
 
 
 def point_to(link: Path, target: str) -> None:

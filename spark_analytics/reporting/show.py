@@ -1,24 +1,28 @@
 """`fshipper report show`: a report that was made, in the terminal. Starts neither Spark nor Java."""
 
 import re
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from shipper.errors import ConfigError, Unavailable, UsageError
+from spark_analytics import reaching
+from spark_analytics.locations import Location
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def show(
-    out: Annotated[Path, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are.")] = Path("report"),
+    out: Annotated[
+        str, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are: a path or a URI.")
+    ] = "report",
     date: Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, or latest.")] = "latest",
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json as it is.")] = False,
 ) -> None:
     """Show a report that was made, without Spark."""
-    path = found(out, date)
-    content = path.read_bytes()
+    with reaching.reached(out) as (where,):
+        path = found(where, date)
+        content = path.read_bytes()
     if as_json:
         typer.echo(content.decode(), nl=False)
         return
@@ -27,7 +31,7 @@ def show(
     typer.echo(text.as_text(record.from_text(content, str(path))))
 
 
-def found(out: Path, date: str) -> Path:
+def found(out: Location, date: str) -> Location:
     """The `report.json` of a day.
 
     Raises:

@@ -33,7 +33,7 @@ from suite import Case, Manner, Outcome, outcome
 
 CASES: tuple[Case, ...] = (
     whole.CASE, peers.CASE, produce_alone.CASE, collect_alone.CASE, latency.CASE, footprint.CASE, growth.HOSTS,
-    growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE,
+    growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE,
 )  # fmt: skip
 OK, BROKEN, FAILED, NOISY, TERMINATED = 0, 1, 70, 75, 143
 GIB_IN_MB = 1074

@@ -98,9 +98,9 @@ def table_of(out: Path, name: str, date: str = DATE) -> list[dict]:
 
 
 def totals_of(spark, out: Path) -> dict[tuple[int, str, str], tuple[int, int]]:
-    """(lines, bytes) by (partition, host, file), as table `hourly` has them."""
+    """(lines, bytes) by (partition, host, file), as table `hourly` has them: lines that end."""
     table = spark.read.parquet(str(out / "tables" / "hourly"))
-    rows = table.groupBy("partition", "host", "file").agg(F.sum("lines"), F.sum("bytes")).collect()
+    rows = table.groupBy("partition", "host", "file").agg(F.expr("sum(lines - unfinished)"), F.sum("bytes")).collect()
     return {tuple(row[:3]): tuple(row[3:]) for row in rows}
 
 

@@ -195,8 +195,8 @@ def used():
 def test_show_needs_neither_spark_nor_a_second(out):
     script = (
         "import sys; sys.modules['pyspark'] = None;"
-        "from spark_analytics.reporting.show import show; from pathlib import Path;"
-        f"show(Path({str(out)!r}), 'latest', False)"
+        "from spark_analytics.reporting.show import show;"
+        f"show({str(out)!r}, 'latest', False)"
     )
     began = used()
 

@@ -113,6 +113,58 @@ def test_patterns_are_told_with_their_templates_and_counted_with_the_others():
     assert (surging.template, surging.example, surging.is_new) == ("a <*>", "a 1", False)
 
 
+def test_of_too_many_patterns_the_worst_new_the_most_surging_and_the_noisiest_are_told(monkeypatch):
+    monkeypatch.setattr(gather, "MOST_PATTERNS", 1)
+    rows = [
+        a_row("pattern_daily", pattern_id=name, level=level, lines=lines, is_new=is_new, surge=surge)
+        for name, level, lines, is_new, surge in (
+            ("new and calm", "info", 90, True, None),
+            ("new and bad", "error", 2, True, None),
+            ("new and worse", "fatal", 3, True, None),
+            ("surging", "info", 50, False, 1.0),
+            ("surging more", "info", 5, False, 4.0),
+            ("old", "info", 20, False, 0.5),
+            ("noisy", "info", 100, False, None),
+        )
+    ]
+
+    made = gathered(pattern_daily=rows)
+
+    assert [row.pattern_id for row in made.patterns] == ["noisy", "new and worse", "surging more"]
+    assert (made.pattern_sums.new, made.pattern_sums.surging) == (3, 2)
+    assert {row.file for row in made.patterns} == {"/var/log/app.log"}
+
+
+def test_log_files_with_errors_are_told_worst_first_with_what_is_usual(monkeypatch):
+    monkeypatch.setattr(gather, "MOST_FILES", 2)
+    rows = [
+        a_row("file_daily", file=file, err=errors, lines=100, warn=7, baseline_days=days, median7_err_rate=rate)
+        for file, errors, days, rate in (
+            ("/b", 1, 7, 0.1),
+            ("/worst", 9, None, None),
+            ("/a", 1, 7, 0.1),
+            ("/c", 0, 7, 0),
+        )
+    ]
+
+    made = gathered(file_daily=rows)
+
+    assert [(row.file, row.errors, row.baseline_days, row.median_rate) for row in made.files] == [
+        ("/worst", 9, 0, None),
+        ("/a", 1, 7, 0.1),
+    ]
+    assert [(row.lines, row.warnings) for row in made.files] == [(100, 7)] * 2
+
+
+def test_sequence_numbers_that_no_segment_covers_are_added_up():
+    rows = [
+        a_row("partition_daily", partition=number, seq_missing=missing)
+        for number, missing in ((0, 3), (1, None), (2, 4))
+    ]
+
+    assert gathered(partition_daily=rows).account.seq_missing == 7
+
+
 def test_on_the_first_day_of_all_nothing_is_new():
     (row,) = gathered(pattern_daily=[a_row("pattern_daily", pattern_id="1", is_new=None)]).patterns
 
@@ -161,6 +213,60 @@ def test_requests_of_the_days_before_are_those_of_their_statuses():
     web = assemble.facts(made).web
     assert (web.requests, web.bytes, web.clients, web.latency_p99_ms) == (7, 500, 3, 30.0)
     assert [(top.key, top.times) for top in web.codes] == [("200", 5)]
+
+
+def test_of_too_many_keys_the_most_asked_for_of_each_kind_are_told(monkeypatch):
+    monkeypatch.setattr(gather, "MOST_KEYS", 2)
+    rows = [
+        a_row("access_top", kind=kind, key=key, n=times)
+        for kind in ("client", "path404")
+        for key, times in (("b", 3), ("rare", 1), ("a", 3), (None, 9))
+    ]
+
+    made = gathered(access_top=rows)
+
+    assert [(top.kind, top.key, top.times) for top in made.web_tops] == [
+        ("client", "", 9),
+        ("client", "a", 3),
+        ("path404", "", 9),
+        ("path404", "a", 3),
+    ]
+
+
+def test_of_too_many_who_failed_the_busiest_are_told_and_as_many_that_got_in(monkeypatch):
+    monkeypatch.setattr(gather, "MOST_NAMES", 1)
+    given = (
+        ("busy", "failed_password", 9),
+        ("idle", "failed_password", 2),
+        ("in", "failed_password", 3),
+        ("in", "accepted", 1),
+    )
+    given += (
+        ("busy", "accepted", 2),
+        ("later", "failed_password", 1),
+        ("later", "accepted", 1),
+        ("idle", "failed_password", 2),
+    )
+    rows = [a_row("auth_daily", kind=kind, remote=name, n=times) for name, kind, times in given]
+
+    tops = [top for top in gathered(auth_daily=rows).auth_tops if top.what == "remote"]
+
+    assert [(top.key, top.failed, top.accepted) for top in tops] == [("busy", 9, 2), ("in", 3, 1)]
+
+
+def test_a_kind_that_only_the_days_before_had_is_none_today():
+    before = {
+        "auth_daily": {YESTERDAY: [a_row("auth_daily", kind="accepted", n=4)]},
+        "access_top": {YESTERDAY: [a_row("access_top", kind="status", key="500", n=3)]},
+    }
+
+    made = gathered(before=before, days=[YESTERDAY], web=[Web(NOON, "2xx", 1, 1)])
+
+    assert [(kind.times, kind.before) for kind in made.auth_kinds] == [(0, (4,))]
+    assert [(row.status_class, row.requests, row.before) for row in made.web_classes] == [
+        ("2xx", 1, (0,)),
+        ("5xx", 0, (3,)),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import math
+import statistics
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,20 @@ def test_wilson_ends_at_nothing_and_at_all():
     assert measures.wilson(0, 10).low == 0.0
     assert measures.wilson(10, 10).high == 1.0
     assert measures.wilson(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "interval"), [(0, 1, (0, 0.7935)), (1, 1, (0.2065, 1)), (1, 3, (0.0615, 0.7923))]
+)
+def test_wilson_holds_for_the_fewest_trials(hits, trials, interval):
+    """With 95 % and one trial the far end is z * z / (1 + z * z)."""
+    assert measures.wilson(hits, trials, z=1.959964) == pytest.approx(interval, abs=0.0001)
+
+
+def test_intervals_are_those_of_ninety_nine_in_a_hundred():
+    assert pytest.approx(statistics.NormalDist().inv_cdf(0.995), abs=0.0005) == measures.WIDE_Z
+    assert measures.wilson(5, 20) == measures.wilson(5, 20, z=measures.WIDE_Z)
+    assert measures.poisson(5) == measures.poisson(5, z=measures.WIDE_Z)
 
 
 def test_one_error_in_three_lines_says_little():

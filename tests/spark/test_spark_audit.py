@@ -3,10 +3,11 @@ import json
 import random
 
 import pytest
-from conftest import DATE, table_of
+from conftest import DATE, table_of, totals_of
 
 from shipper import manifest
 from shipper.manifest import SourceSpan
+from spark_analytics import inventory
 
 
 def rows_by_file(out):
@@ -125,3 +126,73 @@ def test_a_segment_of_zeros_in_its_manifest_fields_neither_divides_nor_crashes(a
 
     assert made.totals.lines == made.totals.bytes == 0
     assert made.completeness.state.value == "complete"
+
+
+LINES = b"".join(b"%d a line\n" % number for number in range(500))
+LIES = {
+    "/line-too-many": {"lines": 501},
+    "/line-too-few": {"lines": 499},
+    "/byte-too-many": {"bytes_raw": len(LINES) + 1},
+    "/byte-too-few": {"bytes_raw": len(LINES) - 1},
+    "/three-bytes-too-many": {"bytes_raw": len(LINES) + 3},
+    "/line-and-byte-too-few": {"lines": 499, "bytes_raw": len(LINES) - 1},
+    "/stored-smaller": {"bytes_stored": 5},
+}
+
+
+def test_no_lie_of_a_manifest_makes_a_wrong_total(archive, spark, tmp_path):
+    for file, lie in LIES.items():
+        archive.seal(LINES, file=file, **lie)
+    archive.seal(LINES[:-1], file="/cut", lines=507)
+    archive.seal(b"\xef\xbb\xbf" + LINES, file="/marked", bytes_raw=9)
+    archive.close()
+
+    made = archive.reported(spark, tmp_path / "out")
+
+    rows = rows_by_file(tmp_path / "out")
+    assert {row["status"] for row in rows.values()} == {"differs"}
+    assert totals_of(spark, tmp_path / "out") == archive.counts
+    assert {file: (row["lines_counted"], row["bytes_counted"]) for file, row in rows.items()} == {
+        file: counted for (_, _, file), counted in archive.counts.items()
+    }
+    assert made.totals.lines == 9 * 500 - 1
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"host": "web9"},
+        {"partition": 4},
+        {"partition": 1 << 40},
+        {"file": "/other"},
+        {"codec": "none"},
+        {"codec": "lz4"},
+        {"lines": -500},
+        {"bytes_raw": 10**40},
+        {"bytes_stored": "many"},
+        {"duplicates": "some"},
+        {"gaps": [{"source": "00c0ffee00c0ffee", "start": "0", "end": 9, "reason": "deleted"}]},
+        {"path": "../../etc/passwd-00000000000000000009"},
+    ],
+    ids=lambda lie: "-".join(map(str, *lie.items()))[:40],
+)
+def test_a_manifest_line_that_contradicts_itself_vouches_for_nothing(archive, lie):
+    segment = archive.seal(LINES, file="/var/log/a~b.log")
+    listed = {**json.loads(manifest.to_line(segment)), **lie}
+    archive.manifest.write_bytes(json.dumps(listed).encode() + b"\n")
+
+    day = inventory.read_day(archive.root, DATE)
+
+    assert day.manifests.segments == ()
+    assert len(day.manifests.damaged) == 1
+    assert day.unregistered == (segment.path,)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
+@pytest.mark.parametrize(
+    "file", ["/a b/%41:~x", "messages.log", "/" + "long" * 90, "/caf\udce9", "/_x.log", "/a-00000000000000000001.gz"]
+)
+def test_a_true_manifest_line_is_believed_whatever_the_file_is_called(archive, codec, file):
+    segment = archive.seal(b"x\n", file=file, host="fe80::1", codec=codec)
+
+    assert inventory.read_day(archive.root, DATE).present == (segment,)

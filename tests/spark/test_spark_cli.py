@@ -1,7 +1,6 @@
 import datetime as dt
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,34 +45,6 @@ def test_the_command_counts_a_day_quietly_in_any_locale_and_prints_the_summary(a
         f"{DATE}/report.json",
         "index.html",
     } <= written
-
-
-def test_spark_submit_runs_the_same_file_on_executors_of_their_own(archive, tmp_path):
-    archive.seal(b"2026-11-20T10:00:00Z ERROR x\n" * 7 + b"cut")
-    archive.seal(b"y\n", host="web2", codec="none")
-    submit = shutil.which("spark-submit", path=str(Path(sys.executable).parent))
-    assert submit
-
-    ended = subprocess.run(
-        [
-            submit,
-            *("--master", "local-cluster[1,1,1024]", "--conf", "spark.ui.enabled=false"),
-            *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"),
-            str(ROOT / "spark_analytics" / "__main__.py"),
-            *("--archive", str(archive.root), "--date", DATE, "--out", str(tmp_path / "out"), "--json"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PATH": f"{Path(submit).parent}:{os.environ['PATH']}"},
-    )
-
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    shown = json.loads(ended.stdout)
-    assert shown["run"]["master"] == "local-cluster[1,1,1024]"
-    assert (shown["totals"]["lines"], shown["totals"]["bytes"]) == (8, 29 * 7 + 3 + 2)
 
 
 def ended_with(capsys, *arguments):

@@ -71,8 +71,11 @@ def test_random_bytes_in_many_segments_of_many_hosts_are_counted_as_wc_does(arch
     assert [row["status"] for row in table_of(tmp_path / "out", "audit")] == ["complete"] * len(archive.counts)
 
 
-def test_a_plain_segment_that_spark_splits_gives_back_one_line_from_its_last_block(archive, spark, tmp_path):
-    content = b"".join(b"2026-11-20T%02d:00:00Z INFO line %d\n" % (n // 1000, n) for n in range(20_000)) + b"ERROR cut"
+def test_a_plain_segment_that_spark_splits_has_its_unfinished_line_in_its_last_block(archive, spark, tmp_path):
+    content = (
+        b"".join(b"2026-11-20T%02d:00:00Z INFO line %d\n" % (n // 1000, n) for n in range(20_000))
+        + b"2026-11-20T20:00:00Z ERROR cut"
+    )
     archive.seal(content, codec="none")
     archive.close()
     spark.conf.set("spark.sql.files.maxPartitionBytes", "65536")
@@ -84,7 +87,7 @@ def test_a_plain_segment_that_spark_splits_gives_back_one_line_from_its_last_blo
         spark.conf.unset("spark.sql.files.openCostInBytes")
 
     assert totals_of(spark, tmp_path / "out") == archive.counts
-    assert {level.level: level.lines for level in made.volume.levels if level.lines} == {"info": 20_000}
+    assert {level.level: level.lines for level in made.volume.levels if level.lines} == {"info": 20_000, "error": 1}
 
 
 def test_names_that_spark_and_hive_escape_are_joined_with_their_manifest_lines(archive, spark, tmp_path):

@@ -17,8 +17,9 @@ def frames(text):
 
 def test_a_merged_segment_of_many_frames_counts_once_and_its_parts_no_more(archive, spark, tmp_path):
     parts = [archive.seal(LINES[:5000]), archive.seal(LINES[5000:])]
-    whole = archive.seal(LINES, replaces=tuple(part.path for part in parts))
-    (archive.root / whole.path).write_bytes(frames(LINES))
+    stored = frames(LINES)
+    whole = archive.seal(LINES, replaces=tuple(part.path for part in parts), bytes_stored=len(stored))
+    (archive.root / whole.path).write_bytes(stored)
     archive.close()
     day = inventory.read_day(archive.root, archive.date)  # killed before the parts were removed
     assert (day.present, day.unregistered, day.manifests.repeated) == ((whole,), (), 0)

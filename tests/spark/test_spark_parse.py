@@ -81,7 +81,9 @@ def parsed(spark):
     in_json = F.coalesce(*(F.get_json_object(line, f"$.{key}") for key in ("ts", "timestamp", "time")))
     second = parse.event_second(line, F.col("stamp"), in_json, {row[3] for row in told})
     hour = F.date_format(parse.meant(second, DAY), "yyyy-MM-dd'T'HH")
-    rows = table.select("value", hour, levels.of_line(line, F.col("placed"))).collect()
+    rows = table.select(
+        "value", hour, levels.of_line(F.substring(line, 1, levels.LEVEL_PREFIX), F.col("placed"))
+    ).collect()
     return {row[0]: tuple(row[1:]) for row in rows}
 
 

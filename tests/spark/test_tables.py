@@ -29,8 +29,8 @@ def counted(step):
         return step(*arguments, **named)
     return taken
 
-tables._write, tables.swap = counted(tables._write), counted(tables.swap)
-tables.shutil.rmtree = counted(tables.shutil.rmtree)
+for name in ("write", "swap", "remove"):
+    setattr(tables.locations, name, counted(getattr(tables.locations, name)))
 tables.Tables(Path(sys.argv[1])).commit("2026-11-20", {"run": "new"})
 """
 
@@ -81,7 +81,7 @@ def test_a_file_system_that_cannot_exchange_two_names_takes_two_steps(monkeypatc
     def refused(_one, _other):
         raise OSError(22, "invalid argument")
 
-    monkeypatch.setattr("spark_analytics.tables._exchange", refused)
+    monkeypatch.setattr("spark_analytics.locations._exchange", refused)
     tables = Tables(tmp_path)
     for content in ("old", "new"):
         stage(tables, content)
@@ -97,6 +97,7 @@ def test_days_are_found_by_table(tmp_path):
 
     assert tables.days("hourly") == ["2026-11-18", "2026-11-19", "2026-11-20"]
     assert tables.between("hourly", "2026-11-19", "2026-11-25") == ["2026-11-19", "2026-11-20"]
+    assert tables.between("hourly", "2026-11-17", "2026-11-19") == ["2026-11-18", "2026-11-19"]
     assert tables.has("hourly", "2026-11-18")
     assert not tables.has("audit", "2026-11-18")
     assert tables.run_of("2026-11-18") is None

@@ -1,70 +1,196 @@
-"""The report of a day, beside DuckDB counting lines and bytes of the same segments."""
+"""Reports of days of several sizes, beside DuckDB making the same groups: what a GB costs, and what any day costs."""
 
 import importlib.util
 import json
 import shutil
+import statistics
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import sealed
-from figures import MB, Reading, cost, memory, throughput, times
+from figures import Line, Reading, memory, times
 from fleet import FSHIPPER
 from machine import settled
-from programs import HERE, OTHER_TREE, FailedError, Program
+from programs import HERE, OTHER_TREE, FailedError, Program, Used
 from suite import Case, MissingError, Place
 
-OURS, BARE = "fshipper report", "DuckDB"
-MOST_MB = 100
+OURS, BARE, SMALL = "fshipper report", "DuckDB", "a small day"
+GB = 1_000_000_000
+SIZES_GB, MORE_SIZES_GB = (0.125, 0.5, 1.0), (0.125, 0.5, 1.0, 2.0, 4.0)
+FILES = (200, 4800)
+"""A log file of each of 200 hosts, or one an hour."""
+
+SMALL_BYTES, SMALL_FILES = 8_000_000, 16
+SLOPE, FIXED, OVER = "CPU a GB", "CPU of any day", f"CPU a GB over {BARE}'s"
+IN_GB = "CPU s/GB"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Both programs over one archive."""
+
+    archive: sealed.Archive
+    ours: Used
+    bare: Used
 
 
 def run(place: Place) -> list[Reading]:
-    """Both over one archive of a closed day; who is first alternates."""
+    """Up to a GB."""
+    return _all(place, SIZES_GB)
+
+
+def run_large(place: Place) -> list[Reading]:
+    """Up to four."""
+    return _all(place, MORE_SIZES_GB)
+
+
+def _all(place: Place, sizes_gb: Sequence[float]) -> list[Reading]:
     for needed, how in (("pyspark", 'pip install "fshipper[spark]"'), ("duckdb", "pip install duckdb")):
         if importlib.util.find_spec(needed) is None:
             raise MissingError(f"{needed} is not here: {how}")
     if not shutil.which("java"):
         raise MissingError("there is no java here: sudo apt-get install openjdk-17-jre-headless")
-    archive = sealed.make(place.directory / "archive", place.source, MOST_MB * MB)
-    found = {of: _counted(of, archive, place) for of in ((OURS, BARE) if place.number % 2 else (BARE, OURS))}
-    ours, bare = found[OURS], found[BARE]
-    seconds = times(ours[0], bare[0])
-    return [*bare, *ours, Reading(OURS, f"time over {BARE}'s", seconds.value, seconds.unit)]
+    readings = _small(place)
+    at: dict[int, list[Measured]] = {
+        files: [_measured(place, int(size * GB), files) for size in sizes_gb] for files in FILES
+    }
+    for files, found in at.items():
+        readings += _readings(files, found)
+    few, many = (at[files][1].ours.cpu_s for files in FILES)
+    readings.append(Reading(OURS, "CPU a file", 1000 * (many - few) / (FILES[1] - FILES[0]), "ms"))
+    return readings
 
 
-def _counted(of: str, archive: sealed.Archive, place: Place) -> list[Reading]:
-    settled()
-    directory = place.directory / of.replace(" ", "-")
-    program = _started(of, archive, directory)
-    used = program.end()
-    lines, size = _sums(of, archive, directory)
-    if (lines, size) != (archive.lines, archive.size):
-        raise FailedError(f"{of} counted {lines} lines and {size} bytes of {archive.lines} and {archive.size}")
+def _small(place: Place) -> list[Reading]:
+    """The second report of a small day: the first one leaves what makes the next start quicker."""
+    archive = sealed.make(place.directory / "small", SMALL_BYTES, SMALL_FILES)
+    first, second = (_report(place, archive, f"small-{number}") for number in (1, 2))
+    shutil.rmtree(archive.directory)
     return [
-        Reading(of, "from start to end", used.seconds, "s"),
-        throughput(of, archive.size, used.seconds),
-        cost(of, archive.size, used.cpu_s),
-        memory(of, used.peak_mib),
+        Reading(SMALL, "from start to summary", second.seconds, "s"),
+        Reading(SMALL, "CPU", second.cpu_s, "CPU s"),
+        memory(SMALL, second.peak_mib),
+        Reading(SMALL, "the first report of all", first.seconds, "s"),
     ]
 
 
-def _started(of: str, archive: sealed.Archive, directory: Path) -> Program:
-    report = [FSHIPPER, "report", "--archive", archive.directory, "--out", directory / "out", "--date", sealed.DATE]
-    bare = [sys.executable, HERE / "bare_totals.py", archive.directory, sealed.DATE]
-    path = {"PATH": str(Path(shutil.which("java") or "").parent) + ":/usr/bin:/bin"}
-    return Program(list(map(str, report if of == OURS else bare)), path | OTHER_TREE, directory / "said.log")
+def _measured(place: Place, most_bytes: int, files: int) -> Measured:
+    name = f"{most_bytes}-{files}"
+    archive = sealed.make(place.directory / name, most_bytes, files)
+    if place.number % 2:
+        bare, ours = _bare(place, archive, name), _report(place, archive, name)
+    else:
+        ours, bare = _report(place, archive, name), _bare(place, archive, name)
+    _compare(place, archive, name)
+    shutil.rmtree(archive.directory)
+    return Measured(archive, ours, bare)
 
 
-def _sums(of: str, archive: sealed.Archive, directory: Path) -> tuple[int, int]:
-    if of == BARE:
-        said = json.loads((directory / "said.log").read_text())
-        return said["lines"], said["bytes"]
-    totals = json.loads((directory / "out" / sealed.DATE / "report.json").read_text())["totals"]
-    return totals["lines"], totals["bytes"]
+def _readings(files: int, found: Sequence[Measured]) -> list[Reading]:
+    sizes = [one.archive.size / GB for one in found]
+    slopes, readings = {}, []
+    for of, used in ((OURS, [one.ours for one in found]), (BARE, [one.bare for one in found])):
+        name = f"{of}, {files} files"
+        line = statistics.linear_regression(sizes, [one.cpu_s for one in used])
+        slopes[of] = Reading(name, SLOPE, line.slope, IN_GB)
+        readings += [
+            Reading(name, f"CPU of {size:.3g} GB", one.cpu_s, "CPU s") for size, one in zip(sizes, used, strict=True)
+        ]
+        readings += [
+            slopes[of],
+            Reading(name, FIXED, line.intercept, "CPU s"),
+            Reading(name, f"from start to end of {sizes[-1]:.3g} GB", used[-1].seconds, "s"),
+            memory(name, max(one.peak_mib for one in used)),
+        ]
+    ratio = times(slopes[OURS], slopes[BARE])
+    return [*readings, Reading(slopes[OURS].of, OVER, ratio.value, ratio.unit)]
 
 
+# -- the programs ------------------------------------------------------------------------------------------------------
+
+
+def _report(place: Place, archive: sealed.Archive, name: str) -> Used:
+    command = [FSHIPPER, "report", "--archive", archive.directory, "--out", _out(place, name), "--date", sealed.DATE]
+    return _used(place, command, f"{name}-report")
+
+
+def _bare(place: Place, archive: sealed.Archive, name: str) -> Used:
+    return _used(place, [sys.executable, HERE / "bare_report.py", archive.directory, sealed.DATE], f"{name}-bare")
+
+
+def _used(place: Place, command: Sequence[object], name: str) -> Used:
+    settled()
+    path = {
+        "PATH": str(Path(shutil.which("java") or "").parent) + ":/usr/bin:/bin",
+        "SHIPPER_STATE": str(place.directory / "state"),
+    }
+    return Program(list(map(str, command)), path | OTHER_TREE, _log(place, name)).end()
+
+
+def _log(place: Place, name: str) -> Path:
+    return place.directory / f"{name}.log"
+
+
+def _out(place: Place, name: str) -> Path:
+    return place.directory / f"out-{name}"
+
+
+def _compare(place: Place, archive: sealed.Archive, name: str) -> None:
+    """Both counted every line and byte, and of each log file the same lines in each hour."""
+    bare = json.loads(_log(place, f"{name}-bare").read_text())
+    ours = _hours(_out(place, name))
+    sums = (sum(map(sum, (hours.values() for hours in ours.values()))), bare["lines"])
+    if set(sums) != {archive.lines} or bare["bytes"] != archive.size:
+        raise FailedError(f"{sums} lines were counted of {archive.lines}, {bare['bytes']} bytes of {archive.size}")
+    if ours != bare["hours"]:
+        raise FailedError("the report and DuckDB have other hours")
+    shutil.rmtree(_out(place, name))
+
+
+def _hours(out: Path) -> dict[str, dict[str, int]]:
+    import duckdb  # noqa: PLC0415 - the case says what is missing
+
+    found: dict[str, dict[str, int]] = {}
+    asked = (
+        "SELECT regexp_extract(file, '[^/]+$'), strftime(hour AT TIME ZONE 'UTC', '%Y-%m-%dT%H'), sum(lines)"
+        " FROM read_parquet(?) GROUP BY ALL ORDER BY ALL"
+    )
+    for file, hour, lines in duckdb.execute(asked, [f"{out}/tables/hourly/*/*.parquet"]).fetchall():
+        found.setdefault(file, {})[hour] = int(lines)
+    return found
+
+
+LINES = (
+    Line("a small day's summary within 12 s", SMALL, "from start to summary", at_most=12.0),
+    *(
+        line
+        for files in FILES
+        for line in (
+            Line(f"at most 2.5 times {BARE}'s CPU a GB", f"{OURS}, {files} files", OVER, at_most=2.5),
+            Line("at most 12 CPU s of any day", f"{OURS}, {files} files", FIXED, at_most=12.0),
+        )
+    ),
+)
+NOTES = (
+    "CPU is of Python and Java; slope and share of any day are the least squares over the sizes",
+    f"{BARE} makes the report's groups (host, file, hour, level, masked line, who signed in) and no tables or page",
+)
 CASE = Case(
     "report",
-    f"how long does the report of {MOST_MB} MB take?",
+    f"what does the report of a day cost, up to {SIZES_GB[-1]:.0f} GB?",
     run,
-    notes=("DuckDB only sums lines and bytes by host and file; the report has tables, levels, hours, audit and page",),
+    lines=LINES,
+    notes=NOTES,
+    most_runs=1,
+)
+LARGE = Case(
+    "report-large",
+    f"what does the report of a day cost, up to {MORE_SIZES_GB[-1]:.0f} GB?",
+    run_large,
+    lines=LINES,
+    notes=NOTES,
+    most_runs=1,
+    is_long=True,
 )

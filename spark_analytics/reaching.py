@@ -1,0 +1,39 @@
+"""From what is written on the command line to locations: Spark starts first where only it reaches them."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spark_analytics import locations, session
+from spark_analytics.locations import Location
+
+
+@contextlib.contextmanager
+def reached(*texts: str, master: str | None = None) -> Iterator[Sequence[Location]]:
+    """The locations that `texts` name: paths, `file:` and other URIs.
+
+    Where there are others, one session of Spark serves all of the run; what Java says goes to a file of this machine,
+    which is kept where the run ends by an error.
+
+    Raises:
+        ConfigError: Spark knows no such file system.
+        Unavailable: pyspark or Java is not installed, or Spark does not start.
+    """
+    if not any(map(locations.is_remote, texts)):
+        yield [locations.here(text) for text in texts]
+        return
+    session.require_runtime()
+    scratch = Path(tempfile.mkdtemp(prefix="fshipper-report-"))
+    with _opened(texts, master, scratch / "spark.log") as found:
+        yield found
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _opened(texts: Sequence[str], master: str | None, log: Path) -> Iterator[Sequence[Location]]:
+    from spark_analytics import io, remote  # noqa: PLC0415 - need pyspark
+
+    with session.open_session(master=master, log=log) as spark, io.explained(log):
+        yield [remote.at(spark, text, log) if locations.is_remote(text) else locations.here(text) for text in texts]

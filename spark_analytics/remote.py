@@ -1,0 +1,314 @@
+"""A path on any file system that Spark knows (`s3a://`, `hdfs://`, ...): what this room needs of `pathlib.Path`.
+
+Goes through Hadoop's `FileSystem` in the driver's Java, so whatever jars and keys Spark was given serve here too.
+"""
+
+import contextlib
+import enum
+import errno
+import functools
+import importlib.resources
+import io
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from shipper.errors import ConfigError
+
+THREADS = 32
+"""Files whose beginnings are asked for at once: a store answers after some 50 ms, however small the file is."""
+
+AT_ONCE = 200
+"""Beginnings that one call into Java gives back: some MiB."""
+
+STREAM_BYTES = 1 << 20
+"""That one call into Java reads of a stream."""
+
+WHOLE_BYTES = 16 << 20
+"""That one call reads of a file that is wanted whole: a call takes some 40 ms, whatever it brings."""
+
+
+class Renaming(enum.Enum):
+    """What a store makes of the renaming of a directory."""
+
+    AT_ONCE = "at once"  #: one step, as in HDFS
+    BY_COPY = "by copy"  #: file by file, as in s3a, where a kill leaves half of them
+
+
+AT_ONCE_SCHEMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs"})
+
+_MISSING = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
+_DENIED = ("org.apache.hadoop.security.AccessControlException", "java.nio.file.AccessDeniedException")
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """A file system as the driver's Java has it."""
+
+    java: Any = field(repr=False)  #: the gateway's view of Java
+    files: Any = field(repr=False)  #: an `org.apache.hadoop.fs.FileSystem`
+    settings: Any = field(repr=False)  #: a Hadoop `Configuration`
+    bulk: Any = field(repr=False)  #: `templates/Bulk.java`
+    renaming: Renaming
+    log: Path  #: where Spark's own words go
+
+    def path(self, text: str) -> Any:
+        """A Hadoop `Path`."""
+        return self.java.org.apache.hadoop.fs.Path(text)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemotePath:
+    """A file or directory on a store: methods are those of `pathlib.Path`, with its errors."""
+
+    text: str  #: qualified URI, nothing of it encoded
+    store: Store = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __truediv__(self, name: str) -> Self:
+        return type(self)(f"{self.text}/{name}", self.store)
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.text.rpartition("/")[2]
+
+    @property
+    def parent(self) -> Self:
+        """The directory that holds it."""
+        return type(self)(self.text.rpartition("/")[0], self.store)
+
+    def with_name(self, name: str) -> Self:
+        """Its neighbour `name`."""
+        return self.parent / name
+
+    def exists(self) -> bool:
+        """Whether there is a file or directory."""
+        with _errors(self):
+            return bool(self.store.files.exists(self._java))
+
+    def is_dir(self) -> bool:
+        """Whether there is a directory; where a store has none of its own, whether files are below."""
+        with _errors(self):
+            status = self.store.files
+            return bool(status.exists(self._java) and status.getFileStatus(self._java).isDirectory())
+
+    def iterdir(self) -> Iterator[Self]:
+        """What is in the directory."""
+        with _errors(self):
+            for status in self.store.files.listStatus(self._java):
+                yield self / str(status.getPath().getName())
+
+    def glob(self, pattern: str) -> Iterator[Self]:
+        """What is below and of the pattern, in which `*` and `[0-9]` have a meaning."""
+        whole = self.store.path(f"{_escaped(self.text)}/{pattern}")
+        with _errors(self):
+            for status in self.store.files.globStatus(whole) or ():
+                yield type(self)(str(status.getPath().toString()), self.store)
+
+    def age_seconds(self, now: float) -> float:
+        """Since the file was written, by the store's clock; `now` is in seconds since 1970."""
+        with _errors(self):
+            return now - int(self.store.files.getFileStatus(self._java).getModificationTime()) / 1000
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def open(self) -> io.BufferedReader:
+        """The file's bytes as a stream."""
+        with _errors(self):
+            return io.BufferedReader(_Stream(self, self.store.files.open(self._java)), STREAM_BYTES)
+
+    def read_bytes(self) -> bytes:
+        """All of the file."""
+        with self.open() as stream:
+            return stream.read()
+
+    def write_bytes(self, content: bytes, *, overwrite: bool = True) -> int:
+        """Writes the file; `FileExistsError` where it is there and may not be overwritten."""
+        with _errors(self):
+            stream = self.store.files.create(self._java, overwrite)
+            try:
+                stream.write(content)
+            finally:
+                stream.close()
+        return len(content)
+
+    def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
+        """Makes the directory and those above it."""
+        del parents, exist_ok  # a store makes and has what it is asked for
+        with _errors(self):
+            self.store.files.mkdirs(self._java)
+
+    def remove(self) -> None:
+        """Removes the file, or the directory with all that is in it, if it is there."""
+        with _errors(self):
+            self.store.files.delete(self._java, True)
+
+    def move_to(self, other: Self) -> None:
+        """Renames it; nothing may be at `other`."""
+        with _errors(self):
+            if not self.store.files.rename(self._java, other._java):
+                raise OSError(errno.EIO, "the store did not rename it", str(self))
+
+    def copy_to(self, other: Self) -> None:
+        """Copies the file over `other`."""
+        files = self.store.files
+        with _errors(self):
+            self.store.java.org.apache.hadoop.fs.FileUtil.copy(
+                files, self._java, files, other._java, False, True, self.store.settings
+            )  # fmt: skip
+
+    # -- many files ----------------------------------------------------------------------------------------------------
+
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """Path from here and bytes of each file below; none where there is no such directory."""
+        with contextlib.suppress(FileNotFoundError), _errors(self):
+            for line in self.store.bulk.listed(self.store.files, self._java).split("\0")[:-1]:
+                size, _, path = line.partition(" ")
+                yield path.removeprefix(f"{self.text}/"), int(size)
+
+    def beginnings(self, paths: Sequence[str], most: int) -> Iterator[io.BytesIO]:
+        """The first `most` bytes of each of `paths`; nothing of one that cannot be read."""
+        for start in range(0, len(paths), AT_ONCE):
+            wanted = "".join(f"{self.text}/{path}\0" for path in paths[start : start + AT_ONCE])
+            with _errors(self):
+                heads = bytes(self.store.bulk.heads(self.store.files, wanted, most, THREADS))
+            place = 0
+            while place < len(heads):
+                (size,) = struct.unpack_from(">i", heads, place)
+                yield io.BytesIO(heads[place + 4 : place + 4 + size])
+                place += 4 + size
+
+    @property
+    def _java(self) -> Any:
+        return self.store.path(self.text)
+
+
+class _Stream(io.RawIOBase):
+    """A stream of Java's."""
+
+    def __init__(self, path: RemotePath, java: Any) -> None:
+        self._path, self._stream = path, java
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        read = self._next(len(buffer))
+        buffer[: len(read)] = read
+        return len(read)
+
+    def readall(self) -> bytes:
+        return b"".join(iter(lambda: self._next(WHOLE_BYTES), b""))
+
+    def _next(self, size: int) -> bytes:
+        with _errors(self._path):
+            return bytes(self._stream.readNBytes(size))
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def put(path: RemotePath, content: bytes) -> None:
+    """Writes the file so that a reader sees the old one, none, or the new one, never a part."""
+    if path.store.renaming is Renaming.BY_COPY:  # such a store shows a file when it is whole
+        path.write_bytes(content)
+        return
+    scratch = path.with_name(f".{path.name}.new")
+    scratch.write_bytes(content)
+    path.remove()
+    scratch.move_to(path)
+
+
+def swap(fresh: RemotePath, target: RemotePath) -> None:
+    """The directory `fresh` takes the place of `target`, in two steps, or file by file where a store has no other way.
+
+    Then files whose names begin with `_` go first and come last: while one is there, so is all else. What was copied
+    stays in `fresh`, so that this may be done again after a kill.
+    """
+    if fresh.store.renaming is Renaming.AT_ONCE:
+        if target.exists():
+            target.move_to(fresh.with_name(f".old-{fresh.name}"))
+        fresh.move_to(target)
+        return
+    for path in sorted(_within(target), key=lambda path: not path.name.startswith("_")):
+        path.remove()
+    for path in sorted(_within(fresh), key=lambda path: path.name.startswith("_")):
+        path.copy_to(target / path.text.removeprefix(f"{fresh.text}/"))
+
+
+def _within(directory: RemotePath) -> list[RemotePath]:
+    return [directory / path for path, _ in directory.sizes()]
+
+
+def at(spark: SparkSession, uri: str, log: Path) -> RemotePath:
+    """The path that `uri` names.
+
+    Raises:
+        ConfigError: Spark has no such file system, or it does not let us in.
+    """
+    java: Any = spark._jvm  # noqa: SLF001 - Spark has no other way to its file systems
+    settings = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+    try:
+        root = java.org.apache.hadoop.fs.Path(uri)
+        files = root.getFileSystem(settings)
+        root = files.makeQualified(root)
+        renaming = Renaming.AT_ONCE if _scheme(files, root) in AT_ONCE_SCHEMES else Renaming.BY_COPY
+    except (Py4JJavaError, PySparkException) as error:
+        raise _unreachable(uri, error) from None
+    return RemotePath(str(root.toString()).rstrip("/"), Store(java, files, settings, _compiled(java), renaming, log))
+
+
+def _scheme(files: Any, path: Any) -> str:
+    """That of the store behind, where `path` is a name for a directory of another (viewfs)."""
+    while path.getParent() is not None and not files.exists(path):
+        path = path.getParent()
+    return str(files.resolvePath(path).toUri().getScheme())
+
+
+def _unreachable(uri: str, error: Exception) -> ConfigError:
+    said = str(getattr(error, "java_exception", None) or error).strip().splitlines()
+    return ConfigError(
+        f"Spark cannot reach {uri}: {said[0][:300] if said else error!r}",
+        hint="give Spark the file system's jars and keys (spark-defaults.conf, or spark-submit --packages)",
+    )
+
+
+@functools.cache
+def _compiled(java: Any) -> Any:
+    """The one of its name in this Java: the gateway remembers methods by the names of classes."""
+    source = importlib.resources.files("spark_analytics").joinpath("templates", "Bulk.java").read_text(encoding="utf-8")
+    compiler = java.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(source)
+    return compiler.getClassLoader().loadClass("Bulk").newInstance()
+
+
+@contextlib.contextmanager
+def _errors(path: RemotePath) -> Iterator[None]:
+    """Java's errors as those that `pathlib` gives."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        java = error.java_exception
+        kind, said = str(java.getClass().getName()), str(java.getMessage())
+        if kind in _MISSING:
+            raise FileNotFoundError(errno.ENOENT, said, str(path)) from None
+        if kind in _DENIED:
+            raise PermissionError(errno.EACCES, said, str(path)) from None
+        if kind.endswith("FileAlreadyExistsException"):
+            raise FileExistsError(errno.EEXIST, said, str(path)) from None
+        raise OSError(errno.EIO, f"{kind}: {said}", str(path)) from None
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{char}" if char in r"{}[]*?\\" else char for char in text)
