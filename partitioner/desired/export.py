@@ -8,14 +8,14 @@ from partitioner.desired.toml_text import to_toml
 from partitioner.diff import Json, without_server_notes
 from shipper.bucket import BUCKET_STREAM
 from shipper.jetstream.admin import Admin
-from shipper.subjects import ADVISORIES, DEAD_LETTERS, partition_of_stream
+from shipper.subjects import ADVISORIES, DEAD_LETTERS, beats_stream, partition_of_stream
 
 SHARED = frozenset({DEAD_LETTERS, ADVISORIES, BUCKET_STREAM})
 
 
 def is_ours(name: str, subject: str) -> bool:
     """Whether a stream holds a partition of `subject`, or what all partitions share."""
-    return name in SHARED or partition_of_stream(subject, name) is not None
+    return name in {*SHARED, beats_stream(subject)} or partition_of_stream(subject, name) is not None
 
 
 async def exported(admin: Admin, names: Iterable[str]) -> Json:

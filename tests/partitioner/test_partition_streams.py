@@ -305,8 +305,8 @@ def test_the_account_is_told_for_people_and_programs(natsd, partition):
     partition("apply")
     code, out, _ = partition("account")
     lines = {line[:20].strip(): line[21:] for line in out.splitlines()}
-    assert (code, lines["streams"], lines["consumers"]) == (0, "4, no limit", "1, no limit")
-    assert json.loads(partition("account", "--json")[1])["streams"] == 4
+    assert (code, lines["streams"], lines["consumers"]) == (0, "5, no limit", "1, no limit")
+    assert json.loads(partition("account", "--json")[1])["streams"] == 5
 
 
 def test_what_happens_is_told_as_it_happens(natsd, partition):
