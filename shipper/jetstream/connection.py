@@ -204,7 +204,8 @@ class Connection:
         """
         writer = getattr(self.client._transport, "_io_writer", None)  # noqa: SLF001 - nats-py offers no other way
         if writer is not None:
-            writer.transport.abort()
+            with contextlib.suppress(AttributeError):  # asyncio forgets the loop of one that sent its rest and was closed
+                writer.transport.abort()
 
 
 async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connection:
