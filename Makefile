@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check fmt test chaos bench scale deb wheel image lock clean
+.PHONY: help setup demo check fmt test chaos bench scale deb wheel image docs pictures lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-6s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Put everything into .venv (and Java 17 where it is missing and may be installed)
 
@@ -63,6 +63,10 @@ image: ## A container image `fshipper`, by podman or docker; EXTRAS=embedded or 
 
 docs: setup ## Write the documents that are made of the code: metrics, settings
 	$(BIN)/python tests/written.py
+
+pictures: setup ## The pictures of the README, of what a demo left in demo-out (needs Chromium)
+	test -d demo-out/report || $(BIN)/fshipper demo
+	$(BIN)/python tests/pictures.py demo-out
 
 lock: ## Pin the newest allowed versions, with hashes and without addresses
 	$(BIN)/python -m pip install --quiet uv

@@ -12,6 +12,7 @@ want chromium chromium
 want dpkg-deb dpkg
 want mkfs.ext4 e2fsprogs
 want fsfreeze util-linux
+want unshare util-linux
 [ -z "$missing" ] && exit 0
 
 echo "tests want these packages:$missing" >&2

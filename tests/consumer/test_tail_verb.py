@@ -289,22 +289,3 @@ def test_memory_does_not_follow_what_is_stored(told: Told):
         assert process.wait(30) == 0
     assert len(rest) == 400 * 200_001 - 1
     assert peak_mib < 150
-
-
-def documented() -> list[str]:
-    text = (Path(__file__).parents[2] / "docs" / "tail.md").read_text()
-    return [line.partition("  #")[0].strip() for line in text.split("```sh\n")[1].split("```")[0].splitlines()]
-
-
-@pytest.mark.parametrize("command", documented())
-def test_every_command_of_the_document_runs_as_it_stands_there(command: str, told: Told, tmp_path: Path):
-    log = Log(b'GET / HTTP/1.1" 500\n', host=WEB, file="/var/log/access.log")
-    told.send(*told.blocks(log), *told.blocks(Log(b"one\n", id="00000000000000a2", host=DB)))
-    told.drain()
-    is_endless = " -f" in command
-    done = subprocess.run(
-        ["bash", "-c", f"timeout --preserve-status -s INT 2 {command}" if is_endless else command],
-        env=told.environment(PATH=f"{Path(FSHIPPER).parent}:{os.environ['PATH']}"), cwd=tmp_path,
-        capture_output=True, text=True, timeout=30, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (130 if is_endless else 0, "")

@@ -1,0 +1,112 @@
+"""Every command in the documents is typed as it stands there, on a machine that nobody used yet."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+import typer
+from documents import DOCUMENTS, ROOT, commands, mentions
+
+from shipper.face import GROUP
+
+ELSEWHERE = {
+    "spark-submit ": "wants a Spark cluster",
+    "python -m pip wheel": "fetches what builds wheels; tests/deploy/test_packaging.py builds one",
+}
+"""Beginnings of commands that are not typed, and why. Those of `SHIMS` in fresh_machine.py are stood in for."""
+COMING: set[str] = set()
+"""Verbs that documents name before they are here."""
+PLACEHOLDERS = {"VERB", "COMMAND", "--help", "version"}
+RUNNING = (
+    ". .venv/bin/activate",
+    "fshipper server &",
+    "fshipper partition apply --partitions 4",
+    "export SHIPPER_PARTITIONS=4 SHIPPER_DIRECTORY=/srv/logs",
+    "fshipper consume &",
+    "fshipper produce '/var/log/nginx/*.log' /var/log/syslog &",
+    "HOSTNAME=db1.example.net fshipper produce --once /var/log/syslog",
+    "HOSTNAME=web7 fshipper produce --listen 127.0.0.1:0 /var/log/syslog & sleep 2; kill -TERM $!",
+    "python tests/bad_messages.py 20",
+)
+BEFORE = {"README.md": (), "performance.md": (), "services.md": RUNNING[:1], "fleet.md": RUNNING[:1]}
+"""What was typed before; documents that are not named here speak of a fleet that runs."""
+UNSHARE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--uts", "--mount-proc", "--map-root-user")
+TYPED = [path for path in DOCUMENTS if commands(path.read_text())]
+
+
+def why_not() -> str:
+    """What is lacking here for a machine of its own."""
+    if not shutil.which("unshare"):
+        return "no unshare: apt-get install util-linux"
+    tried = subprocess.run([*UNSHARE, "true"], capture_output=True, text=True, check=False)
+    return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+def sentence(path: Path, told: dict) -> str:
+    head = f"{path.name}:{told['line']}: {told['text']}\n  ended with {told['code']}, not {told['expected']}"
+    return f"{head}\n{told['output']}"
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+@pytest.mark.parametrize("path", TYPED, ids=lambda path: path.name)
+def test_every_command_does_what_the_document_says(path: Path, tmp_path: Path):
+    before = BEFORE.get(path.name, RUNNING)
+    typed = [{"line": 0, "text": text, "expected": 0} for text in before] + [
+        {"line": command.line, "text": command.text, "expected": command.code}
+        for command in commands(path.read_text())
+        if not command.text.startswith(tuple(ELSEWHERE))
+    ]
+    done = subprocess.run(
+        [*UNSHARE, sys.executable, str(Path(__file__).with_name("fresh_machine.py")), str(tmp_path)],
+        input=json.dumps(typed), capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    wrong = [each for each in told if each["code"] != each["expected"] or "Traceback" in each["output"]]
+    print("\n".join(f"{each['seconds']:5} s  {each['text']}" for each in told))
+    assert not wrong, "\n".join(sentence(path, each) for each in wrong)
+
+
+def verbs() -> dict[str, typer.main.Typer]:
+    return {entry.name: typer.main.get_command(entry.load()) for entry in entry_points(group=GROUP)}
+
+
+def unknown(said: str, known: dict) -> str:
+    """What of a mention does not exist: a verb, or an option of it; empty: all of it is there."""
+    words = re.sub(r"[][\\,]", " ", said.partition("fshipper ")[2].replace("\\|", "|")).split()
+    if not words or words[0] in PLACEHOLDERS or " ".join(words[:2]) in COMING:
+        return ""
+    if words[0] not in known:
+        return words[0]
+    meant = [known[words[0]]]
+    below = getattr(meant[0], "commands", {})
+    if below and words[1:] and (set(words[1].split("|")) <= set(below) or not meant[0].invoke_without_command):
+        if missing := set(words[1].split("|")) - set(below):
+            return f"{missing} of {said}"
+        meant += [below[name] for name in words[1].split("|")]
+    options = {"--help", *(name for command in meant for each in command.params for name in each.opts)}
+    return " ".join({word.partition("=")[0] for word in words if word.startswith("-") and word != "-"} - options)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_verb_and_option_that_is_named_exists(path: Path):
+    known = verbs()
+    assert not [why for said in sorted(mentions(path.read_text())) if (why := unknown(said, known))]
+
+
+def test_a_verb_or_option_that_is_not_there_would_be_noticed():
+    known = verbs()
+    assert unknown("fshipper dlq burn 3", known)
+    assert unknown("fshipper audit --deep", known)
+    assert unknown("sudo fshipper fly", known)
+    assert not unknown("fshipper dlq ls|show|requeue|drop", known)
+    assert not unknown("fshipper produce [--once] PATH...", known)
+
+
+def test_the_checkout_is_where_commands_are_typed():
+    assert (ROOT / "README.md").exists()
