@@ -73,7 +73,7 @@ def test_every_byte_arrives_once_while_leaders_are_killed_and_nodes_restarted_in
             victim.wait_until_ready()
             number = write(files, number, seconds=1) + 1
     for host, path in logs.items():
-        until(lambda host=host, path=path: fleet.archived(host, path) == path.read_bytes(), within=60, what=host)
+        until(lambda host=host, path=path: fleet.archived(host, path) == path.read_bytes(), within=150, what=host)
 
 
 def write(files: list, number: int, *, seconds: float) -> int:
