@@ -1,12 +1,14 @@
 """Pieces of files -> the messages that carry them."""
 
 import datetime as dt
-import itertools
 from collections.abc import Iterable
+from concurrent.futures import Executor
+from functools import partial
 from typing import NamedTuple
 
 from producer.editing.edits import NO_EDITS, Edits, Text
 from producer.following.tail import Piece
+from producer.together import in_order
 from producer.window import Entry
 from shipper import codec, events
 from shipper.checksum import crc32
@@ -24,26 +26,31 @@ class _Load(NamedTuple):
 
 
 class Encoder:
-    """Makes window entries of pieces. Used by the reading thread only: a compressor is not shared."""
+    """Makes window entries of pieces. One caller at a time; two threads may pack, each with its own compressor."""
 
     def __init__(self, compressor: Compressor, edits: Edits = NO_EDITS) -> None:
         self._compressor = compressor
+        self._second_compressor = Compressor(compressor.encoding)
         self._edits = edits
         self.map_version = 0  #: by which the host is where it publishes
 
-    def entries(self, pieces: Iterable[Piece]) -> list[Entry]:
+    def entries(self, pieces: Iterable[Piece], second: Executor | None = None) -> list[Entry]:
         """One entry a piece, in order; what was read is kept only as it travels, and packed before the next is read.
 
-        A piece of which nothing is left travels with the next one of its source.
+        A piece of which nothing is left travels with the next one of its source. `second`: a thread that may help;
+        it does not where text is edited.
         """
         read_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if not self._edits.change_text:
-            return list(map(self._entry, pieces, itertools.repeat(read_at)))
+            mine = partial(self._entry, self._compressor, read_at)
+            if second is None:
+                return list(map(mine, pieces))
+            return in_order(pieces, mine, partial(self._entry, self._second_compressor, read_at), second)
         loads = _together([_Load(piece, self._edits.of_piece(piece)) for piece in pieces])
         _count(loads)
-        return [self._entry(load.piece, read_at, load.text) for load in loads]
+        return [self._entry(self._compressor, read_at, load.piece, load.text) for load in loads]
 
-    def _entry(self, piece: Piece, read_at: str, text: Text | None = None) -> Entry:
+    def _entry(self, compressor: Compressor, read_at: str, piece: Piece, text: Text | None = None) -> Entry:
         content = piece.data if text is None else text.content
         lines = count_lines(content)
         block = Block(
@@ -54,7 +61,7 @@ class Encoder:
             lines=lines,
             block_crc=piece.crc if text is None and piece.crc is not None else crc32(content),
             source_crc=piece.source_crc,
-            encoding=self._compressor.encoding,
+            encoding=compressor.encoding,
             read_at=read_at,
             end=piece.end,
             gap=piece.gap,
@@ -63,7 +70,7 @@ class Encoder:
             map_version=self.map_version,
             handoff=piece.handoff,
         )
-        payload = self._compressor.encode(content if text is None else content + self._map(text))
+        payload = compressor.encode(content if text is None else content + self._map(text))
         return Entry(piece._replace(data=b"", lead=b""), codec.to_headers(block), payload, lines)
 
     def _map(self, text: Text) -> bytes:

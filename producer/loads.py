@@ -3,8 +3,9 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 
+from producer.cores import Spare
 from producer.window import Entry
 
 LOAD_BYTES = 4 * 1024 * 1024
@@ -18,21 +19,24 @@ Load = list[Entry]
 class Loads:
     """The loads that are begun and not taken yet, oldest first. Owned by the pipeline.
 
-    `fill` is called in a thread of its own, one call at a time. One and no more: a second one that encodes makes a lone
-    producer a fifth faster, but costs all programs of a busy machine more than it brings (measured on two cores).
+    `fill` is called in a thread of its own, one call at a time; it is given a second thread while there is much to
+    pack and a core to spare.
     """
 
-    def __init__(self, fill: Callable[[], Load]) -> None:
+    def __init__(self, fill: Callable[[Executor | None], Load], spare: Spare | None = None) -> None:
         self._fill = fill
+        self._spare = spare or Spare()
         self._begun: deque[asyncio.Future[Load]] = deque()
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
+        self._second = ThreadPoolExecutor(1, thread_name_prefix="packer")
 
     def __len__(self) -> int:
         return len(self._begun)
 
-    def begin(self) -> None:
-        """Fill one more load, behind those that are begun."""
-        self._begun.append(asyncio.get_running_loop().run_in_executor(self._reader, self._fill))
+    def begin(self, *, is_busy: bool = False) -> None:
+        """Fill one more load, behind those that are begun; `is_busy`: the last one was full."""
+        second = self._second if is_busy and self._spare.is_there() else None
+        self._begun.append(asyncio.get_running_loop().run_in_executor(self._reader, self._fill, second))
 
     async def next(self) -> Load:
         """The oldest load, as soon as it is full; there must be one. Raises what `fill` raised."""
@@ -41,8 +45,9 @@ class Loads:
         return load
 
     def close(self) -> None:
-        """Wait for the thread to end."""
+        """Wait for the threads to end."""
         self._reader.shutdown(wait=True)
+        self._second.shutdown(wait=True)
 
 
 def is_full(load: Load) -> bool:

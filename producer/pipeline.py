@@ -13,6 +13,7 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
@@ -323,15 +324,15 @@ class Pipeline:
         """Read ahead while `load` is sent, unless there is something to do that must not meet a reading thread."""
         ahead = LOADS_AHEAD if is_full(load) else min(1, len(load))
         while len(self._loads) < ahead and self._may_read and not self._must_not_read:
-            self._loads.begin()
+            self._loads.begin(is_busy=ahead > 1)
 
     @property
     def _must_not_read(self) -> bool:
         return self._looks.is_due or self._beats.is_due or bool(self._asked_back)
 
-    def _read(self) -> Load:
+    def _read(self, second: Executor | None) -> Load:
         pieces = self._sources.pieces(self._pace.budget(LOAD_BYTES))
-        load = self._encoder.entries(map(self._task.following.named, pieces))
+        load = self._encoder.entries(map(self._task.following.named, pieces), second)
         self._pace.spend(sum(entry.piece.span.length for entry in load))
         return load
 
