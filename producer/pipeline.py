@@ -337,8 +337,7 @@ class Pipeline:
         return load
 
     def _open(self, load: Load) -> list[int]:
-        now = time.monotonic()
-        return [self._window.open(entry, now) for entry in load]
+        return [self._window.open(entry, time.monotonic()) for entry in load]
 
     async def _send(self, publisher: Publisher, tokens: list[int], load: Load) -> None:
         for token, entry in zip(tokens, load, strict=True):

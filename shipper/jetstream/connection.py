@@ -204,7 +204,7 @@ class Connection:
         """
         writer = getattr(self.client._transport, "_io_writer", None)  # noqa: SLF001 - nats-py offers no other way
         if writer is not None:
-            with contextlib.suppress(AttributeError):  # asyncio forgets the loop of one that sent its rest and was closed
+            with contextlib.suppress(AttributeError):  # its rest was sent, and asyncio forgot the loop
                 writer.transport.abort()
 
 
