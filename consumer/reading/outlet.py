@@ -1,7 +1,6 @@
 """Where bytes go: standard output or a file, without ever stopping the event loop."""
 
 import asyncio
-import contextlib
 import os
 import select
 import stat
@@ -29,8 +28,12 @@ class Outlet:
         left = memoryview(data)
         while left:
             await self._room()
-            with contextlib.suppress(BlockingIOError):  # somebody else made it non-blocking, and was faster
+            try:
                 left = left[os.write(self._descriptor, left[: self._most]) :]
+            except BlockingIOError:  # somebody else made it non-blocking, and was faster
+                continue
+            except BrokenPipeError:  # without its number: typer would end the program with 1 where it sees EPIPE
+                raise BrokenPipeError from None
 
     def check(self) -> None:
         """Raise BrokenPipeError if nobody reads any more; else that is noticed with the next line only."""

@@ -98,9 +98,10 @@ class JetStreamPublisher:
         except nats.errors.NoRespondersError:
             return None
         except RightMissing as error:
-            if BUCKET_STREAM.lower() in str(error).lower():
-                raise BucketRefused(str(error)) from None
-            raise
+            if BUCKET_STREAM.lower() not in str(error).lower():
+                raise
+            self._connection.forgive()  # the server only refused an answer; whoever needs no map ships on
+            raise BucketRefused(str(error)) from None
         except SessionLost:
             self._check()
             return None  # the bucket has no leader, say: that stops nobody

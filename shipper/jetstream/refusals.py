@@ -63,7 +63,7 @@ def refused_right(text: str) -> str:
     if not found:
         return ""
     verb = "publish" if found[1].lower() == "publish" else "subscribe"
-    subject = _UPPER.sub(lambda part: part[0].upper(), found[2])
+    subject = _UPPER.sub(lambda part: part[0].upper(), found[2]).replace(".$kv.", ".$KV.")
     shown = _OWN_INBOX.sub(r"\1.>", subject)
     return f'{REFUSED}{verb} to "{shown}"'
 

@@ -81,7 +81,7 @@ async def test_a_producer_that_asks_is_told_what_is_archived_of_its_host_and_par
         question = {"v": 1, "ask": "receipts", "partition": 0}
         told = await told_to(desk, question)
         receipt = {"source": log.id, "file": log.file, "origin": 0, "watermark": 8, "crc": zlib.crc32(LINES[:8])}
-        assert told == {"v": 1, "archive": "a1", "through": 2, "receipts": [receipt]}
+        assert told == {"v": 1, "archive": "a1", "through": 2, "receipts": [receipt], "left": 0}
         for sources, found in (([log.id, "f" * 16], [receipt]), ([other.id], []), ([], [])):
             told = await told_to(desk, question | {"sources": sources})
             assert told["receipts"] == found

@@ -215,7 +215,7 @@ def test_a_pipe_that_is_closed_ends_it_quietly(told: Told):
         ["bash", "-c", f"{FSHIPPER} tail --raw | head -n 2; echo ${{PIPESTATUS[0]}}"],
         env=told.environment(), capture_output=True, timeout=60, check=False,
     )  # fmt: skip
-    assert piped.stdout.splitlines()[1:] == [b"y", b"0"]
+    assert piped.stdout.splitlines()[1:] == [b"y", b"0"], piped.stderr
     assert piped.stderr == b""
     assert told.readers() == []
 
