@@ -142,7 +142,8 @@ def test_a_store_that_is_rolled_back_while_files_are_rotated_and_deleted_costs_n
         for host, writer in scene.writers.items():
             until(lambda: len(scene.archived(host)) >= len(writer.written), within=60, what=scene.said())  # noqa: B023
             assert scene.archived(host) == writer.written
-        assert ("server_lost_data" in scene.said()) == (collector != "had all")
+        if collector != "had all":  # else it is said only by who had not heard yet that all is archived
+            assert "server_lost_data" in scene.said()
         assert [program.stop() for program in (*scene.producers, scene.collectors[-1])] == [0, 0, 0]
         assert "gap_recorded" not in scene.said()
 
