@@ -189,7 +189,7 @@ class Pipeline:
 
     async def _keep_looking(self, publisher: Publisher | None = None) -> None:
         """What is due without a session, or before it begins to ship."""
-        self._nap()
+        self.pulse.turn(rest=self._task.poll)
         await self._beats.tend(self._sources, publisher)
         self._looks.look_if_due(self._sources)
         self._inputs.tend(self._progress, self._sources.release)
