@@ -3,23 +3,18 @@
 By direct reads, which leave nothing at the server: no consumer that somebody would have to remove.
 """
 
-import asyncio
-import json
 from typing import NamedTuple
 
-import nats.errors
-from nats.aio.msg import Msg
-
-from shipper.errors import ConfigError, SessionLost, StreamMissing
+from shipper.errors import ConfigError
 from shipper.heartbeat import beats_config
-from shipper.jetstream.connection import API, ApiError, Connection, describe
-from shipper.jetstream.publisher import NO_RESPONDERS, NOT_FOUND, nanoseconds, stored
+from shipper.jetstream.batches import direct_batch
+from shipper.jetstream.connection import ApiError, Connection
+from shipper.jetstream.publisher import nanoseconds, stored
 from shipper.model import Stored
 from shipper.subjects import beat_subject, beat_subjects, beats_stream
 
 BATCH = 500
 ANSWER_SECONDS = 5.0
-END_OF_BATCH = "204"
 
 
 class News(NamedTuple):
@@ -83,31 +78,6 @@ class Beats:
         return found
 
     async def _batch(self) -> list[Stored]:
-        self._connection.check()
-        client = self._connection.client
-        body = {"seq": self._next, "batch": BATCH, "next_by_subj": beat_subjects(self._prefix)}
-        arrived: asyncio.Queue[Msg] = asyncio.Queue()
-        inbox = client.new_inbox()
-        try:
-            subscription = await client.subscribe(inbox, cb=arrived.put)
-            await client.publish(f"{API}.DIRECT.GET.{self._stream}", json.dumps(body).encode(), reply=inbox)
-            try:
-                async with asyncio.timeout(ANSWER_SECONDS):
-                    return await self._until_its_end(arrived)
-            finally:
-                await subscription.unsubscribe()
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            self._connection.check()
-            raise SessionLost(f"reading {self._stream}: {describe(error)}") from None
-
-    async def _until_its_end(self, arrived: "asyncio.Queue[Msg]") -> list[Stored]:
-        found: list[Stored] = []
-        while True:
-            message = await arrived.get()
-            status = (message.headers or {}).get("Status")
-            if status in {END_OF_BATCH, NOT_FOUND}:
-                return found
-            if status == NO_RESPONDERS:
-                raise StreamMissing(f"stream {self._stream} does not answer direct reads")
-            if (each := stored(message)) is not None:
-                found.append(each)
+        what = {"seq": self._next, "batch": BATCH, "next_by_subj": beat_subjects(self._prefix)}
+        messages = await direct_batch(self._connection, self._stream, what, within=ANSWER_SECONDS)
+        return [found for found in map(stored, messages) if found is not None]

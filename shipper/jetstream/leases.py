@@ -1,6 +1,5 @@
 """The bucket of the collectors on a real server: one connection, one session, compare-and-set on each key."""
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,8 +8,9 @@ from nats.aio.msg import Msg
 
 from shipper.bucket import BUCKET_STREAM, bucket_config, to_key, to_subject
 from shipper.errors import BucketRefused, RightMissing, SessionLost, StreamMissing
-from shipper.jetstream.connection import API, ApiError, Connection, connect, describe
-from shipper.jetstream.publisher import NO_RESPONDERS, stored
+from shipper.jetstream.batches import direct_batch
+from shipper.jetstream.connection import ApiError, Connection, connect
+from shipper.jetstream.publisher import stored
 from shipper.model import Entry
 from shipper.settings import NatsSettings
 
@@ -18,8 +18,6 @@ KEYS_A_REQUEST = 500  # the server answers for at most 1024 subjects at once
 WRONG_REVISION = 10071
 NEVER_REVISION = 2**63 - 1
 ANSWER_SECONDS = 2.0
-END_OF_BATCH = "204"
-NOTHING = "404"
 
 
 class JetStreamBucket:
@@ -81,19 +79,8 @@ class JetStreamBucket:
 
     async def _some(self, keys: Sequence[str]) -> dict[str, Entry]:
         """The newest message of each subject, as one batch of direct gets."""
-        self._connection.check()
-        body = json.dumps({"multi_last": [to_subject(key) for key in keys]}).encode()
-        arrived: asyncio.Queue[Msg] = asyncio.Queue()
-        try:
-            inbox = self._connection.client.new_inbox()
-            subscription = await self._connection.client.subscribe(inbox, cb=arrived.put)
-            await self._connection.client.publish(f"{API}.DIRECT.GET.{BUCKET_STREAM}", body, reply=inbox)
-            async with asyncio.timeout(ANSWER_SECONDS):
-                messages = await _batch(arrived)
-            await subscription.unsubscribe()
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            self._connection.check()
-            raise SessionLost(f"reading the bucket: {describe(error)}") from None
+        what = {"multi_last": [to_subject(key) for key in keys]}
+        messages = await direct_batch(self._connection, BUCKET_STREAM, what, within=ANSWER_SECONDS)
         return dict(_entries(messages))
 
     async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Msg:
@@ -122,22 +109,6 @@ async def _find_or_create(connection: Connection) -> None:
 def _refusal(error: SessionLost) -> SessionLost | BucketRefused:
     """A right that is missing is missing in the next session, too; everything else may be better there."""
     return BucketRefused(str(error)) if isinstance(error, RightMissing) else error
-
-
-async def _batch(arrived: "asyncio.Queue[Msg]") -> list[Msg]:
-    """Every message up to the one that ends the batch. Raises SessionLost: the server cannot answer."""
-    messages: list[Msg] = []
-    while True:
-        message = await arrived.get()
-        status = (message.headers or {}).get("Status")
-        if status is None:
-            messages.append(message)
-        elif status in {END_OF_BATCH, NOTHING}:
-            return messages
-        elif status == NO_RESPONDERS:
-            raise StreamMissing(f"there is no bucket {BUCKET_STREAM} any more")
-        else:
-            raise SessionLost(f"reading the bucket: status {status}")
 
 
 def _entries(messages: Sequence[Msg]) -> Iterator[tuple[str, Entry]]:
