@@ -5,24 +5,11 @@ import json
 import random
 
 import pytest
+from administering import on_server, publish
 from natsd import running
 
 from partitioner.backup.shelf import Writing
 from partitioner.options import with_admin
-from shipper.face import run
-from shipper.jetstream.admin import administration
-from shipper.jetstream.connection import connect
-from shipper.settings import NatsSettings
-
-
-@pytest.fixture
-def partition(natsd, capsys):
-    def call(*arguments, url=natsd.url):
-        code = run(["partition", *map(str, arguments), "--url", url])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
 
 
 @pytest.fixture
@@ -30,24 +17,6 @@ def other(tmp_path):
     """A second server, empty."""
     with running(tmp_path / "other") as server:
         yield server
-
-
-def on_server(server, work):
-    async def within():
-        async with administration(NatsSettings(url=server.url)) as admin:
-            return await work(admin)
-
-    return asyncio.run(within())
-
-
-def publish(server, subject, *payloads):
-    async def within():
-        connection = await connect(NatsSettings(url=server.url), name="test", inbox="_INBOX_test")
-        for payload in payloads:
-            assert b'"seq"' in (await connection.client.request(subject, payload)).data
-        await connection.close()
-
-    asyncio.run(within())
 
 
 def messages(server, stream):

@@ -1,51 +1,17 @@
 """`fshipper partition` as people run it, against a real nats-server."""
 
-import asyncio
 import json
 
 import pytest
+from administering import on_server, publish
 from natsd import running
 
 from partitioner import options
 from shipper.errors import ConfigError, SessionLost, Unavailable
 from shipper.face import run
-from shipper.jetstream.admin import administration
-from shipper.jetstream.connection import connect
 from shipper.settings import NatsSettings, Settings
 
 ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER"
-
-
-@pytest.fixture
-def partition(natsd, capsys):
-    """Runs `fshipper partition ...` against the server; returns exit code, stdout, stderr."""
-
-    def call(*arguments, url=natsd.url):
-        code = run(["partition", *arguments, "--url", url])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
-
-
-def on_server(natsd, work):
-    """`await work(admin)` on a connection to the server."""
-
-    async def within():
-        async with administration(NatsSettings(url=natsd.url)) as admin:
-            return await work(admin)
-
-    return asyncio.run(within())
-
-
-def publish(natsd, subject, *payloads):
-    async def within():
-        connection = await connect(NatsSettings(url=natsd.url), name="test", inbox="_INBOX_test")
-        for payload in payloads:
-            assert b'"seq"' in (await connection.client.request(subject, payload)).data
-        await connection.close()
-
-    asyncio.run(within())
 
 
 def config_of(natsd, name):

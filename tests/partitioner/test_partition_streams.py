@@ -11,6 +11,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+from administering import on_server, publish
 
 from partitioner.streams.editing import assigned
 from partitioner.streams.happenings import line
@@ -18,46 +19,13 @@ from partitioner.streams.moments import moment_of
 from shipper import codec
 from shipper.bucket import lease_key, to_subject
 from shipper.errors import UsageError
-from shipper.face import run
-from shipper.jetstream.admin import administration
-from shipper.jetstream.connection import connect
 from shipper.model import Block, Encoding, Span
-from shipper.settings import NatsSettings
 
 FSHIPPER = str(Path(sysconfig.get_path("scripts")) / "fshipper")
 
 
-@pytest.fixture
-def partition(natsd, capsys):
-    def call(*arguments, url=natsd.url):
-        code = run(["partition", *map(str, arguments), "--url", url])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
-
-
-def on_server(natsd, work):
-    async def within():
-        async with administration(NatsSettings(url=natsd.url)) as admin:
-            return await work(admin)
-
-    return asyncio.run(within())
-
-
 def info(natsd, name):
     return on_server(natsd, lambda admin: admin.stream(name))
-
-
-def publish(natsd, subject, *payloads, headers=None):
-    async def within():
-        connection = await connect(NatsSettings(url=natsd.url), name="test", inbox="_INBOX_test")
-        for payload in payloads:
-            answer = await connection.client.request(subject, payload, headers=headers)
-            assert b'"seq"' in answer.data
-        await connection.close()
-
-    asyncio.run(within())
 
 
 def archive(natsd, upto, stream="LOGS_0"):
