@@ -17,6 +17,7 @@ from consumer.fence import Fence
 from consumer.hand import Hand
 from consumer.sealing.ready import Frames, ReadyFrames
 from consumer.sealing.seal import Sealer
+from consumer.site import SiteKeeper, is_nearly_full
 from consumer.task import Task, Until
 from consumer.writing.journal import Journal
 from consumer.writing.records import OpenFile
@@ -27,6 +28,7 @@ from shipper.errors import ArchiveTrouble, Fenced, Transient
 from shipper.layout import FileKey, day_of, epoch_of
 from shipper.lifecycle import Stop
 from shipper.manifest import Gap
+from shipper.model import StreamState
 from shipper.ports import Inbox
 from shipper.subjects import control_down
 
@@ -36,7 +38,6 @@ HOSTS_AT_ONCE = 100  # are told what is archived: ten thousand in one go would h
 TELL_AGAIN_SECONDS = 1.0  # while there are more
 PURGE_SECONDS = 10.0
 PURGE_AGAIN_SECONDS = 1.0  # while the stream is nearly full
-PURGE_ABOVE = 0.7  # of max_bytes: producers must never be blocked by what is archived already
 MAX_SEALS = 4
 SEAL_AGAIN_SECONDS = 10.0
 SEALING_SECONDS = 2.0  # at a time; then the stream is looked at
@@ -70,6 +71,7 @@ class House:
         self._untold: dict[str, dict[SourceKey, None]] = {}  # by host: what changed since it was told
         self._due: dict[str, float] = {}
         self._to_seal: set[str] = set()  # hosts that left, and whose files were not put aside
+        self._site = SiteKeeper(task.partition, fence)
         self._is_finishing = False
         self._is_empty = False
         self._empty_at = 0.0  # wall clock when the stream was last found read to its end; 0: never
@@ -220,6 +222,7 @@ class House:
 
     async def end(self) -> None:
         """Wait for the segments that are being made; those that wait for their turn are left to the next start."""
+        self._site.end()
         while self._seals:
             await asyncio.wait(self._seals.values())
 
@@ -284,16 +287,24 @@ class House:
 
     async def _purge(self, inbox: Inbox) -> None:
         """Remove what is committed and older than the replay window, or in the way; nothing past an open hole."""
-        state, at = await inbox.state(), self._journal.position
-        before = int((self._wall() - self._task.replay_window) * 1e9)
-        below = min(await self._hand.do(self._journal.applied_before, before) + 1, at.resume)
-        if 0 < state.max_bytes * PURGE_ABOVE < state.bytes:
-            below = at.resume
+        state = await inbox.state()
+        below = await self._dispensable_below(state)
+        if is_nearly_full(state):
             self._due["purge"] = time.monotonic() + PURGE_AGAIN_SECONDS
+        if state.site:
+            self._site.see_to(inbox, self._dispensable_below)
+            below -= 1  # the last one tells where its site is, and where the server goes on sourcing
         if below > max(1, state.first_sequence):
             await self._fence.prove()  # else one that slept would remove what the next owner has not got
             purged = await inbox.purge(below)
             events.stream_purged(partition=self._task.partition, below=below, messages=purged)
+
+    async def _dispensable_below(self, state: StreamState) -> int:
+        """Below which sequence a stream, here or at the site of this one, need not keep anything for this archive."""
+        at, before = self._journal.position, int((self._wall() - self._task.replay_window) * 1e9)
+        if is_nearly_full(state):
+            return at.resume
+        return min(await self._hand.do(self._journal.applied_before, before) + 1, at.resume)
 
     @property
     def _receipts_every(self) -> float:
@@ -305,18 +316,19 @@ class House:
         for host in list(itertools.islice(self._untold, to)):
             left = list(self._untold.pop(host))
             while left:
-                message = await self._receipts(left[: receipts.MAX_RECEIPTS])
+                message = await self._receipts(inbox, left[: receipts.MAX_RECEIPTS])
                 await inbox.tell(control_down(host), message)
                 left = left[max(1, len(message["receipts"])) :]
 
-    async def receipts_of(self, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    async def receipts_of(self, inbox: Inbox, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
         """What the archive holds of `host`, for its producer that asks for some sources, or for the newest."""
         left = {"left": self._left_by(host, question.get("leaving"))}  # first: what it says then is final
         asked = receipts.asked_for(question)
         if asked is not None:
-            return await self._receipts([SourceKey(host, source) for source in asked]) | left
+            return await self._receipts(inbox, [SourceKey(host, source) for source in asked]) | left
+        place = await self._place(inbox)
         known = await self._hand.do(self._journal.sources_of, host, newest=receipts.MAX_RECEIPTS)
-        return receipts.to_message(known, self._place) | left
+        return receipts.to_message(known, place) | left
 
     def _left_by(self, host: str, leaving: Any) -> int:
         """The version by which `host` left the partition last; 0: never, or what it is `leaving` by is open here."""
@@ -328,14 +340,14 @@ class House:
                 return 0
         return version
 
-    async def _receipts(self, sources: list[SourceKey]) -> dict[str, Any]:
-        place = self._place  # first: what is journaled meanwhile is more than it promises
+    async def _receipts(self, inbox: Inbox, sources: list[SourceKey]) -> dict[str, Any]:
+        place = await self._place(inbox)  # first: what is journaled meanwhile is more than it promises
         known = await self._hand.do(lambda: [self._journal.source(source) for source in sources])
         return receipts.to_message([each for each in known if each is not None], place)
 
-    @property
-    def _place(self) -> receipts.Place:
-        return receipts.Place(self._task.archive, self._journal.position.resume - 1)
+    async def _place(self, inbox: Inbox) -> receipts.Place:
+        through = await inbox.at_origin(self._journal.position.resume - 1)
+        return receipts.Place(self._task.archive, through or 0)
 
     async def _forget_sources(self) -> None:
         """Forget what ended long ago; not before its producer has, which remembers it for 30 days."""

@@ -4,6 +4,7 @@ A kill at any line loses and doubles nothing: what is not in the journal is cut 
 the stream is read again from where the journal is.
 """
 
+import functools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
@@ -153,7 +154,7 @@ class Worker:
             await self._fence.hold()
             await self._recover()
             await inbox.begin(await self._where_to_begin(inbox))
-            await inbox.listen(control_up(">"), self._heard)
+            await inbox.listen(control_up(">"), functools.partial(self._heard, inbox))
             self._patience.served()
             if not self._is_failing:
                 self.trouble = ""
@@ -307,13 +308,13 @@ class Worker:
 
     # -- receipts -----------------------------------------------------------------------------------------------
 
-    async def _heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def _heard(self, inbox: Inbox, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A producer of this partition asks how far its files are archived; or its stream is to be retired."""
         if question.get("partition") != self._task.partition:
             return None
         match question.get("ask"):
             case "receipts":
-                return await self._house.receipts_of(subject.removeprefix(control_up("")), question)
+                return await self._house.receipts_of(inbox, subject.removeprefix(control_up("")), question)
             case "finish":
                 return self._house.finish()
         return None

@@ -17,7 +17,7 @@ class Place(NamedTuple):
     """Where receipts come from, and when."""
 
     archive: str  #: identity of the archive
-    through: int  #: every message up to this stream sequence is judged, and no hole is open before it
+    through: int  #: every message up to this sequence, as its producer was told it, is judged; no hole is before it
 
 
 def to_message(newest_first: Iterable[Known], place: Place) -> dict[str, Any]:

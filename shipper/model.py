@@ -126,3 +126,4 @@ class StreamState(NamedTuple):
     bytes: int
     max_bytes: int  #: -1: no limit
     created: str  #: RFC 3339; another value means another stream under the same name
+    site: str = ""  #: domain of the edge site that it is sourced from; empty: producers publish here

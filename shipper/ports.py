@@ -105,6 +105,27 @@ class Inbox(Protocol):
         """Remove the messages with a sequence below `below`; returns how many."""
         ...
 
+    async def at_origin(self, sequence: int) -> int | None:
+        """The sequence that producers were told for the message with `sequence`; None: nobody can say.
+
+        It is the same, unless the stream is sourced from an edge site's.
+        """
+        ...
+
+    async def site_state(self) -> StreamState | None:
+        """What the site's stream holds that this one is sourced from; None: it is not sourced.
+
+        Raises `SessionLost` also where only the site does not answer, `RightMissing` where nobody may ask it.
+        """
+        ...
+
+    async def purge_site(self, below: int) -> int | None:
+        """Remove from the site what this stream has below `below`, but the last of it; returns how many.
+
+        None: what lies there is not what was sourced, so nothing is removed. Raises as `site_state`.
+        """
+        ...
+
     async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
         """Send a JSON message to whoever listens."""
         ...

@@ -25,6 +25,7 @@ PURE = frozenset(
         "ports",
         "edits",
         "heartbeat",
+        "origin",
     )
 )
 NOT_PURE = frozenset(

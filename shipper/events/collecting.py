@@ -292,3 +292,25 @@ def stream_purged(*, partition: int, below: int, messages: int) -> None:
     """Messages that are in the archive were removed from the stream."""
     _PURGED.labels(str(partition)).inc(messages)
     logger.info("stream_purged", partition=partition, below=below, messages=messages)
+
+
+def site_purged(*, partition: int, messages: int) -> None:
+    """Messages that are in the archive were removed from the edge site's stream."""
+    logger.info("site_purged", partition=partition, messages=messages)
+
+
+def site_away(*, partition: int, error: str) -> None:
+    """The edge site does not answer: it keeps what it has, and is asked again."""
+    logger.info("site_away", partition=partition, error=error)
+
+
+def site_refused(*, partition: int, error: str) -> None:
+    """This collector may not ask or purge the edge site, whose stream fills up."""
+    hint = "nothing is lost, but the site's stream is purged by nobody: docs/edge.md names the rights"
+    logger.warning("site_refused", partition=partition, error=error, hint=hint)
+
+
+def site_differs(*, partition: int) -> None:
+    """The edge site's stream holds something else than what was sourced from it: it lost its last seconds, or more."""
+    hint = "its producers send again what they still have; nothing is purged there meanwhile: docs/edge.md"
+    logger.error("site_differs", partition=partition, hint=hint)

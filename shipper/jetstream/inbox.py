@@ -23,7 +23,9 @@ from shipper.jetstream.connection import (
     describe,
 )
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES, NO_RESPONDERS, stored
+from shipper.jetstream.site import SiteStream, stream_state
 from shipper.model import Delivery, StreamState
+from shipper.origin import origin_of
 from shipper.settings import NatsSettings
 from shipper.subjects import DEAD_LETTERS
 
@@ -59,6 +61,7 @@ class JetStreamInbox:
         self._heard_at = time.monotonic()
         self._news = asyncio.Event()
         self._asking: set[asyncio.Task[None]] = set()
+        self._site: SiteStream | None = None  # as `state` has seen it last
         connection.on_lost(self._news.set)
 
     @classmethod
@@ -76,15 +79,10 @@ class JetStreamInbox:
     async def state(self) -> StreamState:
         """What the stream holds now."""
         info = await self._connection.api(f"STREAM.INFO.{self._stream}")
-        state = info["state"]
-        return StreamState(
-            first_sequence=state["first_seq"],
-            last_sequence=state["last_seq"],
-            messages=state["messages"],
-            bytes=state["bytes"],
-            max_bytes=info["config"].get("max_bytes", -1),
-            created=info["created"],
-        )
+        origin, state = origin_of(info["config"]), stream_state(info)
+        if origin != (self._site.origin if self._site else None):
+            self._site = SiteStream(self._connection, self._stream, origin) if origin else None
+        return state
 
     async def time_of(self, sequence: int) -> int | None:
         """Stored time (ns) of the message with `sequence`; None when the stream does not hold it."""
@@ -199,6 +197,21 @@ class JetStreamInbox:
     async def purge(self, below: int) -> int:
         """Remove the messages with a sequence below `below`; returns how many."""
         return int((await self._connection.api(f"STREAM.PURGE.{self._stream}", {"seq": below}))["purged"])
+
+    async def at_origin(self, sequence: int) -> int | None:
+        """The sequence that producers were told for the message with `sequence`; None: nobody can say."""
+        self._check()
+        return await self._site.at_origin(sequence) if self._site else sequence
+
+    async def site_state(self) -> StreamState | None:
+        """What the site's stream holds that this one is sourced from; None: it is not sourced."""
+        self._check()
+        return await self._site.state() if self._site else None
+
+    async def purge_site(self, below: int) -> int | None:
+        """Remove from the site what this stream has below `below`, but the last of it; returns how many."""
+        self._check()
+        return await self._site.purge(below) if self._site else 0
 
     async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
         """Send a JSON message to whoever listens."""

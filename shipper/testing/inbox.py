@@ -75,6 +75,21 @@ class MemoryInbox(MemorySession):
         """Remove the messages with a sequence below `below`; returns how many."""
         return self._stream().purge(below)
 
+    async def at_origin(self, sequence: int) -> int | None:
+        """The sequence that producers were told: streams in memory are sourced from nowhere."""
+        self.check()
+        return sequence
+
+    async def site_state(self) -> StreamState | None:
+        """What the site's stream holds; None: streams in memory have no sites."""
+        self.check()
+        return None
+
+    async def purge_site(self, below: int) -> int | None:  # noqa: ARG002 - the port's
+        """Nothing: streams in memory have no sites."""
+        self.check()
+        return 0
+
     def _stream(self) -> MemoryStream:
         self.check()
         return self.bus.stream(self._name)
