@@ -14,7 +14,7 @@ from shipper.errors import Fenced, RightMissing, ShipperError
 from shipper.model import StreamState
 from shipper.ports import Inbox
 
-SITE_SECONDS = 30.0
+SITE_SECONDS = 10.0
 REFUSED_SECONDS = 600.0
 PURGE_ABOVE = 0.7  # of max_bytes: producers must never be blocked by what is archived already
 

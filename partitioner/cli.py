@@ -2,31 +2,31 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from partitioner import show
-from partitioner.apply import carry_out, check, look
-from partitioner.asking import confirm
+from partitioner.agreed import make_so, plan_of
 from partitioner.backup import cli as backup_verbs
 from partitioner.desired import cli as desired_verbs
 from partitioner.desired.document import Desired, wanted_of
 from partitioner.desired.document import read as read_desired
+from partitioner.edge import cli as edge_verbs
+from partitioner.edge.topology import edges_of
 from partitioner.leaders import cli as leader_verbs
 from partitioner.move import cli as move_verbs
 from partitioner.move.skew import print_spread, spread, with_hosts
 from partitioner.options import Config, Json, Subject, Url, settings_of, size_of, with_admin
-from partitioner.plan import Action, Allowed
-from partitioner.plan import plan as planned
+from partitioner.plan import Allowed
 from partitioner.push import ACK_POLICIES, TAIL, checked_target, with_push
 from partitioner.serving_cli import register as register_serving
 from partitioner.streams import cli as stream_verbs
 from partitioner.template import read, shipped
 from partitioner.topology import Sizing, Wanted
-from shipper.errors import Fatal, Unavailable, UsageError
+from shipper.errors import Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.lag import Status
 from shipper.jetstream.lag import status as ask_status
@@ -53,6 +53,10 @@ Push = Annotated[
     typer.Option(help=f"Add push consumers {TAIL}, to SUBJECT.p<N>, for plain subscribers.", metavar="SUBJECT"),
 ]
 PushAck = Annotated[str, typer.Option(help="What their subscribers answer: none, or explicit.")]
+Edge = Annotated[
+    list[str] | None,
+    typer.Option(help="An edge site that is sourced here: its domain and partitions.", metavar="DOMAIN=NUMBERS"),
+]
 DataLoss = Annotated[bool, typer.Option("--allow-data-loss", help="Also do what destroys messages.")]
 Recreate = Annotated[bool, typer.Option("--recreate-consumers", help="Delete consumers that cannot be changed.")]
 Prune = Annotated[bool, typer.Option("--prune", help="Delete the streams of partitions that are too many.")]
@@ -66,6 +70,7 @@ def plan(
     template: TemplateFile = None,
     replicas: Replicas = None,
     max_bytes: MaxBytes = None,
+    edge: Edge = None,
     push: Push = None,
     push_ack: PushAck = "none",
     as_json: Json = False,
@@ -79,10 +84,10 @@ def plan(
     subject: Subject = None,
 ) -> None:
     """Show what `apply` would do; exit 2 when it would change something."""
-    settings, desired = _asked(url, config, subject, partitions, file, template, replicas, max_bytes)
+    settings, desired = _asked(url, config, subject, partitions, file, template, replicas, max_bytes, edge)
     desired = _pushed(settings, desired, push, push_ack)
     allowed = Allowed(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
-    actions = _plan(settings, desired, allowed)
+    actions = plan_of(settings, desired, allowed)
     if as_json:
         sys.stdout.write(show.plan_json(actions) + "\n")
     else:
@@ -99,6 +104,7 @@ def apply(
     template: TemplateFile = None,
     replicas: Replicas = None,
     max_bytes: MaxBytes = None,
+    edge: Edge = None,
     push: Push = None,
     push_ack: PushAck = "none",
     yes: Annotated[
@@ -112,16 +118,10 @@ def apply(
     subject: Subject = None,
 ) -> None:
     """Create the streams of all partitions with the collector's consumer, and what they share: dead letters, leases."""
-    settings, desired = _asked(url, config, subject, partitions, file, template, replicas, max_bytes)
+    settings, desired = _asked(url, config, subject, partitions, file, template, replicas, max_bytes, edge)
     desired = _pushed(settings, desired, push, push_ack)
     allowed = Allowed(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
-    actions = _plan(settings, desired, allowed)
-    check(actions)
-    if not any(action.changing for action in actions):
-        show.print_plan(actions)
-        return
-    _confirm(actions, yes=yes)
-    _carry_out(settings, desired, allowed, agreed=actions)
+    make_so(settings, desired, allowed, yes=yes)
 
 
 @app.command()
@@ -146,7 +146,7 @@ def status(*, as_json: Json = False, url: Url = None, config: Config = None, sub
         print_spread(hosts)
 
 
-for verbs in (desired_verbs, backup_verbs, stream_verbs, move_verbs, leader_verbs):
+for verbs in (desired_verbs, backup_verbs, stream_verbs, move_verbs, leader_verbs, edge_verbs):
     verbs.register(app)
 register_serving(app)
 
@@ -169,9 +169,11 @@ def _asked(
     template: Path | None,
     replicas: int | None,
     max_bytes: str | None,
+    edge: list[str] | None,
 ) -> tuple[Settings, list[Wanted]]:
     """The settings, and the streams that are asked for: flags count before the file, the file before the settings."""
     desired = read_desired(file) if file else Desired()
+    desired = replace(desired, edges=edges_of(edge)) if edge else desired
     subject = subject if subject is not None else desired.subject
     settings = settings_of(url, config, subject, partitions if partitions is not None else desired.partitions)
     sizing = Sizing(
@@ -181,40 +183,3 @@ def _asked(
     chosen = read(template) if template else shipped()
     logs = settings.logs
     return settings, wanted_of(desired, chosen, subject=logs.subject, partitions=logs.partitions, sizing=sizing)
-
-
-def _plan(settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> list[Action]:
-    async def work(admin: Admin) -> list[Action]:
-        return await _fresh_plan(admin, settings, desired, allowed)
-
-    return with_admin(settings, work)
-
-
-async def _fresh_plan(admin: Admin, settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> list[Action]:
-    subject = settings.logs.subject
-    return planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
-
-
-def _carry_out(settings: Settings, desired: Sequence[Wanted], allowed: Allowed, agreed: Sequence[Action]) -> None:
-    """Plan once more and do it: after a question the server may be another, and an attempt may have done a part."""
-
-    async def work(admin: Admin) -> None:
-        actions = await _fresh_plan(admin, settings, desired, allowed)
-        if any(action.changing and action not in agreed for action in actions):
-            raise Fatal("the streams changed meanwhile, so the plan is another now", hint="run the command again")
-        await carry_out(admin, actions, _say)
-
-    with_admin(settings, work)
-
-
-def _say(action: Action) -> None:
-    sys.stdout.write(show.done_line(action) + "\n")
-    sys.stdout.flush()
-
-
-def _confirm(actions: Sequence[Action], *, yes: bool) -> None:
-    """Ask before anything that exists is touched. Raises UsageError: there is nobody to ask, or the answer is no."""
-    if yes or all(action.only_adds for action in actions):
-        return
-    show.print_plan(actions)
-    confirm(yes=yes)

@@ -40,12 +40,12 @@ def size_of(text: str | None, flag: str) -> int | None:
         raise UsageError(f"{flag}: {error}") from None
 
 
-def numbers_of(text: str | None) -> tuple[int, ...]:
+def numbers_of(text: str | None, *, flag: str = "--partitions") -> tuple[int, ...]:
     """The partitions in `0,2` or `0-3`; none where nothing is given. Raises UsageError."""
     try:
         return pydantic.TypeAdapter(Partitions).validate_python(text or "")
     except pydantic.ValidationError as error:
-        raise UsageError(f"--partitions: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+        raise UsageError(f"{flag}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
 
 def with_admin(settings: Settings, work: Callable[[Admin], Awaitable[_T]], *, attempts: int = ATTEMPTS) -> _T:

@@ -8,6 +8,7 @@ from typing import Any
 from partitioner.diff import Change, Json, differences, merged
 from partitioner.risks import impossible_for_consumer, impossible_for_stream, losses, unsafe_settings
 from partitioner.topology import Wanted
+from shipper.origin import origin_of
 from shipper.subjects import COLLECTOR, partition_of_stream
 
 ALLOW_DATA_LOSS = "--allow-data-loss"
@@ -145,7 +146,10 @@ def _surplus(
     for number, name in ours:
         messages = actual[name].stream["state"]["messages"]
         if not allowed.prune:
-            yield Action(verb=Verb.KEEP, stream=name, reason=f"partition {number} is not wanted any more", flag=PRUNE)
+            origin = origin_of(actual[name].stream["config"])
+            asked = f", and no --edge names {origin.domain}" if origin else ""
+            reason = f"partition {number} is not wanted any more{asked}"
+            yield Action(verb=Verb.KEEP, stream=name, reason=reason, flag=PRUNE)
         elif messages and not allowed.data_loss:
             unread = _unread(actual[name].consumers.get(COLLECTOR))
             reason = f"it holds {messages} messages, {unread} not yet acknowledged by a collector"

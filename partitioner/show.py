@@ -15,7 +15,8 @@ from partitioner.apply import title
 from partitioner.diff import Change
 from partitioner.plan import Action, Verb
 from shipper.jetstream.lag import PartitionStatus, Status
-from shipper.units import format_bytes
+from shipper.origin import origin_of
+from shipper.units import format_bytes, format_duration
 
 
 class Color(enum.Enum):
@@ -57,7 +58,8 @@ def done_line(action: Action) -> str:
     """One line for a person about an action that was carried out."""
     details = "; ".join(_described(change) for change in action.changes)
     if action.verb is Verb.CREATE and not action.consumer:
-        details = ", ".join(action.config.get("subjects", ()))
+        origin = origin_of(action.config)
+        details = f"sourced from {origin.domain}" if origin else ", ".join(action.config.get("subjects", ()))
     return f"{PAST[action.verb]} {title(action)}" + (f" ({details})" if details else "")
 
 
@@ -76,6 +78,9 @@ def print_status(status: Status) -> None:
     for each in status.partitions:
         table.add_row(*_cells(each))
     console.print(table)
+    for each in status.partitions:
+        if each.site:
+            console.print(Text(_site_line(each), style="red" if each.is_site_away else ""), soft_wrap=True)
     if status.dead_letters:
         full = status.dead_letters_full or 0
         drops = f", which is {full:.0f}% full and drops its oldest at 100%" if full >= DEAD_LETTERS_PERCENT else ""
@@ -84,6 +89,15 @@ def print_status(status: Status) -> None:
     if status.advisories:
         given_up = f"the server gave up delivering {status.advisories} messages (fshipper dlq ls)"
         console.print(Text(given_up, style="red"), soft_wrap=True)
+
+
+def _site_line(each: PartitionStatus) -> str:
+    """Where a stream's messages come from, and how far it is behind there."""
+    if each.site_silent is None:
+        return f"{each.stream} is sourced from {each.site}, which was not heard yet"
+    heard = f"heard {format_duration(each.site_silent)} ago"
+    behind = "the link is down, or the site" if each.is_site_away else f"{each.site_lag} messages behind it"
+    return f"{each.stream} is sourced from {each.site}: {behind}, {heard}"
 
 
 def status_json(status: Status) -> str:

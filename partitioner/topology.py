@@ -62,11 +62,14 @@ def wanted(
         _beside(template.advisories, ADVISORIES, sizing),
         Wanted(stream=_replicated(bucket_config(), sizing)),
         Wanted(stream=beats_config(subject, replicas=sizing.replicas or 1)),
-        *(_partition(template, subject, number, sizing, exceptions.get(number, {})) for number in numbers),
+        *(partition_stream(template, subject, number, sizing, exceptions.get(number)) for number in numbers),
     ]
 
 
-def _partition(template: Template, subject: str, number: int, sizing: Sizing, exception: Mapping[str, Any]) -> Wanted:
+def partition_stream(
+    template: Template, subject: str, number: int, sizing: Sizing, exception: Mapping[str, Any] | None = None
+) -> Wanted:
+    """The stream of one partition with the collector's consumer. Raises ConfigError, as `wanted`."""
     stream = expand(template.stream, subject=subject, partition=number)
     consumer = expand(template.consumer, subject=subject, partition=number)
     _named(stream, "name", stream_name(subject, number))
@@ -78,7 +81,7 @@ def _partition(template: Template, subject: str, number: int, sizing: Sizing, ex
             hint='let its "subjects" hold "{subject}.p{n}.>"',
         )
     stream |= {"max_bytes": sizing.max_bytes} if sizing.max_bytes is not None else {}
-    stream = _replicated(stream, sizing) | expand(exception, subject=subject, partition=number)
+    stream = _replicated(stream, sizing) | expand(exception or {}, subject=subject, partition=number)
     _named(stream, "name", stream_name(subject, number))
     _check_limits(stream)
     return Wanted(stream=stream, consumers=(consumer,), partition=number)

@@ -48,3 +48,11 @@ def format_bytes(count: float) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= _STEP
     return f"{value:.1f} TiB"
+
+
+def format_duration(seconds: float) -> str:
+    """`seconds` for people, one unit: `8 s`, `5 min`, `3 h`, `12 d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

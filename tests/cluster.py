@@ -85,7 +85,7 @@ class Nodes(dict[str, Node]):
 def cluster(directory: Path) -> Iterator[Nodes]:
     """A cluster that lives as long as the `with` block."""
     wanted = [name + end for name in NAMES for end in ("", "-cluster", "-http")]
-    ports = dict(zip(wanted, _free_ports(len(wanted)), strict=True))
+    ports = dict(zip(wanted, free_ports(len(wanted)), strict=True))
     nodes = Nodes({name: Node(directory, name, ports) for name in NAMES})
     try:
         for node in nodes.values():
@@ -99,7 +99,7 @@ def cluster(directory: Path) -> Iterator[Nodes]:
             node.kill()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         found = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in found:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from consumer.fleet.state import TROUBLED, State
 from consumer.fleet.table import Host
 from shipper.jetstream.lag import PartitionStatus
+from shipper.units import format_duration
 
 FULL_PERCENT = 90.0
 """Of a partition's stream: soon producers wait. Above 70 the collector purges what is archived."""
@@ -33,6 +34,11 @@ class Partition:
             return f"{self.status.lag} messages wait, and no collector reads them"
         if (self.status.percent_full or 0.0) >= FULL_PERCENT:
             return f"its stream is {self.status.percent_full:.0f} % full"
+        if self.status.is_site_away:
+            silent = self.status.site_silent
+            return f"its site {self.status.site} was not heard " + (
+                f"for {format_duration(silent)}" if silent else "yet"
+            )
         return ""
 
 

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from consumer.fleet.fleet import Fleet, Partition, rate_of
-from consumer.fleet.state import State, duration
+from consumer.fleet.state import State
 from consumer.fleet.table import Host, counts
 from consumer.fleet.told import printable
-from shipper.units import format_bytes
+from shipper.units import format_bytes, format_duration
 
 STYLES = {
     State.DEAD: "bold red",
@@ -85,14 +85,14 @@ def _host_cells(host: Host) -> list[Text]:
         told = [
             f"{beat.files}",
             format_bytes(beat.backlog) if beat.backlog else "-",
-            duration(beat.backlog_age) if beat.backlog else "-",
+            format_duration(beat.backlog_age) if beat.backlog else "-",
             f"{format_bytes(rate)}/s" if (rate := rate_of(host)) else "-",
             beat.version,
         ]
     cells = [
         host.name,
         str(host.state),
-        "never" if host.age is None else duration(host.age),
+        "never" if host.age is None else format_duration(host.age),
         "-" if host.partition is None else str(host.partition),
         *told,
         host.why,

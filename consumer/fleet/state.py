@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from shipper.heartbeat import Heartbeat
-from shipper.units import format_bytes
+from shipper.units import format_bytes, format_duration
 
 
 class State(enum.StrEnum):
@@ -70,27 +70,21 @@ def _of_the_living(beat: Heartbeat, limits: Thresholds) -> Verdict:
 
 def _how_it_went(beat: Heartbeat, age: float) -> str:
     left = f", with {format_bytes(beat.backlog)} not shipped" if beat.backlog else ""
-    return f"{'was stopped' if beat.leaves else 'was last heard'} {duration(age)} ago{left}"
+    return f"{'was stopped' if beat.leaves else 'was last heard'} {format_duration(age)} ago{left}"
 
 
 def _why_stuck(beat: Heartbeat) -> str:
-    waits = f"{format_bytes(beat.backlog)} wait, nothing moved for {duration(min(beat.silent, beat.backlog_age))}"
+    waits = (
+        f"{format_bytes(beat.backlog)} wait, nothing moved for {format_duration(min(beat.silent, beat.backlog_age))}"
+    )
     return f"{waits}: {beat.trouble}" if beat.trouble else waits
 
 
 def _how_far_behind(beat: Heartbeat, limits: Thresholds) -> str:
     if beat.backlog_age < limits.stuck:
         return ""
-    return f"{format_bytes(beat.backlog)} behind, the oldest seen {duration(beat.backlog_age)} ago"
+    return f"{format_bytes(beat.backlog)} behind, the oldest seen {format_duration(beat.backlog_age)} ago"
 
 
 def _files(count: int) -> str:
     return "1 file" if count == 1 else f"{count} files"
-
-
-def duration(seconds: float) -> str:
-    """`seconds` for people, one unit: `8 s`, `5 min`, `3 h`, `12 d`."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -12,11 +12,13 @@ import typer
 
 from partitioner.access import include
 from partitioner.access.place import OPERATOR_FILE, Added, Place
+from partitioner.access.rights import Role
 from partitioner.access.roster import Roster, Trust, entry
 from shipper.errors import ConfigError, UsageError
 from shipper.subjects import checked_host, checked_prefix
 
 DIRECTORY = Path("/etc/nats/fshipper")
+ADDED = frozenset({Role.HOST, Role.EDGE})
 
 app = typer.Typer(help="Give hosts keys and least rights.", add_completion=False, rich_markup_mode=None)
 
@@ -50,13 +52,18 @@ def init(
 def add(
     names: Names,
     *,
+    role: Annotated[Role, typer.Option("--as", help="What they are: host, or edge: the server of an edge site.")] = (
+        Role.HOST
+    ),
     directory: Directory = DIRECTORY,
     as_json: Json = False,
 ) -> None:
     """Give hosts a key of their own, and the right to speak as themselves."""
+    if role not in ADDED:
+        raise UsageError(f"--as {role}: write host or edge; the programs got their keys from `fshipper hosts init`")
     hosts = [checked_host(name) for name in dict.fromkeys(names)]
     with _touching(directory):
-        added = _place(directory).add(hosts)
+        added = _place(directory).add(hosts, role)
     _say_added(added, as_json=as_json)
     if not as_json and Roster.load(directory).trust is not Trust.TOKENS:
         sys.stdout.write("Then let the server read its list again: nats-server --signal reload\n")
@@ -127,6 +134,9 @@ def _say_added(added: Sequence[Added], *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
         return
     for member, secret in added:
+        if member.role is Role.EDGE and secret is not None:
+            sys.stdout.write(f"added {member.name}: bring {secret} to its server (deploy/nats/edge/leaf.conf)\n")
+            continue
         if secret is None:
             sys.stdout.write(
                 f"added {member.name}: its TLS certificate must have that name (DNS, subject alternative)\n"

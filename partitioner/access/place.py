@@ -62,16 +62,21 @@ class Place:
         self._write(roster)
         return added
 
-    def add(self, hosts: Sequence[str]) -> list[Added]:
-        """Add hosts, all or none. Raises UsageError: one is there already, or its name would hear another's answers."""
+    def add(self, hosts: Sequence[str], role: Role = Role.HOST) -> list[Added]:
+        """Add hosts, or servers of edge sites, all or none.
+
+        Raises UsageError: one is there already, or its name would hear another's answers.
+        """
         Roster.load(self.directory)  # else there is no place for a lock
         with self.locked():
             roster, added = Roster.load(self.directory), []
             for host in hosts:
                 if host in roster.members:
                     raise UsageError(f"{host} is in the roster already", hint="for a new key, revoke it first")
-                roster.check_name(host)
-                roster, one = self._add(roster, host, Role.HOST)
+                if role is Role.HOST:
+                    roster.check_name(host)
+                self._have_signer(role, roster.trust)
+                roster, one = self._add(roster, host, role)
                 added.append(one)
             self._write(roster)
             return added
@@ -119,7 +124,7 @@ class Place:
     def _operator_conf(self, roster: Roster) -> str:
         operator, now = read_key(self._key("operator")), int(self._now.timestamp())
         account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
-        signers = {role: public(read_key(self._signer(role))) for role in Role}
+        signers = {role: public(read_key(self._signer(role))) for role in Role if self._signer(role).exists()}
         accounts = {
             account: tokens.account_token(
                 operator, account, signers, prefix=roster.prefix, revoked=roster.revoked, now=now
@@ -135,6 +140,11 @@ class Place:
     def _operator_token(self) -> str:
         """The one of the beginning: nats-server refuses to reload another one, even of the same operator."""
         return (self.directory / OPERATOR_TOKEN).read_text().strip()
+
+    def _have_signer(self, role: Role, trust: Trust) -> None:
+        """The roster may be older than the role."""
+        if trust is Trust.TOKENS and not self._signer(role).exists():
+            write_secret(self._signer(role), bytes(new_key(ACCOUNT).seed) + b"\n")
 
     def _key(self, name: str) -> Path:
         return self.directory / "keys" / f"{name}.nk"

@@ -19,6 +19,7 @@ class Role(enum.StrEnum):
     COLLECTOR = "collector"
     PARTITIONER = "partitioner"
     READER = "reader"
+    EDGE = "edge"
 
 
 class Rights(NamedTuple):
@@ -43,6 +44,8 @@ def rights(role: Role, name: str, *, prefix: str) -> Rights:
             return _partitioner(prefix)
         case Role.READER:
             return _reader()
+        case Role.EDGE:
+            return _edge(prefix)
 
 
 def _host(name: str, prefix: str) -> Rights:
@@ -72,6 +75,9 @@ def _collector(prefix: str) -> Rights:
             f"{api}.CONSUMER.MSG.NEXT.*.{COLLECTOR}",
             f"{api}.CONSUMER.RESET.*.{COLLECTOR}",
             f"{api}.DIRECT.GET.>",
+            "$JS.*.API.STREAM.INFO.*",  # of edge sites, over their leaf links
+            "$JS.*.API.STREAM.PURGE.*",
+            "$JS.*.API.DIRECT.GET.*",
             f"$JS.ACK.*.{COLLECTOR}.>",
             f"$JS.ACK.*.*.*.{COLLECTOR}.>",  # with domain and account, as a server of a cluster may write it
             "$KV.fshipper.>",
@@ -114,4 +120,23 @@ def _reader() -> Rights:
         ),
         subscribe=("_INBOX_reader.>",),
         never=tuple(f"{verb}.{name}{rest}" for verb in consumers for name in (COLLECTOR, TAIL) for rest in ("", ".>")),
+    )
+
+
+def _edge(prefix: str) -> Rights:
+    """The server of an edge site, as a leaf node: its hosts' heartbeats and questions, answers, and what is sourced.
+
+    No line of any host, so that nothing is stored in the centre twice, or under another site's hosts. It may hear
+    what it likes: the inboxes of its hosts have no name in common.
+    """
+    return Rights(
+        publish=(
+            f"{prefix}.beat.>",
+            control_up(">"),
+            "_INBOX_collector.>",
+            "_INBOX_partitioner.>",
+            "$JS.S.*",  # where a server lets sources be delivered
+            "$JSC.R.*",  # and where it wants the answer when it asks for them
+        ),
+        subscribe=(">",),
     )

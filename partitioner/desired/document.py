@@ -11,6 +11,9 @@
     [partition.3]                    # one partition that differs: fields of its stream
     max_bytes = "100GB"
 
+    [edges]                          # sites that this server sources: their JetStream domains, and their partitions
+    edge1 = "100-101"
+
     [[streams]]                      # further streams, as the server knows them
     name = "ORDERS"
     subjects = ["orders.>"]
@@ -29,14 +32,15 @@ from typing import Any
 
 from partitioner.desired.quantities import in_server_units
 from partitioner.diff import Json, without_server_notes
+from partitioner.edge.topology import Edges, edges_of, in_centre
 from partitioner.template import SECTIONS, Template, merged_sections
 from partitioner.topology import Sizing, Wanted, wanted
-from shipper.errors import ConfigError
+from shipper.errors import ConfigError, UsageError
 from shipper.partitioning import MAX_PARTITIONS
 from shipper.subjects import checked_prefix, partition_of_stream
 from shipper.units import parse_size
 
-TOP = ("subject", "partitions", "replicas", "max_bytes", *SECTIONS, "partition", "streams")
+TOP = ("subject", "partitions", "replicas", "max_bytes", *SECTIONS, "partition", "edges", "streams")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +52,13 @@ class Desired:
     sizing: Sizing = field(default_factory=Sizing)
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  #: over the template's
     exceptions: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  #: partition -> fields of its stream
+    edges: Edges = field(default_factory=dict)
     streams: tuple[tuple[Json, tuple[Json, ...]], ...] = ()  #: configurations with those of their consumers
 
     @property
     def has_partitions(self) -> bool:
         """Whether the partitions are expanded from a template, and not listed one by one, or not at all."""
-        return self.partitions is not None or bool(self.sections or self.exceptions) or not self.streams
+        return self.partitions is not None or bool(self.sections or self.exceptions or self.edges) or not self.streams
 
 
 def read(path: Path) -> Desired:
@@ -103,6 +108,7 @@ def wanted_of(
     if desired.has_partitions:
         whole = merged_sections(template, desired.sections)
         chosen = wanted(whole, subject=subject, partitions=partitions, sizing=sizing, exceptions=desired.exceptions)
+        chosen += in_centre(whole, desired.edges, subject=subject, partitions=partitions, sizing=sizing or Sizing())
     explicit = [
         Wanted(stream=config, consumers=consumers, partition=partition_of_stream(subject, str(config["name"])))
         for config, consumers in desired.streams
@@ -129,6 +135,7 @@ def _desired(content: Any) -> Desired:
         sizing=Sizing(replicas=_number(content, "replicas", 5), max_bytes=_size(content)),
         sections={name: _object(content[name], name) for name in SECTIONS if name in content},
         exceptions=_exceptions(_object(content.get("partition", {}), "partition")),
+        edges=_edges(_object(content.get("edges", {}), "edges")),
         streams=_joined([_known(each) for each in _list(content.get("streams", []), "streams")]),
     )
 
@@ -171,6 +178,13 @@ def _exceptions(tables: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     if wrong := [key for key in tables if not key.isdecimal()]:
         raise ConfigError(f"[partition.{wrong[0]}] is no partition", hint="write for example [partition.3]")
     return {int(key): _object(fields, f"partition.{key}") for key, fields in tables.items()}
+
+
+def _edges(table: Mapping[str, Any]) -> Edges:
+    try:
+        return edges_of(f"{domain}={numbers}" for domain, numbers in table.items())
+    except UsageError as error:
+        raise ConfigError(f"edges: {error}") from None
 
 
 def _size(content: Mapping[str, Any]) -> int | None:

@@ -14,6 +14,7 @@ from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import Connection
 from shipper.jetstream.leases import JetStreamBucket
 from shipper.jetstream.sizes import newest_sizes
+from shipper.origin import origin_of
 from shipper.partition_map import PartitionMap, decode, encode
 from shipper.subjects import (
     MOVER,
@@ -81,11 +82,11 @@ class Land:
             raise Fatal("the map of the partitions was changed by somebody else just now", hint="run it again")
 
     async def streams(self) -> dict[int, Mapping[str, Any]]:
-        """What the server says of each partition's stream."""
+        """What the server says of each partition's stream; those of edge sites are not moved from here."""
         found: dict[int, Mapping[str, Any]] = {}
         for info in await self._admin.streams():
             number = partition_of_stream(self._prefix, str(info["config"]["name"]))
-            if number is not None:
+            if number is not None and origin_of(info["config"]) is None:
                 found[number] = info
         return dict(sorted(found.items()))
 
@@ -119,6 +120,8 @@ class Land:
             if each.partition is not None and each.partition not in numbers:
                 continue
             actual = there.get(each.name)
+            if actual is not None and (origin := origin_of(actual["config"])):
+                raise Fatal(f"partition {each.partition} is one of the edge site {origin.domain}", hint="use another")
             if actual is None:
                 await self._admin.create_stream(each.stream)
             elif each.partition is not None and actual["config"].get("subjects") == [self._closed(each.partition)]:

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from shipper.jetstream.admin import Admin
+from shipper.origin import origin_of
 from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, partition_of_stream
 
 ASKED_AT_ONCE = 32
+NANOSECONDS = 1_000_000_000
+SITE_AWAY_SECONDS = 60.0
+"""Behind a cut link the server may take 40 seconds to source again: that is no trouble yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,14 @@ class PartitionStatus:
     lag: int | None = None  #: both together: what is not yet safe in the archive
     ack_floor: int | None = None  #: stream sequence up to which everything is acknowledged
     waiting: int | None = None  #: pull requests that wait; 0: no collector is connected
+    site: str = ""  #: domain of the edge site that it is sourced from
+    site_lag: int | None = None  #: messages that the site had more, when it was last heard
+    site_silent: float | None = None  #: seconds since it was heard; None: never, since the server started
+
+    @property
+    def is_site_away(self) -> bool:
+        """Whether there is a site, and it was not heard for long: it speaks every second."""
+        return bool(self.site) and (self.site_silent is None or self.site_silent > SITE_AWAY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,21 @@ def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mappin
         first_seq=state["first_seq"],
         last_seq=state["last_seq"],
         **(read or {}),
+        **_site(stream),
     )
+
+
+def _site(stream: Mapping[str, Any]) -> dict[str, Any]:
+    origin = origin_of(stream["config"])
+    if origin is None:
+        return {}
+    told: Mapping[str, Any] = next(iter(stream.get("sources") or []), {})
+    silent = int(told.get("active", -1))
+    return {
+        "site": origin.domain,
+        "site_lag": int(told.get("lag", 0)) if silent >= 0 else None,
+        "site_silent": round(silent / NANOSECONDS, 1) if silent >= 0 else None,
+    }
 
 
 async def status(admin: Admin, *, subject: str) -> Status:

@@ -5,13 +5,14 @@ import dataclasses
 import pytest
 
 from consumer.fleet.fleet import Fleet, floors_of, partitions_of
-from consumer.fleet.state import State, Thresholds, duration, judge
+from consumer.fleet.state import State, Thresholds, judge
 from consumer.fleet.table import Host, Table, counts
 from consumer.fleet.told import fleet_json, printable
 from shipper.heartbeat import Heartbeat, encode
 from shipper.jetstream.beats import News
 from shipper.jetstream.lag import PartitionStatus
 from shipper.model import Stored
+from shipper.units import format_duration
 
 HOUR = 3600.0
 BEAT = Heartbeat(version="0.1.0", partition=0, every=5.0, up=HOUR, files=3, silent=HOUR, shipped=10)
@@ -78,7 +79,7 @@ def test_thresholds_are_settings():
     ("seconds", "said"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 d")]
 )
 def test_durations_have_one_unit(seconds, said):
-    assert duration(seconds) == said
+    assert format_duration(seconds) == said
 
 
 # -- the table ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,129 @@
+"""The centre and an edge site: two real nats-servers, from deploy/nats/edge/ and keys of `fshipper hosts`.
+
+with site(tmp_path, hosts=("web1.example.net",)) as (centre, edge):
+    centre.run("partition", "apply", ...)    # with the partitioner's key of the centre
+    edge.as_("web1.example.net")             # the environment of a program at the site
+    edge.kill(); edge.start()                # SIGKILL; the same port and store again
+"""
+
+import contextlib
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cluster import free_ports
+from fleet import Fleet
+from natsd import binary
+
+SHIPPED = Path(__file__).resolve().parents[1] / "deploy" / "nats" / "edge"
+READY_SECONDS = 30.0
+
+
+class End:
+    """One end of the leaf link: a server with a roster of its own, and the programs that reach it."""
+
+    def __init__(self, directory: Path, configuration: str, ports: Sequence[int]) -> None:
+        self.directory = directory
+        self.keys = directory / "fshipper"
+        self.port, self._http, self.leaf_port = ports
+        self._configuration = configuration
+        self._process: subprocess.Popen[bytes] | None = None
+        directory.mkdir()
+        self.fleet = Fleet(directory, self.url)
+        self.hosts("init")
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "log").read_text(errors="replace")
+
+    def hosts(self, *arguments: str) -> None:
+        self.fleet.must("hosts", *arguments, SHIPPER_ACCESS=str(self.keys))
+
+    def secret(self, name: str) -> Path:
+        return self.keys / "secrets" / f"{name}.nk"
+
+    def as_(self, name: str) -> dict[str, str]:
+        """The environment of a program that reaches this end with the key of `name`."""
+        return {"NATS_URL": self.url, "NATS_NKEY": str(self.secret(name))}
+
+    def run(self, *arguments: str) -> str:
+        """A command of the partitioner here; its standard output."""
+        return self.fleet.must(*arguments, **self.as_("partitioner"))
+
+    def configure(self, *, centre_port: int) -> None:
+        text = (SHIPPED / self._configuration).read_text().replace("/var/lib/nats", str(self.directory / "store"))
+        text = text.replace("port: 4222", f"port: {self.port}").replace("127.0.0.1:8222", f"127.0.0.1:{self._http}")
+        text = text.replace("port: 7422", f"port: {self.leaf_port}").replace("0.0.0.0", "127.0.0.1")
+        text = text.replace("logs.example.net:7422", f"127.0.0.1:{centre_port}")
+        (self.directory / "nats-server.conf").write_text(text)
+
+    def start(self) -> None:
+        with (self.directory / "log").open("ab") as log:
+            command = [binary(), "-c", str(self.directory / "nats-server.conf")]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while True:
+            with contextlib.suppress(OSError):
+                return self._monitor("healthz") and None
+            assert time.monotonic() < deadline, f"{self._configuration} is not ready\n{self.log[-3000:]}"
+            time.sleep(0.05)
+
+    @property
+    def links(self) -> int:
+        """How many leaf links are up."""
+        return int(self._monitor("leafz")["leafnodes"])
+
+    def stream(self, name: str) -> dict:
+        """What the server says of a stream; {}: there is none."""
+        details = self._monitor("jsz?streams=true&config=true").get("account_details") or [{}]
+        return next((each for each in details[0].get("stream_detail") or [] if each["name"] == name), {})
+
+    def messages(self, name: str) -> int:
+        return self.stream(name)["state"]["messages"]
+
+    def _monitor(self, what: str) -> dict:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/{what}", timeout=2) as answer:
+            return json.loads(answer.read())
+
+
+@contextlib.contextmanager
+def site(directory: Path, *, hosts: Sequence[str], central: Sequence[str] = ()) -> Iterator[tuple[End, End]]:
+    """The centre and a site whose link is up, without streams: `hosts` are at the site, `central` in the centre."""
+    ports = free_ports(6)
+    centre = End(directory / "centre", "hub.conf", ports[:3])
+    edge = End(directory / "edge", "leaf.conf", ports[3:])
+    centre.hosts("add", "edge1", "--as", "edge")
+    for end, names in ((edge, hosts), (centre, central)):
+        if names:
+            end.hosts("add", *names)
+        end.configure(centre_port=centre.leaf_port)
+    seed = centre.secret("edge1").read_text().strip()
+    (edge.keys / "link.conf").write_text(f'nkey: "{seed}"\n')
+    try:
+        for end in (centre, edge):
+            end.start()
+            end.wait_until_ready()
+        deadline = time.monotonic() + READY_SECONDS
+        while not centre.links:
+            assert time.monotonic() < deadline, f"no link\n{centre.log[-2000:]}\n{edge.log[-2000:]}"
+            time.sleep(0.05)
+        yield centre, edge
+    finally:
+        for end in (centre, edge):
+            end.kill()
