@@ -106,13 +106,19 @@ def _update(each: Wanted, info: Json, allowed: Allowed) -> Action:
     changes = differences(each.stream, info["config"])
     if not changes:
         return Action(verb=Verb.KEEP, stream=each.name)
-    impossible = list(impossible_for_stream(changes))
+    impossible = [*impossible_for_stream(changes), *_not_from_here(each, info)]
     if impossible:
         return _refused(each.name, changes, "; ".join(impossible))
     risks = [*losses(changes, info), *(unsafe_settings(changes) if each.partition is not None else ())]
     if risks and not allowed.data_loss:
         return _refused(each.name, changes, "; ".join(risks), ALLOW_DATA_LOSS)
     return Action(verb=Verb.UPDATE, stream=each.name, changes=changes, config=merged(each.stream, info["config"]))
+
+
+def _not_from_here(each: Wanted, info: Json) -> Iterator[str]:
+    origin = origin_of(info["config"])
+    if origin and each.partition is not None and origin_of(each.stream) is None:
+        yield f"it is sourced from {origin.domain}; hosts that ship to this server need another partition"
 
 
 def _consumer(stream: str, config: Mapping[str, Any], info: Json | None, allowed: Allowed) -> Action:

@@ -58,6 +58,7 @@ class NatsServer:
         jetstream: bool = True,
         max_file: str = "64GB",
         sync: str = "",
+        domain: str = "",
         extra: str = "",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -65,7 +66,7 @@ class NatsServer:
         self.store = directory / "store"
         self.log_file = directory / "nats-server.log"
         self.port = port
-        self._more = f"sync_interval: {sync}" if sync else ""
+        self._more = (f"sync_interval: {sync}, " if sync else "") + (f"domain: {domain}" if domain else "")
         self._jetstream = jetstream
         self._max_file = max_file
         self._extra = extra
@@ -186,10 +187,13 @@ def running(
     jetstream: bool = True,
     max_file: str = "64GB",
     sync: str = "",
+    domain: str = "",
     extra: str = "",
 ) -> Iterator[NatsServer]:
     """A server that lives as long as the `with` block; `extra` is more of its configuration."""
-    server = NatsServer(directory, port=port, jetstream=jetstream, max_file=max_file, sync=sync, extra=extra)
+    server = NatsServer(
+        directory, port=port, jetstream=jetstream, max_file=max_file, sync=sync, domain=domain, extra=extra
+    )
     server.start()
     try:
         yield server

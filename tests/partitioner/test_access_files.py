@@ -8,6 +8,8 @@ import pytest
 from fleet import Fleet
 from natsd import binary
 
+from partitioner.access.rights import Role, rights
+
 SECURE = Path(__file__).resolve().parents[2] / "deploy" / "nats" / "secure"
 HOST = "web1.example.net"
 
@@ -30,6 +32,27 @@ def test_the_shipped_configuration_is_sound_beside_the_generated_one(fleet: Flee
     configuration.write_text(without_tls(text).replace("/var/lib/nats", str(fleet.directory / "store")))
     done = subprocess.run([binary(), "-t", "-c", str(configuration)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("by", ["keys", "tokens", "certificates"])
+def test_the_server_of_a_site_gets_a_key_and_may_say_no_line(fleet: Fleet, by: str) -> None:
+    hosts(fleet, "init", "--by", by)
+    assert hosts(fleet, "add", "edge1", "--as", "edge").returncode == 0
+    (entry,) = [each for each in json.loads(hosts(fleet, "list", "--json").stdout) if each["name"] == "edge1"]
+    assert entry["role"] == "edge"
+    assert not any(
+        subject.startswith(("logs.*", "logs.p", "logs.>"))
+        for subject in rights(Role.EDGE, "edge1", prefix="logs").publish
+    )
+    assert hosts(fleet, "add", "me", "--as", "collector").returncode == 64
+
+
+def test_a_roster_from_before_there_were_sites_takes_one(fleet: Fleet) -> None:
+    hosts(fleet, "init", "--by", "tokens")
+    (fleet.directory / "fshipper" / "keys" / "sign-edge.nk").unlink()
+    assert hosts(fleet, "add", HOST).returncode == 0
+    assert hosts(fleet, "add", "edge1", "--as", "edge").returncode == 0
+    assert (fleet.directory / "fshipper" / "secrets" / "edge1.creds").exists()
 
 
 def without_tls(text: str) -> str:
