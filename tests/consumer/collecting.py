@@ -84,6 +84,7 @@ class Desk:
         self.stream = self.bus.add_stream("LOGS_0", "logs.p0.>")
         self.dead = self.bus.add_stream("DLQ", "dlq.>")
         self.told: list[Any] = []  # receipts that came unasked
+        self.inbox: Callable[[Bus, str], MemoryInbox] = MemoryInbox
         self.archive = directory / "archive"
         self.archive.mkdir(exist_ok=True)
         self.journal_path = directory / "journal.sqlite"
@@ -128,7 +129,7 @@ class Desk:
         """A worker; leaving the block is what the end of its process is."""
 
         async def open_inbox() -> MemoryInbox:
-            return MemoryInbox(self.bus, "LOGS_0")
+            return self.inbox(self.bus, "LOGS_0")
 
         worker = Worker(
             Task(until=until, **(self.task | task)),

@@ -1,0 +1,175 @@
+"""A partition that is sourced from an edge site: what is said to its producers, and what leaves the site when."""
+
+import functools
+from pathlib import Path
+
+import pytest
+from collecting import HOST, Desk, Log, becomes
+
+from consumer import site as keeping
+from shipper.errors import RightMissing, SessionLost
+from shipper.model import StreamState
+from shipper.testing import Bus, MemoryInbox
+
+LINES = b"one\ntwo\nthree\n"
+AHEAD = 100
+"""Messages that the site had purged before the centre began to source it."""
+
+
+class Site:
+    """What the site says when it is asked, and up to where it was purged."""
+
+    def __init__(self) -> None:
+        self.state = StreamState(AHEAD + 1, AHEAD + 9, 9, 900, 1000, "then")  # nearly full
+        self.trouble: Exception | None = None
+        self.answer: int | None = 1
+        self.asked = 0
+        self.below: list[int] = []
+
+
+class SitedInbox(MemoryInbox):
+    """Reads the centre's copy of the site's stream."""
+
+    def __init__(self, site: Site, bus: Bus, stream: str) -> None:
+        super().__init__(bus, stream)
+        self._site = site
+
+    async def state(self) -> StreamState:
+        return (await super().state())._replace(site="edge1")
+
+    async def at_origin(self, sequence: int) -> int | None:
+        return sequence + AHEAD if self._stream().get(sequence) else None
+
+    async def site_state(self) -> StreamState | None:
+        self._site.asked += 1
+        if self._site.trouble:
+            raise self._site.trouble
+        return self._site.state
+
+    async def purge_site(self, below: int) -> int | None:
+        self._site.below.append(below)
+        return self._site.answer
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setattr("consumer.house.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr(keeping, "SITE_SECONDS", 0.01)
+    return Site()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, site: Site) -> Desk:
+    found = Desk(tmp_path, archive="a1")
+    found.inbox = functools.partial(SitedInbox, site)
+    return found
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The events about sites, in their order."""
+    heard: list[str] = []
+    for name in ("site_purged", "site_away", "site_refused", "site_differs"):
+        monkeypatch.setattr(keeping.events, name, lambda name=name, **_: heard.append(name))
+    return heard
+
+
+async def told(desk: Desk) -> int:
+    answer = None
+    while answer is None:
+        answer = await desk.bus.ask(f"ctl.up.{HOST}", {"v": 1, "ask": "receipts", "partition": 0}, 5)
+    return answer["through"]
+
+
+async def test_producers_are_told_the_sequences_of_the_site(desk: Desk) -> None:
+    log = Log(LINES)
+    desk.send(log, 0, 4)
+    desk.send(log, 4, 8)
+    async with desk.running() as worker:
+        await becomes(lambda: worker.position.applied == 2)
+        assert await told(desk) == AHEAD + 2
+
+
+async def test_nothing_is_promised_while_nobody_can_say_where_the_last_message_was(desk: Desk) -> None:
+    desk.send(Log(LINES), 0, 4)
+    async with desk.running() as worker:
+        await becomes(lambda: worker.position.applied == 1)
+        desk.stream.delete(1)
+        assert await told(desk) == 0
+
+
+async def test_what_is_archived_leaves_a_site_that_is_nearly_full(desk: Desk, site: Site, said: list[str]) -> None:
+    log = Log(LINES)
+    desk.send(log, 0, 4)
+    desk.send(log, 4, 8)
+    async with desk.running():
+        await becomes(lambda: 3 in site.below)
+        await becomes(lambda: "site_purged" in said)
+    assert max(site.below) == 3
+
+
+async def test_nothing_behind_an_open_hole_leaves_the_site(desk: Desk, site: Site) -> None:
+    log = Log(LINES)
+    desk.send(log, 0, 4)
+    desk.send(log, 8, 14)
+    async with desk.running() as worker:
+        await becomes(lambda: worker.status()["holes"])
+        site.below.clear()
+        await becomes(lambda: len(site.below) > 2)
+    assert set(site.below) == {2}
+
+
+async def test_what_is_young_stays_at_a_site_that_has_room(desk: Desk, site: Site) -> None:
+    site.state = site.state._replace(bytes=100)
+    desk.send(Log(LINES), 0, 4)
+    async with desk.running() as worker:
+        await becomes(lambda: worker.position.applied == 1)
+        await becomes(lambda: site.asked > 3)
+    assert not site.below
+
+
+async def test_a_copy_keeps_its_last_message_which_tells_where_the_site_is(desk: Desk) -> None:
+    desk.stream.max_bytes = 5000
+    for _ in range(30):
+        desk.say(b"x" * 100)
+    async with desk.running():
+        await becomes(lambda: len(desk.stream) == 1)
+    assert [message.sequence for message in desk.stream] == [30]
+    assert desk.text(file="messages.log").count(b"\n") == 30
+
+
+async def test_a_site_that_is_away_holds_up_nothing_and_is_told_of_once(
+    desk: Desk, site: Site, said: list[str]
+) -> None:  # fmt: skip
+    site.trouble = SessionLost("edge1 does not answer")
+    log = Log(LINES)
+    desk.send(log, 0, 4)
+    async with desk.running() as worker:
+        await becomes(lambda: site.asked > 3)
+        desk.send(log, 4, 14)
+        await becomes(lambda: worker.position.applied == 2)
+        assert said == ["site_away"]
+        site.trouble = None
+        await becomes(lambda: 3 in site.below)
+    assert desk.text(log) == LINES
+
+
+async def test_a_site_that_may_not_be_asked_is_asked_again_much_later(desk: Desk, site: Site, said: list[str]) -> None:
+    site.trouble = RightMissing("no right")
+    desk.send(Log(LINES), 0, 14)
+    async with desk.running() as worker:
+        await becomes(lambda: said)
+        for _ in range(5):
+            worker._house._due.pop("purge", None)
+            desk.say(b"more")
+        await becomes(lambda: worker.position.applied == 6)
+    assert said == ["site_refused"]
+    assert site.asked == 1
+
+
+async def test_a_site_that_differs_is_told_of(desk: Desk, site: Site, said: list[str]) -> None:
+    site.answer = None
+    desk.send(Log(LINES), 0, 14)
+    async with desk.running():
+        await becomes(lambda: said)
+    assert set(said) == {"site_differs"}
