@@ -1,9 +1,10 @@
 """The centre and an edge site: two real nats-servers, from deploy/nats/edge/ and keys of `fshipper hosts`.
 
-with site(tmp_path, hosts=("web1.example.net",)) as (centre, edge):
+with site(tmp_path, hosts=("web1.example.net",)) as (centre, edge, wire):
     centre.run("partition", "apply", ...)    # with the partitioner's key of the centre
     edge.as_("web1.example.net")             # the environment of a program at the site
     edge.kill(); edge.start()                # SIGKILL; the same port and store again
+    wire.cut()                               # the link between them; it comes up again by itself
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from chaos.wires import Wire
 from cluster import free_ports
 from fleet import Fleet
 from natsd import binary
@@ -58,9 +60,10 @@ class End:
         return self.fleet.must(*arguments, **self.as_("partitioner"))
 
     def configure(self, *, centre_port: int) -> None:
+        """`centre_port`: where the centre is reached; it tells nobody another way there, which would miss the wire."""
         text = (SHIPPED / self._configuration).read_text().replace("/var/lib/nats", str(self.directory / "store"))
         text = text.replace("port: 4222", f"port: {self.port}").replace("127.0.0.1:8222", f"127.0.0.1:{self._http}")
-        text = text.replace("port: 7422", f"port: {self.leaf_port}").replace("0.0.0.0", "127.0.0.1")
+        text = text.replace("port: 7422", f"port: {self.leaf_port}, no_advertise: true").replace("0.0.0.0", "127.0.0.1")
         text = text.replace("logs.example.net:7422", f"127.0.0.1:{centre_port}")
         (self.directory / "nats-server.conf").write_text(text)
 
@@ -89,6 +92,11 @@ class End:
         """How many leaf links are up."""
         return int(self._monitor("leafz")["leafnodes"])
 
+    @property
+    def links_ever(self) -> int:
+        """How many links came up since the beginning."""
+        return self.log.count("Leafnode connection created")
+
     def stream(self, name: str) -> dict:
         """What the server says of a stream; {}: there is none."""
         details = self._monitor("jsz?streams=true&config=true").get("account_details") or [{}]
@@ -103,16 +111,17 @@ class End:
 
 
 @contextlib.contextmanager
-def site(directory: Path, *, hosts: Sequence[str], central: Sequence[str] = ()) -> Iterator[tuple[End, End]]:
-    """The centre and a site whose link is up, without streams: `hosts` are at the site, `central` in the centre."""
+def site(directory: Path, *, hosts: Sequence[str], central: Sequence[str] = ()) -> Iterator[tuple[End, End, Wire]]:
+    """The centre, a site and their link, which is up; no streams. `hosts` are at the site, `central` in the centre."""
     ports = free_ports(6)
     centre = End(directory / "centre", "hub.conf", ports[:3])
     edge = End(directory / "edge", "leaf.conf", ports[3:])
+    wire = Wire(centre.leaf_port, "edge")
     centre.hosts("add", "edge1", "--as", "edge")
     for end, names in ((edge, hosts), (centre, central)):
         if names:
             end.hosts("add", *names)
-        end.configure(centre_port=centre.leaf_port)
+        end.configure(centre_port=wire.port)
     seed = centre.secret("edge1").read_text().strip()
     (edge.keys / "link.conf").write_text(f'nkey: "{seed}"\n')
     try:
@@ -123,7 +132,8 @@ def site(directory: Path, *, hosts: Sequence[str], central: Sequence[str] = ()) 
         while not centre.links:
             assert time.monotonic() < deadline, f"no link\n{centre.log[-2000:]}\n{edge.log[-2000:]}"
             time.sleep(0.05)
-        yield centre, edge
+        yield centre, edge, wire
     finally:
+        wire.close()
         for end in (centre, edge):
             end.kill()

@@ -28,6 +28,7 @@ class Wire:
         self._server_port = server_port
         self._chance = random.Random(seed)
         self._loop = asyncio.new_event_loop()
+        self._ends: set[asyncio.StreamWriter] = set()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -36,6 +37,10 @@ class Wire:
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
+
+    def cut(self) -> None:
+        """End every connection, wherever it is; new ones are carried."""
+        self._loop.call_soon_threadsafe(lambda: [end.transport.abort() for end in self._ends])
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -55,7 +60,7 @@ class Wire:
         self._loop.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until one side ends it."""
+        """One connection, until one side ends it, or the wire is cut."""
         try:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
         except OSError:
@@ -63,9 +68,11 @@ class Wire:
             return
         up = asyncio.ensure_future(self._pump(reader, up_writer, Weather.MUTE))
         down = asyncio.ensure_future(self._pump(up_reader, writer, Weather.DEAF))
+        self._ends |= {writer, up_writer}
         try:
             await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._ends -= {writer, up_writer}
             for task in (up, down):
                 task.cancel()
             writer.transport.abort()
