@@ -9,6 +9,7 @@ with site(tmp_path, hosts=("web1.example.net",)) as (centre, edge, wire):
 
 import contextlib
 import json
+import shutil
 import subprocess
 import time
 import urllib.request
@@ -122,8 +123,7 @@ def site(directory: Path, *, hosts: Sequence[str], central: Sequence[str] = ()) 
         if names:
             end.hosts("add", *names)
         end.configure(centre_port=wire.port)
-    seed = centre.secret("edge1").read_text().strip()
-    (edge.keys / "link.conf").write_text(f'nkey: "{seed}"\n')
+    shutil.copy(centre.keys / "secrets" / "edge1.conf", edge.keys / "link.conf")
     try:
         for end in (centre, edge):
             end.start()

@@ -89,7 +89,7 @@ class Place:
             before = Roster.load(self.directory)
             self._write(before.without(gone, at=int(self._now.timestamp())))
             for name in gone:
-                self._secret(name, before.trust).unlink(missing_ok=True)
+                self._secret(name, before.trust, before.members[name].role).unlink(missing_ok=True)
         return [before.members[name] for name in gone]
 
     @property
@@ -101,7 +101,7 @@ class Place:
             member = Member(name, role, "", self._added)
             return roster.with_member(member), Added(member, None)
         user = new_key(USER)
-        secret = self._secret(name, roster.trust)
+        secret = self._secret(name, roster.trust, role)
         secret.unlink(missing_ok=True)  # of a change that was killed before the roster had it: nobody can use it
         write_secret(secret, self._secret_content(roster.trust, user, name, role))
         member = Member(name, role, public(user), self._added)
@@ -109,7 +109,8 @@ class Place:
 
     def _secret_content(self, trust: Trust, user: nkeys.KeyPair, name: str, role: Role) -> bytes:
         if trust is Trust.KEYS:
-            return bytes(user.seed) + b"\n"
+            seed = bytes(user.seed)
+            return b'nkey: "%s"\n' % seed if role is Role.EDGE else seed + b"\n"  # for a server to include
         account, signer = public(read_key(self._key("account"))), read_key(self._signer(role))
         return tokens.user_credentials(signer, account, user, name, now=int(self._now.timestamp()))
 
@@ -152,6 +153,6 @@ class Place:
     def _signer(self, role: Role) -> Path:
         return self._key(f"sign-{role.value}")
 
-    def _secret(self, name: str, trust: Trust) -> Path:
-        suffix = "creds" if trust is Trust.TOKENS else "nk"
+    def _secret(self, name: str, trust: Trust, role: Role) -> Path:
+        suffix = "creds" if trust is Trust.TOKENS else "conf" if role is Role.EDGE else "nk"
         return self.directory / "secrets" / f"{name}.{suffix}"

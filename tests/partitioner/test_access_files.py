@@ -40,11 +40,15 @@ def test_the_server_of_a_site_gets_a_key_and_may_say_no_line(fleet: Fleet, by: s
     assert hosts(fleet, "add", "edge1", "--as", "edge").returncode == 0
     (entry,) = [each for each in json.loads(hosts(fleet, "list", "--json").stdout) if each["name"] == "edge1"]
     assert entry["role"] == "edge"
+    secret = {"keys": "edge1.conf", "tokens": "edge1.creds"}.get(by)
+    assert secret is None or (fleet.directory / "fshipper" / "secrets" / secret).stat().st_mode & 0o777 == 0o600
     assert not any(
         subject.startswith(("logs.*", "logs.p", "logs.>"))
         for subject in rights(Role.EDGE, "edge1", prefix="logs").publish
     )
     assert hosts(fleet, "add", "me", "--as", "collector").returncode == 64
+    assert hosts(fleet, "revoke", "edge1", "--yes").returncode == 0
+    assert secret is None or not (fleet.directory / "fshipper" / "secrets" / secret).exists()
 
 
 def test_a_roster_from_before_there_were_sites_takes_one(fleet: Fleet) -> None:
