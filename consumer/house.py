@@ -89,6 +89,10 @@ class House:
         for source in sources:
             self._untold.setdefault(source.host, {})[source] = None
 
+    def site_status(self) -> dict[str, Any]:
+        """How the stream of its edge site is; {}: it has none, or nobody knows."""
+        return self._site.status()
+
     def is_past(self, date: str) -> bool:
         """Whether nothing can come for `date` any more and all of it is sealed."""
         if any(file.key.date <= date for file in self._journal.files.values()):

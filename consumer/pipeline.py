@@ -116,6 +116,7 @@ class Worker:
             "open_files": len(self._journal.files),
             "holes": len(self._holes),
             "trouble": self.trouble,
+            **self._house.site_status(),
         }
 
     @property

@@ -7,6 +7,7 @@ Nothing waits for it here: a site that is away is tried again.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from consumer.fence import Fence
 from shipper import events
@@ -35,6 +36,7 @@ class SiteKeeper:
         self._clock = clock
         self._due = 0.0
         self._is_away = False
+        self._state: StreamState | None = None
         self._purging: asyncio.Task[None] | None = None
 
     def see_to(self, inbox: Inbox, dispensable_below: Dispensable) -> None:
@@ -46,6 +48,13 @@ class SiteKeeper:
             self._due = self._clock() + SITE_SECONDS
             self._purging = asyncio.create_task(self._purge(inbox, dispensable_below))
 
+    def status(self) -> dict[str, Any]:
+        """How the site's stream was when it was last heard; {}: there is none, or it was not heard yet."""
+        if self._state is None:
+            return {}
+        held = {name: getattr(self._state, name) for name in ("messages", "bytes", "max_bytes")}
+        return {"site": {**held, "away": self._is_away}}
+
     def end(self) -> None:
         """Give up what is under way; it may be done any number of times."""
         if self._purging is not None:
@@ -54,7 +63,7 @@ class SiteKeeper:
     async def _purge(self, inbox: Inbox, dispensable_below: Dispensable) -> None:
         try:
             state = await inbox.site_state()
-            self._is_away = False
+            self._is_away, self._state = False, state
             below = await dispensable_below(state) if state is not None and state.messages else 0
             if below <= 1:
                 return

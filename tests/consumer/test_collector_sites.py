@@ -102,9 +102,10 @@ async def test_what_is_archived_leaves_a_site_that_is_nearly_full(desk: Desk, si
     log = Log(LINES)
     desk.send(log, 0, 4)
     desk.send(log, 4, 8)
-    async with desk.running():
+    async with desk.running() as worker:
         await becomes(lambda: 3 in site.below)
         await becomes(lambda: "site_purged" in said)
+        assert worker.status()["site"] == {"messages": 9, "bytes": 900, "max_bytes": 1000, "away": False}
     assert max(site.below) == 3
 
 
