@@ -39,10 +39,6 @@ from spark_analytics.tables import Tables
 MOST_DAMAGED = 20
 """Damaged segments that are found one by one, each by a scan that it ends; a day with more is given up."""
 
-_SCAN_SCHEMA = (
-    "uri STRING, segment INT, kind STRING, family STRING, stamp_form STRING, stamp_pattern STRING, stamp_shape STRING,"
-    " stamp_characters INT, header STRING, level_pattern STRING"
-)
 _UNKNOWN = Writing(ANY, Kind.PLAIN)
 Places = Sequence[tuple[Segment, Writing]]
 """The segments of the scan by their numbers, and how their lines are written."""
@@ -126,13 +122,13 @@ class Making:
         self.day = dataclasses.replace(self.day, damaged=self.day.damaged | {found})
 
     def _counts(self, segments: Sequence[Segment], written: Mapping[sample.LogFile, Writing]) -> DataFrame:
+        forms = scan.Written.of(_writing(written, segment) for segment in segments)
         known = [
-            scan.segment_columns(locations.uri(self.archive, segment.path), number, _writing(written, segment))
+            forms.columns(locations.uri(self.archive, segment.path), number, _writing(written, segment))
             for number, segment in enumerate(segments)
         ]
         rows = io.read_rows(self.spark, self.archive, segments)
-        frame = io.frame(self.spark, known, _SCAN_SCHEMA)
-        return scan.count_rows(rows, frame, scan.Written.of(written.values()))
+        return scan.count_rows(rows, io.frame(self.spark, known, scan.SEGMENT_SCHEMA), forms)
 
     # -- settling ------------------------------------------------------------------------------------------------------
 

@@ -78,6 +78,7 @@ class Writing:
     family: str
     kind: Kind
     level: str = ""  #: finds the level of nearly every line, where the sample had it in the same place; else empty
+    varies: bool = False  #: the headers differ in more than numbers: a request's id in hexadecimal digits
 
 
 _DIGITS = "0123456789"

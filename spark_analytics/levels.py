@@ -52,7 +52,7 @@ WORD_PATTERN = (
 )
 KEYED_PATTERN = rf'(?i)(?:level|lvl|severity)"?[=:] ?"?({_SMALL})(?![a-z])'
 KEYS = ("level", "lvl", "severity", "LEVEL", "SEVERITY")
-LETTER_PATTERN = r"^\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\s+\d+\s+\d+ [VDIWEF](?= )|^[IWEF](?=\d{4} \d\d:\d\d:\d\d\.)"
+LETTER_PATTERN = r"^\d+-\d+ \d+:\d+:\d+\.\d+\s+\d+\s+\d+ [VDIWEF](?= )|^[IWEF](?=\d+ \d+:\d+:\d+\.)"
 PRIORITY_PATTERN = r"^<(\d{1,3})>"
 
 LETTERED_FAMILIES = ("android", "klog", "any")
@@ -62,16 +62,18 @@ NUMBERS = {"10": "trace", "20": "debug", "30": "info", "40": "warn", "50": "erro
 """The levels of programs that write JSON and numbers, by bunyan's count."""
 
 
-def of_line(head: Column, placed: Column) -> Column:
+def of_line(head: Column, placed: Column, family: Column) -> Column:
     """What a line says of itself in `head`, its first `LEVEL_PREFIX` characters, or `none`.
 
-    `placed` is the segment's pattern for a level in a known place (`families.Writing.level`); where it is empty, or
-    finds nothing, the level is searched for.
+    Numbers may be masked but for the one of syslog's PRI. `placed` is the pattern for a level in a known place
+    (`families.Writing.level`); where it is empty, or finds nothing, the level is searched for.
     """
     at_place = F.when(
         placed != "", _looked_up(WORDS, F.lower(F.call_function("regexp_extract", head, placed, F.lit(1))))
     )
-    return F.coalesce(at_place, _by_priority(head), _by_key(head), _by_word(head), _by_letter(head), F.lit("none"))
+    return F.coalesce(
+        at_place, _by_priority(head), _by_key(head), _by_word(head), _by_letter(head, family), F.lit("none")
+    )
 
 
 def of_status(status: Column) -> Column:
@@ -102,9 +104,9 @@ def _by_priority(head: Column) -> Column:
     return F.when(head.startswith("<"), F.try_element_at(severities, priority % 8 + 1))
 
 
-def _by_letter(head: Column) -> Column:
+def _by_letter(head: Column, family: Column) -> Column:
     found = F.regexp_extract(head, LETTER_PATTERN, 0)
-    return F.when(F.col("family").isin(*LETTERED_FAMILIES), _looked_up(LETTERS, F.substring(found, -1, 1)))
+    return F.when(family.isin(*LETTERED_FAMILIES), _looked_up(LETTERS, F.substring(found, -1, 1)))
 
 
 def _looked_up(names: dict[str, str], key: Column) -> Column:

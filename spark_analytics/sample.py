@@ -6,6 +6,7 @@ import gzip
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import zstandard
@@ -14,6 +15,7 @@ from shipper.manifest import Segment
 from spark_analytics import families, locations
 from spark_analytics.families import Writing
 from spark_analytics.locations import Location
+from spark_analytics.patterns import masking
 
 HEAD_BYTES = 32 * 1024
 """Of one segment that are looked at: some 200 lines."""
@@ -40,7 +42,12 @@ def writings(archive: Location, segments: Iterable[Segment]) -> dict[LogFile, Wr
         streams = locations.beginnings(archive, [segment.path for segment in asked.values()], STORED_BYTES)
         for (name, segment), stream in zip(asked.items(), streams, strict=True):
             lines[name] += _head(stream, segment.codec)
-    return {name: families.chosen(found) for name, found in lines.items()}
+    return {name: _chosen(found) for name, found in lines.items()}
+
+
+def _chosen(lines: list[str]) -> Writing:
+    writing = families.chosen(lines)
+    return replace(writing, varies=masking.varies(lines[: families.QUICK_LINES], writing.family))
 
 
 def _head(stored: BinaryIO, codec: str) -> list[str]:

@@ -25,6 +25,8 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    "spark.sql.icu.caseMappings.enabled": "false",  # levels are ASCII
+    "spark.sql.codegen.hugeMethodLimit": "8000",  # what is longer Java never compiles, unless it is told to
 }
 """What holds wherever the job runs."""
 
@@ -36,19 +38,24 @@ LOCAL_SETTINGS = {
 }
 """What holds where the driver is the whole of Spark."""
 
-SMALL_BYTES = 100_000_000
+SMALL_BYTES = 25_000_000
+"""Of log text: for less Spark writes and compiles no Java source."""
+
+MIDDLING_BYTES = 400_000_000
 """Of log text: less is read before a compiler that thinks longer has paid for itself."""
 
-_QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_HURRIED_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-DontCompileHugeMethods")
 _STEADY_JAVA = (
     "-XX:+UseParallelGC",
+    "-XX:-DontCompileHugeMethods",  # the scan's loop is one method
     "-XX:Tier4InvocationThreshold=50000",  # ten times the default: what is not run for every line is not worth C2
     "-XX:Tier4MinInvocationThreshold=6000",
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-_QUICK_SETTINGS = {
-    "spark.sql.codegen.wholeStage": "false",  # nor is Java source written and compiled for so few lines
+_COMPILED_WHOLE = {"spark.sql.codegen.hugeMethodLimit": "65535"}
+_NOT_COMPILED = {
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
 }
@@ -189,17 +196,23 @@ def _discovery() -> dict[str, str]:
 
 def _local(master: str, scratch: Path, log: Path, size_bytes: int | None) -> dict[str, str]:
     alone = master.startswith("local")
-    small = alone and size_bytes is not None and size_bytes <= SMALL_BYTES
-    pace = " ".join(_QUICK_JAVA if small else _STEADY_JAVA if alone else ())
-    java_options = f'{pace} -Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
+    pace, more = _paced(size_bytes) if alone else ((), {})
+    java_options = f'{" ".join(pace)} -Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
     settings = {
         "spark.master": master,
         "spark.app.name": "fshipper report",
         "spark.driver.extraJavaOptions": java_options,
     }
     if alone:
-        settings |= LOCAL_SETTINGS | {"spark.local.dir": f"{scratch}/local"} | (_QUICK_SETTINGS if small else {})
+        settings |= LOCAL_SETTINGS | {"spark.local.dir": f"{scratch}/local"} | more
     return settings
+
+
+def _paced(size_bytes: int | None) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Options of Java and settings of Spark for so many bytes of log text: what is read once is not worth compiling."""
+    if size_bytes is None or size_bytes > MIDDLING_BYTES:
+        return _STEADY_JAVA, _COMPILED_WHOLE
+    return _HURRIED_JAVA, _NOT_COMPILED if size_bytes <= SMALL_BYTES else _COMPILED_WHOLE
 
 
 def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkSession":

@@ -1,4 +1,7 @@
-"""The mask of a line, as a Spark column: the same text as `masking.masked` gives in Python."""
+"""The mask of a line, as Spark columns: the same text as `masking.masked` gives in Python, in two steps.
+
+`numbered` is for every line. `headless` may wait until the lines that are alike by then have become one group.
+"""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
@@ -6,13 +9,25 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_analytics.patterns import rules
 
 
-def masked(message: Column, header: Column) -> Column:
-    """`message` without what `header` finds, each number a `0`; `header` as `rules.header` says.
+def numbered(message: Column, ahead: Column | None) -> Column:
+    """`message` with each number a `0`, without what `ahead` finds, as `rules.ahead` says; None: no line has that.
 
-    `message` is the line, or of JSON the message in it. The header may differ by row, but where it changes often,
-    Java compiles it anew each time.
+    `message` is the line, or of JSON the message in it. A pattern may differ by row, but where it changes often, Java
+    compiles it anew each time.
     """
-    return F.regexp_replace(F.regexp_replace(_cut(message), header, F.lit("")), rules.NUMBER, rules.MASK)
+    text = _cut(message)
+    if ahead is not None:
+        text = _without(text, ahead)
+    return F.regexp_replace(text, rules.NUMBER, rules.MASK)
+
+
+def headless(text: Column, behind: Column) -> Column:
+    """`text` of `numbered` without what `behind` finds, as `rules.behind` says."""
+    return _without(text, behind)
+
+
+def _without(text: Column, header: Column) -> Column:
+    return F.when(header != "", F.regexp_replace(text, header, F.lit(""))).otherwise(text)
 
 
 def _cut(message: Column) -> Column:

@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+from collections.abc import Sequence
 
 from spark_analytics.families import Kind, Writing
 from spark_analytics.patterns import rules
@@ -10,19 +11,30 @@ from spark_analytics.patterns import rules
 _REQUEST = re.compile(r'\] "([A-Za-z]{1,16})(?: [^"]*)?" ([0-9]{3}) ')
 
 
+_FEW_HEADERS, _OFTEN = 2, 1.5
 _NUMBER = re.compile(rules.NUMBER)
 
 
 @functools.cache
-def _header(family: str) -> re.Pattern[str]:
-    return re.compile(rules.header(family).replace(r"\z", r"\Z"), re.ASCII)
+def _compiled(header: str) -> re.Pattern[str]:
+    return re.compile(header.replace(r"\z", r"\Z"), re.ASCII)
 
 
 def masked(message: str, family: str) -> str:
-    """`message` without its header, if lines of that family have one, and with each number a `0`."""
+    """`message` with each number a `0`, without its header, if lines of that family have one."""
     if len(message) > rules.MOST_CHARACTERS:
         message = message[: rules.MOST_CHARACTERS] + rules.MASK
-    return _NUMBER.sub(rules.MASK, _header(family).sub("", message))
+    if header := rules.ahead(family):
+        message = _compiled(header).sub("", message)
+    text = _NUMBER.sub(rules.MASK, message)
+    header = rules.behind(family)
+    return _compiled(header).sub("", text) if header else text
+
+
+def varies(lines: Sequence[str], family: str) -> bool:
+    """Whether `lines` of that family are so much more alike without their headers that these are to be cut at once."""
+    whole = {_NUMBER.sub(rules.MASK, line[: rules.MOST_CHARACTERS]) for line in lines}
+    return len(whole) > _FEW_HEADERS + _OFTEN * len({masked(line, family) for line in lines})
 
 
 def told(line: str, writing: Writing) -> str:

@@ -1,10 +1,13 @@
 r"""The masks of lines, once, in the regular expressions that Java and Python have in common.
 
-Java runs them in Spark on every line of the archive, Python on the lines of one file: so only ASCII classes that are
-spelled out, bounded repeats and no `$`, `\s`, `\w` or `.`. First the header of a line is cut off, then each
-number becomes `MASK`: two passes are twice as quick as one that looks for both. `masking` and `columns` do it, and a
-test holds them against each other.
+Java runs them in Spark, Python on the lines of one file: so only ASCII classes that are spelled out, bounded repeats
+and no `$`, `\s`, `\w` or `.`. Each number becomes `MASK`, and the header of a line is cut off: behind the masking where
+that leaves the header to be known by, so that one cut serves all lines that are alike by then. `masking` and `columns`
+do it, and a test holds them against each other.
 """
+
+import functools
+import re
 
 MOST_CHARACTERS = 512
 """Characters of a message that are looked at. A longer one is cut there and ends with `MASK`, as its last word may be
@@ -16,7 +19,7 @@ MESSAGE_KEYS = ("msg", "message", "event", "log")
 _GAP = r"[ \t]"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _FRACTION = r"(?:[.,:][0-9]{1,9})?"
-_ZONE = r"(?:Z| ?[+-][0-9]{2}:?[0-9]{2}(?![0-9]))?"
+_ZONE = r"(?:Z| ?[+-](?:[0-9]{2}:[0-9]{2}|[0-9]{4})(?![0-9]))?"
 _COLONS = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_COLONS}{_FRACTION}{_ZONE}"
 _NAMED = rf"{_MONTH} {{1,2}}[0-9]{{1,2}} {_COLONS}{_FRACTION}(?: [0-9]{{4}}(?=\]))?"
@@ -66,18 +69,16 @@ _ANY = (
     rf"|(?:[^ \n]{{1,64}} ){{0,5}}?{_EPOCH}){_ALL})"
 )
 
-_NOTHING = "^(?!)"
-
 _HEADERS = {
     "any": _ANY,
     "epoch_dated": (
-        rf"[^ \n]{{1,64}}+ [0-9]{{10}} [0-9.]{{10}} [^ \n]{{1,64}}+ "
-        rf"(?:{_NAMED}{_PROGRAMS}|[0-9-]{{11}}{_DOTS}{_FRACTION}{_LOGGERS}|)"
+        rf"[^ \n]{{1,64}}+ [0-9]{{10}} [0-9]{{4}}\.[0-9]{{2}}\.[0-9]{{2}} [^ \n]{{1,64}}+ "
+        rf"(?:{_NAMED}{_PROGRAMS}|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}-{_DOTS}{_FRACTION}{_LOGGERS}|)"
     ),
     "epoch_json": _ANY,
     "iso_utc": rf"{_ISO}{_ALL}",
     "iso": rf"{_ANYWHERE}{_ISO}{_ALL}",
-    "rfc3164": rf"(?:<[0-9]{{1,3}}>)?{_NAMED}{_PROGRAMS}",
+    "rfc3164": rf"(?:<[0-9]+>)?{_NAMED}{_PROGRAMS}",
     "apache_error": rf"\[[A-Z][a-z]{{2}} {_NAMED}{_PROGRAMS}",
     "spark": rf"[0-9]{{2}}/[0-9]{{2}}/[0-9]{{2}} {_COLONS}{_FRACTION}{_LOGGERS}",
     "nginx_error": rf"[0-9]{{4}}/[0-9]{{2}}/[0-9]{{2}} {_COLONS}{_FRACTION}{_LOGGERS}",
@@ -92,13 +93,29 @@ _HEADERS = {
 }
 """What stands before the message, by how the time is written. All but `any` begin at a fixed place and are quicker."""
 
+_BY_DIGITS = frozenset({"any", "epoch_json", "clf"})
+"""Where only the digits tell what is a time: `1700000000` is one, 7 is not."""
+
 NUMBER = "[0-9]+"
 """What becomes `MASK` in the message."""
 
 MASK = "0"
 
+BEGUN = "^<[0-9]+>"
+"""Where syslog's PRI stands, which tells the level; other numbers there must not pass for it when they are masked."""
 
-def header(family: str) -> str:
-    """What is cut off the lines of a log file of that family; those of `none` and `json` have no header."""
-    found = _HEADERS.get(family)
-    return f"^{found}{_ENDS}" if found else _NOTHING
+_DIGITS = re.compile(r"1?\[0-9\]\{[0-9,]+\}\+?")
+
+
+@functools.cache
+def ahead(family: str) -> str:
+    """What is cut off the lines of a log file of that family before their numbers are masked; empty: nothing."""
+    return f"^{_HEADERS[family]}{_ENDS}" if family in _BY_DIGITS else ""
+
+
+@functools.cache
+def behind(family: str) -> str:
+    """What is cut off the lines of a log file of that family when their numbers are masked; empty: nothing."""
+    if family in _BY_DIGITS or family not in _HEADERS:
+        return ""
+    return f"^{_DIGITS.sub(MASK, _HEADERS[family])}{_ENDS}"

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_analytics import families
@@ -31,17 +32,20 @@ HOSTILE = (
 
 
 def in_spark(spark, rows: list[tuple[str, str]]) -> list[str]:
-    frame = spark.createDataFrame([(n, *row) for n, row in enumerate(rows)], "n INT, line STRING, header STRING")
-    found = frame.select("n", columns.masked(F.col("line"), F.col("header")).alias("text")).orderBy("n").collect()
-    return [row.text for row in found]
+    known = [(n, line, rules.ahead(family), rules.behind(family)) for n, (line, family) in enumerate(rows)]
+    frame = spark.createDataFrame(known, "n INT, line STRING, ahead STRING, behind STRING")
+    text = masked_in_spark(F.col("line"), F.col("ahead"), F.col("behind"))
+    return [row.text for row in frame.select("n", text.alias("text")).orderBy("n").collect()]
+
+
+def masked_in_spark(line: Column, ahead: Column, behind: Column) -> Column:
+    return columns.headless(columns.numbered(line, ahead), behind)
 
 
 def test_hostile_lines_are_masked_alike(spark):
     names = ("any", "none", *families.BY_NAME)
     pairs = [(line, family) for family in names for line in HOSTILE]
-    assert in_spark(spark, [(line, rules.header(family)) for line, family in pairs]) == [
-        masked(line, family) for line, family in pairs
-    ]
+    assert in_spark(spark, pairs) == [masked(line, family) for line, family in pairs]
 
 
 @pytest.mark.skipif(not LOGHUB.is_dir(), reason="the real logs are not here")
@@ -50,7 +54,10 @@ def test_every_line_of_the_real_logs_is_masked_alike_and_as_well_by_its_family_a
         lines = [line.decode("utf-8", "replace") for line in path.read_bytes().split(b"\n")]
         family = families.chosen(lines[:200]).family
         frame = spark.read.option("lineSep", "\n").schema("value STRING").text(str(path)).repartition(1)
-        texts = [columns.masked(F.col("value"), F.lit(rules.header(name))) for name in (family, "any")]
+        texts = [
+            masked_in_spark(F.col("value"), F.lit(rules.ahead(name)), F.lit(rules.behind(name)))
+            for name in (family, "any")
+        ]
         rows = frame.select("value", *texts).collect()
         assert len(rows) >= 2000
         for value, by_family, by_any in rows:

@@ -82,7 +82,7 @@ def parsed(spark):
     second = parse.event_second(line, F.col("stamp"), in_json, {row[3] for row in told})
     hour = F.date_format(parse.meant(second, DAY), "yyyy-MM-dd'T'HH")
     rows = table.select(
-        "value", hour, levels.of_line(F.substring(line, 1, levels.LEVEL_PREFIX), F.col("placed"))
+        "value", hour, levels.of_line(F.substring(line, 1, levels.LEVEL_PREFIX), F.col("placed"), F.col("family"))
     ).collect()
     return {row[0]: tuple(row[1:]) for row in rows}
 
@@ -136,3 +136,35 @@ def test_levels_and_hours_of_the_loghub_samples_are_the_known_ones(archive, spar
     assert made.totals.no_ts_lines == 0
     assert made.totals.lines == 16 * 2000
     assert dt.date.fromisoformat(made.date) == DAY
+
+
+def test_what_a_group_says_is_what_its_lines_say_by_themselves(archive, spark, tmp_path):
+    """Level and message of lines without a request's id are asked of their groups; numbers are masked by then."""
+    plain = [
+        "<11>Nov 20 05:00:00 host app[1]: disk 7 is full",
+        "<14>Nov 20 05:00:01 host app[2]: disk 8 is full",
+        "Nov 20 05:00:02 host app[3]: level=error in 4 places",
+        "Nov 20 05:00:03 host app[4]: WARN 5 left",
+    ]
+    ids = [
+        f"2026-11-20 05:00:0{n % 10} WARN [{'abcdef'[n % 6] * 5}{'bcdefa'[n // 6 % 6] * 3}] app: took {n} ms"
+        for n in range(30)
+    ]
+    archive.seal(("\n".join(plain * 4) + "\n").encode(), file="plain")
+    archive.seal(b"<2026> apples and 3 pears\n" * 3, file="bare")
+    archive.seal(("\n".join(ids) + "\n").encode(), file="ids")
+    archive.close()
+
+    archive.reported(spark, tmp_path / "out")
+
+    rows = spark.read.parquet(str(tmp_path / "out" / "tables" / "hourly" / f"date={DATE}"))
+    texts = spark.read.parquet(str(tmp_path / "out" / "tables" / "fingerprints" / f"date={DATE}"))
+    found = rows.join(texts, on="fingerprint").groupBy("file", "level", "text").agg(F.sum(rows["lines"])).collect()
+    assert {tuple(row) for row in found} == {
+        ("plain", "error", "disk 0 is full", 4),
+        ("plain", "info", "disk 0 is full", 4),
+        ("plain", "error", "level=error in 0 places", 4),
+        ("plain", "warn", "WARN 0 left", 4),
+        ("bare", "none", "<0> apples and 0 pears", 3),
+        ("ids", "warn", "took 0 ms", 30),
+    }
