@@ -1,5 +1,6 @@
 """The tables are the same whether what the scan counted is held as values or asked of Spark."""
 
+import datetime as dt
 import itertools
 import json
 import random
@@ -10,8 +11,8 @@ import pytest
 from conftest import DATE, Archive, table_of
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics import counts, derive, few, io, placing, schemas
-from spark_analytics.tables import Tables
+from spark_analytics import counts, few, io, placing, schemas
+from spark_analytics.tables import SMALL, Tables
 
 NEW_YEAR = "2026-01-01"
 MARK = b"\xef\xbb\xbf"
@@ -110,16 +111,25 @@ def an_empty_day(archive: Archive) -> None:
     archive.close()
 
 
-@pytest.mark.parametrize("filled", [a_generated_day, a_damaged_day, an_empty_day])
-def test_every_table_is_the_same_whether_groups_are_few_or_many(archive, spark, tmp_path, monkeypatch, filled):
+@pytest.mark.parametrize(
+    ("filled", "without"),
+    [
+        (a_generated_day, set()),
+        (a_damaged_day, {"access_hourly", "access_top", "auth_daily"}),
+        (an_empty_day, schemas.TABLES.keys() - {"runs"}),
+    ],
+)
+def test_every_table_is_the_same_whether_groups_are_few_or_many(archive, spark, tmp_path, monkeypatch, filled, without):
     filled(archive)
 
     by_values = archive.reported(spark, tmp_path / "few")
     monkeypatch.setattr(counts, "MOST_FEW", -1)
     by_spark = archive.reported(spark, tmp_path / "many")
 
-    for name in schemas.TABLES.keys() - {"runs"}:
-        assert rows_of(spark, tmp_path / "few", name) == rows_of(spark, tmp_path / "many", name), name
+    tables = {name: rows_of(spark, tmp_path / "few", name) for name in schemas.TABLES.keys() - {"runs"}}
+    assert {name for name, rows in tables.items() if not rows} == without
+    for name, rows in tables.items():
+        assert rows == rows_of(spark, tmp_path / "many", name), name
     assert by_values.web == by_spark.web
     assert by_values.volume == by_spark.volume
     assert by_values.totals == by_spark.totals
@@ -163,7 +173,7 @@ def test_the_hourly_table_of_few_groups_is_read_by_others_and_is_in_order(archiv
     for number in (2, 1):
         archive.seal(b"2026-11-20T05:00:00Z ERROR x\n2026-11-20T04:00:00Z INFO y\ntrace\n", host=f"h{number}")
     archive.reported(spark, tmp_path / "out")
-    path = str(Tables(tmp_path / "out").day("hourly", DATE) / derive.SMALL)
+    path = str(Tables(tmp_path / "out").day("hourly", DATE) / SMALL)
     columns = ", ".join(schemas.HOURLY.names)
 
     by_duckdb = duckdb.sql(f"SET TimeZone='UTC'; SELECT {columns} FROM '{path}'").fetchall()
@@ -179,6 +189,6 @@ def naive(value):
 
 @pytest.mark.parametrize("second", [None, -1, 0, 1767139200, 1767393999, 1767394801])
 def test_a_time_with_a_year_is_meant_up_to_the_end_of_the_next_day(second):
-    meant = placing.meaning(placing.dt.date(2026, 1, 1))(second)
+    meant = placing.meaning(dt.date(2026, 1, 1))(second)
 
     assert meant == (second if second is not None and 0 <= second <= 1767394800 else None)
