@@ -46,7 +46,7 @@ def settled(counts: DataFrame, corrections: DataFrame | None) -> DataFrame:
 
 def placed(counts: DataFrame, segments: DataFrame, day: dt.date) -> DataFrame:
     """Each group with its log file, its hour as it is meant, and `undated`: no time that can be meant."""
-    of_segment = segments.select("segment", *FILE, "family", F.date_trunc("HOUR", "stored_at").alias("stored_hour"))
+    of_segment = segments.select("segment", *FILE, "family", F.timestamp_seconds("stored_hour").alias("stored_hour"))
     time = parse.meant(F.col("hour") * F.lit(parse.HOUR_SECONDS), day)
     return (
         counts.join(F.broadcast(of_segment), on="segment", how="inner")
@@ -55,7 +55,6 @@ def placed(counts: DataFrame, segments: DataFrame, day: dt.date) -> DataFrame:
             {
                 "hour": F.coalesce("dated", "stored_hour"),
                 "undated": F.col("dated").isNull(),
-                "fingerprint": F.when(F.col("text").isNull(), F.lit(0)).otherwise(F.xxhash64("text")),
                 "first_ts": F.when(F.col("dated").isNotNull(), parse.meant(F.col("first_second"), day)),
                 "last_ts": F.when(F.col("dated").isNotNull(), parse.meant(F.col("last_second"), day)),
             }

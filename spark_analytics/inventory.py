@@ -92,7 +92,7 @@ class Day:
         for segment in self.manifests.segments:
             key = (segment.partition, shown(segment.host), shown(segment.file))
             newest[key] = max(newest.get(key, ""), segment.last_time)
-        return {key: time for key, text in newest.items() if (time := _time(text))}
+        return {key: time for key, text in newest.items() if (time := time_of(text))}
 
     @property
     def fingerprint(self) -> str:
@@ -120,7 +120,7 @@ class Day:
         return self.sizes.get(segment.path, segment.bytes_raw) if segment.codec == "none" else segment.bytes_raw
 
 
-def _time(text: str) -> dt.datetime | None:
+def time_of(text: str) -> dt.datetime | None:
     """An RFC 3339 time, to the second; None for what is none."""
     try:
         return dt.datetime.fromisoformat(text[:19]).replace(tzinfo=dt.UTC)

@@ -27,17 +27,17 @@ _KEY = ("pattern_id", "level")
 
 def texts(counts: DataFrame) -> DataFrame:
     """(fingerprint, text, lines) of the masked lines with the most lines."""
-    counted = counts.where(F.col("text").isNotNull()).groupBy("text").agg(F.sum("lines").alias("lines"))
+    counted = counts.where(F.col("text").isNotNull()).groupBy("fingerprint", "text").agg(F.sum("lines").alias("lines"))
     ordered = counted.orderBy(F.desc("lines"), "text").limit(MOST_DISTINCT)
-    return ordered.select(F.xxhash64("text").alias("fingerprint"), "text", "lines")
+    return ordered.select("fingerprint", "text", "lines")
 
 
-def places(counts: DataFrame, wanted: Iterable[str]) -> DataFrame:
-    """(text, segment): for each of the texts the segment with most of its lines."""
-    of_segment = (
-        counts.where(F.col("text").isin(list(wanted))).groupBy("text", "segment").agg(F.sum("lines").alias("n"))
-    )
-    return of_segment.groupBy("text").agg(F.max_by("segment", "n").alias("segment"))
+def places(counts: DataFrame, wanted: Iterable[int]) -> DataFrame:
+    """(fingerprint, segment): for each of the fingerprints the segment with most of its lines, the first of several."""
+    asked = counts.where(F.col("text").isNotNull() & F.col("fingerprint").isin(list(wanted)))
+    of_segment = asked.groupBy("fingerprint", "segment").agg(F.sum("lines").alias("n"))
+    most = F.max_by("segment", F.struct("n", -F.col("segment")))
+    return of_segment.groupBy("fingerprint").agg(most.alias("segment"))
 
 
 def by_pattern(hourly: DataFrame, known: DataFrame) -> DataFrame:

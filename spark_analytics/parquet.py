@@ -100,7 +100,10 @@ def _sized(content: bytes) -> bytes:
     return struct.pack("<I", len(content)) + content
 
 
-def _microseconds(time: dt.datetime) -> int:
+def _microseconds(time: dt.datetime | int) -> int:
+    """Since 1970; a number is that already."""
+    if isinstance(time, int):
+        return time
     return (time if time.tzinfo else time.replace(tzinfo=dt.UTC)).__sub__(_EPOCH) // _MICROSECOND
 
 

@@ -29,9 +29,6 @@ def _table(**columns: T.DataType) -> T.StructType:
 TEXT = _table(value=_TEXT)
 """What Spark's text reader yields."""
 
-SEGMENTS = _table(segment=_INT, partition=_INT, host=_TEXT, file=_TEXT, family=_TEXT, stored_at=_TIME)
-"""A segment that was read, by its number in this run: its log file, how that writes times, when JetStream stored it."""
-
 HOURLY = _table(
     partition=_INT,
     host=_TEXT,

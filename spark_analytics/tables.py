@@ -17,6 +17,9 @@ from typing import Any
 from spark_analytics import locations, schemas
 from spark_analytics.locations import Location
 
+SMALL = "part-0.zstd.parquet"
+"""The file of a table that is written here and not by Spark."""
+
 _COMMIT = "COMMIT"
 _RUN = "_run"
 

@@ -74,6 +74,11 @@ class FileSums(NamedTuple):
         return {cell >> (_LINES_BITS + _LEVEL_BITS) for cell in self.cells if cell & ((1 << _LINES_BITS) - 1)}
 
 
+def packed(hour: int, level: int, lines: int) -> int:
+    """A cell of `FileSums` as `by_file` makes it: hours since 1970, place in `schemas.LEVELS`, lines."""
+    return ((hour << _LEVEL_BITS) + level << _LINES_BITS) + lines
+
+
 def cells(files: Iterable[FileSums]) -> list[Cell]:
     """Lines by host, hour and level."""
     sums: Counter[tuple[int, str, int]] = Counter()

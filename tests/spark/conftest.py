@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from shipper import layout, manifest
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment
-from spark_analytics import derive, inventory, parquet, pipeline, schemas, session
-from spark_analytics.tables import Tables
+from spark_analytics import inventory, parquet, pipeline, schemas, session
+from spark_analytics.tables import SMALL, Tables
 
 DATE = "2026-11-20"
 DAY = dt.date(2026, 11, 20)
@@ -94,7 +94,7 @@ class Archive:
 
 def table_of(out: Path, name: str, date: str = DATE) -> list[dict]:
     """The rows of one of the small tables, without Spark."""
-    return parquet.read(Tables(out).day(name, date) / derive.SMALL, schemas.TABLES[name])
+    return parquet.read(Tables(out).day(name, date) / SMALL, schemas.TABLES[name])
 
 
 def totals_of(spark, out: Path) -> dict[tuple[int, str, str], tuple[int, int]]:

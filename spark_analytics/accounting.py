@@ -1,0 +1,68 @@
+"""What a scan's groups are placed by: whose each segment is, what `wc` says of it, and who said nothing."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+
+from shipper.manifest import Segment
+from spark_analytics import inventory, parse, sample
+from spark_analytics import settle as settling
+from spark_analytics.counts import Correction, Place, Placing, Silent
+from spark_analytics.families import Writing
+from spark_analytics.inventory import Day, shown
+from spark_analytics.locations import Location
+from spark_analytics.placing import second_of
+from spark_analytics.scanning import Scanned, writing
+from spark_analytics.settle import Counted, Settled
+
+
+def settled(scanned: Scanned, archive: Location) -> dict[int, Settled]:
+    """The account of each segment by its number; one that differs from what is listed is looked at in `archive`."""
+    by_number = {counted.segment: counted for counted in scanned.found}
+    return {
+        number: _account(scanned.day, archive, by_number.get(number), segment)
+        for number, segment in enumerate(scanned.segments)
+    }
+
+
+def _account(day: Day, archive: Location, counted: Counted | None, segment: Segment) -> Settled:
+    there = day.bytes_there(segment)
+    account = settling.settled(counted, lines_manifest=segment.lines, bytes_there=there)
+    if account is None and counted is not None:
+        is_marked, is_cut = sample.ends(archive / segment.path, segment.codec)
+        account = settling.looked_at(counted, is_marked=is_marked, is_cut=is_cut)
+    return account or settling.NOTHING
+
+
+def placing(
+    scanned: Scanned, accounts: Mapping[int, Settled], written: Mapping[sample.LogFile, Writing], day: dt.date
+) -> Placing:
+    """What turns the groups of `scanned` into those of log files and hours."""
+    places = [
+        Place(number, s.partition, shown(s.host), shown(s.file), writing(written, s).family, _hour(s.first_time))
+        for number, s in enumerate(scanned.segments)
+    ]
+    return Placing(day, places, _corrections(scanned.found, accounts), _silent(scanned, accounts))
+
+
+def _corrections(found: Sequence[Counted], accounts: Mapping[int, Settled]) -> list[Correction]:
+    return [
+        Correction(one.segment, *one.last, account.surplus, *one.first, account.mark)
+        for one in found
+        if (account := accounts[one.segment]).surplus or account.mark
+    ]
+
+
+def _silent(scanned: Scanned, accounts: Mapping[int, Settled]) -> list[Silent]:
+    """Listed segments without a row, missing ones too: their log files are there, with 0 lines."""
+    spoke = {scanned.segments[one.segment].path for one in scanned.found}
+    sizes = {scanned.segments[number].path: account.bytes for number, account in accounts.items()}
+    return [
+        Silent(s.partition, shown(s.host), shown(s.file), _hour(s.first_time), sizes.get(s.path, 0))
+        for s in scanned.day.manifests.segments
+        if s.path not in spoke
+    ]
+
+
+def _hour(text: str) -> int | None:
+    time = inventory.time_of(text)
+    return None if time is None else second_of(time) // parse.HOUR_SECONDS * parse.HOUR_SECONDS

@@ -1,0 +1,105 @@
+"""A day's segments become counts: the scan is run once, and again only where a segment turns out to be damaged."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from shipper.manifest import Segment
+from spark_analytics import few, io, locations, sample, scan
+from spark_analytics.counts import Counts
+from spark_analytics.families import ANY, Kind, Writing
+from spark_analytics.few import Few
+from spark_analytics.inventory import Day
+from spark_analytics.locations import Location
+from spark_analytics.many import Many
+from spark_analytics.settle import Counted
+from spark_analytics.tables import Tables
+
+MOST_DAMAGED = 20
+"""Damaged segments that are found one by one, each by a scan that it ends; a day with more is given up."""
+
+QUICK_BYTES = 100_000_000
+"""Of log text: so few lines are read again sooner than groups are written that need not be."""
+
+_UNKNOWN = Writing(ANY, Kind.PLAIN)
+_NAMES = ("user", "remote", "path")
+"""Texts of strangers that tables hold: bytes that are no UTF-8 become the same mark in all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What was counted, of which segments, by their numbers in this run. `day` knows those that are damaged."""
+
+    day: Day
+    segments: Sequence[Segment]
+    counts: Counts
+    found: Sequence[Counted]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a scan needs beside the day that it reads."""
+
+    spark: SparkSession
+    archive: Location
+    tables: Tables
+    written: Mapping[sample.LogFile, Writing]
+
+    def of(self, day: Day) -> Scanned:
+        """Counts the lines of `day`. A segment that ends the scan is left out of the next one.
+
+        Raises:
+            ShipperError: more segments are damaged than are looked for, or Spark gave up.
+        """
+        log = locations.log_of(self.tables.out)
+        while True:
+            segments = day.readable
+            try:
+                with io.explained(log):
+                    counts = self._counted(day, segments)
+                    return Scanned(day, segments, counts, counts.by_segment())
+            except io.DamagedSegment as error:
+                day = _without(day, error)
+
+    def _counted(self, day: Day, segments: Sequence[Segment]) -> Counts:
+        """Few groups are taken as they come. Others are written and read back: queries would look through the scan."""
+        frame = self._groups(segments)
+        if sum(segment.bytes_raw for segment in segments) <= QUICK_BYTES:
+            groups = few.taken(frame)
+            if groups is not None:
+                return Few(self.spark, groups, self.tables, day.date)
+        kept = io.kept(frame, self.place(day.date))
+        groups = few.taken(kept)
+        return Many(kept, self.tables, day.date) if groups is None else Few(self.spark, groups, self.tables, day.date)
+
+    def place(self, date: str) -> Location:
+        """Where groups are kept while the tables are made."""
+        return self.tables.staging(date) / "counts"
+
+    def _groups(self, segments: Sequence[Segment]) -> DataFrame:
+        forms = scan.Written.of(writing(self.written, segment) for segment in segments)
+        known = [
+            forms.columns(locations.uri(self.archive, segment.path), number, writing(self.written, segment))
+            for number, segment in enumerate(segments)
+        ]
+        rows = io.read_rows(self.spark, self.archive, segments)
+        groups = scan.count_rows(rows, io.frame(self.spark, known, scan.SEGMENT_SCHEMA), forms)
+        fingerprint = F.when(F.col("text").isNull(), F.lit(0)).otherwise(F.xxhash64("text"))
+        return groups.withColumns(
+            {**{name: F.make_valid_utf8(name) for name in _NAMES}, "fingerprint": fingerprint.cast("bigint")}
+        )
+
+
+def writing(written: Mapping[sample.LogFile, Writing], segment: Segment) -> Writing:
+    """How the lines of `segment` are written."""
+    return written.get((segment.partition, segment.host, segment.file), _UNKNOWN)
+
+
+def _without(day: Day, error: io.DamagedSegment) -> Day:
+    found = next((s.path for s in day.readable if error.path.endswith(f"/{s.path}")), None)
+    if found is None or len(day.damaged) >= MOST_DAMAGED:
+        raise error
+    return dataclasses.replace(day, damaged=day.damaged | {found})

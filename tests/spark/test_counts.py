@@ -1,0 +1,194 @@
+"""The tables are the same whether what the scan counted is held as values or asked of Spark."""
+
+import datetime as dt
+import itertools
+import json
+import random
+from pathlib import Path
+
+import duckdb
+import pytest
+from conftest import DATE, Archive, table_of
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_analytics import counts, few, io, placing, schemas
+from spark_analytics.tables import SMALL, Tables
+
+NEW_YEAR = "2026-01-01"
+MARK = b"\xef\xbb\xbf"
+SKETCHES = {"latency_kll": "kll_sketch_get_n_double", "clients_hll": "hll_sketch_estimate"}
+
+SYSLOG = (
+    b"%s web1 sshd[%d]: Failed password for root from 10.0.0.%d port 22 ssh2",
+    b"%s web1 sshd[%d]: Failed password for invalid user b\xffd from 10.0.0.%d port 22 ssh2",
+    b"%s web1 sshd[%d]: Failed password for invalid user b\xfed from 10.0.0.%d port 22 ssh2",
+    b"%s web1 sshd[%d]: message repeated 3 times: [ Failed password for root from 10.0.0.%d port 22 ssh2]",
+    b"%s web1 sshd[%d]: Accepted publickey for deploy from 10.0.0.%d port 50212 ssh2",
+    b"%s web1 app[%d]: ERROR cannot reach 10.0.0.%d\r",
+    b"%s web1 app[%d]: \xff\xfe warning: %d bytes are no text",
+)
+YEARLESS = (b"Dec 31 23:59:59", b"Jan  1 00:00:00", b"Jan  2 22:59:59", b"Jan  2 23:00:00", b"Feb 29 12:00:00")
+DATED = (
+    b"2026-01-01T05:00:00Z",
+    b"2025-12-30T23:59:59Z",
+    b"1969-12-31T23:59:59Z",
+    b"1969-12-31T12:00:00Z",
+    b"1970-01-01T00:00:00Z",
+    b"2026-01-02T22:59:59Z",
+    b"2026-01-02T23:00:01Z",
+    b"2031-01-01T00:00:00Z",
+)
+EPOCHS = (1767225600, 1767225600123, 1767139200, -1, 0, 253402300800, 4_000_000_000)
+STATUSES = (200, 200, 304, 404, 500, 503)
+
+
+def syslog(chance: random.Random) -> bytes:
+    return chance.choice(SYSLOG) % (chance.choice(YEARLESS), chance.randrange(99), chance.randrange(4))
+
+
+def dated(chance: random.Random) -> bytes:
+    if chance.random() < 0.2:
+        return b"\tat com.example.Trace(Trace.java:%d)" % chance.randrange(9)
+    return b"%s %s took %d ms" % (
+        chance.choice(DATED),
+        chance.choice((b"INFO", b"ERROR", b"WARN", b"")),
+        chance.randrange(9),
+    )
+
+
+def in_json(chance: random.Random) -> bytes:
+    asked = {"status": chance.choice(STATUSES), "method": "GET", "path": f"/p{chance.randrange(5)}?q", "client": "::1"}
+    other = {"level": chance.choice(("info", "error")), "message": f"line\nof \u20ac{chance.randrange(5)} \ud800"}
+    return json.dumps({"ts": chance.choice(EPOCHS)} | (asked if chance.random() < 0.5 else other)).encode()
+
+
+def access(chance: random.Random) -> bytes:
+    line = b'10.0.0.%d - - [01/Jan/2026:0%d:00:00 +0000] "GET /%d HTTP/1.1" %d %d' % (
+        chance.randrange(9),
+        chance.randrange(9),
+        chance.randrange(5),
+        chance.choice(STATUSES),
+        chance.randrange(999),
+    )
+    return line + (b' "-" "-" %d.250' % chance.randrange(3) if chance.random() < 0.5 else b"")
+
+
+def plain(chance: random.Random) -> bytes:
+    return chance.choice((b"", b"\r", b"job %d is done" % chance.randrange(9), b"\xff", "ö€😀".encode()))
+
+
+WRITERS = (syslog, dated, in_json, access, plain)
+
+
+def a_generated_day(archive: Archive) -> None:
+    """Files of every kind, in several segments, with all that an end or a beginning may lack, and silent ones."""
+    chance = random.Random(6)
+    archive.date = NEW_YEAR
+    for number, (writer, _) in enumerate(itertools.product(WRITERS, range(6))):
+        content = b"".join(writer(chance) + b"\n" for _ in range(chance.randrange(1, 60)))
+        content = chance.choice((b"", MARK)) + (content if chance.random() < 0.5 else content.rstrip(b"\n"))
+        where = {"host": f"h{number % 4}", "partition": number % 3, "file": f"/log/{writer.__name__}{number % 2}"}
+        archive.seal(content, **where, codec=chance.choice(("none", "zstd")))
+    archive.seal(b"", file="/log/empty")
+    archive.seal(MARK, file="/log/mark", first_time="")
+    archive.seal(b"of no known hour\n" * 3, file="/log/never", first_time="never")
+    missing = archive.seal(b"x\n", file="/log/missing")
+    (archive.root / missing.path).unlink()
+
+
+def a_damaged_day(archive: Archive) -> None:
+    """One segment of which ends amid its frame, beside whole ones."""
+    archive.date = NEW_YEAR
+    archive.seal(b"2026-01-01T05:00:00Z INFO x\n" * 9, file="/log/whole")
+    cut = archive.root / archive.seal(random.Random(1).randbytes(9000) + b"\n", file="/log/cut").path
+    cut.write_bytes(cut.read_bytes()[:4000])
+
+
+def an_empty_day(archive: Archive) -> None:
+    """Closed, without a segment."""
+    archive.date = NEW_YEAR
+    archive.manifest.write_bytes(b"")
+    archive.close()
+
+
+@pytest.mark.parametrize(
+    ("filled", "without"),
+    [
+        (a_generated_day, set()),
+        (a_damaged_day, {"access_hourly", "access_top", "auth_daily"}),
+        (an_empty_day, schemas.TABLES.keys() - {"runs"}),
+    ],
+)
+def test_every_table_is_the_same_whether_groups_are_few_or_many(archive, spark, tmp_path, monkeypatch, filled, without):
+    filled(archive)
+
+    by_values = archive.reported(spark, tmp_path / "few")
+    monkeypatch.setattr(counts, "MOST_FEW", -1)
+    by_spark = archive.reported(spark, tmp_path / "many")
+
+    tables = {name: rows_of(spark, tmp_path / "few", name) for name in schemas.TABLES.keys() - {"runs"}}
+    assert {name for name, rows in tables.items() if not rows} == without
+    for name, rows in tables.items():
+        assert rows == rows_of(spark, tmp_path / "many", name), name
+    assert by_values.web == by_spark.web
+    assert by_values.volume == by_spark.volume
+    assert by_values.totals == by_spark.totals
+
+
+def rows_of(spark, out: Path, name: str) -> list[str]:
+    """Every row as text, sorted; of a sketch what it says."""
+    table = spark.read.schema(schemas.TABLES[name]).parquet(str(Tables(out).day(name, NEW_YEAR)))
+    for column, says in SKETCHES.items():
+        if column in table.columns:
+            table = table.withColumn(column, F.call_function(says, column))
+    return sorted(map(repr, table.collect()))
+
+
+def test_a_day_of_few_groups_is_written_without_a_query_of_spark_beside_the_scan(archive, spark, tmp_path, monkeypatch):
+    archive.seal(b"2026-11-20T05:00:00Z ERROR x\n" * 9)
+    for name in ("kept", "stage", "staged"):
+        monkeypatch.setattr(io, name, None)
+
+    archive.reported(spark, tmp_path / "out")
+
+    assert [row["lines"] for row in table_of(tmp_path / "out", "hourly")] == [9]
+
+
+def test_groups_that_differ_in_nothing_but_their_sums_are_added_up(archive, spark, tmp_path, monkeypatch):
+    archive.seal(b"2026-11-20T05:00:00Z web1 sshd[7]: Accepted publickey for deploy from 10.0.0.1 port 5 ssh2\n" * 8)
+    taken = few.taken
+
+    def halved(frame):
+        return [g._replace(lines=g.lines // 2, bytes=g.bytes // 2) for g in taken(frame) for _ in range(2)]
+
+    monkeypatch.setattr(few, "taken", halved)
+    made = archive.reported(spark, tmp_path / "out")
+
+    assert made.totals.lines == 8
+    for name, column in (("hourly", "lines"), ("auth_daily", "n"), ("fingerprints", "lines"), ("file_daily", "lines")):
+        assert [row[column] for row in table_of(tmp_path / "out", name)] == [8], name
+
+
+def test_the_hourly_table_of_few_groups_is_read_by_others_and_is_in_order(archive, spark, tmp_path):
+    for number in (2, 1):
+        archive.seal(b"2026-11-20T05:00:00Z ERROR x\n2026-11-20T04:00:00Z INFO y\ntrace\n", host=f"h{number}")
+    archive.reported(spark, tmp_path / "out")
+    path = str(Tables(tmp_path / "out").day("hourly", DATE) / SMALL)
+    columns = ", ".join(schemas.HOURLY.names)
+
+    by_duckdb = duckdb.sql(f"SET TimeZone='UTC'; SELECT {columns} FROM '{path}'").fetchall()
+    by_us = [tuple(row.values()) for row in table_of(tmp_path / "out", "hourly")]
+
+    assert [tuple(map(naive, row)) for row in by_us] == by_duckdb
+    assert [row[:5] for row in by_us] == sorted(row[:5] for row in by_us)
+
+
+def naive(value):
+    return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
+
+
+@pytest.mark.parametrize("second", [None, -1, 0, 1767139200, 1767393999, 1767394801])
+def test_a_time_with_a_year_is_meant_up_to_the_end_of_the_next_day(second):
+    meant = placing.meaning(dt.date(2026, 1, 1))(second)
+
+    assert meant == (second if second is not None and 0 <= second <= 1767394800 else None)
