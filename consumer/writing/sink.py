@@ -84,7 +84,8 @@ class Sink:
         begun = min(at, self._begun.setdefault(file.path, at))
         if offset - begun >= START_BYTES:
             start_writing(descriptor, begun, offset - begun)
-            forget_cached(descriptor, file.length)
+            if begun == file.length:  # once a batch
+                forget_cached(descriptor, file.length)
             self._begun[file.path] = offset
 
     def sync(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from collecting import HOST, Desk, Log, cuts
 
+from consumer.sealing import placing
 from consumer.writing import sink as sinks
 from consumer.writing import syncing
 from consumer.writing.records import OpenFile
@@ -155,6 +156,17 @@ def test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory(sink: Si
     sink.sync()
     for file, size in ((slow, 100), (fast, sinks.START_BYTES)):
         assert (tmp_path / file.path).read_bytes() == b"x" * size + b"y" * size
+
+
+@pytest.mark.parametrize(("size", "stays"), [(placing.LARGE_BYTES - 1, True), (placing.LARGE_BYTES, False)])
+def test_a_large_segment_makes_room_in_memory(size: int, stays: bool, tmp_path: Path) -> None:
+    if not syncing._reports(tmp_path):
+        pytest.skip("here a file system may keep everything in memory")
+    with placing.beside(tmp_path / "segment") as fresh:
+        fresh.stream.write(b"x" * size)
+        assert fresh.publish()
+    assert is_in_memory(tmp_path / "segment") == stays
+    assert (tmp_path / "segment").read_bytes() == b"x" * size
 
 
 # -- names --------------------------------------------------------------------------------------------------------
