@@ -2,9 +2,13 @@
 
 from stringzilla import bytesum, translate  # type: ignore[import-not-found] # it has no stubs
 
+CHUNK_BYTES = 32 * 1024
+"""So much is looked at in one go: what that leaves behind fits a core's own cache beside the block."""
 _ONE_A_NEWLINE = bytes(octet == ord("\n") for octet in range(256))
 
 
 def count_lines(data: bytes) -> int:
     """The newlines in `data`; takes the same time whether lines are short or long."""
-    return int(bytesum(translate(data, _ONE_A_NEWLINE))) if data else 0
+    view = memoryview(data)
+    chunks = [view[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
+    return int(sum([bytesum(translate(chunk, _ONE_A_NEWLINE)) for chunk in chunks]))

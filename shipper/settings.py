@@ -203,7 +203,7 @@ class CollectorSettings(_Section):
     state: Path | None = None  #: directory of journals; inside the archive where it is not set
     read_partitions: Partitions = ()  #: 0,2 or 0-3; every stream that there is where it is not set
     codec: Annotated[str, Field(pattern="^(zstd|gzip|none)$")] = "zstd"  #: of sealed segments: zstd, gzip, none
-    batch: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 16 * 1024 * 1024  #: most between two syncs
+    batch: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 16 * 1024 * 1024  #: most taken at a time
     open_files: Annotated[int, Field(ge=0, le=100_000)] = 0  #: most descriptors for files; 0: what the system allows
     segment: Annotated[Size, Field(ge=4096)] = 128 * 1024 * 1024  #: bytes at which a file is sealed
     idle_seal: Annotated[Seconds, Field(ge=1)] = 3600.0  #: of silence, and a file is sealed

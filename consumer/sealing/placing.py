@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from consumer.writing.syncing import forget_cached
 from shipper.files import sync_directory
 
+LARGE_BYTES = 1024 * 1024
+"""A segment of this size leaves the page cache: it is read tomorrow, if at all."""
 _TEMPORARY = re.compile(r"\.(?P<target>.+-\d{20}(\.zst|\.gz)?)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
@@ -39,7 +42,10 @@ class Fresh:
 
     def _sync(self) -> None:
         self.stream.flush()
-        os.fsync(self.stream.fileno())
+        descriptor = self.stream.fileno()
+        os.fsync(descriptor)
+        if (size := os.fstat(descriptor).st_size) >= LARGE_BYTES:
+            forget_cached(descriptor, size)
 
 
 @contextlib.contextmanager

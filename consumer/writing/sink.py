@@ -12,7 +12,7 @@ from pathlib import Path
 
 from consumer.sealing.packing import whole_frames
 from consumer.writing.records import OpenFile
-from consumer.writing.syncing import Syncing, start_writing
+from consumer.writing.syncing import Syncing, forget_cached, start_writing
 from consumer.writing.tampering import Home, check_file, check_length, check_name
 from shipper import events, layout
 
@@ -84,6 +84,8 @@ class Sink:
         begun = min(at, self._begun.setdefault(file.path, at))
         if offset - begun >= START_BYTES:
             start_writing(descriptor, begun, offset - begun)
+            if begun == file.length:  # once a batch
+                forget_cached(descriptor, file.length)
             self._begun[file.path] = offset
 
     def sync(self) -> None:

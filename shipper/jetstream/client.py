@@ -4,6 +4,7 @@ A subject or an inline status that is no UTF-8 raises inside nats-py's parser an
 the message out again to the next session, and so on for ever. One such message must not stop a partition.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +14,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError
+
+from shipper.jetstream.sieve import Arrived, Sieve
 
 UNREADABLE = {"Log-Unreadable": "the message's headers are no UTF-8"}
 """Stands for headers that cannot be decoded: an unknown header of ours, so the message becomes a dead letter."""
@@ -38,6 +41,25 @@ class TolerantClient(Client):
     def __init__(self) -> None:
         super().__init__()
         self._direct: dict[int, Callable[[Msg], None]] = {}
+        self._told: set[asyncio.Task[None]] = set()  # of errors
+
+    def sift(self) -> None:
+        """Take direct subscriptions' messages from the socket from now on; to be called behind `connect`, at once.
+
+        Where that is not possible (TLS, WebSocket) they come through nats-py.
+        """
+        reader = getattr(self._transport, "_io_reader", None)
+        writer = getattr(self._transport, "_io_writer", None)
+        if reader is None or writer is None or self._ps.buf:
+            return
+        socket = writer.transport
+        way = socket.get_protocol()
+        if isinstance(way, asyncio.StreamReaderProtocol) and socket.get_extra_info("ssl_object") is None:
+            sieve = Sieve(way, self._direct.__contains__, self._take)
+            socket.set_protocol(sieve)
+            came = bytes(reader._buffer)  # noqa: SLF001 - whole lines were read of what came before
+            reader._buffer.clear()  # noqa: SLF001
+            sieve.put(came)
 
     async def subscribe_direct(self, subject: str, heard: Callable[[Msg], None]) -> Subscription:
         """Call `heard` with each message as it is read from the socket.
@@ -63,14 +85,20 @@ class TolerantClient(Client):
             await self._flush_pending()
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        heard = self._direct.get(sid)
-        if heard is None:
+        if sid in self._direct:
+            self._take(Arrived(sid, subject, reply, headers, data))
+        else:
             await super()._process_msg(sid, subject, reply, data, headers)
-        elif sid in self._subs:  # else it is unsubscribed, and this was on its way
+
+    def _take(self, arrived: Arrived) -> None:
+        sid, subject, reply, headers, payload = arrived
+        if sid in self._subs:  # else it is unsubscribed, and this was on its way
             try:
-                heard(self._build_message(sid, subject, reply, data, await self._process_headers(headers)))
+                self._direct[sid](self._build_message(sid, subject, reply, payload, self._headers(headers)))
             except (ValueError, IndexError) as error:  # anybody may publish to an inbox that he knows
-                await self._error_cb(error)
+                telling = asyncio.ensure_future(self._error_cb(error))
+                self._told.add(telling)
+                telling.add_done_callback(self._told.discard)
 
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
@@ -85,10 +113,19 @@ class TolerantClient(Client):
         )
 
     async def _process_headers(self, headers: Any) -> dict[str, str] | None:
+        return self._headers(headers)
+
+    def _headers(self, headers: Any) -> dict[str, str] | None:
         if headers and _REGULAR.fullmatch(headers):
             lines = headers[_FIRST_LINE_BYTES:-_LAST_LINES_BYTES].decode("ascii").split("\r\n")
             return dict([line.split(": ", 1) for line in lines])
+        reading = super()._process_headers(headers)
         try:
-            return await super()._process_headers(headers)
+            reading.send(None)  # it never waits
+        except StopIteration as done:
+            found: dict[str, str] | None = done.value
+            return found
         except UnicodeDecodeError:
             return dict(UNREADABLE)
+        reading.close()
+        return dict(UNREADABLE)

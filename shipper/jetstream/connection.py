@@ -254,6 +254,7 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
             disconnected_cb=on_closed,
             **_credentials(settings),
         )
+        client.sift()
 
     try:
         async with asyncio.timeout(settings.connect_timeout):

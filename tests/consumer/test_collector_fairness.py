@@ -12,6 +12,7 @@ import pytest
 from fleet import Fleet, Program, until
 from natsd import NatsServer
 
+from consumer.pipeline import TEXT_A_PAYLOAD
 from shipper.partitioning import partition_for
 
 MIB = 1024 * 1024
@@ -91,5 +92,5 @@ def test_however_much_lies_in_a_stream_no_batch_is_longer_than_it_must_be(fleet:
     until(lambda: is_archived(fleet), within=120)
     assert len(fleet.archived(FLOODING, path)) == path.stat().st_size
     written = [batch["bytes"] for batch in batches(program, partition_for(FLOODING, 2))]
-    assert max(written) < BATCH + BLOCK
+    assert max(written) < TEXT_A_PAYLOAD * BATCH + BLOCK
     assert len(written) <= FLOOD // BATCH + FEW

@@ -5,11 +5,13 @@ import errno
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from collecting import HOST, Desk, Log, cuts
 
+from consumer.sealing import placing
 from consumer.writing import sink as sinks
 from consumer.writing import syncing
 from consumer.writing.records import OpenFile
@@ -128,6 +130,43 @@ def test_files_that_were_closed_to_make_room_are_synced_too(
     sink.sync()
     assert calls == expected
     sink.close()
+
+
+# -- what is left in memory ---------------------------------------------------------------------------------------
+
+
+def is_in_memory(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            return os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT) == 1
+        except BlockingIOError:
+            return False
+
+
+def test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory(sink: Sink, tmp_path: Path) -> None:
+    if not syncing._reports(tmp_path):
+        pytest.skip("here a file system may keep everything in memory")
+    slow, fast = files(2)
+    for file, size in ((slow, 100), (fast, sinks.START_BYTES)):
+        sink.create(file)
+        sink.append(file, [b"x" * size], at=0)
+        sink.sync()
+        sink.append(replace(file, length=size), [b"y" * size], at=size)
+    assert [is_in_memory(tmp_path / file.path) for file in (slow, fast)] == [True, False]
+    sink.sync()
+    for file, size in ((slow, 100), (fast, sinks.START_BYTES)):
+        assert (tmp_path / file.path).read_bytes() == b"x" * size + b"y" * size
+
+
+@pytest.mark.parametrize(("size", "stays"), [(placing.LARGE_BYTES - 1, True), (placing.LARGE_BYTES, False)])
+def test_a_large_segment_makes_room_in_memory(size: int, stays: bool, tmp_path: Path) -> None:
+    if not syncing._reports(tmp_path):
+        pytest.skip("here a file system may keep everything in memory")
+    with placing.beside(tmp_path / "segment") as fresh:
+        fresh.stream.write(b"x" * size)
+        assert fresh.publish()
+    assert is_in_memory(tmp_path / "segment") == stays
+    assert (tmp_path / "segment").read_bytes() == b"x" * size
 
 
 # -- names --------------------------------------------------------------------------------------------------------
