@@ -19,6 +19,7 @@ HEAD_CHARACTERS = 19
 
 HOUR_SECONDS = 3600
 _ISO_DASH = 5
+_LAST_SECOND = 253_402_300_799  # of the year 9999
 _FOUND = "\x01"
 """Before a text that a pattern yielded: where it found nothing, the line itself might pass for a time."""
 
@@ -106,7 +107,7 @@ def meant(second: Column, day: dt.date) -> Column:
     A time without a year is of the year of `day`, or of the one before where it would be more than a day ahead. A
     time before 1970 or more than a day ahead is none: a clock that wrong says nothing of when the line happened.
     """
-    time = F.timestamp_seconds(second)
+    time = F.timestamp_seconds(F.when(second.between(0, _LAST_SECOND), second))  # Spark gives up at what overflows
     this_year = time - F.make_interval(years=F.lit(SOME_YEAR - day.year))
     last_year = time - F.make_interval(years=F.lit(SOME_YEAR - day.year + 1))
     latest = F.lit(_latest(day))

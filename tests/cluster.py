@@ -6,6 +6,7 @@ with cluster(tmp_path) as nodes:
 """
 
 import contextlib
+import json
 import re
 import socket
 import subprocess
@@ -62,6 +63,17 @@ class Node:
             self._process.wait()
             self._process = None
 
+    def leads_all(self) -> bool:
+        """Whether it is the leader of the cluster and hears every other node: before, streams find no place."""
+        address = f"http://127.0.0.1:{self._ports[self.name + '-http']}/jsz"
+        try:
+            with urllib.request.urlopen(address, timeout=2) as answer:
+                meta = json.load(answer).get("meta_cluster", {})
+        except OSError:
+            return False
+        others = [one for one in meta.get("replicas") or () if one.get("current") and not one.get("offline")]
+        return meta.get("leader") == self.name and len(others) == len(NAMES) - 1
+
     def wait_until_ready(self) -> None:
         """Until it is part of the cluster and has caught up with the others."""
         address = f"http://127.0.0.1:{self._ports[self.name + '-http']}/healthz"
@@ -80,6 +92,13 @@ class Nodes(dict[str, Node]):
     def url(self) -> str:
         return ",".join(node.url for node in self.values())
 
+    def wait_until_whole(self) -> None:
+        """Until one of them leads all the others."""
+        deadline = time.monotonic() + READY_SECONDS
+        while not any(node.leads_all() for node in self.values()):
+            assert time.monotonic() < deadline, "no node leads the others"
+            time.sleep(0.1)
+
 
 @contextlib.contextmanager
 def cluster(directory: Path) -> Iterator[Nodes]:
@@ -93,6 +112,7 @@ def cluster(directory: Path) -> Iterator[Nodes]:
             node.start()
         for node in nodes.values():
             node.wait_until_ready()
+        nodes.wait_until_whole()
         yield nodes
     finally:
         for node in nodes.values():

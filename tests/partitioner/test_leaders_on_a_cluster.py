@@ -3,15 +3,17 @@
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cluster import Nodes, cluster
-from fleet import Fleet, until
+from fleet import Fleet, Program, until
 
 HOSTS = ("web1.example.net", "web2.example.net", "db1.example.net")
+PARTITIONS = 6
 ROUNDS_SECONDS = float(os.environ.get("FSHIPPER_CLUSTER_SECONDS", "15"))
 """A minute in `make chaos`."""
 
@@ -24,8 +26,9 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 @pytest.fixture
 def fleet(nodes: Nodes, tmp_path: Path) -> Iterator[Fleet]:
-    with Fleet(tmp_path, nodes.url, partitions=6) as found:
-        found.must("partition", "apply", "--partitions", "6", "--replicas", "3", "--max-bytes", "200MB")
+    nodes.wait_until_whole()
+    with Fleet(tmp_path, nodes.url, partitions=PARTITIONS) as found:
+        found.must("partition", "apply", "--partitions", str(PARTITIONS), "--replicas", "3", "--max-bytes", "200MB")
         yield found
 
 
@@ -35,7 +38,14 @@ def balance(fleet: Fleet, *options: str) -> dict:
 
 def leader_of(fleet: Fleet) -> str:
     """The node that leads most streams."""
-    counts = balance(fleet, "--dry-run")["streams"]
+    answered = []  # not while leaders are being chosen
+
+    def answer() -> bool:
+        answered.append(fleet.run("partition", "balance", "--json", "--dry-run"))
+        return answered[-1].returncode in {0, 2}
+
+    until(answer, within=60)
+    counts = json.loads(answered[-1].stdout)["streams"]
     return max(counts, key=counts.__getitem__)
 
 
@@ -60,9 +70,10 @@ def test_every_byte_arrives_once_while_leaders_are_killed_and_nodes_restarted_in
     logs = {host: fleet.directory / f"{host}.log" for host in HOSTS}
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(path.open("ab", buffering=0)) for path in logs.values()]
-        for host, path in logs.items():
-            fleet.produce(host, path)
-        fleet.consume()
+        programs = [fleet.produce(host, path) for host, path in logs.items()]
+        until(lambda: all(begun(program) for program in programs))
+        collector = fleet.consume()  # one that never reached its streams ends, as it should
+        until(lambda: len(begun(collector)) == PARTITIONS)
         ends = time.monotonic() + ROUNDS_SECONDS
         number = 0
         while time.monotonic() < ends:
@@ -74,6 +85,11 @@ def test_every_byte_arrives_once_while_leaders_are_killed_and_nodes_restarted_in
             number = write(files, number, seconds=1) + 1
     for host, path in logs.items():
         until(lambda host=host, path=path: fleet.archived(host, path) == path.read_bytes(), within=150, what=host)
+
+
+def begun(program: Program) -> set[str]:
+    """The streams and subjects that a program has begun to work with."""
+    return set(re.findall(r"session_begun .* subject=(\S+)", program.log_file.read_text()))
 
 
 def write(files: list, number: int, *, seconds: float) -> int:
