@@ -13,14 +13,13 @@ from typing import Any, NamedTuple, Protocol
 
 from spark_analytics.given import Row, Web, WebSums
 from spark_analytics.mining import Seen
-from spark_analytics.scan import GROUP, GROUP_OF_REQUESTS
+from spark_analytics.scan import GROUP, GROUP_OF_REQUESTS, SUMS
 from spark_analytics.settle import Counted
 from spark_analytics.volumes import FileSums
 
 MOST_FEW = 200_000
 """Groups that are held as values: some 300 MB, and a second of Python for each 100,000."""
 
-SUMS = ("lines", "bytes", "first_row", "last_row", "first_second", "last_second", "sent")
 COLUMNS = (*GROUP, *GROUP_OF_REQUESTS, *SUMS, "fingerprint")
 """Of a frame of groups, in the order of `few.Group`."""
 

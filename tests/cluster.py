@@ -6,83 +6,41 @@ with cluster(tmp_path) as nodes:
 """
 
 import contextlib
-import json
-import re
 import socket
-import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from natsd import binary
+from shipped import ShippedServer
 
 SHIPPED = Path(__file__).resolve().parents[1] / "deploy" / "nats" / "cluster"
 NAMES = ("nats1", "nats2", "nats3")
 READY_SECONDS = 60.0
 
 
-class Node:
+class Node(ShippedServer):
     """One server of the cluster."""
 
+    READY_SECONDS = READY_SECONDS
+
     def __init__(self, directory: Path, name: str, ports: dict[str, int]) -> None:
-        self.name = name
+        super().__init__(directory / name, name, ports[name], ports[name + "-http"])
         self._ports = ports
-        self._directory = directory / name
-        self._directory.mkdir(parents=True)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"nats://127.0.0.1:{self._ports[self.name]}"
-
-    @property
-    def log(self) -> str:
-        return (self._directory / "log").read_text(errors="replace")
 
     def configure(self) -> None:
-        text = (SHIPPED / f"{self.name}.conf").read_text().replace("/var/lib/nats", str(self._directory / "store"))
-        text = text.replace("port: 4222", f"port: {self._ports[self.name]}").replace("100GB", "20GB")
-        text = text.replace("port: 6222", f"port: {self._ports[self.name + '-cluster']}")
-        text = text.replace("127.0.0.1:8222", f"127.0.0.1:{self._ports[self.name + '-http']}")
-        text = re.sub(
-            r"(nats\d)\.example\.net:6222", lambda found: f"127.0.0.1:{self._ports[found[1] + '-cluster']}", text
-        )
-        text = re.sub(r"nats\d\.example\.net", "127.0.0.1", text)
-        (self._directory / "nats-server.conf").write_text(text)
-
-    def start(self) -> None:
-        with (self._directory / "log").open("ab") as log:
-            command = [binary(), "-c", str(self._directory / "nats-server.conf")]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        routes = {f"{name}.example.net:6222": f"127.0.0.1:{self._ports[name + '-cluster']}" for name in NAMES}
+        others = {f"{name}.example.net": "127.0.0.1" for name in NAMES}
+        own = {"100GB": "20GB", "port: 6222": f"port: {self._ports[self.name + '-cluster']}"}
+        self.write_configuration(SHIPPED / f"{self.name}.conf", own | routes | others)
 
     def leads_all(self) -> bool:
         """Whether it is the leader of the cluster and hears every other node: before, streams find no place."""
-        address = f"http://127.0.0.1:{self._ports[self.name + '-http']}/jsz"
         try:
-            with urllib.request.urlopen(address, timeout=2) as answer:
-                meta = json.load(answer).get("meta_cluster", {})
+            meta = self.monitor("jsz").get("meta_cluster", {})
         except OSError:
             return False
         others = [one for one in meta.get("replicas") or () if one.get("current") and not one.get("offline")]
         return meta.get("leader") == self.name and len(others) == len(NAMES) - 1
-
-    def wait_until_ready(self) -> None:
-        """Until it is part of the cluster and has caught up with the others."""
-        address = f"http://127.0.0.1:{self._ports[self.name + '-http']}/healthz"
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=2):
-                return
-            assert time.monotonic() < deadline, f"{self.name} is not ready\n{self.log[-3000:]}"
-            time.sleep(0.1)
 
 
 class Nodes(dict[str, Node]):

@@ -8,43 +8,29 @@ with site(tmp_path, hosts=("web1.example.net",)) as (centre, edge, wire):
 """
 
 import contextlib
-import json
 import shutil
-import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from chaos.wires import Wire
 from cluster import free_ports
 from fleet import Fleet
-from natsd import binary
+from shipped import ShippedServer
 
 SHIPPED = Path(__file__).resolve().parents[1] / "deploy" / "nats" / "edge"
 READY_SECONDS = 30.0
 
 
-class End:
+class End(ShippedServer):
     """One end of the leaf link: a server with a roster of its own, and the programs that reach it."""
 
     def __init__(self, directory: Path, configuration: str, ports: Sequence[int]) -> None:
-        self.directory = directory
+        port, http, self.leaf_port = ports
+        super().__init__(directory, configuration, port, http)
         self.keys = directory / "fshipper"
-        self.port, self._http, self.leaf_port = ports
-        self._configuration = configuration
-        self._process: subprocess.Popen[bytes] | None = None
-        directory.mkdir()
         self.fleet = Fleet(directory, self.url)
         self.hosts("init")
-
-    @property
-    def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}"
-
-    @property
-    def log(self) -> str:
-        return (self.directory / "log").read_text(errors="replace")
 
     def hosts(self, *arguments: str) -> None:
         self.fleet.must("hosts", *arguments, SHIPPER_ACCESS=str(self.keys))
@@ -62,36 +48,17 @@ class End:
 
     def configure(self, *, centre_port: int) -> None:
         """`centre_port`: where the centre is reached; it tells nobody another way there, which would miss the wire."""
-        text = (SHIPPED / self._configuration).read_text().replace("/var/lib/nats", str(self.directory / "store"))
-        text = text.replace("port: 4222", f"port: {self.port}").replace("127.0.0.1:8222", f"127.0.0.1:{self._http}")
-        text = text.replace("port: 7422", f"port: {self.leaf_port}, no_advertise: true").replace("0.0.0.0", "127.0.0.1")
-        text = text.replace("logs.example.net:7422", f"127.0.0.1:{centre_port}")
-        (self.directory / "nats-server.conf").write_text(text)
-
-    def start(self) -> None:
-        with (self.directory / "log").open("ab") as log:
-            command = [binary(), "-c", str(self.directory / "nats-server.conf")]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            with contextlib.suppress(OSError):
-                return self._monitor("healthz") and None
-            assert time.monotonic() < deadline, f"{self._configuration} is not ready\n{self.log[-3000:]}"
-            time.sleep(0.05)
+        changes = {
+            "port: 7422": f"port: {self.leaf_port}, no_advertise: true",
+            "0.0.0.0": "127.0.0.1",
+            "logs.example.net:7422": f"127.0.0.1:{centre_port}",
+        }
+        self.write_configuration(SHIPPED / self.name, changes)
 
     @property
     def links(self) -> int:
         """How many leaf links are up."""
-        return int(self._monitor("leafz")["leafnodes"])
+        return int(self.monitor("leafz")["leafnodes"])
 
     @property
     def links_ever(self) -> int:
@@ -100,15 +67,11 @@ class End:
 
     def stream(self, name: str) -> dict:
         """What the server says of a stream; {}: there is none."""
-        details = self._monitor("jsz?streams=true&config=true").get("account_details") or [{}]
+        details = self.monitor("jsz?streams=true&config=true").get("account_details") or [{}]
         return next((each for each in details[0].get("stream_detail") or [] if each["name"] == name), {})
 
     def messages(self, name: str) -> int:
         return self.stream(name)["state"]["messages"]
-
-    def _monitor(self, what: str) -> dict:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/{what}", timeout=2) as answer:
-            return json.loads(answer.read())
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from shipper.errors import SessionLost, StreamMissing
 from shipper.jetstream.connection import API, ApiError, Connection, describe
 from shipper.jetstream.inbox import NANOSECONDS, read_delivery
 from shipper.jetstream.publisher import NO_RESPONDERS, refusal, stored
+from shipper.jetstream.site import stream_state
 from shipper.model import Delivery, Stored, StreamState
 
 NO_MESSAGE = 10037
@@ -31,16 +32,7 @@ class Letters:
 
     async def state(self) -> StreamState:
         """What the stream holds now."""
-        info = await self._connection.api(f"STREAM.INFO.{self._stream}")
-        held = info["state"]
-        return StreamState(
-            first_sequence=held["first_seq"],
-            last_sequence=held["last_seq"],
-            messages=held["messages"],
-            bytes=held["bytes"],
-            max_bytes=info["config"].get("max_bytes", -1),
-            created=info["created"],
-        )
+        return stream_state(await self._connection.api(f"STREAM.INFO.{self._stream}"))
 
     def heads(self, first: int, last: int, *, pattern: str) -> AsyncGenerator[Delivery]:
         """The messages `first` to `last` whose subject `pattern` matches, oldest first, without their payloads.

@@ -17,16 +17,12 @@ def numbered(message: Column, ahead: Column | None) -> Column:
     """
     text = _cut(message)
     if ahead is not None:
-        text = _without(text, ahead)
+        text = headless(text, ahead)
     return F.regexp_replace(text, rules.NUMBER, rules.MASK)
 
 
-def headless(text: Column, behind: Column) -> Column:
-    """`text` of `numbered` without what `behind` finds, as `rules.behind` says."""
-    return _without(text, behind)
-
-
-def _without(text: Column, header: Column) -> Column:
+def headless(text: Column, header: Column) -> Column:
+    """`text` without what `header` finds; an empty one finds nothing. Of what is `numbered` it is `rules.behind`."""
     return F.when(header != "", F.regexp_replace(text, header, F.lit(""))).otherwise(text)
 
 

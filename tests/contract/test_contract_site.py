@@ -85,6 +85,14 @@ async def source_from(admin, domain):
     await admin.update_stream(config)
 
 
+async def begin_anew(admin, natsd, kept):
+    """The site lost all that it had, and gives its sequences to `kept`."""
+    site = (await admin.stream(SITE))["config"]
+    await admin.delete_stream(SITE)
+    await admin.create_stream(site)
+    await publish(settings(natsd), kept)
+
+
 async def test_the_place_that_producers_were_told_is_that_of_the_site(natsd):
     async with sourced(natsd, earlier=numbered(5), kept=numbered(3)) as (_, inbox):
         assert (await inbox.state()).site == "edge1"
@@ -105,10 +113,7 @@ async def test_what_the_centre_has_is_removed_from_the_site_but_the_last_of_it(n
 async def test_nothing_is_removed_from_a_site_that_gave_its_sequences_twice(natsd):
     async with sourced(natsd, earlier=[], kept=numbered(4)) as (admin, inbox):
         await inbox.state()
-        site = (await admin.stream(SITE))["config"]
-        await admin.delete_stream(SITE)
-        await admin.create_stream(site)
-        await publish(settings(natsd), [b"another 1", b"another 2", b"another 3", b"another 4"])
+        await begin_anew(admin, natsd, [b"another 1", b"another 2", b"another 3", b"another 4"])
         assert await inbox.purge_site(4) is None
         assert (await inbox.site_state()).messages == 4
 
@@ -116,10 +121,7 @@ async def test_nothing_is_removed_from_a_site_that_gave_its_sequences_twice(nats
 async def test_nothing_is_removed_from_a_site_that_is_shorter_than_what_was_sourced(natsd):
     async with sourced(natsd, earlier=[], kept=numbered(4)) as (admin, inbox):
         await inbox.state()
-        site = (await admin.stream(SITE))["config"]
-        await admin.delete_stream(SITE)
-        await admin.create_stream(site)
-        await publish(settings(natsd), [b"another 1", b"another 2"])
+        await begin_anew(admin, natsd, [b"another 1", b"another 2"])
         assert await inbox.purge_site(5) == 0
         assert (await inbox.site_state()).messages == 2
 
