@@ -76,7 +76,7 @@ class Told(Fleet):
         return [(subject, *log.message(start, end)[1:]) for start, end in itertools.pairwise(ends)]
 
     def send(self, *messages: Wild) -> None:
-        """Publish in this order, and wait until the streams have all."""
+        """Publish, and wait until the streams have all: in this order within a stream, in any between two of them."""
         before = self.stored()
         publish(self.server, *messages)
         until(lambda: self.stored() == before + len(messages), what="the streams have them")
