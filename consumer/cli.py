@@ -12,6 +12,7 @@ from consumer.task import Until
 from shipper.config import Layer, load
 from shipper.errors import UsageError
 from shipper.memory import keep_freed_memory
+from shipper.scheduling import give_way
 from shipper.settings import Settings
 from shipper.telemetry import set_up_logging
 
@@ -75,4 +76,5 @@ def consume(
     until = (Until.SEALED if seal else Until.DRAINED) if drain else Until.STOPPED
     gc.set_threshold(GARBAGE_THRESHOLD)
     keep_freed_memory()
+    give_way()
     asyncio.run(run(settings, until, read=read))

@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 from shipper.ports import Publisher
 from shipper.subjects import control_up
 
-RECEIPT_SECONDS = 2.0
+RECEIPT_SECONDS = (2.0,)
+"""How long an answer is waited for; asked again after each but the last."""
+STARTING_SECONDS = (0.25, 0.75, 2.0)
+"""The same where all programs may be starting. The subscription of a collector that has no answer keeps the server from
+saying that nobody listens, and the one that has it may hear nothing of the first question."""
 ASKED_AT_ONCE = 2000
 """Sources in one question: as many as a collector answers for."""
 
@@ -55,7 +59,13 @@ def read(message: Mapping[str, Any]) -> Told | None:
 
 
 async def ask(
-    publisher: Publisher, host: str, partition: int, sources: Sequence[str] = (), *, leaving: int = 0
+    publisher: Publisher,
+    host: str,
+    partition: int,
+    sources: Sequence[str] = (),
+    *,
+    leaving: int = 0,
+    waits: Sequence[float] = RECEIPT_SECONDS,
 ) -> Told | None:
     """What the collector of `partition` holds of `host`: of `sources`, or else of the newest; None: nobody answers.
 
@@ -65,12 +75,20 @@ async def ask(
     told: Told | None = None
     for start in range(0, max(1, len(sources)), ASKED_AT_ONCE):
         named = {"sources": list(sources[start : start + ASKED_AT_ONCE])} if sources else {}
-        answer = await publisher.ask(control_up(host), question | named, RECEIPT_SECONDS)
-        more = read(answer or {})
+        more = read(await _answer(publisher, control_up(host), question | named, waits) or {})
         if more is None:
             return None
         told = more if told is None else more._replace(receipts=told.receipts + more.receipts)
     return told
+
+
+async def _answer(
+    publisher: Publisher, subject: str, question: Mapping[str, Any], waits: Sequence[float]
+) -> Mapping[str, Any] | None:
+    for seconds in waits:
+        if (answer := await publisher.ask(subject, question, seconds)) is not None:
+            return answer
+    return None
 
 
 def _receipt(fields: Any) -> Receipt | None:

@@ -66,7 +66,7 @@ class Recovery:
     async def _told(self, publisher: Publisher, sequence: int) -> Told | None:
         """What the collector says once it has judged everything up to `sequence`; what it said last if time is up."""
         while True:
-            told = await receipts.ask(publisher, self._host, self._partition)
+            told = await receipts.ask(publisher, self._host, self._partition, waits=receipts.STARTING_SECONDS)
             self.left = max(self.left, told.left if told else 0)
             if not sequence or (told is not None and told.through >= sequence):
                 return told

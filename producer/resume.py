@@ -38,7 +38,7 @@ async def agree(publisher: Publisher, ledger: Ledger, *, subject: str, host: str
         ids = [each.id for each in unproven if each.archived < each.offset]
         return Agreement(holds=True, unconfirmed=_unconfirmed(ledger), unproven=ids)
     doubtful = [each.id for each in ledger.known.values() if each.ring and not 0 < each.sequence <= stored]
-    told = await receipts.ask(publisher, host, partition, doubtful)
+    told = await receipts.ask(publisher, host, partition, doubtful, waits=receipts.STARTING_SECONDS)
     if told is not None:
         ledger.corrected(told, doubtful)
     # Without an answer a mark may be older than the archive, which may have gone back with the server. What the stream

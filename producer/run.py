@@ -30,6 +30,7 @@ from shipper.memory import keep_freed_memory
 from shipper.model import MAX_BLOCK_BYTES, Encoding
 from shipper.partitioning import partition_for
 from shipper.retry import Patience
+from shipper.scheduling import give_way
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host
 from shipper.supervision import supervised
@@ -49,6 +50,7 @@ def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None
     state = _state_directory(settings.producer, host)
     _allow_many_files()
     keep_freed_memory()
+    give_way()
     with Lock(state / "lock", f"the checkpoint of host {host}"):
         inputs = inputs_of(settings.producer, state / "spool", once=once)
         checkpoints = Checkpoints(state / "checkpoint.sqlite")

@@ -38,8 +38,9 @@ STALE = "stale"
 """Outcome of a block from before its host left the partition, and that came behind the marker."""
 MARKER = "marker"
 """Outcome of a move marker."""
-WRITE_BYTES = 512 * 1024
-"""Of one file are written at once, not at the end of the batch: what was just unpacked is still in the core's cache."""
+WRITE_BYTES = 256 * 1024
+"""Of one file are written at once, not at the end of the batch: what was just unpacked is still in the core's cache, of
+which the page cache takes as much again. So a full block is written alone."""
 MAX_OFFSET = (1 << 53) - 1
 """8 PiB: no file is longer, and sums of what is said to be missing stay numbers that every reader of JSON has."""
 

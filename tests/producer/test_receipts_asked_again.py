@@ -1,0 +1,37 @@
+"""A question that only those hear who have no answer must not cost a producer's start the whole of its patience."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from natsd import NatsServer
+
+from producer import receipts
+from shipper.jetstream.connection import connect
+from shipper.jetstream.publisher import JetStreamPublisher
+from shipper.settings import NatsSettings
+from shipper.subjects import control_up
+
+HOST = "web1.example.net"
+
+
+async def test_a_collector_that_begins_while_it_is_asked_answers_the_next_time(natsd: NatsServer):
+    settings, questions = NatsSettings(url=natsd.url), []
+    bystander, collector = [await connect(settings, name=name, inbox="_INBOX") for name in ("bystander", "collector")]
+
+    async def answer(subject: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"archive": f"of {subject}", "through": question["partition"], "receipts": []}
+
+    async def hear_only(subject: str, question: Mapping[str, Any]) -> None:
+        questions.append(question)
+        if len(questions) == 1:
+            await collector.listen(control_up(">"), answer)
+
+    await bystander.listen(control_up(">"), hear_only)
+    publisher = await JetStreamPublisher.begin(settings, stream="LOGS_7", host=HOST, block_bytes=4096)
+    try:
+        told = await receipts.ask(publisher, HOST, 7, waits=receipts.STARTING_SECONDS)
+        assert told == receipts.Told(f"of {control_up(HOST)}", 7, ())
+        assert len(questions) == 2
+    finally:
+        for each in (publisher, bystander, collector):
+            await each.close()
