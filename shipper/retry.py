@@ -31,10 +31,20 @@ FULL = Backoff(first=0.5, cap=15.0)  #: the stream has no room, or does not exis
 ARCHIVE = Backoff(first=0.5, cap=5.0)  #: the archive cannot be written
 
 
+class Company:
+    """Sessions of one program. Once one of them works, none of the others is at the program's start any more."""
+
+    has_served = False
+
+
 class Patience:
     """How long a program goes on without a server: briefly at its start, later as long as its work allows."""
 
-    def __init__(self, *, at_start: float, later: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, *, at_start: float, later: float, clock: Callable[[], float] = time.monotonic,
+        company: Company | None = None,
+    ) -> None:  # fmt: skip
+        self._company = company or Company()
         self._at_start = at_start
         self._later = later
         self._clock = clock
@@ -44,6 +54,7 @@ class Patience:
 
     def served(self) -> None:
         """A session with the server works. Only the first renews patience, or trouble in every session had no end."""
+        self._company.has_served = True
         if not self._served:
             self._served = True
             self.progress()
@@ -60,9 +71,10 @@ class Patience:
             Unavailable: patience is at its end. RightMissing: only a person can help, and one waits for the end, or
             there never was a session. A daemon at work goes on: what is refused may be one answer of many.
         """
-        if isinstance(error, RightMissing) and (not self._served or self._later < math.inf):
+        has_served = self._company.has_served
+        if isinstance(error, RightMissing) and (not has_served or self._later < math.inf):
             raise error
-        limit = self._later if self._served else self._at_start
+        limit = self._later if has_served else self._at_start
         if self._clock() - self._since > limit:
             raise Unavailable(str(error), hint=error.hint) from None
         self._failures += 1

@@ -38,7 +38,7 @@ from shipper.jetstream.leases import JetStreamBucket
 from shipper.layout import FileKey
 from shipper.lifecycle import Stop, stop_on_signals
 from shipper.ports import Bucket
-from shipper.retry import SESSION, Patience
+from shipper.retry import SESSION, Company, Patience
 from shipper.settings import CollectorSettings, Settings
 from shipper.subjects import COLLECTOR, control_up, partition_of_stream, stream_name
 from shipper.supervision import supervised
@@ -113,6 +113,7 @@ class _Life:
             keep_bytes=chosen.keep_bytes,
         )
         self._partitions = 1
+        self._workers = Company()
         self._is_unused: Callable[[int], bool] = lambda _: False
 
     async def registry(self) -> Registry:
@@ -150,7 +151,7 @@ class _Life:
             open_files=lambda: max(8, most_open(self._settings.collector.open_files) // self._partitions),
             task=self._task,
             open_inbox=self._open_inbox,
-            patience=self._patience,
+            patience=lambda: self._patience(self._workers),
         )
         holdings = Holdings(outfit, registry, me)
         self._is_unused = registry.is_unused
@@ -247,9 +248,9 @@ class _Life:
         self._partitions = max(1, len(found))
         return found
 
-    def _patience(self) -> Patience:
+    def _patience(self, company: Company | None = None) -> Patience:
         if self._until is Until.STOPPED:
-            return Patience(at_start=inf if self._for_ever else 10.0, later=inf)
+            return Patience(at_start=inf if self._for_ever else 10.0, later=inf, company=company)
         return Patience(at_start=5.0, later=60.0)
 
 

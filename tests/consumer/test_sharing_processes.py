@@ -1,5 +1,6 @@
 """Collectors that share partitions, on a real server: they come, go, die, and stop anywhere and wake up again."""
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -8,7 +9,10 @@ from fleet import until
 from natsd import NatsServer
 from sharing import Shared, held, is_paused, pause, stop, wake
 
+from shipper.jetstream.admin import administration
 from shipper.partitioning import partition_for
+from shipper.settings import NatsSettings
+from shipper.subjects import COLLECTOR
 
 HOSTS = ["web1.example.net", "web2.example.net", "db1.example.net"]  # of two partitions
 
@@ -143,3 +147,18 @@ def test_wherever_collectors_stop_another_goes_on_and_what_they_do_when_they_wak
         audit = shared.run("audit", str(shared.archive))
         assert audit.returncode == 0, audit.stdout
         assert not list(shared.archive.glob("date=*/*/*/[._]*"))
+
+
+def test_a_partition_that_cannot_be_read_from_the_start_ends_no_collector_of_others(shared: Shared) -> None:
+    async def delete_consumer() -> None:
+        async with administration(NatsSettings(url=(shared.url,))) as admin:
+            await admin.delete_consumer("LOGS_1", COLLECTOR)
+
+    asyncio.run(delete_consumer())
+    collector = shared.consume()
+    until(lambda: "has no consumer" in collector.log and held(collector) == {0, 1}, what=collector.log)
+    time.sleep(11)  # at its start a collector that nobody serves gives up after ten seconds
+    send(shared)
+    shared.apply()  # makes the consumer anew
+    shared.wait_until_archived(collector)
+    assert collector.stop() == 0

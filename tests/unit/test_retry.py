@@ -2,7 +2,7 @@ import pytest
 
 from shipper.errors import Permanent, StreamFull, Transient, Unavailable
 from shipper.lifecycle import Stop
-from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Patience, until_done
+from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Company, Patience, until_done
 from shipper.testing import Clock
 
 AT_ONCE = Backoff(first=0.0, cap=0.0)
@@ -39,6 +39,17 @@ def test_patience_is_short_before_the_first_session_and_long_behind_it(clock):
     clock.turn(2)
     with pytest.raises(Unavailable, match="gone"):
         patience.after(Transient("gone"), AT_ONCE)
+
+
+def test_who_has_company_that_was_served_is_not_at_the_start_any_more(clock):
+    company = Company()
+    first, second = (Patience(at_start=10, later=1000, clock=clock, company=company) for _ in range(2))
+    first.served()
+    clock.turn(999)
+    assert second.after(Transient("no stream"), AT_ONCE) == 0.0
+    clock.turn(2)
+    with pytest.raises(Unavailable, match="no stream"):
+        second.after(Transient("no stream"), AT_ONCE)
 
 
 def test_the_end_of_patience_hands_on_the_hint_of_the_last_trouble(clock):
