@@ -70,6 +70,9 @@ def report(
     seconds = _seconds(wait)
     with reaching.reached(_named(archive), out, master=master) as (source, target):
         dates = _dates(source, date, since, until)
+        if not dates:
+            typer.echo(f"no day of {source} is over yet: nothing to do", err=True)
+            raise typer.Exit(EXIT_UNCHANGED)
         session.require_runtime()
         from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
 
@@ -136,13 +139,14 @@ def _named(archive: str | None) -> str:
 
 
 def _dates(archive: Location, date: str, since: str, until: str) -> list[str]:
-    """The days to report: the one named, or those of a range that the archive has."""
+    """The days to report: the one named, or those of a range that the archive has; none while the first goes on."""
     if not (since or until):
         return [_day(date).isoformat()]
     first = _day(since).isoformat() if since else ""
     last = _day(until or "yesterday").isoformat()
-    found = [day for day in inventory.days(archive) if first <= day <= last]
-    if not found:
+    known = inventory.days(archive)
+    found = [day for day in known if first <= day <= last]
+    if not found and (first or not known):
         raise Unavailable(
             f"{archive} has no day from {first or 'the beginning'} to {last}",
             hint="choose other days; `ls _manifest` in the archive lists them",

@@ -48,6 +48,20 @@ def test_the_same_input_is_left_alone_and_another_one_makes_that_day_again_and_n
     assert [row["median7_lines"] for row in table_of(tmp_path / "out", "host_daily", "2026-11-21")] == [1.0]
 
 
+def test_while_the_first_day_goes_on_there_is_nothing_to_do(archive, report, tmp_path):
+    archive.seal(b"x\n")
+
+    code, said = report("--until", "2026-11-19")
+
+    assert (code, said.out) == (4, "")
+    assert said.err == f"no day of {archive.root} is over yet: nothing to do\n"
+    assert report("--since", "2026-11-01", "--until", "2026-11-19")[0] == 69
+
+
+def test_where_no_day_ever_began_something_is_wrong(report):
+    assert report("--until", "2026-11-19")[0] == 69
+
+
 def test_a_day_that_nobody_changed_is_made_again_by_force(archive, report):
     archive.seal(b"x\n")
 
