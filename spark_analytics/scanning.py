@@ -21,6 +21,9 @@ from spark_analytics.tables import Tables
 MOST_DAMAGED = 20
 """Damaged segments that are found one by one, each by a scan that it ends; a day with more is given up."""
 
+MOST_HELD = 1000
+"""Segments whose groups are held until it is known whether they are few: more make too many, each has some hundred."""
+
 _UNKNOWN = Writing(ANY, Kind.PLAIN)
 _NAMES = ("user", "remote", "path")
 """Texts of strangers that tables hold: bytes that are no UTF-8 become the same mark in all of them."""
@@ -63,12 +66,13 @@ class Scan:
 
     def _counted(self, day: Day, segments: Sequence[Segment]) -> Counts:
         """Few groups are taken. Others are written and read back: queries would look through the scan."""
-        frame, place, alone = self._groups(segments), self.place(day.date), io.is_alone(self.spark)
-        counted = io.held(frame) if alone else io.kept(frame, place)
+        frame, place = self._groups(segments), self.place(day.date)
+        holds = io.is_alone(self.spark) and len(segments) <= MOST_HELD
+        counted = io.held(frame) if holds else io.kept(frame, place)
         groups = few.taken(counted)
         if groups is not None:
             return Few(self.spark, groups, self.tables, day.date)
-        return Many(io.kept(counted, place) if alone else counted, self.tables, day.date)
+        return Many(io.kept(counted, place) if holds else counted, self.tables, day.date)
 
     def place(self, date: str) -> Location:
         """Where groups are kept while the tables are made."""

@@ -231,8 +231,8 @@ def _paced(size_bytes: int | None) -> tuple[tuple[str, ...], dict[str, str]]:
     """Options of Java and settings of Spark for so many bytes of log text: what is read once is not worth compiling."""
     if size_bytes is None or size_bytes > LARGE_BYTES:
         return _STEADY_JAVA, _COMPILED_WHOLE
-    if size_bytes > MIDDLING_BYTES:
-        return _SPARING_JAVA, _COMPILED_WHOLE
+    if size_bytes > MIDDLING_BYTES:  # out of a zip Java reads no file
+        return _SPARING_JAVA if COMPILER.is_file() else _STEADY_JAVA, _COMPILED_WHOLE
     return _HURRIED_JAVA, _NOT_COMPILED if size_bytes <= SMALL_BYTES else _COMPILED_IN_HASTE
 
 
