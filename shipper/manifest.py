@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 VERSION = 1
 _NEWER = frozenset({"filtered", "edited", "labels", "crc32_stored", "replaces", "redactions"})
@@ -71,15 +71,18 @@ class Segment:
     v: int = field(default=VERSION)
 
 
+_NAMES = tuple(one.name for one in fields(Segment))
+
+
 def to_line(segment: Segment) -> bytes:
     """`segment` as one JSON line; of newer fields only what there is.
 
     An older reader refuses a line with a field that it does not know, and says so: it never counts a merged segment
     beside its parts.
     """
-    fields = asdict(segment)
-    fields = {name: value for name, value in fields.items() if value or name not in _NEWER}
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+    values = ((name, getattr(segment, name)) for name in _NAMES)
+    shown = {name: value for name, value in values if value or name not in _NEWER}
+    return json.dumps(shown, separators=(",", ":"), default=asdict).encode() + b"\n"
 
 
 def from_line(line: bytes) -> Segment:

@@ -85,13 +85,14 @@ def text(found: Column) -> Column:
 
 def sent(found: Column) -> Column:
     """Bytes sent, of `parts`."""
-    return F.get(found, F.lit(3)).try_cast("bigint")
+    number = F.get(found, F.lit(3))
+    return F.when(~number.isin("-", ""), number).try_cast("bigint")  # what is no number costs an exception
 
 
 def latency(found: Column) -> Column:
     """The step of the latency in milliseconds, of `parts`; null where the log has none."""
     took = F.get(found, F.lit(4))
-    number = took.try_cast("double")
+    number = F.when(took != "", took).try_cast("double")
     in_ms = F.when(F.contains(took, F.lit(".")), number * 1000).otherwise(number / 1000)
     return F.when(number.isNotNull(), F.round(F.ln(F.greatest(in_ms, F.lit(0.01))) * STEPS).cast("int"))
 

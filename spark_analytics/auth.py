@@ -80,7 +80,7 @@ def kind(seems: Column, name: Column) -> Column:
 def attempts(found: Column) -> Column:
     """How many attempts the line stands for, of `parts`."""
     times = F.substring(F.get(found, F.lit(_TIMES)), 2, 9)
-    return F.coalesce(times.try_cast("int"), F.lit(1))
+    return F.coalesce(F.when(times != "", times).try_cast("int"), F.lit(1))  # what is no number costs an exception
 
 
 def remote(found: Column) -> Column:

@@ -1,6 +1,7 @@
 """What a day of the archive holds, by its manifests and on disk. Looks at one day's directories, never at the root."""
 
 import datetime as dt
+import functools
 import hashlib
 import json
 import re
@@ -42,7 +43,7 @@ class Manifests:
     names: tuple[str, ...]  #: manifest files that were read
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Day:
     """A day of the archive: what the manifests list, and what lies on disk. Paths are relative to the archive."""
 
@@ -94,7 +95,7 @@ class Day:
             newest[key] = max(newest.get(key, ""), segment.last_time)
         return {key: time for key, text in newest.items() if (time := time_of(text))}
 
-    @property
+    @functools.cached_property
     def fingerprint(self) -> str:
         """Stands for all that the tables are made from: the manifests, the sealed files' sizes, who closed the day."""
         listed = sorted(manifest.to_line(segment) for segment in self.manifests.segments)

@@ -44,7 +44,7 @@ def read_rows(spark: SparkSession, archive: Location, segments: Sequence[Segment
     paths = [locations.for_spark(archive / segment.path) for segment in segments]
     reader = spark.read.schema(schemas.TEXT).option("lineSep", "\n").option("recursiveFileLookup", "true")
     return reader.text(paths).select(
-        "value",
+        F.coalesce("value", F.lit("")).alias("value"),  # never null, told so that Spark's code asks no line for it
         F.col("_metadata.file_path").alias("file_path"),
         F.col("_metadata.file_block_start").alias("block_start"),
         F.monotonically_increasing_id().alias("row"),
@@ -57,6 +57,17 @@ def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> 
     text = json.dumps([dict(zip(kind.names, row, strict=True)) for row in rows])
     parsed = F.from_json(F.lit(text), T.ArrayType(kind))
     return spark.range(0, 1, 1, 1).select(F.explode(parsed).alias("row")).select("row.*")
+
+
+def is_alone(spark: SparkSession) -> bool:
+    """Whether this machine's driver is the whole of Spark, and no executor can be lost."""
+    master = str(spark.sparkContext.master)
+    return master == "local" or master.startswith("local[")
+
+
+def held(made: DataFrame) -> DataFrame:
+    """`made`, computed once, by the first who asks: each part stays with who computed it, in memory or on disk."""
+    return made.localCheckpoint(eager=False)
 
 
 def kept(made: DataFrame, directory: Location) -> DataFrame:

@@ -62,18 +62,19 @@ NUMBERS = {"10": "trace", "20": "debug", "30": "info", "40": "warn", "50": "erro
 """The levels of programs that write JSON and numbers, by bunyan's count."""
 
 
-def of_line(head: Column, placed: Column, family: Column) -> Column:
+def of_line(head: Column, placed: Column | None, family: Column | None) -> Column:
     """What a line says of itself in `head`, its first `LEVEL_PREFIX` characters, or `none`.
 
     Numbers may be masked but for the one of syslog's PRI. `placed` is the pattern for a level in a known place
-    (`families.Writing.level`); where it is empty, or finds nothing, the level is searched for.
+    (`families.Writing.level`); where it is empty, or finds nothing, the level is searched for. None: no line has that,
+    or is of `LETTERED_FAMILIES`, and there is less code to compile.
     """
-    at_place = F.when(
-        placed != "", _looked_up(WORDS, F.lower(F.call_function("regexp_extract", head, placed, F.lit(1))))
-    )
-    return F.coalesce(
-        at_place, _by_priority(head), _by_key(head), _by_word(head), _by_letter(head, family), F.lit("none")
-    )
+    found = [_by_priority(head), _by_key(head), _by_word(head)]
+    if placed is not None:
+        found.insert(0, _at_place(head, placed))
+    if family is not None:
+        found.append(_by_letter(head, family))
+    return F.coalesce(*found, F.lit("none"))
 
 
 def of_status(status: Column) -> Column:
@@ -84,6 +85,11 @@ def of_status(status: Column) -> Column:
 def of_name(name: Column) -> Column:
     """The level that a key's value names, a word or a number; null if none."""
     return _looked_up(WORDS | NUMBERS, F.lower(name))
+
+
+def _at_place(head: Column, placed: Column) -> Column:
+    word = F.lower(F.call_function("regexp_extract", head, placed, F.lit(1)))
+    return F.when(placed != "", _looked_up(WORDS, word))
 
 
 def _by_key(head: Column) -> Column:

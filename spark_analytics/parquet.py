@@ -77,10 +77,11 @@ def _append_column(content: bytearray, field: T.StructField, values: Sequence[An
 
 def _levels(values: Sequence[Any]) -> bytes:
     """Which values there are: runs of 1 (there) and 0 (null), behind their length."""
-    runs = b"".join(
-        _varint(len(list(run)) << 1) + bytes([there])
-        for there, run in itertools.groupby(value is not None for value in values)
-    )
+    if not values or None not in values:
+        found = [(True, len(values))] if values else []
+    else:
+        found = [(there, len(list(run))) for there, run in itertools.groupby(value is not None for value in values)]
+    runs = b"".join(_varint(length << 1) + bytes([there]) for there, length in found)
     return struct.pack("<I", len(runs)) + runs
 
 
@@ -89,7 +90,8 @@ def _plain(kind: T.DataType, values: Sequence[Any]) -> bytes:
         bits = sum(1 << place for place, value in enumerate(values) if value)
         return bits.to_bytes((len(values) + 7) // 8, "little")
     if isinstance(kind, T.StringType):
-        return b"".join(_sized(value.encode("utf-8", "replace")) for value in values)
+        sized = {value: _sized(value.encode("utf-8", "replace")) for value in set(values)}  # many rows, few texts
+        return b"".join(map(sized.__getitem__, values))
     if isinstance(kind, T.BinaryType):
         return b"".join(_sized(bytes(value)) for value in values)
     code, made = _NUMBERS[type(kind)]

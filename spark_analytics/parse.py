@@ -24,15 +24,18 @@ _FOUND = "\x01"
 """Before a text that a pattern yielded: where it found nothing, the line itself might pass for a time."""
 
 WRITING = ("family", "stamp_form", "stamp_pattern", "stamp_shape", "stamp_characters")
-"""The columns that tell how the lines of a segment write their time."""
+"""The columns that tell how the lines of a segment write their time; `stamp_form` is one of `FORMS`."""
+
+FORMS = {name: number for number, name in enumerate((ANY, NONE, JSON, *(form.name for form in Form)))}
+"""The forms of times by name, and families without one, as numbers: a line's is compared with each that there is."""
 
 
-def writing(family: str) -> tuple[str, str, str, str, int]:
+def writing(family: str) -> tuple[str, int, str, str, int]:
     """The values of `WRITING` for a family."""
     one = next((known for known in FAMILIES if known.name == family), None)
     if one is None:
-        return family, family, "", "", 0
-    return family, one.form.name, _whole(one), _FOUND + one.shape, one.characters
+        return family, FORMS[family], "", "", 0
+    return family, FORMS[one.form.name], _whole(one), _FOUND + one.shape, one.characters
 
 
 def _whole(family: Family) -> str:
@@ -49,10 +52,11 @@ def stamp_text(line: Column) -> Column:
     )
     head = F.when(F.substring(line, _ISO_DASH, 1) == "-", F.substring(line, 1, HEAD_CHARACTERS))
     form = F.col("stamp_form")
-    return F.when(form == Form.HEAD.name, head).when(~form.isin(ANY, NONE, JSON), by_pattern)
+    without = (FORMS[name] for name in (ANY, NONE, JSON))
+    return F.when(form == FORMS[Form.HEAD.name], head).when(~form.isin(*without), by_pattern)
 
 
-def event_second(line: Column, text: Column, in_json: Column, forms: set[str]) -> Column:
+def event_second(line: Column, text: Column, in_json: Column, forms: set[int]) -> Column:
     """Seconds since 1970 (UTC) of the time that `line` names, or null; for `meant` to put right.
 
     `forms` are the values of `stamp_form` that there are today: each branch costs code. Times without a zone are taken
@@ -66,8 +70,8 @@ def event_second(line: Column, text: Column, in_json: Column, forms: set[str]) -
         ANY: lambda: F.coalesce(*(_tried(line, family) for family in FAMILIES if family.form is not Form.HEAD)),
     }
     chosen = F.lit(None).cast("bigint")
-    for name in sorted(forms & branches.keys()):
-        chosen = F.when(form == name, branches[name]()).otherwise(chosen)
+    for name in sorted(name for name in branches if FORMS[name] in forms):
+        chosen = F.when(form == FORMS[name], branches[name]()).otherwise(chosen)
     return chosen
 
 

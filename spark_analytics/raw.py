@@ -15,7 +15,7 @@ LINES = "date DATE, partition INT, host STRING, file STRING, ts TIMESTAMP, line 
 """A line: the day it arrived, whose it is, when it happened (null where it does not say), its bytes without newline."""
 
 _SEGMENT = (
-    "uri STRING, partition INT, host STRING, file STRING, family STRING, stamp_form STRING, stamp_pattern STRING,"
+    "uri STRING, partition INT, host STRING, file STRING, family STRING, stamp_form INT, stamp_pattern STRING,"
     " stamp_shape STRING, stamp_characters INT"
 )
 _UNKNOWN = Writing(families.ANY, Kind.PLAIN)

@@ -6,7 +6,7 @@ grouping keys. What is needed twice is a column of a step of its own, for Spark 
 is mentioned. Which steps there are depends on what the day holds: each costs code that Java has to compile.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,11 +23,11 @@ LEVEL_KEYS = ("level", "lvl", "severity", "levelname", "loglevel", "log.level")
 HEAD_CHARACTERS = auth.AUTH_PREFIX
 """Characters of a line that are looked at for its level and for who signed in."""
 
-SEGMENT_SCHEMA = (
-    "uri STRING, segment INT, writing INT, waits BOOLEAN, kind STRING, family STRING, stamp_form STRING,"
-    " stamp_pattern STRING, stamp_shape STRING, stamp_characters INT, ahead STRING, behind STRING, level_pattern STRING"
-)
-"""What is known of a line by its segment: `writing` is a number of `Written.known`, `waits` as `waits` says."""
+SEGMENT_SCHEMA = "uri STRING, segment INT, writing INT, waits BOOLEAN, kind INT, stamp_form INT, stamp_characters INT"
+"""What is known of a line by its segment. `writing` is a number of `Written.known`, which says all the rest (`each`): a
+text that comes with the segment is made anew for each line."""
+
+_KINDS = {kind: number for number, kind in enumerate(Kind)}
 
 GROUP = ("segment", "block_start", "hour", "level", "text", "auth", "user", "remote", "attempts")
 GROUP_OF_REQUESTS = ("status", "path", "latency")
@@ -66,7 +66,7 @@ class Written:
         return cls(tuple(sorted(set(writings), key=repr)) or (Writing(NONE, Kind.PLAIN),))
 
     @cached_property
-    def forms(self) -> frozenset[str]:
+    def forms(self) -> frozenset[int]:
         """The forms of their times."""
         return frozenset(parse.writing(one.family)[1] for one in self.known)
 
@@ -82,17 +82,24 @@ class Written:
         return bool(self.kinds & {Kind.ACCESS, Kind.JSON})
 
     @property
-    def texts_at_once(self) -> bool:
-        """Whether there are lines of text that do not wait."""
-        return any(one.kind in {Kind.PLAIN, Kind.SYSLOG} and not waits(one) for one in self.known)
+    def texts_at_once(self) -> Sequence[Writing]:
+        """How lines of text are written that do not wait."""
+        return [one for one in self.known if one.kind in {Kind.PLAIN, Kind.SYSLOG} and not waits(one)]
+
+    @property
+    def texts_that_wait(self) -> Sequence[Writing]:
+        """How those are written that do."""
+        return [one for one in self.known if waits(one)]
 
     def columns(self, uri: str, number: int, writing: Writing) -> tuple[str | int | bool, ...]:
         """The values of `SEGMENT_SCHEMA` of a segment."""
-        at_once = "" if waits(writing) else rules.behind(writing.family)
-        time = parse.writing(writing.family)
-        ahead = rules.ahead(writing.family)
-        place = self.known.index(writing)
-        return uri, number, place, waits(writing), writing.kind.value, *time, ahead, at_once, writing.level
+        _, form, *_, characters = parse.writing(writing.family)
+        return uri, number, self.known.index(writing), waits(writing), _KINDS[writing.kind], form, characters
+
+    def each(self, text: Callable[[Writing], str]) -> Column:
+        """The `text` of a line by how it is written."""
+        texts = [text(one) for one in self.known]
+        return F.lit(texts[0]) if len(set(texts)) == 1 else F.get(F.array(*map(F.lit, texts)), F.col("writing"))
 
 
 def count_rows(rows: DataFrame, segments: DataFrame, written: Written) -> DataFrame:
@@ -103,9 +110,10 @@ def count_rows(rows: DataFrame, segments: DataFrame, written: Written) -> DataFr
     and hours since 1970, without their year where the line names none (`parse.meant`). `first_row` and `last_row` are
     places in the block; a line counts a byte for its newline.
     """
-    known = rows.join(F.broadcast(segments.withColumnRenamed("uri", "file_path")), on="file_path", how="inner")
+    known = segments.select(F.col("uri").alias("file_path"), *map(_never_null, segments.schema.fields[1:]))
     return (
-        known.transform(_looked_at, written)
+        rows.join(F.broadcast(known), on="file_path", how="inner")
+        .transform(_looked_at, written)
         .transform(_dated, written)
         .transform(_told, written)
         .groupBy("writing", *GROUP, *GROUP_OF_REQUESTS)
@@ -122,11 +130,30 @@ def count_rows(rows: DataFrame, segments: DataFrame, written: Written) -> DataFr
     )
 
 
+def _never_null(field: T.StructField) -> Column:
+    """A column that has no null, told so that Spark's code asks no line for one."""
+    some = F.lit(False) if isinstance(field.dataType, T.BooleanType) else F.lit(0)
+    return F.coalesce(field.name, some).alias(field.name)
+
+
+def _is(kind: Kind) -> Column:
+    return F.col("kind") == _KINDS[kind]
+
+
+def _is_of(family: str) -> Column:
+    """Whether the line is of a family without a pattern of its own."""
+    return F.col("stamp_form") == parse.FORMS[family]
+
+
 def _looked_at(known: DataFrame, written: Written) -> DataFrame:
     """Each line with the text of its time, its fields where it is JSON, and its bytes."""
     line = F.col("value")
-    fields = F.when(F.col("kind") == Kind.JSON.value, F.from_json(line, _JSON)) if Kind.JSON in written.kinds else None
-    return known.withColumns(
+    fields = F.when(_is(Kind.JSON), F.from_json(line, _JSON)) if Kind.JSON in written.kinds else None
+    stamp = {
+        "stamp_pattern": written.each(lambda one: parse.writing(one.family)[2]),
+        "stamp_shape": written.each(lambda one: parse.writing(one.family)[3]),
+    }
+    return known.withColumns(stamp).withColumns(
         {
             "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
             "stamp": parse.stamp_text(line),
@@ -142,9 +169,9 @@ def _dated(looked: DataFrame, written: Written) -> DataFrame:
     in_json = _first(fields, TIME_KEYS) if Kind.JSON in written.kinds else F.lit(None)
     found = F.lit(None).cast("array<string>")
     if Kind.JSON in written.kinds:
-        found = F.when(F.col("kind") == Kind.JSON.value, access.json_parts(fields)).otherwise(found)
+        found = F.when(_is(Kind.JSON), access.json_parts(fields)).otherwise(found)
     if Kind.ACCESS in written.kinds:
-        found = F.when(F.col("kind") == Kind.ACCESS.value, access.parts(line)).otherwise(found)
+        found = F.when(_is(Kind.ACCESS), access.parts(line)).otherwise(found)
     return looked.withColumns(
         {
             "second": parse.event_second(line, F.col("stamp"), in_json, set(written.forms)),
@@ -157,18 +184,19 @@ def _dated(looked: DataFrame, written: Written) -> DataFrame:
 def _syslog(looked: Column, written: Written) -> Column:
     if Kind.SYSLOG not in written.kinds:
         return F.lit(None).cast("string")
-    return F.when((F.col("kind") == Kind.SYSLOG.value) | (F.col("family") == ANY), looked)
+    return F.when(_is(Kind.SYSLOG) | _is_of(ANY), looked)
 
 
 def _told(dated: DataFrame, written: Written) -> DataFrame:
     """Each line as the columns of `GROUP` and what is summed. Without a time where others have one it says nothing."""
-    speaks = F.col("second").isNotNull() | (F.col("family") == NONE)
+    speaks = F.col("second").isNotNull() | _is_of(NONE)
     parts, requests = F.col("parts"), written.requests
     nothing = F.lit(None)
     staged = dated.withColumns(
         {
             "status": access.status(parts) if requests else nothing.cast("int"),
             "latency": access.latency(parts) if requests else nothing.cast("int"),
+            "begun": F.when(~F.col("waits"), F.substring("head", 1, levels.LEVEL_PREFIX)),
             "person": auth.parts(F.col("head"), F.col("seems")) if Kind.SYSLOG in written.kinds else _nobody(),
         }
     )
@@ -209,17 +237,16 @@ def _message(written: Written) -> Column:
     line = F.col("value")
     if Kind.JSON not in written.kinds:
         return line
-    return F.when(
-        F.col("kind") == Kind.JSON.value, F.coalesce(_first(F.col("fields"), rules.MESSAGE_KEYS), line)
-    ).otherwise(line)
+    return F.when(_is(Kind.JSON), F.coalesce(_first(F.col("fields"), rules.MESSAGE_KEYS), line)).otherwise(line)
 
 
 def _text(written: Written) -> Column:
     """The message masked; of a line that waits the whole line, and in it the number of syslog's PRI as it is."""
-    ahead = F.col("ahead") if any(rules.ahead(one.family) for one in written.known) else None
-    text = columns.numbered(_message(written), ahead)
+    ahead = written.each(lambda one: rules.ahead(one.family))
+    cuts = any(rules.ahead(one.family) for one in written.known)
+    text = columns.numbered(_message(written), ahead if cuts else None)
     if any(one.varies for one in written.known):
-        text = columns.headless(text, F.col("behind"))
+        text = columns.headless(text, written.each(lambda one: "" if waits(one) else rules.behind(one.family)))
     begun = F.regexp_extract("head", rules.BEGUN, 0)
     prior = F.concat(begun, F.regexp_replace(text, f"^<{rules.MASK}>", ""))
     return F.when(F.col("waits") & F.startswith("value", F.lit("<")), prior).otherwise(text)
@@ -227,39 +254,40 @@ def _text(written: Written) -> Column:
 
 def _level(written: Written, speaks: Column) -> Column:
     """The level; null of a line that waits."""
-    kind, level = F.col("kind"), F.lit("none")
+    level = F.lit("none")
     if written.texts_at_once:
-        head = F.substring("head", 1, levels.LEVEL_PREFIX)
-        level = levels.of_line(head, F.col("level_pattern"), F.col("family"))
+        level = _said(F.col("begun"), written, written.texts_at_once)
     if Kind.JSON in written.kinds:
         named = levels.of_name(_first(F.col("fields"), LEVEL_KEYS))
         told = F.coalesce(named, levels.of_status(F.col("status")), F.lit("none"))
-        level = F.when(kind == Kind.JSON.value, told).otherwise(level)
+        level = F.when(_is(Kind.JSON), told).otherwise(level)
     if Kind.ACCESS in written.kinds:
         by_status = F.coalesce(levels.of_status(F.col("status")), F.lit("none"))
-        level = F.when(kind == Kind.ACCESS.value, by_status).otherwise(level)
+        level = F.when(_is(Kind.ACCESS), by_status).otherwise(level)
     return F.when(~F.col("waits"), F.when(speaks, level).otherwise("none"))
+
+
+def _said(head: Column, written: Written, writings: Iterable[Writing]) -> Column:
+    """The level of lines that begin with `head` and are of one of `writings`."""
+    has_place = any(one.level for one in writings)
+    has_letter = any(one.family in levels.LETTERED_FAMILIES for one in writings)
+    placed, family = written.each(lambda one: one.level), written.each(lambda one: one.family)
+    return levels.of_line(head, placed if has_place else None, family if has_letter else None)
 
 
 def _heard(groups: DataFrame, written: Written) -> DataFrame:
     """Groups with the level and the message of the lines that waited."""
-    known = groups.withColumns(_of_writing(written))
+    waited = F.col("writing").isin([number for number, one in enumerate(written.known) if waits(one)])
+    behind = written.each(lambda one: rules.behind(one.family))
     text = F.regexp_replace("text", rules.NUMBER, rules.MASK)  # when syslog's PRI has told the level
     head = F.substring("text", 1, levels.LEVEL_PREFIX)
-    level = levels.of_line(head, F.col("level_pattern"), F.col("family"))
-    told = F.when(F.col("waits"), columns.headless(text, F.col("behind"))).otherwise(F.col("text"))
+    level = _said(head, written, written.texts_that_wait)
+    told = F.when(waited, columns.headless(text, behind)).otherwise(F.col("text"))
     heard = {
         "level": F.coalesce("level", F.when(F.col("text").isNull(), "none"), level),
         "text": F.rtrim(told, F.lit("\r")),
     }
-    return known.withColumns(heard).select(*GROUP, *GROUP_OF_REQUESTS, *SUMS)
-
-
-def _of_writing(written: Written) -> dict[str, Column]:
-    """What is known of a group by how its lines are written."""
-    rows = ((waits(one), one.family, rules.behind(one.family), one.level) for one in written.known)
-    values = zip(("waits", "family", "behind", "level_pattern"), zip(*rows, strict=True), strict=True)
-    return {name: F.get(F.array(*map(F.lit, of_each)), F.col("writing")) for name, of_each in values}
+    return groups.withColumns(heard).select(*GROUP, *GROUP_OF_REQUESTS, *SUMS)
 
 
 def _first(fields: Column, keys: Iterable[str]) -> Column:

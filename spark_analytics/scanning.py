@@ -21,8 +21,8 @@ from spark_analytics.tables import Tables
 MOST_DAMAGED = 20
 """Damaged segments that are found one by one, each by a scan that it ends; a day with more is given up."""
 
-QUICK_BYTES = 100_000_000
-"""Of log text: so few lines are read again sooner than groups are written that need not be."""
+MOST_HELD = 1000
+"""Segments whose groups are held until it is known whether they are few: more make too many, each has some hundred."""
 
 _UNKNOWN = Writing(ANY, Kind.PLAIN)
 _NAMES = ("user", "remote", "path")
@@ -65,15 +65,14 @@ class Scan:
                 day = _without(day, error)
 
     def _counted(self, day: Day, segments: Sequence[Segment]) -> Counts:
-        """Few groups are taken as they come. Others are written and read back: queries would look through the scan."""
-        frame = self._groups(segments)
-        if sum(segment.bytes_raw for segment in segments) <= QUICK_BYTES:
-            groups = few.taken(frame)
-            if groups is not None:
-                return Few(self.spark, groups, self.tables, day.date)
-        kept = io.kept(frame, self.place(day.date))
-        groups = few.taken(kept)
-        return Many(kept, self.tables, day.date) if groups is None else Few(self.spark, groups, self.tables, day.date)
+        """Few groups are taken. Others are written and read back: queries would look through the scan."""
+        frame, place = self._groups(segments), self.place(day.date)
+        holds = io.is_alone(self.spark) and len(segments) <= MOST_HELD
+        counted = io.held(frame) if holds else io.kept(frame, place)
+        groups = few.taken(counted)
+        if groups is not None:
+            return Few(self.spark, groups, self.tables, day.date)
+        return Many(io.kept(counted, place) if holds else counted, self.tables, day.date)
 
     def place(self, date: str) -> Location:
         """Where groups are kept while the tables are made."""

@@ -74,7 +74,7 @@ def parsed(spark):
     written = {text: families.chosen([text] * 2) for text in lines}
     told = [(text, one.level, *parse.writing(one.family)) for text, one in written.items()]
     columns = (
-        "value STRING, placed STRING, family STRING, stamp_form STRING, stamp_pattern STRING, stamp_shape STRING,"
+        "value STRING, placed STRING, family STRING, stamp_form INT, stamp_pattern STRING, stamp_shape STRING,"
         " stamp_characters INT"
     )
     table = spark.createDataFrame(told, columns).withColumn("stamp", parse.stamp_text(line))
