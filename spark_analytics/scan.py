@@ -99,7 +99,7 @@ class Written:
     def each(self, text: Callable[[Writing], str]) -> Column:
         """The `text` of a line by how it is written."""
         texts = [text(one) for one in self.known]
-        return F.lit(texts[0]) if len(set(texts)) == 1 else F.get(F.array(*map(F.lit, texts)), F.col("writing"))
+        return F.lit(texts[0]) if len(set(texts)) == 1 else F.get(levels.constants(texts), F.col("writing"))
 
 
 def count_rows(rows: DataFrame, segments: DataFrame, written: Written) -> DataFrame:
