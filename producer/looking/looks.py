@@ -100,12 +100,12 @@ class Looks:
 def pause_seconds(took: float, poll: float, *, names_changed: bool, is_told: bool) -> float:
     """From the begin of a look at everything to the begin of the next one.
 
-    However long a look takes, it takes at most a third of the time, and a hundredth where hints come of everything.
+    However long a look takes, it takes at most a third of the time, and a two-hundredth where hints come of everything.
     """
     if names_changed:
         return min(max(NAMES_SECONDS, 10 * took), max(poll, 3 * took))
     if is_told:
-        return max(poll, NET_SECONDS, min(100 * took, NET_AT_MOST_SECONDS), 3 * took)
+        return max(poll, NET_SECONDS, min(200 * took, NET_AT_MOST_SECONDS), 3 * took)
     return max(poll, 3 * took)
 
 

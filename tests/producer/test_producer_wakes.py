@@ -315,7 +315,7 @@ async def test_where_there_is_no_inotify_lines_are_found_at_every_poll(
         (2.0, 1.0, False, False, 6.0),
         (0.001, 1.0, False, True, 10.0),
         (0.001, 30.0, False, True, 30.0),
-        (0.25, 1.0, False, True, 25.0),
+        (0.125, 1.0, False, True, 25.0),
         (5.0, 1.0, False, True, 60.0),
         (0.001, 1.0, True, True, 0.1),
         (0.05, 1.0, True, True, 0.5),
