@@ -35,3 +35,20 @@ async def test_a_collector_that_begins_while_it_is_asked_answers_the_next_time(n
     finally:
         for each in (publisher, bystander, collector):
             await each.close()
+
+
+async def test_where_nobody_listens_no_question_waits_for_one_who_has_no_answer(natsd: NatsServer):
+    settings, asked = NatsSettings(url=natsd.url), []
+    publisher = await JetStreamPublisher.begin(settings, stream="LOGS_7", host=HOST, block_bytes=4096)
+    ask = publisher.ask
+
+    async def counted(*arguments: Any) -> Mapping[str, Any] | None:
+        asked.append(arguments)
+        return await ask(*arguments)
+
+    publisher.ask = counted  # type: ignore[method-assign]
+    try:
+        assert await receipts.ask(publisher, HOST, 7, waits=receipts.STARTING_SECONDS) is None
+        assert len(asked) == 1
+    finally:
+        await publisher.close()
