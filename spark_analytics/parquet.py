@@ -77,10 +77,10 @@ def _append_column(content: bytearray, field: T.StructField, values: Sequence[An
 
 def _levels(values: Sequence[Any]) -> bytes:
     """Which values there are: runs of 1 (there) and 0 (null), behind their length."""
-    if not values or None not in values:
-        found = [(True, len(values))] if values else []
-    else:
+    if None in values:
         found = [(there, len(list(run))) for there, run in itertools.groupby(value is not None for value in values)]
+    else:
+        found = [(True, len(values))] if values else []
     runs = b"".join(_varint(length << 1) + bytes([there]) for there, length in found)
     return struct.pack("<I", len(runs)) + runs
 

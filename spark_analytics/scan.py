@@ -242,9 +242,9 @@ def _message(written: Written) -> Column:
 
 def _text(written: Written) -> Column:
     """The message masked; of a line that waits the whole line, and in it the number of syslog's PRI as it is."""
-    ahead = written.each(lambda one: rules.ahead(one.family))
     cuts = any(rules.ahead(one.family) for one in written.known)
-    text = columns.numbered(_message(written), ahead if cuts else None)
+    ahead = written.each(lambda one: rules.ahead(one.family)) if cuts else None
+    text = columns.numbered(_message(written), ahead)
     if any(one.varies for one in written.known):
         text = columns.headless(text, written.each(lambda one: "" if waits(one) else rules.behind(one.family)))
     begun = F.regexp_extract("head", rules.BEGUN, 0)
@@ -271,8 +271,9 @@ def _said(head: Column, written: Written, writings: Iterable[Writing]) -> Column
     """The level of lines that begin with `head` and are of one of `writings`."""
     has_place = any(one.level for one in writings)
     has_letter = any(one.family in levels.LETTERED_FAMILIES for one in writings)
-    placed, family = written.each(lambda one: one.level), written.each(lambda one: one.family)
-    return levels.of_line(head, placed if has_place else None, family if has_letter else None)
+    placed = written.each(lambda one: one.level) if has_place else None
+    family = written.each(lambda one: one.family) if has_letter else None
+    return levels.of_line(head, placed, family)
 
 
 def _heard(groups: DataFrame, written: Written) -> DataFrame:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics import baseline, parse, schemas
+from spark_analytics import baseline, levels, parse, schemas
 from spark_analytics.given import Cell, Row
 from spark_analytics.hourly import FILE
 
@@ -27,7 +27,7 @@ History = Mapping[str, Sequence[Row]]
 
 def by_file(hourly: DataFrame) -> DataFrame:
     """One row for each log file: its sums, and its lines by hour and level, each packed into one number."""
-    level = F.array_position(F.array(*(F.lit(name) for name in schemas.LEVELS)), F.col("level")) - 1
+    level = F.array_position(levels.constants(schemas.LEVELS), F.col("level")) - 1
     hour = F.expr(f"unix_seconds(hour) div {parse.HOUR_SECONDS}")
     cell = F.shiftleft(F.shiftleft(hour, _LEVEL_BITS) + level, _LINES_BITS) + F.col("lines")
     bad = F.when(F.col("level").isin("fatal", "error"), F.col("lines")).otherwise(0)
@@ -85,9 +85,9 @@ def cells(files: Iterable[FileSums]) -> list[Cell]:
     for one in files:
         for cell in one.cells:
             sums[one.partition, one.host, cell >> _LINES_BITS] += cell & ((1 << _LINES_BITS) - 1)
-    levels = (1 << _LEVEL_BITS) - 1
+    level_bits = (1 << _LEVEL_BITS) - 1
     return [
-        Cell(partition, host, _hour(key >> _LEVEL_BITS), schemas.LEVELS[key & levels], lines)
+        Cell(partition, host, _hour(key >> _LEVEL_BITS), schemas.LEVELS[key & level_bits], lines)
         for (partition, host, key), lines in sorted(sums.items())
         if lines
     ]
