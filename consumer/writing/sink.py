@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from consumer.sealing.packing import whole_frames
+from consumer.writing.past_cache import PastCache, write_all
 from consumer.writing.records import OpenFile
 from consumer.writing.syncing import Syncing, forget_cached, start_writing
 from consumer.writing.tampering import Home, check_file, check_length, check_name
@@ -52,6 +53,7 @@ class Sink:
         self._begun: dict[str, int] = {}  # of the unsynced ones: up to where the disk has begun
         self._closed: set[str] = set()  # the unsynced ones that made room: only all at once can be synced
         self._named: set[str] = set()  # directories in which a name may not be durable
+        self._past_cache = PastCache()
         self._syncing = Syncing(archive)
         self._home = Home(archive)
         self._has_recovered = False
@@ -76,11 +78,12 @@ class Sink:
 
     def append(self, file: OpenFile, buffers: Sequence[bytes], *, at: int) -> None:
         """Write `buffers` at an offset behind the committed length of `file`, so that trying again is harmless."""
+        self._past_cache.finish()
         descriptor, offset = self._descriptor(file.path), at
         check_length(descriptor, file.path, offset)
         self._unsynced.add(file.path)
         for first in range(0, len(buffers), IOV_MAX):
-            offset = _write_all(descriptor, buffers[first : first + IOV_MAX], offset)
+            offset = write_all(descriptor, buffers[first : first + IOV_MAX], offset)
         begun = min(at, self._begun.setdefault(file.path, at))
         if offset - begun >= START_BYTES:
             start_writing(descriptor, begun, offset - begun)
@@ -88,8 +91,23 @@ class Sink:
                 forget_cached(descriptor, file.length)
             self._begun[file.path] = offset
 
+    def append_past_cache(self, file: OpenFile, buffers: Sequence[bytes], *, at: int) -> None:
+        """As `append`, of what is large: with less to do for a core, and the disk is waited for.
+
+        Some of it waits in memory, until the next call for another place or by another way.
+        """
+        if self._past_cache.is_refused:
+            self.append(file, buffers, at=at)
+            return
+        if not self._past_cache.ends_at(file.path, at):
+            self._past_cache.finish()
+            self._past_cache.begin(file.path, self._descriptor(file.path), at)
+        self._unsynced.add(file.path)
+        self._past_cache.put(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+
     def sync(self) -> None:
         """Make everything that was created and appended durable, where its names say. Returns when it is."""
+        self._past_cache.finish()
         opened = [(path, self._descriptors[path]) for path in self._unsynced if path in self._descriptors]
         self._syncing.sync([each for _, each in opened], list(self._named), closed=len(self._closed))
         for path, descriptor in opened:
@@ -132,6 +150,7 @@ class Sink:
 
     def release(self, path: str) -> None:
         """Close a file that is appended no more."""
+        self._past_cache.drop(path)
         descriptor = self._descriptors.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
@@ -209,17 +228,6 @@ def _directories(path: str) -> Iterator[str]:
     while path:
         path = path.rpartition("/")[0]
         yield path
-
-
-def _write_all(descriptor: int, buffers: Sequence[bytes], offset: int) -> int:
-    """Write every byte of `buffers` at `offset`; returns the offset behind them."""
-    end = offset + sum(map(len, buffers))
-    written = os.pwritev(descriptor, buffers, offset)
-    if offset + written < end:  # a short write: rare, so a copy is fine
-        rest = b"".join(buffers)
-        while offset + written < end:
-            written += os.pwrite(descriptor, rest[written:], offset + written)
-    return end
 
 
 def _left(path: Path, file: OpenFile, size: int) -> OpenFile:

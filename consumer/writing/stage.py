@@ -41,6 +41,8 @@ MARKER = "marker"
 WRITE_BYTES = 256 * 1024
 """Of one file are written at once, not at the end of the batch: what was just unpacked is still in the core's cache, of
 which the page cache takes as much again. So a full block is written alone."""
+MANY_WAITING = 64
+"""Messages behind the batch: as many full blocks as lie between two syncs. While more wait, nobody waits for a disk."""
 MAX_OFFSET = (1 << 53) - 1
 """8 PiB: no file is longer, and sums of what is said to be missing stay numbers that every reader of JSON has."""
 
@@ -74,6 +76,7 @@ class Staged:
     written_bytes: int = 0
     holes: dict[SourceKey, Hole] = field(default_factory=dict)
     rewritten: list[Known] = field(default_factory=list)  #: as they were before the block that shows it
+    keeps_up: bool  #: no more wait than go between two syncs
     crowd: Crowd
     crowded: Counter[str] = field(default_factory=Counter)  #: messages of hosts that have too many files
 
@@ -110,6 +113,7 @@ class Stager:
         staged = Staged(
             changes=Changes(position=self._journal.position),
             holes=dict(holes),
+            keeps_up=batch[-1].pending <= MANY_WAITING,
             crowd=Crowd(self._journal.files, holes),
         )
         plan = Plan(self._journal, self._compress)
@@ -287,8 +291,10 @@ class Stager:
     def _append(self, draft: Draft, staged: Staged) -> None:
         if draft.waiting_bytes:
             staged.written_bytes += draft.waiting_bytes
+            is_large = draft.waiting_bytes >= WRITE_BYTES
+            append = self._sink.append_past_cache if is_large and staged.keeps_up else self._sink.append
             offset, buffers = draft.take()
-            self._sink.append(draft.committed, buffers, at=offset)
+            append(draft.committed, buffers, at=offset)
 
     def _position(self, staged: Staged, last: Delivery) -> Position:
         at = self._journal.position
