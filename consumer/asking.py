@@ -67,7 +67,9 @@ def _answer(said: Any, upto: int, hole: Hole) -> Answer:
         return Answer.NONE
     if upto >= hole.missing.end:
         return Answer.ELSEWHERE
-    return Answer.GONE if said.get("answer") == "gone" else Answer.RESENT
+    if said.get("answer") == "gone":
+        return Answer.GONE
+    return Answer.LASTING if said.get("lasting") is True else Answer.RESENT
 
 
 def _archived_elsewhere(said: Any, start: int) -> int:

@@ -22,6 +22,7 @@ class Answer(enum.Enum):
 
     NONE = "no answer"
     RESENT = "resent"
+    LASTING = "resent, even by another process"
     GONE = "gone"
     ELSEWHERE = "in another archive"
 
@@ -58,6 +59,11 @@ class Holes:
         return [watched.hole for watched in self._watched.values() if watched.answer is Answer.NONE]
 
     @property
+    def are_promised(self) -> bool:
+        """Whether every host sends again from its hole on, even if its producer ends now."""
+        return all(watched.answer is Answer.LASTING for watched in self._watched.values())
+
+    @property
     def first_sequence(self) -> int:
         """Where the stream is to be read again, so that every open hole is met."""
         return min(watched.hole.sequence for watched in self._watched.values())
@@ -72,6 +78,13 @@ class Holes:
 
     def _known(self, source: SourceKey) -> _Watched | None:
         return self._watched.get(source) or self._before.pop(source, None)
+
+    def pass_by(self, sequence: int) -> None:
+        """What the stream has of them below `sequence` is not read again: their producers send it again."""
+        self._watched = {
+            source: replace(watched, hole=replace(watched.hole, sequence=sequence))
+            for source, watched in self._watched.items()
+        }
 
     def read_to(self, sequence: int) -> None:
         """The session has read so far: what was not found again up to here is filled."""

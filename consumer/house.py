@@ -17,7 +17,7 @@ from consumer.fence import Fence
 from consumer.hand import Hand
 from consumer.sealing.ready import Frames, ReadyFrames
 from consumer.sealing.seal import Sealer
-from consumer.site import SiteKeeper, is_nearly_full
+from consumer.site import SiteKeeper, is_nearly_full, room_of
 from consumer.task import Task, Until
 from consumer.writing.journal import Journal
 from consumer.writing.records import OpenFile
@@ -74,15 +74,25 @@ class House:
         self._site = SiteKeeper(task.partition, fence)
         self._is_finishing = False
         self._is_empty = False
+        self.is_held_up = False  #: a stream is nearly full, and nothing but what lies behind open holes could go
+        self._room = 0.0  # bytes that could come behind the last look at the stream, until it would be nearly full
+        self._purged_at = 0.0  # when that was
         self._empty_at = 0.0  # wall clock when the stream was last found read to its end; 0: never
 
     def found_empty(self) -> None:
         """The stream is read to its end just now."""
         self._is_empty, self._empty_at = True, self._wall()
 
-    def found_work(self) -> None:
-        """The stream brought something."""
+    def found_work(self, octets: int) -> None:
+        """The stream brought so much; when it may be nearly full of it, it is looked at before its time."""
         self._is_empty = False
+        self._room -= octets
+        if self._room < 0:
+            self._due["purge"] = min(self._due.get("purge", 0.0), self._purged_at + PURGE_AGAIN_SECONDS)
+
+    def passed_by(self) -> None:
+        """What lies behind open holes may go: the next purge finds room."""
+        self.is_held_up = self._site.is_held_up = False
 
     def archived(self, sources: Iterable[SourceKey]) -> None:
         """More of these sources is archived: their hosts are to be told."""
@@ -298,7 +308,11 @@ class House:
         if state.site:
             self._site.see_to(inbox, self._dispensable_below)
             below -= 1  # the last one tells where its site is, and where the server goes on sourcing
-        if below > max(1, state.first_sequence):
+        self._room, self._purged_at = room_of(state), time.monotonic()
+        may_purge = below > max(1, state.first_sequence)
+        is_stuck = is_nearly_full(state) and not may_purge
+        self.is_held_up = (is_stuck or self._site.is_held_up) and self._journal.position.is_behind
+        if may_purge:
             await self._fence.prove()  # else one that slept would remove what the next owner has not got
             purged = await inbox.purge(below)
             events.stream_purged(partition=self._task.partition, below=below, messages=purged)

@@ -74,6 +74,7 @@ class Worker:
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
         self._asking = Asking(task, self._holes)
         self._pending = 0
+        self._read_to = 0  # sequence that this session has judged last
         self._is_failing = False  # the archive: until it took data for a while, not only until a session began
         self._works_since = 0.0  # of an archive that failed; 0: it does not
         self.trouble = "no session with the server yet"
@@ -193,6 +194,7 @@ class Worker:
     async def _recover(self) -> None:
         """Begin as at a start: believe the disk, cut the files back to what is committed, finish what was sealed."""
         self._holes.clear()
+        self._read_to = 0
         await self._hand.do(self._journal.reload)
         files = [
             file for file in self._journal.files.values() if not file.sealing and not self._layout.is_older(file.path)
@@ -234,7 +236,7 @@ class Worker:
             self._pulse.turn(rest=self._take_seconds)
             batch, is_read = await inbox.take(self._task.batch_bytes, self._take_seconds), False
             if batch:
-                self._house.found_work()
+                self._house.found_work(sum(len(each.payload) for each in batch))
                 await self._commit_all(inbox, batch)
             elif is_read := await inbox.all_taken():
                 self._house.found_empty()
@@ -242,7 +244,8 @@ class Worker:
                 if self._task.until is not Until.STOPPED and await self._is_drained(inbox):
                     break
             if len(self._holes) and self._house.is_due("holes", 1.0):
-                await self._see_to_holes(inbox, at_once=False)
+                await self._see_to_holes(inbox, at_once=self._house.is_held_up)
+                await self._pass_by_holes(inbox)
             await self._house.keep(inbox)
             if is_read:  # and what is to be sealed can be
                 self._found_working()
@@ -279,7 +282,8 @@ class Worker:
         self._pending = batch[-1].pending
         news.tell(staged, self._holes, partition=self._task.partition, seconds=seconds, pending=self._pending)
         self._holes.update(staged.holes)
-        self._holes.read_to(batch[-1].sequence)
+        self._read_to = batch[-1].sequence
+        self._holes.read_to(self._read_to)
         self._asking.written({key: known.watermark for key, known in staged.changes.sources.items()})
         self._house.archived(staged.changes.sources)
 
@@ -299,6 +303,21 @@ class Worker:
     async def _see_to_holes(self, inbox: Inbox, *, at_once: bool) -> None:
         if lasting := await self._asking.see_to(inbox, at_once=at_once):
             await self._give_up(lasting)
+
+    async def _pass_by_holes(self, inbox: Inbox) -> None:
+        """Let what lies behind holes make room for what is missing, once all of it is promised again.
+
+        In a stream that is full of it there would be room for neither, until the hole is given up. A session that reads
+        again has not met every hole before it is where the last one was.
+        """
+        at = self._journal.position
+        promised = self._house.is_held_up and len(self._holes) and self._holes.are_promised
+        if promised and (self._read_to >= at.applied or await inbox.all_taken()):
+            await self._fence.hold()
+            await self._hand.do(self._journal.move_to, replace(at, resume=at.applied + 1))
+            self._holes.pass_by(at.applied + 1)
+            self._house.passed_by()
+            events.holes_passed_by(partition=self._task.partition, holes=len(self._holes), below=at.applied + 1)
 
     async def _give_up(self, holes: list[Hole]) -> None:
         """Read the stream again from the first block behind any hole, and accept these holes' behind gap records."""

@@ -5,6 +5,7 @@ Nothing waits for it here: a site that is away is tried again.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -24,7 +25,12 @@ Dispensable = Callable[[StreamState], Awaitable[int]]
 
 def is_nearly_full(state: StreamState) -> bool:
     """Whether what is archived must make room, however young it is."""
-    return 0 < state.max_bytes * PURGE_ABOVE < state.bytes
+    return room_of(state) < 0
+
+
+def room_of(state: StreamState) -> float:
+    """Bytes that a stream may take until it is nearly full; infinite: it has no limit."""
+    return state.max_bytes * PURGE_ABOVE - state.bytes if state.max_bytes > 0 else math.inf
 
 
 class SiteKeeper:
@@ -36,6 +42,7 @@ class SiteKeeper:
         self._clock = clock
         self._due = 0.0
         self._is_away = False
+        self.is_held_up = False  #: its stream is nearly full, and nothing of it could go
         self._state: StreamState | None = None
         self._purging: asyncio.Task[None] | None = None
 
@@ -64,11 +71,14 @@ class SiteKeeper:
         try:
             state = await inbox.site_state()
             self._is_away, self._state = False, state
+            is_full = state is not None and is_nearly_full(state)
             below = await dispensable_below(state) if state is not None and state.messages else 0
             if below <= 1:
+                self.is_held_up = is_full
                 return
             await self._fence.prove()  # else one that slept would remove what the next owner has not got
             purged = await inbox.purge_site(below)
+            self.is_held_up = is_full and purged == 0
         except RightMissing as error:
             self._due = self._clock() + REFUSED_SECONDS
             events.site_refused(partition=self._partition, error=str(error))

@@ -6,20 +6,27 @@ from typing import Any
 
 from producer.following.source import Source
 from producer.following.sources import Sources
+from producer.window import Window
 
 MAX_BYTES = 512 * 1024
 """Of one answer: half of what a server takes by default."""
 GONE: Mapping[str, Any] = {"v": 1, "answer": "gone"}
 RESENT: Mapping[str, Any] = {"v": 1, "answer": "resent"}
+LASTING: Mapping[str, Any] = {**RESENT, "lasting": True}
+"""Another process of this host could send it again, too: what lies behind a hole may be removed for this answer."""
 
 
 def to(
-    question: Mapping[str, Any], sources: Sources, spools: Mapping[str, str], place: Callable[[], Mapping[str, Any]]
+    question: Mapping[str, Any],
+    sources: Sources,
+    window: Window,
+    spools: Mapping[str, str],
+    place: Callable[[], Mapping[str, Any]],
 ) -> Mapping[str, Any] | None:
     """The answer to whatever a message asks; None: it asks nothing that is known here."""
     match question.get("ask"):
         case "resend":
-            return to_missing(question, sources)
+            return to_missing(question, sources, window)
         case "marks":
             return marks(question, sources.ledger.known.values(), spools)
         case "place":
@@ -27,14 +34,25 @@ def to(
     return None
 
 
-def to_missing(question: Mapping[str, Any], sources: Sources) -> Mapping[str, Any]:
-    """The answer to a collector that misses bytes; `RESENT` promises that they are sent again."""
+def to_missing(question: Mapping[str, Any], sources: Sources, window: Window) -> Mapping[str, Any]:
+    """The answer to a collector that misses bytes; `RESENT` and `LASTING` promise that they are sent again.
+
+    What is in flight is sent until it is acknowledged, also where its file is gone meanwhile.
+    """
     source, start = sources.ledger.known.get(str(question.get("source", ""))), question.get("from")
     if source is None or not isinstance(start, int):
         return GONE
-    if (elsewhere := archived_elsewhere(question, source)) is not None:
-        return elsewhere
-    return RESENT if sources.may_be_read_again(source) else GONE
+    if not is_under_way(source, start, window):
+        if (elsewhere := archived_elsewhere(question, source)) is not None:
+            return elsewhere
+        if not sources.may_be_read_again(source):
+            return GONE
+    return LASTING if sources.lies_on_disk(source) else RESENT
+
+
+def is_under_way(source: Source, start: int, window: Window) -> bool:
+    """Whether the bytes of a source from `start` on are in flight, so that nobody has to go back for them."""
+    return start >= source.offset and window.end_of(source.id) > start
 
 
 def archived_elsewhere(question: Mapping[str, Any], source: Source) -> Mapping[str, Any] | None:

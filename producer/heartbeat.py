@@ -63,8 +63,8 @@ class Heartbeats:
         self._acknowledged_at = self._clock()
         self._trouble = ""
 
-    def session_ended(self, error: str) -> None:
-        """What the last session ended with."""
+    def has_trouble(self, error: str) -> None:
+        """What the last session ended with, or why nothing is stored in this one."""
         self._trouble = error
 
     async def tend(self, sources: Sources, publisher: Publisher | None = None) -> None:

@@ -10,16 +10,16 @@ it has already.
 
 import asyncio
 import contextlib
-import math
+import functools
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
-from producer import answers, receipts
 from producer.arrival import Arrival
-from producer.beside import beside
+from producer.asked import Asked
+from producer.beside import Beside
 from producer.checkpoints import Checkpoints, checkpoint_needed
 from producer.drain import check_all_read, until_drained
 from producer.encode import Encoder
@@ -36,13 +36,14 @@ from producer.pace import Pace
 from producer.recover import Recovery
 from producer.resume import agree
 from producer.saving import Saving
+from producer.sending import ALL_AT_ONCE, ONE_AT_FIRST, Sending
 from producer.task import Task
 from producer.window import Window
 from shipper import events
 from shipper.errors import SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
 from shipper.ports import Publisher
-from shipper.retry import FULL, SESSION
+from shipper.retry import FULL, SESSION, Backoff
 from shipper.subjects import control_down
 from shipper.supervision import Pulse
 
@@ -71,14 +72,15 @@ class Pipeline:
         self._loads = Loads(self._read)
         self._looks = Looks(task, self._wake)
         self._pace = Pace(task.rate)
-        self._moving = Moving(task, checkpoints, stop, rouse=self._wake.rouse)
+        self._moving = Moving(task, checkpoints, rouse=self._wake.rouse)
         self._beats = Heartbeats(task, self._window)
         self._settle_in(task)
         self._saving = Saving(checkpoints, task.checkpoint_every)
         self._patience = task.patience
         self._trouble = "no session with the server yet"
-        self._asked_back: dict[str, int] = {}
+        self._asked = Asked(self._wake.rouse)
         self.pulse = Pulse("the session")
+        self._beside = Beside(task.poll, stop, self.pulse, self._keep_looking)
 
     def _settle_in(self, task: Task) -> None:
         """Work in the partition where this host stands now."""
@@ -86,6 +88,7 @@ class Pipeline:
         task = self._task = replace(task, partition=place.partition)
         self._encoder.map_version = place.version
         self._beats.settle_in(task)
+        self._sending = Sending(task, self._window, self._wake)
         self._removal = Removal(task.delete_archived, task.host, task.partition, rouse=self._wake.rouse)
         self._arrival = Arrival(task.subject, task.host, task.partition, rouse=self._wake.rouse)
         self._recovery = Recovery(
@@ -127,12 +130,15 @@ class Pipeline:
             try:
                 await self._session()
             except (Transient, Unavailable) as error:
-                self._trouble = str(error)
-                self._beats.session_ended(self._trouble)
-                await self._pause(error)
+                policy = FULL if isinstance(error, StreamFull | StreamMissing) else SESSION
+                delay = self._delay_behind(error, policy)
+                events.session_ended(program="producer", error=str(error), hint=error.hint, retry_in=delay)
+                await self._beside.pause(delay)
+                if self._stop.asked:
+                    await asyncio.sleep(min(delay, DRAIN_NAP_SECONDS))
 
     async def _session(self) -> None:
-        publisher = await self._begun()
+        publisher = await self._beside.begun(self._begin(self._task.partition))
         try:
             if await self._is_at_home(publisher):
                 await self._serve(publisher)
@@ -156,36 +162,17 @@ class Pipeline:
             await publisher.listen(control_down(self._task.host), self._heard)
             if len(self._window):
                 self._reopen()
-            await moving.arrive(publisher, self._sources, self._keep_looking)
+            await moving.arrive(publisher, self._sources, self._beside)
             self._reopen()
         if moving.place != before:
             self._settle_in(self._task)
         return moving.place.partition == before.partition and not before.leaving
 
-    async def _begun(self) -> Publisher:
-        """A new session; the files are looked at meanwhile: a server that hangs may take its time to be given up."""
-        beginning = asyncio.ensure_future(self._begin(self._task.partition))
-        try:
-            while not (await asyncio.wait({beginning}, timeout=self._nap()))[0]:
-                await self._keep_looking()
-        except BaseException:
-            beginning.cancel()
-            with contextlib.suppress(ShipperError, asyncio.CancelledError):
-                await (await beginning).close()
-            raise
-        return beginning.result()
-
-    async def _pause(self, error: Transient | Unavailable) -> None:
-        """Wait before the next session; the files are looked at meanwhile, so that none is renamed out of sight."""
-        policy = FULL if isinstance(error, StreamFull | StreamMissing) else SESSION
-        delay = self._patience.after(error, policy)
-        events.session_ended(program="producer", error=str(error), hint=error.hint, retry_in=delay)
-        until = time.monotonic() + delay
-        while (left := until - time.monotonic()) > 0 and not self._stop.asked:
-            await self._stop.nap(self._nap(left))
-            await self._keep_looking()
-        if self._stop.asked:
-            await asyncio.sleep(min(delay, DRAIN_NAP_SECONDS))
+    def _delay_behind(self, error: Transient | Unavailable, policy: Backoff) -> float:
+        """Seconds to wait behind trouble, which is told to whoever asks. Raises Unavailable: patience is at its end."""
+        self._trouble = str(error)
+        self._beats.has_trouble(self._trouble)
+        return self._patience.after(error, policy)
 
     async def _keep_looking(self, publisher: Publisher | None = None) -> None:
         """What is due without a session, or before it begins to ship."""
@@ -201,22 +188,49 @@ class Pipeline:
         with checkpoint_needed():
             await self._handshake(publisher)
         await publisher.listen(control_down(self._task.host), self._heard)
-        for token, entry in self._window.again(time.monotonic()):
-            await publisher.publish(token, self._task.subject, entry.headers, entry.payload)
         self._trouble = ""
         self._patience.served()
         if not len(self._window):  # else its first ack shows whether this session is better than the last
             self._patience.progress()
         events.session_begun(program="producer", subject=self._task.subject)
         notify("READY=1")
-        await self._ship(publisher)
+        at_once, settle = ALL_AT_ONCE, functools.partial(self._settle_meanwhile, publisher)
+        while True:
+            try:
+                await self._sending.send_again(publisher, at_once, settle)
+                return await self._ship(publisher)
+            except StreamFull as full:
+                await self._wait_for_room(publisher, full)
+                at_once = ONE_AT_FIRST
+
+    # -- what was in flight, and a stream without room ----------------------------------------------------------
+
+    async def _wait_for_room(self, publisher: Publisher, full: StreamFull) -> None:
+        """Wait in the session until what is in flight may be sent again.
+
+        Its collector can ask meanwhile: what lies behind a hole makes room only once the producer said that it comes
+        again. Raises StreamFull: asked to stop.
+        """
+        with contextlib.suppress(StreamFull):
+            self._settle(publisher)  # what was acknowledged before the refusal counts
+        if self._stop.asked:
+            raise full
+        publisher.start_over()
+        delay = self._delay_behind(full, FULL)
+        events.stream_full(error=str(full), hint=full.hint, retry_in=delay)
+        await self._beside.pause(delay, publisher, unless=lambda: self._must_go_back)
+        self._go_back_if_asked()
+
+    async def _settle_meanwhile(self, publisher: Publisher) -> None:
+        self._settle(publisher)
+        await self._keep_looking(publisher)
 
     async def _handshake(self, publisher: Publisher) -> None:
         """Agree with server and archive on what they have; a checkpoint without a past is either new here, or lost."""
         task, checkpoints = self._task, self._checkpoints
         if checkpoints.fresh:
             searching, before = self._recovery.sources(publisher, self._sources.nameless), "the lost checkpoint is back"
-            found = await beside(searching, self._keep_looking, every=task.poll, stop=self._stop, before=before)
+            found = await self._beside.done(searching, before=before)
             self._moving.not_before(self._recovery.left)
             self._encoder.map_version = self._moving.place.version
             if found:
@@ -241,17 +255,7 @@ class Pipeline:
         self._sources.scan()
 
     async def _heard(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A collector says what it has, or asks."""
-        if (told := receipts.read(message)) is not None:
-            self._sources.told(told)
-        answer = answers.to(message, self._sources, self._task.following.spools, self._moving.answer)
-        if answer is answers.RESENT:
-            self._go_back(message["source"], message["from"])
-        return answer
-
-    def _go_back(self, source: str, start: int) -> None:
-        self._asked_back[source] = min(start, self._asked_back.get(source, start))
-        self._wake.rouse()  # it is done when nothing is being read
+        return self._asked.hear(message, self._sources, self._window, self._task.following.spools, self._moving.answer)
 
     # -- one session --------------------------------------------------------------------------------------------
 
@@ -273,9 +277,10 @@ class Pipeline:
                         loads.begin()
                 if loads:
                     load = await loads.next()
-                    tokens = self._open(load)  # all of it, first: what fails now is sent again by the next session
+                    # all of it, first: what fails now is sent again by the next session
+                    tokens = self._sending.open(load)
                     self._read_on(load)
-                    await self._send(publisher, tokens, load)
+                    await self._sending.send(publisher, tokens, load)
                 elif self._done():
                     return
                 else:
@@ -286,13 +291,13 @@ class Pipeline:
             self._arrival.session_ends()
             self._moving.watch.session_ends()
             while loads:  # read, so the sources have moved on: it must be in flight, or it would be skipped
-                self._open(await loads.next())
+                self._sending.open(await loads.next())
 
     async def _do_what_is_due(self, publisher: Publisher) -> None:
         """What must not meet a reading thread."""
         self._sources.retire()
         for id_, start in self._arrival.due(publisher, self._sources.ledger).items():
-            self._go_back(id_, start)
+            self._asked.go_back(id_, start)
         self._go_back_if_asked()
         self._looks.look_if_due(self._sources)
         self._inputs.tend(self._progress, self._sources.release)
@@ -311,13 +316,14 @@ class Pipeline:
                     blocks, lines, octets = blocks + 1, lines + entry.lines, octets + entry.piece.span.length
         finally:
             if blocks:
+                self._trouble = ""
                 self._patience.progress()
                 self._beats.acknowledged(octets)
                 events.blocks_acknowledged(blocks=blocks, lines=lines, octets=octets, in_flight=self._window.bytes)
 
     @property
     def _may_read(self) -> bool:
-        may_begin = self._is_emptying or not self._stop.asked
+        may_begin = (self._is_emptying or not self._stop.asked) and not self._asked.is_any
         return may_begin and self._window.room and self._pace.budget(1) > 0 and not self._moving.watch.is_time
 
     def _read_on(self, load: Load) -> None:
@@ -328,20 +334,13 @@ class Pipeline:
 
     @property
     def _must_not_read(self) -> bool:
-        return self._looks.is_due or self._beats.is_due or bool(self._asked_back)
+        return self._looks.is_due or self._beats.is_due
 
     def _read(self, second: Executor | None) -> Load:
         pieces = self._sources.pieces(self._pace.budget(LOAD_BYTES))
         load = self._encoder.entries(map(self._task.following.named, pieces), second)
         self._pace.spend(sum(entry.piece.span.length for entry in load))
         return load
-
-    def _open(self, load: Load) -> list[int]:
-        return [self._window.open(entry, time.monotonic()) for entry in load]
-
-    async def _send(self, publisher: Publisher, tokens: list[int], load: Load) -> None:
-        for token, entry in zip(tokens, load, strict=True):
-            await publisher.publish(token, self._task.subject, entry.headers, entry.payload)
 
     # -- what is due --------------------------------------------------------------------------------------------
 
@@ -365,19 +364,18 @@ class Pipeline:
             due.append(self._window.oldest_sent_at + self._task.ack_timeout)
         if self._stop.asked:
             due.append(now + DRAIN_NAP_SECONDS)
-        await self._wake.wait(self._nap(max(MIN_NAP_SECONDS, min(due) - now)))
+        await self._wake.wait(self._beside.nap(max(MIN_NAP_SECONDS, min(due) - now)))
         if self._wake.has_hints and self._sources.idle:
             await asyncio.sleep(LINGER_SECONDS)
 
-    def _nap(self, at_most: float = math.inf) -> float:
-        """Seconds to sleep until files are looked at again; the pulse is told."""
-        seconds = min(at_most, self._task.poll)
-        self.pulse.turn(rest=seconds)
-        return seconds
+    @property
+    def _must_go_back(self) -> bool:
+        """Whether sources are to be sent again, and nothing is in flight that could not be read again with them."""
+        return self._asked.is_any and self._sources.may_all_be_read_again(self._window.sources)
 
     def _go_back_if_asked(self) -> None:
-        if self._asked_back:
-            asked, self._asked_back = self._asked_back, {}
+        if self._must_go_back:
+            asked = self._asked.take()
             with checkpoint_needed():
                 self._sources.ledger.go_back(asked)
                 self._reopen()

@@ -58,6 +58,17 @@ class Window:
         return entry
 
     @property
+    def sources(self) -> set[str]:
+        """The sources of which something is in flight."""
+        return {entry.piece.source for _, entry, _ in self._open}
+
+    def end_of(self, source: str) -> int:
+        """Up to which byte a source is in flight; 0: nothing of it is."""
+        return max(
+            (e.piece.span.end for _, e, _ in self._open if e.piece.source == source and e.piece.span.length), default=0
+        )
+
+    @property
     def oldest_sent_at(self) -> float:
         """When the oldest entry in flight was sent; there must be one."""
         return self._open[0][2]

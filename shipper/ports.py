@@ -50,6 +50,13 @@ class Publisher(Protocol):
         """
         ...
 
+    def start_over(self) -> None:
+        """Go on in a session that `StreamFull` ended: what was in flight is to be sent again, from its first message.
+
+        Of what was sent before no ack counts any more, and none of it is handed out.
+        """
+        ...
+
     def on_news(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `acknowledged` has something to return or to raise."""
         ...

@@ -287,6 +287,20 @@ class Opening:
         except OSError:
             return True  # unknown is not gone
 
+    def lies_on_disk(self, source: Source) -> bool:
+        """Whether the file of a source has a name by which any process finds it; its inode may be another's by now."""
+        try:
+            path = self._path_of(source) if source.inode else None
+            if path is None or path == self._following.held.path(source.id):
+                return False
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                return _key(descriptor) == source.key and _is_same(descriptor, path, source)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False  # unknown is no promise
+
     def _beside(self, file: str, key: Key) -> str | None:
         return self._ledger.targets.find(file, key, self.listing)
 

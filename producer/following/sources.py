@@ -292,6 +292,17 @@ class Sources:
         tail = self._tails.of(source.id)
         return (tail is not None and tail.ends_as is None) or self._opening.may_lie_somewhere(source)
 
+    def may_all_be_read_again(self, ids: Iterable[str]) -> bool:
+        """Whether what is in flight of these sources may be forgotten: none of it is in memory only."""
+        known = self.ledger.known
+        return all(id_ in known and self.lies_on_disk(known[id_]) for id_ in ids)
+
+    def lies_on_disk(self, source: Source) -> bool:
+        """Whether another process would find the bytes of a source, too: its file has a name and did not begin anew."""
+        tail = self._tails.of(source.id)
+        is_rest = tail is not None and tail.ends_as is not None
+        return not is_rest and self._tails.at(source.key) is tail and self._opening.lies_on_disk(source)
+
     def finished(self) -> list[Finished]:
         """The files that may be deleted once the archive has them."""
         return finished(self.ledger.known.values(), self._tails, self._following.watched)

@@ -3,10 +3,10 @@
 stay -> the map says otherwise -> leaving (durable) -> marker -> final receipts -> the new place (durable) -> stay
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from producer.beside import beside
+from producer.beside import Beside
 from producer.checkpoints import Checkpoints, checkpoint_needed
 from producer.following.ledger import Ledger
 from producer.following.sources import Sources
@@ -18,7 +18,6 @@ from producer.receipts import Told
 from producer.task import Task
 from shipper import events
 from shipper.errors import ShipperError
-from shipper.lifecycle import Stop
 from shipper.ports import Publisher
 from shipper.subjects import control_up
 
@@ -31,10 +30,9 @@ class Moving:
     `place`: as the checkpoint knows it; `watch`: whether it is the right one.
     """
 
-    def __init__(self, task: Task, checkpoints: Checkpoints, stop: Stop, *, rouse: Callable[[], None]) -> None:
+    def __init__(self, task: Task, checkpoints: Checkpoints, *, rouse: Callable[[], None]) -> None:
         self._task = task
         self._checkpoints = checkpoints
-        self._stop = stop
         self.place = checkpoints.place or Place(partition=task.partition)
         self.watch = Watch(task.prefix, task.host, rouse=rouse)
 
@@ -62,13 +60,13 @@ class Moving:
         if not self.place.leaving and version > self.place.version:
             self._stand_at(self.place.left_for(version))
 
-    async def arrive(self, publisher: Publisher, sources: Sources, meanwhile: Callable[[], Awaitable[None]]) -> None:
+    async def arrive(self, publisher: Publisher, sources: Sources, beside: Beside) -> None:
         """Leave the old partition and stand in the new one, with all that it takes along. `sources` are void then.
 
         Raises SessionLost, StreamFull, StreamMissing: not yet; the next session goes on with it.
         """
         ledger, asked = sources.ledger, set[str]()
-        told = await self._last_receipts(publisher, ledger, asked, meanwhile)
+        told = await self._last_receipts(publisher, ledger, asked, beside)
         await self.watch.look(publisher)  # it may have changed again; where it is gone, the host stays
         before, there = self.place, self.watch.belongs(self.place)
         if there == before:
@@ -106,9 +104,7 @@ class Moving:
             {"leaving": True} if place.leaving else {}
         )
 
-    async def _last_receipts(
-        self, publisher: Publisher, ledger: Ledger, asked: set[str], meanwhile: Callable[[], Awaitable[None]]
-    ) -> Told:
+    async def _last_receipts(self, publisher: Publisher, ledger: Ledger, asked: set[str], beside: Beside) -> Told:
         """The final ones; the files are looked at meanwhile, so that none is renamed out of sight."""
 
         def ask() -> list[str]:
@@ -119,9 +115,7 @@ class Moving:
 
         task = self._task
         leaving = Leaving(publisher, task.prefix, task.host, self.place, ack_timeout=task.ack_timeout)
-        return await beside(
-            leaving.last_receipts(ask), meanwhile, every=task.poll, stop=self._stop, before="the old partition was left"
-        )
+        return await beside.done(leaving.last_receipts(ask), before="the old partition was left")
 
     def _stand_at(self, place: Place) -> None:
         with checkpoint_needed():

@@ -294,6 +294,11 @@ def stream_purged(*, partition: int, below: int, messages: int) -> None:
     logger.info("stream_purged", partition=partition, below=below, messages=messages)
 
 
+def holes_passed_by(*, partition: int, holes: int, below: int) -> None:
+    """The stream is full of what lies behind open holes. Their producers send it again, so it may go."""
+    logger.info("holes_passed_by", partition=partition, holes=holes, below=below)
+
+
 def site_purged(*, partition: int, messages: int) -> None:
     """Messages that are in the archive were removed from the edge site's stream."""
     logger.info("site_purged", partition=partition, messages=messages)

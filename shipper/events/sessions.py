@@ -12,6 +12,11 @@ def session_ended(*, program: str, error: str, hint: str, retry_in: float) -> No
     logger.warning("session_ended", error=error, retry_in=round(retry_in, 2), **fields)
 
 
+def stream_full(*, error: str, hint: str, retry_in: float) -> None:
+    """The stream has no room; what it refused is sent again in the same session."""
+    logger.warning("stream_full", error=error, retry_in=round(retry_in, 2), hint=hint)
+
+
 def session_begun(*, program: str, subject: str) -> None:
     """A session with the server works."""
     logger.info("session_begun", program=program, subject=subject)

@@ -36,7 +36,7 @@ _FRACTION = re.compile(r"(.*:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
 class JetStreamPublisher:
-    """One session of publishing to `stream`; ends at the first trouble."""
+    """One session of publishing to `stream`; ends at the first trouble, but a full stream may be waited for in it."""
 
     may_see_streams = True  #: until a server refused it once, which costs a session: a host needs no right for it
 
@@ -44,6 +44,7 @@ class JetStreamPublisher:
         self._connection = connection
         self._stream = stream
         self._reply = connection.client.new_inbox() + "."
+        self._attempt = 0
         self._in_flight: deque[int] = deque()
         self._acks: list[Published] = []
         self._last_sequence = 0
@@ -112,7 +113,9 @@ class JetStreamPublisher:
         self._check()
         self._in_flight.append(token)
         try:
-            await self._connection.client.publish_block(subject, f"{self._reply}{token}", headers, payload)
+            await self._connection.client.publish_block(
+                subject, f"{self._reply}{self._attempt}-{token}", headers, payload
+            )
         except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
 
@@ -141,6 +144,14 @@ class JetStreamPublisher:
         acks, self._acks = self._acks, []
         return acks
 
+    def start_over(self) -> None:
+        """Go on behind `StreamFull`; acks of what was sent before are told by the number of the attempt."""
+        if isinstance(self._trouble, StreamFull):
+            self._trouble = None
+        self._attempt += 1
+        self._in_flight.clear()
+        self._acks.clear()
+
     def on_news(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `acknowledged` has something to return or to raise."""
         self._wake = wake
@@ -164,14 +175,17 @@ class JetStreamPublisher:
         self._connection.check()
 
     def _on_ack(self, message: Msg) -> None:
+        attempt, token = map(int, message.subject.rpartition(".")[2].split("-"))
+        if attempt != self._attempt:
+            return
         if self._trouble is None:
             try:
-                self._acks.append(self._read_ack(message))
+                self._acks.append(self._read_ack(message, token))
             except ShipperError as error:
                 self._trouble = error
         self._wake()
 
-    def _read_ack(self, message: Msg) -> Published:
+    def _read_ack(self, message: Msg, token: int) -> Published:
         if (message.headers or {}).get("Status") == NO_RESPONDERS:
             raise StreamMissing(
                 f"no stream takes the messages of {self._stream}", hint="create it: fshipper partition apply"
@@ -179,7 +193,7 @@ class JetStreamPublisher:
         content = json.loads(message.data)
         if "error" in content:
             raise refusal(self._stream, content["error"])
-        token, sequence = int(message.subject.rpartition(".")[2]), int(content["seq"])
+        sequence = int(content["seq"])
         if content.get("stream") != self._stream:
             raise ConfigError(
                 f"stream {content.get('stream')!r} takes the subject of {self._stream}",

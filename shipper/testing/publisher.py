@@ -5,7 +5,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from shipper.errors import ShipperError
+from shipper.errors import ShipperError, StreamFull
 from shipper.model import Entry, Published, Stored
 from shipper.ports import Publisher
 from shipper.testing.bus import Bus
@@ -20,7 +20,15 @@ class MemoryPublisher(MemorySession):
         self._stream = stream
         self._in_flight: deque[int] = deque()
         self._acks: list[Published] = []
+        self._attempt = 0
+        self._refusal: StreamFull | None = None
         self._last_sequence = 0
+
+    def check(self) -> None:
+        """Raise what ended the session, or what was refused in it."""
+        super().check()
+        if self._refusal is not None:
+            raise self._refusal
 
     async def last_stored(self, subject: str) -> Stored | None:
         """The newest message on exactly `subject`. Raises StreamMissing."""
@@ -37,10 +45,10 @@ class MemoryPublisher(MemorySession):
         self.check()
         self._in_flight.append(token)
         outcome = self._outcome(subject, headers, payload)
-        loop = asyncio.get_running_loop()
+        loop, attempt = asyncio.get_running_loop(), self._attempt
 
         def hand_on() -> None:
-            loop.call_soon(self._on_ack, token, outcome)
+            loop.call_soon(self._on_ack, attempt, token, outcome)
 
         self.bus.acks.carry(hand_on)
 
@@ -58,6 +66,13 @@ class MemoryPublisher(MemorySession):
         acks, self._acks = self._acks, []
         return acks
 
+    def start_over(self) -> None:
+        """Go on in a session that `StreamFull` ended."""
+        self._refusal = None
+        self._attempt += 1
+        self._in_flight.clear()
+        self._acks.clear()
+
     def on_news(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `acknowledged` has something to return or to raise."""
         self.on_wake(wake)
@@ -71,10 +86,13 @@ class MemoryPublisher(MemorySession):
         except ShipperError as error:
             return error
 
-    def _on_ack(self, token: int, outcome: int | ShipperError) -> None:
-        if self.trouble is not None:
+    def _on_ack(self, attempt: int, token: int, outcome: int | ShipperError) -> None:
+        if self.trouble is not None or self._refusal is not None or attempt != self._attempt:
             return
-        if isinstance(outcome, ShipperError):
+        if isinstance(outcome, StreamFull):
+            self._refusal = outcome
+            self.wake()
+        elif isinstance(outcome, ShipperError):
             self.end_with(outcome)
         elif not self._in_flight or token != self._in_flight.popleft():
             self.fail(f"ack {token} came out of order")

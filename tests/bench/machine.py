@@ -114,8 +114,8 @@ def peak_mib(pid: int) -> float:
 
 def _children(pid: int) -> list[int]:
     found: list[int] = []
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may end at any step
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
             found += map(int, children.read_text().split())
     return found
 

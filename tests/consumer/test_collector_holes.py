@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from collecting import HOST, Desk, Log, becomes
@@ -16,6 +17,7 @@ from shipper.model import Span
 from shipper.testing import Clock
 
 LINES = b"one\ntwo\nthree\nfour\n"
+LASTING = {"v": 1, "answer": "resent", "lasting": True}
 HOLE = Hole(source=SourceKey(HOST, "a"), file="/f", sequence=7, missing=Span(4, 8))
 
 
@@ -157,6 +159,90 @@ async def test_nothing_is_purged_past_an_open_hole(
         await becomes(lambda: desk.stream.state.first_sequence > 1)
         await asyncio.sleep(0.1)  # some more purges
         assert desk.stream.state.first_sequence == behind
+
+
+@pytest.fixture
+def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A stream that is nearly full of what lies behind a hole of `LINES`: two blocks and much else."""
+    for seconds in ("PURGE_SECONDS", "PURGE_AGAIN_SECONDS"):
+        monkeypatch.setattr(f"consumer.house.{seconds}", 0.01)
+    monkeypatch.setattr("consumer.house.House.is_due", lambda *_: True)
+    desk = Desk(tmp_path, replay_window=1e9, hole_patience=1e9)
+    desk.stream.max_bytes = 10_000
+    desk.send(Log(LINES), 0, 4)
+    desk.send(Log(LINES), 8, 14)
+    for _ in range(60):
+        desk.say(b"x" * 100)
+    return desk
+
+
+async def test_what_lies_behind_a_hole_makes_room_in_a_full_stream_when_it_is_promised_again(full: Desk) -> None:
+    log, asked = Log(LINES), []
+    full.producer(HOST, lambda question: asked.append(question) or LASTING)
+    async with full.running() as worker:
+        await becomes(lambda: not len(full.stream))
+        assert worker.status()["holes"] == 1, "it stays open until it is filled"
+        for span in [(4, 8), (8, 14), (14, 19)]:
+            full.send(log, *span)
+        await becomes(lambda: full.text(log) == LINES)
+        await becomes(lambda: worker.status()["holes"] == 0)
+    assert [question["from"] for question in asked] == [4]
+    assert full.text(file="messages.log").count(b"\n") == 60
+
+
+async def test_a_collector_that_ends_behind_a_hole_it_passed_by_goes_on_there(full: Desk) -> None:
+    log = Log(LINES)
+    full.producer(HOST, lambda question: LASTING)
+    async with full.running():
+        await becomes(lambda: not len(full.stream))
+    with full.journal() as journal:
+        assert journal.position.resume == journal.position.applied + 1 == 63
+    for span in [(4, 8), (8, 14), (14, 19)]:
+        full.send(log, *span)
+    await full.drain()
+    assert full.text(log) == LINES
+
+
+@pytest.mark.parametrize("answer", [None, {"v": 1, "answer": "resent"}], ids=["silent", "while the producer lives"])
+async def test_a_hole_that_nobody_surely_fills_keeps_what_lies_behind_it_in_a_full_stream(
+    answer: dict[str, Any] | None, full: Desk
+) -> None:
+    asked = asyncio.Event()
+    full.producer(HOST, lambda question: asked.set() or answer)
+    async with full.running():
+        await asyncio.wait_for(asked.wait(), 10)
+        await asyncio.sleep(0.2)
+        assert full.stream.state.first_sequence == 2
+
+
+async def test_a_promise_for_one_hole_is_none_for_another(full: Desk) -> None:
+    young = Log(LINES, id="00000000000000b2", host="web2.example.net")
+    full.send(young, 8, 14)
+    asked = {HOST: asyncio.Event(), young.host: asyncio.Event()}
+    full.producer(HOST, lambda question: asked[HOST].set() or LASTING)
+    full.producer(young.host, lambda question: asked[young.host].set())
+    async with full.running():
+        for each in asked.values():
+            await asyncio.wait_for(each.wait(), 10)
+        await asyncio.sleep(0.2)
+        assert full.stream.state.first_sequence == 2
+
+
+@pytest.mark.parametrize("size", [300, 1 << 20], ids=["slowly", "at once"])
+async def test_a_collector_that_reads_again_passes_by_no_hole_that_it_has_not_met_again(size: int, full: Desk) -> None:
+    young = Log(LINES, id="00000000000000b2", host="web2.example.net")
+    last = full.send(young, 8, 19)
+    full.producer(HOST, lambda question: LASTING)
+    asked = asyncio.Event()
+    full.producer(young.host, lambda question: asked.set())
+    async with full.running():
+        await asyncio.wait_for(asked.wait(), 10)
+    async with full.running(batch_bytes=size) as worker:
+        await becomes(lambda: worker.status()["holes"] == 2)
+        await asyncio.sleep(0.2)
+        assert full.stream.state.first_sequence == 2
+        full.producer(young.host, lambda question: LASTING)
+    assert last > full.stream.state.first_sequence
 
 
 async def test_many_hosts_are_asked_at_once(tmp_path: Path) -> None:

@@ -62,6 +62,16 @@ async def test_a_stream_that_is_nearly_full_is_purged_within_the_window(tmp_path
     assert desk.text(file="messages.log").count(b"\n") == 60
 
 
+async def test_a_stream_that_fills_up_between_two_looks_is_looked_at_before_its_time(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, replay_window=1e9)
+    desk.stream.max_bytes = 20_000
+    async with desk.running() as worker:
+        await becomes(lambda: worker._house._purged_at)
+        for _ in range(150):
+            desk.say(b"x" * 100)
+        await becomes(lambda: not len(desk.stream), within=4.0)  # the next look is 10 s behind the first
+
+
 async def told_to(desk: Desk, question: dict[str, Any]) -> Any:
     """What a producer is told, which it may have to ask for again where a disk is slow."""
     async with asyncio.timeout(15):

@@ -178,22 +178,6 @@ def test_a_journal_that_is_missing_is_not_begun_anew_over_the_old_files(fleet: F
     assert fleet.archived(HOST, path) == LINES
 
 
-def test_a_producer_that_is_blocked_by_a_full_stream_goes_on_when_the_collector_makes_room(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        fleet.must("partition", "apply", "--partitions", "1", "--max-bytes", "4MB")
-        path = tmp_path / "app.log"
-        path.write_bytes(b"".join(os.urandom(60).hex().encode() + b"\n" for _ in range(100_000)))
-        producer = fleet.produce(HOST, path, options=("--once",))
-        until(lambda: "full" in producer.log.lower() or "10077" in producer.log, what=producer.log)
-        collector = fleet.consume()
-        assert producer.wait(60) == 0, collector.log
-        until(lambda: fleet.archived(HOST, path) == path.read_bytes(), what=collector.log)
-        assert collector.stop() == 0
-        assert "stream_purged" in collector.log
-
-
 def test_a_small_file_system_that_is_full_stops_the_collector_until_there_is_room(
     fleet: Fleet, tmp_path: Path, natsd: NatsServer
 ) -> None:

@@ -120,6 +120,24 @@ async def test_nothing_behind_an_open_hole_leaves_the_site(desk: Desk, site: Sit
     assert set(site.below) == {2}
 
 
+async def test_what_lies_behind_a_hole_makes_room_at_a_full_site_when_it_is_surely_sent_again(
+    desk: Desk, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.house.House.is_due", lambda *_: True)
+    log, asked = Log(LINES), []
+    site.answer = 0  # nothing before the hole is left there
+    desk.producer(HOST, lambda question: asked.append(question) or {"v": 1, "answer": "resent", "lasting": True})
+    desk.send(log, 0, 4)
+    desk.send(log, 8, 14)
+    async with desk.running() as worker:
+        await becomes(lambda: 3 in site.below)
+        assert worker.status()["holes"] == 1
+        desk.send(log, 4, 8)
+        desk.send(log, 8, 14)
+        await becomes(lambda: desk.text(log) == LINES)
+    assert asked
+
+
 async def test_what_is_young_stays_at_a_site_that_has_room(desk: Desk, site: Site) -> None:
     site.state = site.state._replace(bytes=100)
     desk.send(Log(LINES), 0, 4)

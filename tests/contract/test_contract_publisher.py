@@ -103,6 +103,43 @@ async def test_a_full_stream_takes_again_when_there_is_room_in_another_session(w
         assert [ack.sequence for ack in await settled(session, 1)] == [2]
 
 
+async def test_a_full_stream_takes_again_when_there_is_room_in_the_same_session(world):
+    await world.limit(250_000)
+    async with publishing(world) as session:
+        for token in range(5):
+            await session.publish(token, WEB1, {}, bytes(100_000))
+        assert [ack.token for ack in (await ended(session))[0]] == [0, 1]
+        await world.limit(500_000)
+        session.start_over()
+        assert session.acknowledged() == []
+        for token in (2, 3):
+            await session.publish(token, WEB1, {}, bytes(100_000))
+        assert [(ack.token, ack.sequence) for ack in await settled(session, 2)] == [(2, 3), (3, 4)]
+
+
+async def test_what_a_full_stream_took_behind_a_refusal_is_not_acknowledged_when_the_session_starts_over(world):
+    await world.limit(250_000)
+    async with publishing(world) as session:
+        for token, size in enumerate([100_000, 200_000, 10_000, 20_000]):
+            await session.publish(token, WEB1, {}, bytes(size))
+        assert [ack.token for ack in (await ended(session))[0]] == [0]
+        await world.limit(900_000)
+        session.start_over()
+        for token, size in enumerate([200_000, 10_000, 20_000], start=1):
+            await session.publish(token, WEB1, {}, bytes(size))
+        assert [(ack.token, ack.sequence) for ack in await settled(session, 3)] == [(1, 4), (2, 5), (3, 6)]
+
+
+async def test_a_session_that_starts_over_may_be_refused_again(world):
+    await world.limit(150_000)
+    async with publishing(world) as session:
+        await session.publish(1, WEB1, {}, bytes(200_000))
+        for _ in range(3):
+            assert isinstance((await ended(session))[1], StreamFull)
+            session.start_over()
+            await session.publish(1, WEB1, {}, bytes(200_000))
+
+
 async def test_an_error_ack_ends_the_session_behind_the_acks_before_it_and_no_ack_follows(world):
     async with publishing(world) as session:
         await publish(session, 1, 2)

@@ -307,7 +307,7 @@ async def test_a_collector_is_told_what_another_archive_holds_and_gets_what_its_
         answer = await ask(shipped, asked | {"archive": "two"})
         assert answer == {"v": 1, "answer": "archived", "watermark": watermark}
         for question in (asked, asked | {"archive": "one"}, asked | {"archive": "two", "from": watermark}):
-            assert await ask(shipped, question) == {"v": 1, "answer": "resent"}
+            assert await ask(shipped, question) == {"v": 1, "answer": "resent", "lasting": True}
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ async def test_sessions_that_end_at_any_moment_leave_nothing_out(seed: int, tmp_
     chance = random.Random(seed)
     path = tmp_path / "app.log"
     path.touch()
-    producer = Producer(tmp_path, "app.log", window_bytes=256 * 1024, block=16 * 1024)
+    producer = Producer(tmp_path, "app.log", window_bytes=256 * 1024, block=16 * 1024, ack_timeout=0.5)
     wanted = b""
     async with producer.running():
         for round_ in range(30):
@@ -276,7 +276,7 @@ async def test_a_collector_that_asks_gets_the_bytes_again_and_gone_for_what_nobo
         start = 2 * 4096 - 50
         asked = {"v": 1, "ask": "resend", "source": source, "from": start}
         answer = await producer.bus.ask(control_down(HOST), asked, 1.0)
-        assert answer == {"v": 1, "answer": "resent"}
+        assert answer == {"v": 1, "answer": "resent", "lasting": True}
         await until(lambda: _covered(producer, source) == set(range(path.stat().st_size)))
         for unknown in ({"source": "f" * 16, "from": 0}, {"source": source, "from": "garbage"}):
             answer = await producer.bus.ask(control_down(HOST), {"v": 1, "ask": "resend", **unknown}, 1.0)
