@@ -27,6 +27,9 @@ MOST_KEYS = 50_000
 CLIENTS_LG_K = 10
 """Of the sketches of clients: 1,024 registers, 3 % off."""
 
+MOST_SENT = 1 << 40
+"""Bytes of one answer, 1 TiB."""
+
 SLOW_MS = 1000
 STEPS = 20
 """Latencies are counted in steps of 1/20 of a power of e: to 2.5 % exact, and a day has some hundred of them."""
@@ -84,9 +87,10 @@ def text(found: Column) -> Column:
 
 
 def sent(found: Column) -> Column:
-    """Bytes sent, of `parts`."""
+    """Bytes sent, of `parts`; whoever claims more than `MOST_SENT` sent that, for sums have to stay numbers."""
     number = F.get(found, F.lit(3))
-    return F.when(~number.isin("-", ""), number).try_cast("bigint")  # what is no number costs an exception
+    size = F.when(~number.isin("-", ""), number).try_cast("bigint")  # what is no number costs an exception
+    return F.when(size.isNotNull(), F.least(size, F.lit(MOST_SENT)))
 
 
 def latency(found: Column) -> Column:

@@ -14,6 +14,9 @@ from spark_analytics.placing import second_of
 from spark_analytics.scanning import Scanned, writing
 from spark_analytics.settle import Counted, Settled
 
+_HOURS = range(1 << 20)
+"""Since 1970, until 2089: a manifest may say what it likes."""
+
 
 def settled(scanned: Scanned, archive: Location) -> dict[int, Settled]:
     """The account of each segment by its number; one that differs from what is listed is looked at in `archive`."""
@@ -38,7 +41,7 @@ def placing(
 ) -> Placing:
     """What turns the groups of `scanned` into those of log files and hours."""
     places = [
-        Place(number, s.partition, shown(s.host), shown(s.file), writing(written, s).family, _hour(s.first_time))
+        Place(number, s.partition, shown(s.host), shown(s.file), writing(written, s).family, hour_of(s.first_time))
         for number, s in enumerate(scanned.segments)
     ]
     return Placing(day, places, _corrections(scanned.found, accounts), _silent(scanned, accounts))
@@ -57,12 +60,14 @@ def _silent(scanned: Scanned, accounts: Mapping[int, Settled]) -> list[Silent]:
     spoke = {scanned.segments[one.segment].path for one in scanned.found}
     sizes = {scanned.segments[number].path: account.bytes for number, account in accounts.items()}
     return [
-        Silent(s.partition, shown(s.host), shown(s.file), _hour(s.first_time), sizes.get(s.path, 0))
+        Silent(s.partition, shown(s.host), shown(s.file), hour_of(s.first_time), sizes.get(s.path, 0))
         for s in scanned.day.manifests.segments
         if s.path not in spoke
     ]
 
 
-def _hour(text: str) -> int | None:
+def hour_of(text: str) -> int | None:
+    """The hour of a manifest's time, in seconds since 1970; None where there is none."""
     time = inventory.time_of(text)
-    return None if time is None else second_of(time) // parse.HOUR_SECONDS * parse.HOUR_SECONDS
+    hour = -1 if time is None else second_of(time) // parse.HOUR_SECONDS
+    return hour * parse.HOUR_SECONDS if hour in _HOURS else None

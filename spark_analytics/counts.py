@@ -1,6 +1,6 @@
 """What the scan counted, asked in the ways that the tables need: a port with two adapters.
 
-`few` has the groups as values of the driver, `many` as frames of Spark. Each gives the same tables
+`few` has the groups as columns in the driver, `many` as frames of Spark. Each gives the same tables
 (`tests/spark/test_counts.py`): few groups are dealt with here before Spark has planned its first query of them.
 
 Several groups may differ in nothing but their sums: whoever asks adds up.
@@ -13,15 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 from spark_analytics.given import Row, Web, WebSums
 from spark_analytics.mining import Seen
-from spark_analytics.scan import GROUP, GROUP_OF_REQUESTS, SUMS
 from spark_analytics.settle import Counted
 from spark_analytics.volumes import FileSums
 
-MOST_FEW = 200_000
-"""Groups that are held as values: some 300 MB, and a second of Python for each 100,000."""
+MOST_FEW = 2_000_000
+"""Groups that are held as columns: up to 900 bytes each, with all that is made of them."""
 
-COLUMNS = (*GROUP, *GROUP_OF_REQUESTS, *SUMS, "fingerprint")
-"""Of a frame of groups, in the order of `few.Group`."""
+MOST_BYTES = 500_000_000
+"""Of such groups as Parquet, unpacked: texts of strangers (paths that nobody has) may each be another one."""
 
 
 class Correction(NamedTuple):

@@ -1,10 +1,8 @@
 """Makes a day's tables: one scan of its lines, few Spark queries of what it counted, and values of what these gave."""
 
-import contextlib
 import dataclasses
 import datetime as dt
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -63,10 +61,6 @@ class Making:
 
     def tables_of_lines(self) -> Given:
         """Stages every table but `runs`; returns what the report is made from."""
-        with _nothing_is_garbage():
-            return self._tables_of_lines()
-
-    def _tables_of_lines(self) -> Given:
         written = sample.writings(self.archive, self.day.readable)
         scanner = scanning.Scan(self.spark, self.archive, self.tables, written)
         scanned = scanner.of(self.day)
@@ -188,15 +182,3 @@ class Making:
         """Runs the tasks beside each other: each waits for Spark most of its time."""
         with ThreadPoolExecutor(len(tasks)) as pool:
             return [done.result() for done in [pool.submit(task) for task in tasks]]
-
-
-@contextlib.contextmanager
-def _nothing_is_garbage() -> Iterator[None]:
-    """Groups stay until the tables are written: to look through them for garbage is half of their cost."""
-    looks = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if looks:
-            gc.enable()

@@ -1,198 +1,143 @@
-"""What the scan counted where that is little: values of the driver, and sums in dictionaries.
+"""What the scan counted where that is not too much for this process: columns, and sums by what works on columns.
 
-A day of some megabytes yields some thousand groups, and one of gigabytes seldom more than some hundred thousand. To
-plan a query of Spark costs more than to add these up; only sketches of requests are Spark's own (`sketches`).
+A day of gigabytes yields some million groups. To plan a query of Spark costs more than to add these up here; only
+sketches of requests are Spark's own (`sketches`).
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
-from spark_analytics import access, counts, parquet, schemas, sketches
+from shipper.errors import ShipperError
+from spark_analytics import counts, few_requests, parquet, parse, schemas, sketches
 from spark_analytics.counts import Asked, Placing
-from spark_analytics.few_hours import Hour, hours_of, sums_of_files
-from spark_analytics.few_patterns import most_frequent, seen
+from spark_analytics.few_hours import hours_of, rows_of, sums_of_files
+from spark_analytics.few_patterns import most_frequent, seen, segments_of
 from spark_analytics.given import Row, WebSums
 from spark_analytics.locations import Location
 from spark_analytics.mining import Seen
-from spark_analytics.placing import Group, Placed, placed
+from spark_analytics.placing import Placed, parts_of, placed, second_of
 from spark_analytics.settle import Counted
+from spark_analytics.summing import summed, tuples_of
 from spark_analytics.tables import SMALL, Tables
 from spark_analytics.volumes import FileSums
 
-_NOT_FOUND, _FIRST_BROKEN = 404, 500
+_TEXTS = ("level", "text", "auth", "user", "remote", "path")
+"""Columns in which the same texts come again and again."""
 
 
-def taken(frame: DataFrame) -> list[Group] | None:
-    """The rows of a frame of groups, or None where they are more than `MOST_FEW`: then the rest is not computed."""
-    rows = frame.select(*counts.COLUMNS).limit(counts.MOST_FEW + 1).collect()
-    return None if len(rows) > counts.MOST_FEW else [Group(*row) for row in rows]
+def taken(directory: Location) -> pa.Table | None:
+    """The groups that Spark wrote to `directory`, or None where they are more than `MOST_FEW` or `MOST_BYTES`.
+
+    Raises:
+        ShipperError: Spark wrote nothing there.
+    """
+    if parquet.stored_bytes(directory) > counts.MOST_BYTES:
+        return None
+    parts = parquet.files(directory, repeated=_TEXTS)
+    rows = sum(part.metadata.num_rows for part in parts)
+    if rows > counts.MOST_FEW or parquet.unpacked_bytes(parts) > counts.MOST_BYTES:
+        return None
+    if not parts:
+        raise ShipperError(
+            f"there is nothing in {directory}, where Spark wrote what it counted",
+            hint="on a cluster --out must be the same place on every machine",
+        )
+    return parquet.together(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Few:
-    """`counts.Counts` as values."""
+    """`counts.Counts` as columns."""
 
     spark: SparkSession
-    groups: Sequence[Group]
+    groups: pa.Table
     tables: Tables
     date: str
 
     def by_segment(self) -> list[Counted]:
         """One for each segment that has a row."""
-        of_segment: dict[int, list[Group]] = defaultdict(list)
-        for group in self.groups:
-            of_segment[group.segment].append(group)
+        sums = summed(self.groups, ["segment"], ["lines", "bytes"])
+        first = self._at_the_edge("min", "first_row")
+        last = self._at_the_edge("max", "last_row")
         return [
-            Counted(
-                segment,
-                sum(group.lines for group in groups),
-                sum(group.bytes for group in groups),
-                min((group.block_start, group.first_row) for group in groups),
-                max((group.block_start, group.last_row) for group in groups),
-            )
-            for segment, groups in of_segment.items()
+            Counted(row["segment"], row["lines"], row["bytes"], first[row["segment"]], last[row["segment"]])
+            for row in sums.to_pylist()
         ]
+
+    def _at_the_edge(self, which: str, row: str) -> dict[int, tuple[int, int]]:
+        """The place of each segment's first or last row."""
+        block = summed(self.groups, ["segment"], [], [("block_start", which)])
+        edge = pc.take(block["block_start"], pc.index_in(self.groups["segment"], block["segment"].combine_chunks()))
+        there = self.groups.filter(pc.equal(self.groups["block_start"], edge))
+        found = summed(there, ["segment", "block_start"], [], [(row, which)])
+        return {segment: (start, number) for segment, start, number in tuples_of(found, found.column_names)}
 
     def placed(self, placing: Placing) -> "FewGroups":
         """The same by log file and hour, with bytes as `wc` counts them."""
-        return FewGroups(self.spark, list(placed(self.groups, placing)), placing, self.tables.staging(self.date))
+        return FewGroups(self.spark, placed(self.groups, placing), placing, self.tables.staging(self.date))
 
 
 @dataclass(frozen=True)
 class FewGroups:
-    """`counts.Groups` as values; `staging` is where the day's tables are made."""
+    """`counts.Groups` as columns; `staging` is where the day's tables are made."""
 
     spark: SparkSession
-    groups: Sequence[Placed]
+    known: Placed
     placing: Placing
     staging: Location
 
     @cached_property
-    def _hours(self) -> list[Hour]:
-        return hours_of(self.groups, self.placing)
+    def _hours(self) -> pa.Table:
+        return hours_of(self.known, self.placing.silent, second_of(parse.midnight(self.placing.day)))
 
     def write_hourly(self) -> None:
         """Stages table `hourly`."""
-        self._write("hourly", [hour.row for hour in self._hours])
+        rows = rows_of(self._hours, self.known.logs)
+        parquet.write_table(self.staging / "hourly" / SMALL, schemas.HOURLY, rows)
 
     def by_file(self) -> list[FileSums]:
         """One for each log file of table `hourly`."""
-        return sums_of_files(self._hours)
+        return sums_of_files(self._hours, self.known.logs)
 
     def texts(self) -> list[tuple[int, str, int]]:
         """(fingerprint, text, lines) of the masked lines with the most lines."""
-        return most_frequent(placed.group for placed in self.groups)
+        return most_frequent(self.known.groups)
 
     def by_pattern(self, fingerprints: Sequence[Row]) -> list[Seen]:
         """One for each pattern and level."""
-        return seen(self._hours, {row["fingerprint"]: row["pattern_id"] for row in fingerprints})
+        return seen(self._hours, self.known.logs, {row["fingerprint"]: row["pattern_id"] for row in fingerprints})
 
     def segments_of(self, fingerprints: Collection[int]) -> dict[int, int]:
         """For each of `fingerprints` the segment with most of its lines."""
-        wanted, sums = frozenset(fingerprints), Counter[tuple[int, int]]()
-        for group, *_ in self.groups:
-            if group.fingerprint in wanted and group.text is not None:
-                sums[group.fingerprint, group.segment] += group.lines
-        ascending = sorted(sums.items(), key=lambda entry: (entry[1], -entry[0][1]))
-        return {fingerprint: segment for (fingerprint, segment), _ in ascending}
+        return segments_of(self.known.groups, fingerprints)
 
     def accounts(self) -> list[Row]:
         """Table `auth_daily`."""
-        lines, attempts = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
-        for group, (partition, host, _), *_ in self.groups:
-            if group.auth is not None:
-                key = (partition, host, group.auth, group.user, group.remote)
-                lines[key] += group.lines
-                attempts[key] += group.lines * (group.attempts or 0)
-        names = schemas.AUTH_DAILY.names
-        return [dict(zip(names, (*key, n, attempts[key]), strict=True)) for key, n in lines.items()]
+        groups = self.known.groups.filter(pc.is_valid(self.known.groups["auth"]))
+        attempts = pc.multiply(groups["lines"], pc.fill_null(groups["attempts"], 0))
+        columns = {
+            "partition": parts_of(groups["log"], self.known.logs, 0),
+            "host": parts_of(groups["log"], self.known.logs, 1),
+            **{name: groups[name] for name in ("auth", "user", "remote", "lines")},
+            "attempts": attempts,
+        }
+        sums = summed(pa.table(columns), ["partition", "host", "auth", "user", "remote"], ["lines", "attempts"])
+        return list(sums.rename_columns(schemas.AUTH_DAILY.names).to_pylist())
 
     def write_requests(self) -> Asked:
         """Stages table `access_hourly`."""
-        asked = [placed for placed in self.groups if placed.group.status is not None]
-        if not asked:
-            self._write("access_hourly", [])
+        groups = self.known.groups.filter(pc.is_valid(self.known.groups["status"]))
+        place = self.staging / "access_hourly" / SMALL
+        if not groups.num_rows:
+            parquet.write(place, schemas.ACCESS_HOURLY, [])
             return Asked([], [], WebSums())
-        sums = _sums_of_requests(asked)
-        keys = {key: number for number, key in enumerate(sums)}
-        sketched, web_sums = sketches.sketched(
-            self.spark,
-            [
-                (keys[*one.file, one.hour, one.group.status], one.group.remote, one.group.latency, one.group.lines)
-                for one in asked
-            ],
-            self.staging / "requests",
-        )
-        rows = [_access_row(key, *sums[key], *sketched[number]) for key, number in keys.items()]
-        self._write("access_hourly", sorted(rows, key=_in_order))
-        return Asked(_keys(asked), counts.hours_of(_by_hour(sums)), web_sums)
-
-    def _write(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
-        parquet.write(self.staging / name / SMALL, schemas.TABLES[name], rows)
-
-
-_Log = tuple[Any, ...]
-"""(partition, host, file, hour, status)."""
-
-
-def _sums_of_requests(asked: Iterable[Placed]) -> dict[_Log, tuple[int, int]]:
-    """Requests and bytes sent."""
-    sums: dict[_Log, tuple[int, int]] = {}
-    for one in asked:
-        key = (*one.file, one.hour, one.group.status)
-        requests, sent = sums.get(key, (0, 0))
-        sums[key] = requests + one.group.lines, sent + (one.group.sent or 0)
-    return sums
-
-
-def _access_row(key: _Log, requests: int, sent: int, clients: bytes, latency: bytes | None) -> tuple[Any, ...]:
-    *file, hour, status = key
-    time = None if hour is None else hour * 10**6
-    return (*file, time, status, _class_of(status), requests, sent, latency, clients)
-
-
-def _class_of(status: int) -> str:
-    return f"{str(status)[0]}xx"
-
-
-def _in_order(row: Sequence[Any]) -> tuple[Any, ...]:
-    """By log file, hour (none first) and status."""
-    partition, host, file, hour, status, *_ = row
-    return partition, host, file, hour is not None, hour or 0, status
-
-
-def _by_hour(sums: dict[_Log, tuple[int, int]]) -> list[tuple[int | None, str, int, int]]:
-    made: dict[tuple[int | None, str], tuple[int, int]] = {}
-    for (*_, hour, status), (requests, sent) in sums.items():
-        key = (hour, _class_of(status))
-        before = made.get(key, (0, 0))
-        made[key] = before[0] + requests, before[1] + sent
-    return [(*key, *made[key]) for key in sorted(made, key=lambda key: (key[0] is not None, key[0] or 0, key[1]))]
-
-
-def _keys(asked: Iterable[Placed]) -> list[tuple[str, str, int]]:
-    """As `access.keys`."""
-    sums = Counter[tuple[str, str]]()
-    for one in asked:
-        for kind, key in _entries(one.group):
-            if key is not None:
-                sums[kind, key] += one.group.lines
-    ordered = sorted(sums.items(), key=lambda entry: (-entry[1], entry[0]))[: access.MOST_KEYS]
-    return [(kind, key, n) for (kind, key), n in ordered]
-
-
-def _entries(group: Group) -> Iterable[tuple[str, str | None]]:
-    status = group.status or 0
-    yield "client", group.remote
-    yield "status", str(status)
-    if status == _NOT_FOUND:
-        yield "path404", group.path
-    if status >= _FIRST_BROKEN:
-        yield "path5xx", group.path
-    if group.latency is not None and access.is_slow(group.latency):
-        yield "slowpath", group.path
+        logs, requests = few_requests.numbered(groups)
+        sketched, web_sums = sketches.sketched(self.spark, requests, self.staging / "requests")
+        rows = few_requests.rows(logs, sketched, self.known.logs)
+        parquet.write(place, schemas.ACCESS_HOURLY, rows)
+        return Asked(few_requests.keys(groups), counts.hours_of(few_requests.by_hour(logs)), web_sums)

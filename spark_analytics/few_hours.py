@@ -1,137 +1,103 @@
-"""Table `hourly` and its sums by log file, of groups as values."""
+"""Table `hourly` and its sums by log file, of groups as columns."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_analytics import parse, schemas
-from spark_analytics.counts import Placing
-from spark_analytics.placing import Placed, second_of
-from spark_analytics.volumes import FileSums, LogFile, packed
+from spark_analytics.counts import Silent
+from spark_analytics.placing import LEVELS, Placed, parts_of
+from spark_analytics.summing import summed
+from spark_analytics.volumes import LEVEL_BITS, LINES_BITS, SUMMED, FileSums, LogFile
 
 _MICRO = 10**6
-_BAD = ("fatal", "error")
+_BAD = pa.array([LEVELS.index(level).as_py() for level in ("fatal", "error")], pa.int8())
+_WARN = LEVELS.index("warn").as_py()
+_NONE = LEVELS.index("none").as_py()
+_WORST_FIRST = pa.array([schemas.LEVELS.index(level) for level in LEVELS.to_pylist()], pa.int64())
+
+_KEY = ("log", "hour", "level", "fingerprint")
+_ADDED = ("lines", "unfinished", "bytes", "late_lines", "no_ts_lines", "continuation_lines")
+_TIMES = (("first_ts", "min"), ("last_ts", "max"))
+_HOUR_BITS = 30
 
 
-class Hour(NamedTuple):
-    """A row of table `hourly`; times are in seconds since 1970."""
+def hours_of(placed: Placed, silent: Sequence[Silent], midnight_second: int) -> pa.Table:
+    """The rows of table `hourly`, by log file, hour (none first) and level; in `log` is the place in `placed.logs`.
 
-    file: LogFile
-    hour: int | None
-    level: str
-    fingerprint: int
-    lines: int
-    unfinished: int
-    bytes: int
-    first_ts: int | None
-    last_ts: int | None
-    late_lines: int
-    no_ts_lines: int
-    continuation_lines: int
-
-    @property
-    def row(self) -> tuple[Any, ...]:
-        """The values of the table's columns; times as microseconds."""
-        return (
-            *self.file,
-            _micros(self.hour),
-            self.level,
-            self.fingerprint,
-            self.lines,
-            self.unfinished,
-            self.bytes,
-            _micros(self.first_ts),
-            _micros(self.last_ts),
-            self.late_lines,
-            self.no_ts_lines,
-            self.continuation_lines,
-        )
+    `midnight_second` is the day's first; times are in seconds since 1970.
+    """
+    counted = _counted(placed.groups, midnight_second)
+    number = {log: n for n, log in enumerate(placed.logs)}
+    nothing = [_of_none(number[one[:3]], one) for one in silent]
+    together = pa.concat_tables([counted, pa.Table.from_pylist(nothing, counted.schema)])
+    return _in_order(summed(together, _KEY, _ADDED, _TIMES))
 
 
-def hours_of(groups: Iterable[Placed], placing: Placing) -> list[Hour]:
-    """Table `hourly`, by log file, hour (none first) and level."""
-    midnight = second_of(parse.midnight(placing.day))
-    of_key: dict[tuple[Any, ...], list[Hour]] = defaultdict(list)
-    for one in (*(_of_none(silent) for silent in placing.silent), *(_alone(placed, midnight) for placed in groups)):
-        of_key[one[:4]].append(one)
-    made = [hours[0] if len(hours) == 1 else _together(hours) for hours in of_key.values()]
-    return sorted(made, key=lambda one: (one.file, one.hour is not None, one.hour or 0, one.level))
-
-
-def _alone(placed: Placed, midnight: int) -> Hour:
-    group = placed.group
-    lines, is_dated = group.lines, placed.is_dated
-    return Hour(
-        placed.file,
-        placed.hour,
-        group.level,
-        group.fingerprint,
-        lines,
-        placed.unfinished,
-        placed.bytes,
-        placed.first_ts,
-        placed.last_ts,
-        lines if is_dated and placed.hour is not None and placed.hour < midnight else 0,
-        0 if is_dated else lines,
-        0 if is_dated or placed.is_timeless else lines,
+def _counted(groups: pa.Table, midnight_second: int) -> pa.Table:
+    lines, is_dated, none = groups["lines"], groups["is_dated"], pa.scalar(0, pa.int64())
+    is_late = pc.and_kleene(is_dated, pc.less(groups["hour"], midnight_second))
+    return (
+        groups.select(["log", "hour", "level", "fingerprint", "lines", "unfinished", "bytes", "first_ts", "last_ts"])
+        .append_column("late_lines", pc.if_else(is_late, lines, none))
+        .append_column("no_ts_lines", pc.if_else(is_dated, none, lines))
+        .append_column("continuation_lines", pc.if_else(groups["is_continuation"], lines, none))
     )
 
 
-def _of_none(silent: Sequence[Any]) -> Hour:
-    *file, hour, size = silent
-    return Hour(tuple(file), hour, "none", 0, 0, 0, size, None, None, 0, 0, 0)
+def _of_none(log: int, silent: Silent) -> dict[str, Any]:
+    keys = {"log": log, "hour": silent.stored_hour, "level": _NONE, "fingerprint": 0}
+    return keys | dict.fromkeys(_ADDED, 0) | {"bytes": silent.bytes}
 
 
-def _together(hours: Sequence[Hour]) -> Hour:
-    first, last = _span(hours)
-    return Hour(
-        *hours[0][:4],
-        lines=sum(one.lines for one in hours),
-        unfinished=sum(one.unfinished for one in hours),
-        bytes=sum(one.bytes for one in hours),
-        first_ts=first,
-        last_ts=last,
-        late_lines=sum(one.late_lines for one in hours),
-        no_ts_lines=sum(one.no_ts_lines for one in hours),
-        continuation_lines=sum(one.continuation_lines for one in hours),
-    )
+def _in_order(hours: pa.Table) -> pa.Table:
+    """By one number: to sort by three columns takes ten times as long."""
+    place = pc.add(pc.shift_left(log_and_hour(hours), LEVEL_BITS), hours["level"].cast(pa.int64()))
+    return hours.take(pc.sort_indices(place))
 
 
-def _span(hours: Sequence[Hour]) -> tuple[int | None, int | None]:
-    firsts = (one.first_ts for one in hours if one.first_ts is not None)
-    lasts = (one.last_ts for one in hours if one.last_ts is not None)
-    return min(firsts, default=None), max(lasts, default=None)
+def log_and_hour(table: pa.Table) -> pa.ChunkedArray:
+    """Columns `log` and `hour` as one number, in the order of both, no hour first."""
+    hour = pc.fill_null(pc.add(pc.divide(table["hour"], parse.HOUR_SECONDS), 1), 0)
+    return pc.add(pc.shift_left(table["log"].cast(pa.int64()), _HOUR_BITS), hour)
 
 
-def sums_of_files(hours: Iterable[Hour]) -> list[FileSums]:
+def rows_of(hours: pa.Table, logs: Sequence[LogFile]) -> pa.Table:
+    """Table `hourly` as it is written."""
+    named = {name: parts_of(hours["log"], logs, place) for place, name in enumerate(("partition", "host", "file"))}
+    named |= {name: pc.multiply(hours[name], _MICRO) for name in ("hour", "first_ts", "last_ts")}
+    named["level"] = pc.take(LEVELS, hours["level"])
+    return pa.table({name: named[name] if name in named else hours[name] for name in schemas.HOURLY.names})
+
+
+def sums_of_files(hours: pa.Table, logs: Sequence[LogFile]) -> list[FileSums]:
     """As `volumes.by_file`."""
-    of_file: dict[LogFile, list[Hour]] = defaultdict(list)
-    for one in hours:
-        of_file[one.file].append(one)
-    return [_file_sums(file, found) for file, found in of_file.items()]
-
-
-def _file_sums(file: LogFile, hours: Sequence[Hour]) -> FileSums:
-    cells, by_level = Counter[tuple[int, str]](), Counter[str]()
-    for one in hours:
-        by_level[one.level] += one.lines
-        if one.hour is not None:
-            cells[one.hour // parse.HOUR_SECONDS, one.level] += one.lines
-    first, last = _span(hours)
-    return FileSums(
-        *file,
-        lines=sum(one.lines - one.unfinished for one in hours),
-        bytes=sum(one.bytes for one in hours),
-        err=sum(by_level[level] for level in _BAD),
-        warn=by_level["warn"],
-        late_lines=sum(one.late_lines for one in hours),
-        no_ts_lines=sum(one.no_ts_lines for one in hours),
-        continuation_lines=sum(one.continuation_lines for one in hours),
-        first_us=_micros(first),
-        last_us=_micros(last),
-        cells=[packed(hour, schemas.LEVELS.index(level), lines) for (hour, level), lines in cells.items()],
+    cells = _cells(hours)
+    level, lines, none = hours["level"], hours["lines"], pa.scalar(0, pa.int64())
+    ended = pc.subtract(lines, hours["unfinished"])
+    table = (
+        hours.append_column("err", pc.if_else(pc.is_in(level, _BAD), lines, none))
+        .append_column("warn", pc.if_else(pc.equal(level, _WARN), lines, none))
+        .set_column(hours.column_names.index("lines"), "lines", ended)
     )
+    rows = summed(table, ["log"], SUMMED, _TIMES).to_pylist()
+    return [_file_sums(logs[row["log"]], row, cells.get(row["log"], [])) for row in rows]
 
 
-def _micros(second: int | None) -> int | None:
-    return None if second is None else second * _MICRO
+def _file_sums(log: LogFile, row: dict[str, Any], cells: Sequence[int]) -> FileSums:
+    first, last = (None if row[name] is None else row[name] * _MICRO for name in ("first_ts", "last_ts"))
+    sums = {name: row[name] for name in SUMMED}
+    return FileSums(*log, **sums, first_us=first, last_us=last, cells=cells)
+
+
+def _cells(hours: pa.Table) -> dict[int, list[int]]:
+    """The cells of each log file that are of a known hour."""
+    known = hours.filter(pc.is_valid(hours["hour"]))
+    sums = summed(known, ["log", "hour", "level"], ["lines"])
+    hour = pc.shift_left(pc.divide(sums["hour"], parse.HOUR_SECONDS), LEVEL_BITS)
+    key = pc.shift_left(pc.add(hour, pc.take(_WORST_FIRST, sums["level"])), LINES_BITS)
+    packed = pa.table({"log": sums["log"], "cell": pc.add(key, sums["lines"])})
+    listed = packed.group_by("log", use_threads=False).aggregate([("cell", "list")])
+    return dict(zip(listed["log"].to_pylist(), listed["cell_list"].to_pylist(), strict=True))

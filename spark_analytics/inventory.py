@@ -54,17 +54,17 @@ class Day:
     open_bytes: int
     damaged: frozenset[str] = frozenset()  #: paths of segments that could not be read to their end
 
-    @property
+    @functools.cached_property
     def present(self) -> tuple[Segment, ...]:
         """Listed segments that are on disk."""
         return tuple(segment for segment in self.manifests.segments if segment.path in self.sizes)
 
-    @property
+    @functools.cached_property
     def missing(self) -> tuple[Segment, ...]:
         """Listed segments that are not on disk."""
         return tuple(segment for segment in self.manifests.segments if segment.path not in self.sizes)
 
-    @property
+    @functools.cached_property
     def unreadable(self) -> frozenset[str]:
         """Paths of segments that are not read: damaged, or compressed and shorter than listed, which Spark dies of."""
         short = (
@@ -74,19 +74,19 @@ class Day:
         )
         return self.damaged.union(short)
 
-    @property
+    @functools.cached_property
     def readable(self) -> tuple[Segment, ...]:
         """Listed segments that are on disk and can be read."""
         unreadable = self.unreadable
         return tuple(segment for segment in self.present if segment.path not in unreadable)
 
-    @property
+    @functools.cached_property
     def unregistered(self) -> tuple[str, ...]:
         """Sealed files that no manifest lists."""
         listed = {segment.path for segment in self.manifests.segments}
         return tuple(sorted(self.sizes.keys() - listed - self.manifests.merged))
 
-    @property
+    @functools.cached_property
     def arrivals(self) -> dict[tuple[int, str, str], dt.datetime]:
         """When JetStream stored the last block of each log file: by (partition, host, file)."""
         newest: dict[tuple[int, str, str], str] = {}

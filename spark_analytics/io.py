@@ -59,34 +59,29 @@ def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> 
     return spark.range(0, 1, 1, 1).select(F.explode(parsed).alias("row")).select("row.*")
 
 
-def is_alone(spark: SparkSession) -> bool:
-    """Whether this machine's driver is the whole of Spark, and no executor can be lost."""
-    master = str(spark.sparkContext.master)
-    return master == "local" or master.startswith("local[")
-
-
-def held(made: DataFrame) -> DataFrame:
-    """`made`, computed once, by the first who asks: each part stays with who computed it, in memory or on disk."""
-    return made.localCheckpoint(eager=False)
-
-
 def kept(made: DataFrame, directory: Location) -> DataFrame:
     """`made`, written to `directory` in place of what was there, and read back."""
+    write(made, directory)
+    return read(made.sparkSession, [directory], made.schema)
+
+
+def write(made: DataFrame, directory: Location) -> None:
+    """Writes `made` to `directory` in place of what was there."""
     made.write.mode("overwrite").parquet(locations.target(directory))
-    return _read(made.sparkSession, [directory], made.schema)
 
 
 def table(spark: SparkSession, tables: Tables, name: str, dates: Sequence[str]) -> DataFrame:
     """Table `name` on `dates`, without the column `date`; empty without dates."""
-    return _read(spark, [tables.day(name, date) for date in dates], schemas.TABLES[name])
+    return read(spark, [tables.day(name, date) for date in dates], schemas.TABLES[name])
 
 
 def staged(spark: SparkSession, tables: Tables, name: str, date: str) -> DataFrame:
     """Table `name` of the day that is being made."""
-    return _read(spark, [tables.staging(date) / name], schemas.TABLES[name])
+    return read(spark, [tables.staging(date) / name], schemas.TABLES[name])
 
 
-def _read(spark: SparkSession, directories: Sequence[Location], schema: T.StructType) -> DataFrame:
+def read(spark: SparkSession, directories: Sequence[Location], schema: T.StructType) -> DataFrame:
+    """What `directories` hold, empty without any."""
     if not directories:
         return spark.createDataFrame([], schema)
     paths = [locations.for_spark(directory) for directory in directories]

@@ -18,7 +18,7 @@ _SILENT = "partition INT, host STRING, file STRING, stored_hour LONG, bytes LONG
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """`counts.Counts` as a frame of `counts.COLUMNS`."""
+    """`counts.Counts` as a frame of what `scan.heard` yields."""
 
     counts: DataFrame
     tables: Tables

@@ -1,112 +1,132 @@
-"""Groups as values: whose they are, when they happened, and what `wc` would have counted. What `hourly` is in Spark."""
+"""Groups as columns: whose they are, when they happened, what `wc` would have counted. What `hourly` is in Spark."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from spark_analytics import parse
-from spark_analytics.counts import Correction, Place, Placing
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_analytics import parse, schemas
+from spark_analytics.counts import Correction, Placing
 from spark_analytics.families import NONE, SOME_YEAR
 from spark_analytics.volumes import LogFile
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DAY_SECONDS = 24 * 3600
 _SLACK_SECONDS = 47 * 3600
 """The latest time that a line can mean, from the day's first moment: a day's slack (`parse.meant`)."""
 
+_KEPT = (
+    "segment",
+    "fingerprint",
+    "text",
+    "lines",
+    "auth",
+    "user",
+    "remote",
+    "attempts",
+    "status",
+    "path",
+    "latency",
+    "sent",
+)
+"""Columns of the scan that tables ask for as they are."""
 
-class Group(NamedTuple):
-    """A row of the scan: `counts.COLUMNS`."""
+NO_NUMBER = pa.scalar(None, pa.int64())
 
-    segment: int
-    block_start: int
-    hour: int | None
-    level: str
-    text: str | None
-    auth: str | None
-    user: str | None
-    remote: str | None
-    attempts: int | None
-    status: int | None
-    path: str | None
-    latency: int | None
-    lines: int
-    bytes: int
-    first_row: int
-    last_row: int
-    first_second: int | None
-    last_second: int | None
-    sent: int | None
-    fingerprint: int
+LEVELS = pa.array(sorted(schemas.LEVELS))
+"""The values of `level` in the order of their names."""
 
 
-class Placed(NamedTuple):
-    """A group with its log file and its hour as it is meant; times are in seconds since 1970."""
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Groups with what they are placed by; times are in seconds since 1970.
 
-    group: Group
-    file: LogFile
-    is_timeless: bool  #: no line of the file has a time
-    hour: int | None
-    is_dated: bool
-    bytes: int
-    unfinished: int
-    first_ts: int | None
-    last_ts: int | None
+    `groups` are those of the scan (`scan.heard`) with `log`, the place in `logs`; `level`, its place in `LEVELS`;
+    `hour` and `bytes` as they are meant; `is_dated`; `is_continuation`: without a time where other lines of the file
+    have one; `unfinished`; `first_ts` and `last_ts`.
+    """
 
-
-def placed(groups: Iterable[Group], placing: Placing) -> Iterator[Placed]:
-    """Each of `groups` in its place."""
-    of_segment = {place.segment: place for place in placing.places}
-    corrections = {one.segment: one for one in placing.corrections}
-    time = meaning(placing.day)
-    for group in groups:
-        dated = None if group.hour is None else time(group.hour * parse.HOUR_SECONDS)
-        first, last = (None, None) if dated is None else (time(group.first_second), time(group.last_second))
-        surplus, mark = _correction(group, corrections.get(group.segment))
-        place = of_segment[group.segment]
-        yield Placed(
-            group=group,
-            file=_file(place),
-            is_timeless=place.family == NONE,
-            hour=place.stored_hour if dated is None else dated,
-            is_dated=dated is not None,
-            bytes=group.bytes - surplus + mark,
-            unfinished=surplus,
-            first_ts=first,
-            last_ts=last,
-        )
+    logs: Sequence[LogFile]  #: in their order
+    groups: pa.Table
 
 
-def _file(place: Place) -> LogFile:
-    return place.partition, place.host, place.file
+def parts_of(log: pa.ChunkedArray, logs: Sequence[LogFile], place: int) -> pa.ChunkedArray:
+    """The part at `place` of each log file by its number: partition, host or file."""
+    return pc.take(pa.array([one[place] for one in logs], pa.string() if place else pa.int32()), log)
 
 
-def _correction(group: Group, known: Correction | None) -> tuple[int, int]:
-    """Lines (and bytes) that the group gives back, and bytes that it gets."""
-    if known is None:
-        return 0, 0
-    gives = (group.block_start, group.last_row) == (known.end_block, known.end_row)
-    gets = (group.block_start, group.first_row) == (known.head_block, known.head_row)
-    return known.surplus if gives else 0, known.mark if gets else 0
+def placed(groups: pa.Table, placing: Placing) -> Placed:
+    """`groups` in their places."""
+    logs = sorted({place[1:4] for place in placing.places} | {silent[:3] for silent in placing.silent})
+    number = {log: n for n, log in enumerate(logs)}
+    segment, day = groups["segment"], placing.day
+    dated = meant(pc.multiply(groups["hour"], parse.HOUR_SECONDS), day)
+    is_dated = pc.is_valid(dated)
+    surplus, mark = _corrected(groups, placing.corrections)
+    columns = {
+        "log": _of_segment([number[place[1:4]] for place in placing.places], pa.int32(), segment),
+        "hour": pc.coalesce(dated, _of_segment([p.stored_hour for p in placing.places], pa.int64(), segment)),
+        "is_dated": is_dated,
+        "is_continuation": pc.and_not(
+            _of_segment([place.family != NONE for place in placing.places], pa.bool_(), segment), is_dated
+        ),
+        "level": pc.index_in(groups["level"], LEVELS).cast(pa.int8()),
+        "bytes": pc.add(pc.subtract(groups["bytes"], surplus), mark),
+        "unfinished": surplus,
+        "first_ts": pc.if_else(is_dated, meant(groups["first_second"], day), NO_NUMBER),
+        "last_ts": pc.if_else(is_dated, meant(groups["last_second"], day), NO_NUMBER),
+    }
+    kept = groups.select(_KEPT)
+    for name, column in columns.items():
+        kept = kept.append_column(name, column)
+    return Placed(logs, kept)
 
 
-def meaning(day: dt.date) -> Callable[[int | None], int | None]:
-    """`parse.meant` of values: the second that the scan gave, with its year; None where it cannot be meant."""
+def _of_segment(values: Sequence[Any], kind: pa.DataType, segment: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The value of each group's segment; `values` are those of the segments by their numbers."""
+    return pc.take(pa.array(values, kind), segment)
+
+
+def _corrected(groups: pa.Table, corrections: Sequence[Correction]) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Lines (and bytes) that each group gives back, and bytes that it gets."""
+    known = pa.Table.from_pylist([one._asdict() for one in corrections], _CORRECTIONS)
+    place = pc.index_in(groups["segment"], known["segment"].combine_chunks())
+    found = {name: pc.take(known[name], place) for name in known.column_names[1:]}
+    gives = _is_at(groups["block_start"], groups["last_row"], found["end_block"], found["end_row"])
+    gets = _is_at(groups["block_start"], groups["first_row"], found["head_block"], found["head_row"])
+    return _where(gives, found["surplus"]), _where(gets, found["mark"])
+
+
+_CORRECTIONS = pa.schema([(name, pa.int64() if name != "segment" else pa.int32()) for name in Correction._fields])
+
+
+def _is_at(
+    block: pa.ChunkedArray, row: pa.ChunkedArray, other_block: pa.ChunkedArray, other_row: pa.ChunkedArray
+) -> pa.ChunkedArray:
+    return pc.and_(pc.equal(block, other_block), pc.equal(row, other_row))
+
+
+def _where(chosen: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`values` where they are chosen, else 0; a null is not chosen."""
+    return pc.if_else(pc.fill_null(chosen, False), values, pa.scalar(0, pa.int64()))
+
+
+def meant(second: pa.ChunkedArray, day: dt.date) -> pa.ChunkedArray:
+    """`parse.meant` of columns: the second that the scan gave, with its year; null where it cannot be meant."""
     latest = second_of(parse.midnight(day)) + _SLACK_SECONDS
-    yearless = range(_new_year(SOME_YEAR), _new_year(SOME_YEAR + 1))
-
-    @cache
-    def in_a_year(second: int) -> int:
-        this_year = _moved(second, day.year)
-        return this_year if this_year <= latest else _moved(second, day.year - 1)
-
-    def meant(second: int | None) -> int | None:
-        if second is None:
-            return None
-        dated = in_a_year(second) if second in yearless else second
-        return dated if 0 <= dated <= latest else None
-
-    return meant
+    first, end = _new_year(SOME_YEAR), _new_year(SOME_YEAR + 1)
+    known = pc.if_else(pc.greater_equal(second, 0), second, NO_NUMBER)
+    is_yearless = pc.and_(pc.greater_equal(known, first), pc.less(known, end))
+    if pc.any(is_yearless).as_py():
+        number = pc.divide(pc.subtract(pc.if_else(is_yearless, known, NO_NUMBER), first), _DAY_SECONDS)
+        this_year = pc.add(known, pc.take(_moves(day.year), number))
+        last_year = pc.add(known, pc.take(_moves(day.year - 1), number))
+        dated = pc.if_else(pc.less_equal(this_year, latest), this_year, last_year)
+        known = pc.if_else(is_yearless, dated, known)
+    return pc.if_else(pc.less_equal(known, latest), known, NO_NUMBER)
 
 
 def second_of(time: dt.datetime) -> int:
@@ -116,6 +136,12 @@ def second_of(time: dt.datetime) -> int:
 
 def _new_year(year: int) -> int:
     return second_of(dt.datetime(year, 1, 1, tzinfo=dt.UTC))
+
+
+def _moves(year: int) -> pa.Array:
+    """For each day of `SOME_YEAR` the seconds from there to the same day of `year`."""
+    days = range(_new_year(SOME_YEAR), _new_year(SOME_YEAR + 1), _DAY_SECONDS)
+    return pa.array([_moved(second, year) - second for second in days], pa.int64())
 
 
 def _moved(second: int, year: int) -> int:

@@ -32,6 +32,8 @@ _KINDS = {kind: number for number, kind in enumerate(Kind)}
 GROUP = ("segment", "block_start", "hour", "level", "text", "auth", "user", "remote", "attempts")
 GROUP_OF_REQUESTS = ("status", "path", "latency")
 SUMS = ("lines", "bytes", "first_row", "last_row", "first_second", "last_second", "sent")
+_NAMES = ("user", "remote", "path")
+"""Texts of strangers that tables hold: bytes that are no UTF-8 become the same mark in all of them."""
 
 _JSON = T.StructType(
     [
@@ -108,7 +110,7 @@ def count_rows(rows: DataFrame, segments: DataFrame, written: Written) -> DataFr
     `rows` has (value, file_path, block_start, row), `segments` is of `SEGMENT_SCHEMA`. Some groups may differ in their
     sums alone. Hours and times are in seconds
     and hours since 1970, without their year where the line names none (`parse.meant`). `first_row` and `last_row` are
-    places in the block; a line counts a byte for its newline.
+    places in the block; a line counts a byte for its newline. What lines that wait say is asked by `heard`.
     """
     known = segments.select(F.col("uri").alias("file_path"), *map(_never_null, segments.schema.fields[1:]))
     return (
@@ -126,7 +128,7 @@ def count_rows(rows: DataFrame, segments: DataFrame, written: Written) -> DataFr
             F.max("second").alias("last_second"),
             F.sum("sent").alias("sent"),
         )
-        .transform(_heard, written)
+        .withColumns({name: F.make_valid_utf8(name) for name in _NAMES})
     )
 
 
@@ -276,19 +278,25 @@ def _said(head: Column, written: Written, writings: Iterable[Writing]) -> Column
     return levels.of_line(head, placed, family)
 
 
-def _heard(groups: DataFrame, written: Written) -> DataFrame:
-    """Groups with the level and the message of the lines that waited."""
+def heard(groups: DataFrame, written: Written) -> DataFrame:
+    """`groups` of `count_rows`, or (writing, level, text) of some, with the level and the message of lines that waited.
+
+    `fingerprint` is the message's xxhash64, 0 where there is none; `text` is it as tables hold it.
+    """
     waited = F.col("writing").isin([number for number, one in enumerate(written.known) if waits(one)])
     behind = written.each(lambda one: rules.behind(one.family))
     text = F.regexp_replace("text", rules.NUMBER, rules.MASK)  # when syslog's PRI has told the level
     head = F.substring("text", 1, levels.LEVEL_PREFIX)
     level = _said(head, written, written.texts_that_wait)
     told = F.when(waited, columns.headless(text, behind)).otherwise(F.col("text"))
-    heard = {
-        "level": F.coalesce("level", F.when(F.col("text").isNull(), "none"), level),
-        "text": F.rtrim(told, F.lit("\r")),
-    }
-    return groups.withColumns(heard).select(*GROUP, *GROUP_OF_REQUESTS, *SUMS)
+    named = groups.withColumns(
+        {
+            "level": F.coalesce("level", F.when(F.col("text").isNull(), "none"), level),
+            "text": F.rtrim(told, F.lit("\r")),
+        }
+    )
+    fingerprint = F.when(F.col("text").isNull(), F.lit(0)).otherwise(F.xxhash64("text")).cast("bigint")
+    return named.withColumns({"fingerprint": fingerprint, "text": F.make_valid_utf8("text")})
 
 
 def _first(fields: Column, keys: Iterable[str]) -> Column:

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from shipper.manifest import Segment
-from spark_analytics import few, io, locations, sample, scan
+from spark_analytics import few, hearing, io, locations, sample, scan
 from spark_analytics.counts import Counts
 from spark_analytics.families import ANY, Kind, Writing
 from spark_analytics.few import Few
@@ -21,12 +20,10 @@ from spark_analytics.tables import Tables
 MOST_DAMAGED = 20
 """Damaged segments that are found one by one, each by a scan that it ends; a day with more is given up."""
 
-MOST_HELD = 1000
-"""Segments whose groups are held until it is known whether they are few: more make too many, each has some hundred."""
+AT_ONCE_BYTES = 25_000_000
+"""Of log text: what few groups say is not worth a query of its own."""
 
 _UNKNOWN = Writing(ANY, Kind.PLAIN)
-_NAMES = ("user", "remote", "path")
-"""Texts of strangers that tables hold: bytes that are no UTF-8 become the same mark in all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,31 +62,32 @@ class Scan:
                 day = _without(day, error)
 
     def _counted(self, day: Day, segments: Sequence[Segment]) -> Counts:
-        """Few groups are taken. Others are written and read back: queries would look through the scan."""
-        frame, place = self._groups(segments), self.place(day.date)
-        holds = io.is_alone(self.spark) and len(segments) <= MOST_HELD
-        counted = io.held(frame) if holds else io.kept(frame, place)
-        groups = few.taken(counted)
-        if groups is not None:
-            return Few(self.spark, groups, self.tables, day.date)
-        return Many(io.kept(counted, place) if holds else counted, self.tables, day.date)
+        """Groups are written once, whatever asks of them: queries would look through the scan."""
+        place = self.place(day.date)
+        forms = scan.Written.of(writing(self.written, segment) for segment in segments)
+        at_once = sum(segment.bytes_raw for segment in segments) <= AT_ONCE_BYTES
+        frame = self._groups(segments, forms)
+        frame = scan.heard(frame, forms) if at_once else frame
+        io.write(frame, place / "groups")
+        groups = few.taken(place / "groups")
+        if groups is None:
+            counted = io.read(self.spark, [place / "groups"], frame.schema)
+            told = counted if at_once else io.kept(scan.heard(counted, forms), place / "told")
+            return Many(told, self.tables, day.date)
+        told = groups if at_once else hearing.heard(self.spark, groups, forms, place / "texts")
+        return Few(self.spark, told, self.tables, day.date)
 
     def place(self, date: str) -> Location:
         """Where groups are kept while the tables are made."""
         return self.tables.staging(date) / "counts"
 
-    def _groups(self, segments: Sequence[Segment]) -> DataFrame:
-        forms = scan.Written.of(writing(self.written, segment) for segment in segments)
+    def _groups(self, segments: Sequence[Segment], forms: scan.Written) -> DataFrame:
         known = [
             forms.columns(locations.uri(self.archive, segment.path), number, writing(self.written, segment))
             for number, segment in enumerate(segments)
         ]
         rows = io.read_rows(self.spark, self.archive, segments)
-        groups = scan.count_rows(rows, io.frame(self.spark, known, scan.SEGMENT_SCHEMA), forms)
-        fingerprint = F.when(F.col("text").isNull(), F.lit(0)).otherwise(F.xxhash64("text"))
-        return groups.withColumns(
-            {**{name: F.make_valid_utf8(name) for name in _NAMES}, "fingerprint": fingerprint.cast("bigint")}
-        )
+        return scan.count_rows(rows, io.frame(self.spark, known, scan.SEGMENT_SCHEMA), forms)
 
 
 def writing(written: Mapping[sample.LogFile, Writing], segment: Segment) -> Writing:

@@ -1,6 +1,7 @@
 """The Spark session: quiet, in UTC, on this machine unless somebody chose a cluster."""
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -35,6 +36,7 @@ LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
+    "spark.sql.files.openCostInBytes": "262144",  # else 32 small files are a task, which costs more than they do
 }
 """What holds where the driver is the whole of Spark."""
 
@@ -188,14 +190,11 @@ def require_runtime() -> Path:
     """The Java that Spark is started with here.
 
     Raises:
-        Unavailable: pyspark or Java is not installed.
+        Unavailable: pyspark, pyarrow or Java is not installed.
     """
-    try:
-        import pyspark  # noqa: F401, PLC0415 - `--help` must work without it
-    except ImportError:
-        raise Unavailable(
-            "the report needs pyspark, which is not installed", hint='pip install "fshipper[spark]"'
-        ) from None
+    for name in ("pyspark", "pyarrow"):  # `--help` must work without them
+        if importlib.util.find_spec(name) is None:
+            raise Unavailable(f"the report needs {name}, which is not installed", hint='pip install "fshipper[spark]"')
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
     if not java.is_file():

@@ -1,8 +1,8 @@
 """Sketches of requests that are values here: Spark makes them, in one query, for its format is what readers know."""
 
-from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
@@ -11,9 +11,6 @@ from spark_analytics import access, locations, parquet
 from spark_analytics.given import WebSums
 from spark_analytics.locations import Location
 from spark_analytics.tables import SMALL
-
-Request = tuple[int, str | None, int | None, int]
-"""(number of its log, hour and status; client; step of the latency; how many such there are)."""
 
 Sketched = tuple[bytes, bytes | None]
 """Clients, and latencies if there are any."""
@@ -28,12 +25,13 @@ _SCHEMA = T.StructType(
 )
 
 
-def sketched(
-    spark: SparkSession, requests: Sequence[Request], scratch: Location
-) -> tuple[dict[int, Sketched], WebSums]:
-    """The sketches of each number, and what they say together; `scratch` is a directory for the way to Spark."""
+def sketched(spark: SparkSession, requests: pa.Table, scratch: Location) -> tuple[dict[int, Sketched], WebSums]:
+    """The sketches of each key, and what they say together; `scratch` is a directory for the way to Spark.
+
+    `requests` are groups: number of log, hour and status (`key`); client; step of the latency; how many there are.
+    """
     file = scratch / SMALL
-    parquet.write(file, _SCHEMA, requests)
+    parquet.write_table(file, _SCHEMA, requests)
     try:
         made = _sketched(spark.read.schema(_SCHEMA).parquet(locations.for_spark(file)))
         rows = made.unionByName(access.sums(made), allowMissingColumns=True).collect()

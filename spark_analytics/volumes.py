@@ -18,8 +18,12 @@ from spark_analytics.hourly import FILE
 SILENT_HOURS = 6
 """Hours of silence at the end of the day that make a host a silent one."""
 
-_LEVEL_BITS, _LINES_BITS = 3, 40
-_SUMMED = ("lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "continuation_lines")
+LEVEL_BITS, LINES_BITS = 3, 40
+"""Of a cell of `FileSums`: ((hours since 1970 << LEVEL_BITS) + place in `schemas.LEVELS` << LINES_BITS) + lines."""
+
+SUMMED = ("lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "continuation_lines")
+"""What is added up over log files."""
+
 LogFile = tuple[int, str, str]
 History = Mapping[str, Sequence[Row]]
 """Rows of a table by the day before."""
@@ -29,11 +33,11 @@ def by_file(hourly: DataFrame) -> DataFrame:
     """One row for each log file: its sums, and its lines by hour and level, each packed into one number."""
     level = F.array_position(levels.constants(schemas.LEVELS), F.col("level")) - 1
     hour = F.expr(f"unix_seconds(hour) div {parse.HOUR_SECONDS}")
-    cell = F.shiftleft(F.shiftleft(hour, _LEVEL_BITS) + level, _LINES_BITS) + F.col("lines")
+    cell = F.shiftleft(F.shiftleft(hour, LEVEL_BITS) + level, LINES_BITS) + F.col("lines")
     bad = F.when(F.col("level").isin("fatal", "error"), F.col("lines")).otherwise(0)
     warned = F.when(F.col("level") == "warn", F.col("lines")).otherwise(0)
     times = (F.min("first_ts").alias("first_ts"), F.max("last_ts").alias("last_ts"))
-    counted = [name for name in _SUMMED if name not in {"err", "warn"}]
+    counted = [name for name in SUMMED if name not in {"err", "warn"}]
     cells = hourly.groupBy(*FILE, "hour", "level").agg(
         *(F.sum(name).alias(name) for name in (*counted, "unfinished")), *times
     )
@@ -41,8 +45,8 @@ def by_file(hourly: DataFrame) -> DataFrame:
     return (
         cells.withColumns({"cell": cell, "err": bad, "warn": warned, "lines": ended})
         .groupBy(*FILE)
-        .agg(*(F.sum(name).alias(name) for name in _SUMMED), *times, F.collect_list("cell").alias("cells"))
-        .select(*FILE, *_SUMMED, *(F.unix_micros(name).alias(name) for name in ("first_ts", "last_ts")), "cells")
+        .agg(*(F.sum(name).alias(name) for name in SUMMED), *times, F.collect_list("cell").alias("cells"))
+        .select(*FILE, *SUMMED, *(F.unix_micros(name).alias(name) for name in ("first_ts", "last_ts")), "cells")
     )
 
 
@@ -71,12 +75,7 @@ class FileSums(NamedTuple):
     @property
     def hours(self) -> set[int]:
         """Hours since 1970 in which there are lines."""
-        return {cell >> (_LINES_BITS + _LEVEL_BITS) for cell in self.cells if cell & ((1 << _LINES_BITS) - 1)}
-
-
-def packed(hour: int, level: int, lines: int) -> int:
-    """A cell of `FileSums` as `by_file` makes it: hours since 1970, place in `schemas.LEVELS`, lines."""
-    return ((hour << _LEVEL_BITS) + level << _LINES_BITS) + lines
+        return {cell >> (LINES_BITS + LEVEL_BITS) for cell in self.cells if cell & ((1 << LINES_BITS) - 1)}
 
 
 def cells(files: Iterable[FileSums]) -> list[Cell]:
@@ -84,10 +83,10 @@ def cells(files: Iterable[FileSums]) -> list[Cell]:
     sums: Counter[tuple[int, str, int]] = Counter()
     for one in files:
         for cell in one.cells:
-            sums[one.partition, one.host, cell >> _LINES_BITS] += cell & ((1 << _LINES_BITS) - 1)
-    level_bits = (1 << _LEVEL_BITS) - 1
+            sums[one.partition, one.host, cell >> LINES_BITS] += cell & ((1 << LINES_BITS) - 1)
+    level_bits = (1 << LEVEL_BITS) - 1
     return [
-        Cell(partition, host, _hour(key >> _LEVEL_BITS), schemas.LEVELS[key & level_bits], lines)
+        Cell(partition, host, _hour(key >> LEVEL_BITS), schemas.LEVELS[key & level_bits], lines)
         for (partition, host, key), lines in sorted(sums.items())
         if lines
     ]
@@ -175,7 +174,7 @@ def _sums(files: Sequence[FileSums]) -> dict[str, Any]:
     firsts = [one.first_us for one in files if one.first_us is not None]
     lasts = [one.last_us for one in files if one.last_us is not None]
     return {
-        **{name: sum(getattr(one, name) for one in files) for name in _SUMMED},
+        **{name: sum(getattr(one, name) for one in files) for name in SUMMED},
         "first_ts": _time(min(firsts, default=None)),
         "last_ts": _time(max(lasts, default=None)),
     }

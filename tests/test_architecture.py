@@ -41,6 +41,7 @@ OWNERS = {
     "structlog": ("shipper/telemetry.py",),
     "prometheus_client": ("shipper/telemetry.py",),
     "pyspark": ("spark_analytics/",),
+    "pyarrow": ("spark_analytics/",),
     "sqlite3": tuple(f"{program}/" for program in sorted(PROGRAMS)),
     "shipper.testing": ("shipper/testing/",),
 }

@@ -25,8 +25,9 @@ class Made:
 
 def missing() -> str:
     """What the report lacks on this machine, and how to get it; empty if nothing."""
-    if importlib.util.find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install 'fshipper[spark]'"
+    for name in ("pyspark", "pyarrow"):
+        if importlib.util.find_spec(name) is None:
+            return f"{name} is not installed: pip install 'fshipper[spark]'"
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
     if not java.is_file():

@@ -1,4 +1,4 @@
-"""The tables are the same whether what the scan counted is held as values or asked of Spark."""
+"""The tables are the same whether what the scan counted is held as columns or asked of Spark."""
 
 import datetime as dt
 import itertools
@@ -7,11 +7,16 @@ import random
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from conftest import DATE, Archive, table_of
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
-from spark_analytics import counts, few, io, placing, schemas
+from shipper.errors import ShipperError
+from spark_analytics import accounting, counts, few, io, parquet, placing, scanning, schemas
+from spark_analytics.access import MOST_SENT
 from spark_analytics.tables import SMALL, Tables
 
 NEW_YEAR = "2026-01-01"
@@ -135,6 +140,62 @@ def test_every_table_is_the_same_whether_groups_are_few_or_many(archive, spark, 
     assert by_values.totals == by_spark.totals
 
 
+def test_every_table_is_the_same_whether_texts_are_looked_at_with_the_scan_or_once_each(
+    archive, spark, tmp_path, monkeypatch
+):
+    a_generated_day(archive)
+
+    archive.reported(spark, tmp_path / "with")
+    monkeypatch.setattr(scanning, "AT_ONCE_BYTES", -1)
+    archive.reported(spark, tmp_path / "once")
+
+    for name in schemas.TABLES.keys() - {"runs"}:
+        assert rows_of(spark, tmp_path / "with", name) == rows_of(spark, tmp_path / "once", name), name
+
+
+def test_groups_are_taken_only_where_they_are_little_enough(tmp_path, monkeypatch):
+    names = ("level", "text", "auth", "user", "remote", "path")
+    table = T.StructType([T.StructField(name, T.StringType()) for name in names])
+    parquet.write(tmp_path / "part.parquet", table, [names] * 9)
+
+    assert few.taken(tmp_path).num_rows == 9
+    monkeypatch.setattr(counts, "MOST_FEW", 8)
+    assert few.taken(tmp_path) is None
+    monkeypatch.setattr(counts, "MOST_FEW", 9)
+    monkeypatch.setattr(counts, "MOST_BYTES", 20)
+    assert few.taken(tmp_path) is None
+
+
+def test_groups_that_are_not_there_are_told_with_a_next_step(tmp_path):
+    with pytest.raises(ShipperError, match="there is nothing in") as caught:
+        few.taken(tmp_path)
+
+    assert "--out must be the same place" in str(caught.value.hint)
+
+
+def test_whoever_claims_to_have_sent_more_than_anybody_can_shifts_no_sum(archive, spark, tmp_path):
+    line = b'10.0.0.%d - - [20/Nov/2026:05:00:00 +0000] "GET /x HTTP/1.1" 200 9223372036854775807\n'
+    archive.seal(b"".join(line % (n % 3) for n in range(30)), file="/log/access")
+
+    archive.reported(spark, tmp_path / "out")
+
+    assert [row["bytes"] for row in table_of(tmp_path / "out", "access_hourly")] == [30 * MOST_SENT]
+
+
+@pytest.mark.parametrize(
+    ("told", "hour"),
+    [
+        ("2026-11-20T05:59:59Z", 1795150800),
+        ("1970-01-01T00:00:00Z", 0),
+        ("1969-12-31T23:00:00Z", None),
+        ("2099-01-01T00:00:00Z", None),
+        ("never", None),
+    ],
+)
+def test_the_hour_of_a_manifest_is_taken_where_it_can_be_one(told, hour):
+    assert accounting.hour_of(told) == hour
+
+
 def rows_of(spark, out: Path, name: str) -> list[str]:
     """Every row as text, sorted; of a sketch what it says."""
     table = spark.read.schema(schemas.TABLES[name]).parquet(str(Tables(out).day(name, NEW_YEAR)))
@@ -158,8 +219,12 @@ def test_groups_that_differ_in_nothing_but_their_sums_are_added_up(archive, spar
     archive.seal(b"2026-11-20T05:00:00Z web1 sshd[7]: Accepted publickey for deploy from 10.0.0.1 port 5 ssh2\n" * 8)
     taken = few.taken
 
-    def halved(frame):
-        return [g._replace(lines=g.lines // 2, bytes=g.bytes // 2) for g in taken(frame) for _ in range(2)]
+    def halved(directory):
+        groups = taken(directory)
+        for name in ("lines", "bytes"):
+            half = pc.divide(groups[name], 2)
+            groups = groups.set_column(groups.column_names.index(name), name, half)
+        return pa.concat_tables([groups, groups])
 
     monkeypatch.setattr(few, "taken", halved)
     made = archive.reported(spark, tmp_path / "out")
@@ -189,6 +254,6 @@ def naive(value):
 
 @pytest.mark.parametrize("second", [None, -1, 0, 1767139200, 1767393999, 1767394801])
 def test_a_time_with_a_year_is_meant_up_to_the_end_of_the_next_day(second):
-    meant = placing.meaning(dt.date(2026, 1, 1))(second)
+    meant = placing.meant(pa.chunked_array([[second]], pa.int64()), dt.date(2026, 1, 1)).to_pylist()
 
-    assert meant == (second if second is not None and 0 <= second <= 1767394800 else None)
+    assert meant == [second if second is not None and 0 <= second <= 1767394800 else None]

@@ -1,6 +1,9 @@
 """Small tables are written and read back without Spark; that Spark reads them too is held by every report's test."""
 
 import datetime as dt
+import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -39,7 +42,32 @@ def test_a_column_that_an_older_file_lacks_is_left_out(tmp_path):
     assert parquet.read(tmp_path / "old", SCHEMA) == [{"boolean": True, "integer": 7}]
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all"])
+def test_half_a_surrogate_pair_becomes_a_question_mark(tmp_path):
+    texts = T.StructType([T.StructField("text", T.StringType())])
+    parquet.write(tmp_path / "texts", texts, [("a\ud800b",), (None,), ("\u20ac",)])
+
+    assert [row["text"] for row in parquet.read(tmp_path / "texts", texts)] == ["a?b", None, "\u20ac"]
+
+
+def test_times_are_read_where_nobody_knows_zones(tmp_path):
+    times = T.StructType([T.StructField("time", T.TimestampType())])
+    parquet.write(tmp_path / "times", times, [(dt.datetime(2026, 11, 20, 5, tzinfo=dt.UTC),)])
+    program = (
+        "import sys; from pathlib import Path; from pyspark.sql import types as T; from spark_analytics import parquet;"
+        "kind = T.StructType([T.StructField('time', T.TimestampType())]);"
+        "print(parquet.read(Path(sys.argv[1]), kind)[0]['time'].isoformat())"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "times"],
+        env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert told.stdout == "2026-11-20T05:00:00+00:00\n"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"no parquet at all", b"PAR1" + b"rubbish" + (7).to_bytes(4, "little") + b"PAR1"]
+)
 def test_what_is_no_such_file_is_said(tmp_path, content):
     (tmp_path / "other").write_bytes(content)
 

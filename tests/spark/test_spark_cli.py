@@ -1,4 +1,5 @@
 import datetime as dt
+import importlib.util
 import json
 import os
 import subprocess
@@ -8,9 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import DATE
 
-from shipper.errors import UsageError
+from shipper.errors import Unavailable, UsageError
 from spark_analytics import __main__ as program
-from spark_analytics import cli
+from spark_analytics import cli, session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -133,3 +134,13 @@ def test_days_have_names_and_are_utc():
     assert cli.chosen_day("2026-11-20", today) == dt.date(2026, 11, 20)
     with pytest.raises(UsageError):
         cli.chosen_day("2026-02-30", today)
+
+
+@pytest.mark.parametrize("name", ["pyspark", "pyarrow"])
+def test_a_package_that_is_missing_is_named_with_the_way_to_get_it(monkeypatch, name):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda asked: None if asked == name else object())
+
+    with pytest.raises(Unavailable, match=f"needs {name}") as caught:
+        session.require_runtime()
+
+    assert "fshipper[spark]" in str(caught.value.hint)
