@@ -1,12 +1,17 @@
 """Looks at what is on the server, and carries out a plan there. Doing it twice changes nothing more."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 from partitioner.plan import Action, Actual, Verb
 from partitioner.topology import Wanted
-from shipper.errors import Fatal
+from shipper.errors import Fatal, NodeAway
 from shipper.jetstream.admin import Admin
+from shipper.lifecycle import Stop
+from shipper.retry import PLACE, until_done
 from shipper.subjects import COLLECTOR, partition_of_stream
+
+ATTEMPTS = 10  # some 15 seconds: nodes that have just met take each other for away until each has told of itself
 
 
 async def look(admin: Admin, wanted: Sequence[Wanted], *, subject: str) -> dict[str, Actual]:
@@ -38,10 +43,15 @@ def check(actions: Sequence[Action]) -> None:
 
 
 async def carry_out(admin: Admin, actions: Sequence[Action], done: Callable[[Action], None]) -> None:
-    """Do each action that changes something, in order, and tell `done` of it."""
+    """Do each action that changes something, in order, and tell `done` of it.
+
+    A cluster whose nodes are away is given some seconds. Raises `NodeAway` when they stay away.
+    """
+    stop = Stop()
     for action in actions:
         if action.changing:
-            await _do(admin, action)
+            do = functools.partial(_do, admin, action)
+            await until_done(do, policy=PLACE, stop=stop, attempts=ATTEMPTS, behind=NodeAway)
             done(action)
 
 

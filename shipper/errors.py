@@ -75,6 +75,10 @@ class Unavailable(Fatal):
     exit_code = EXIT_UNAVAILABLE
 
 
+class NodeAway(Unavailable):
+    """The cluster has too few nodes for so many copies of a stream: one of them is away, or was a moment ago."""
+
+
 class Fenced(ShipperError):  # noqa: N818
     """Another collector has the partition now; nothing is written here any more."""
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import tenacity
 
-from shipper.errors import RightMissing, Transient, Unavailable
+from shipper.errors import RightMissing, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop
 
 _T = TypeVar("_T")
@@ -29,6 +29,7 @@ class Backoff:
 SESSION = Backoff(first=0.1, cap=5.0)  #: a session with the server ended
 FULL = Backoff(first=0.5, cap=15.0)  #: the stream has no room, or does not exist yet
 ARCHIVE = Backoff(first=0.5, cap=5.0)  #: the archive cannot be written
+PLACE = Backoff(first=1.0, cap=4.0)  #: a cluster that has just started, or lost a node, has no place for a stream
 
 
 class Company:
@@ -81,8 +82,10 @@ class Patience:
         return min(policy.delay(self._failures), max(limit / 8, 0.1))
 
 
-async def until_done(work: Callable[[], Awaitable[_T]], *, policy: Backoff, stop: Stop, attempts: int) -> _T:
-    """`work`'s result, tried again after `Transient` errors at most `attempts` times in all, or until `stop`.
+async def until_done(
+    work: Callable[[], Awaitable[_T]], *, policy: Backoff, stop: Stop, attempts: int, behind: type[ShipperError] = Transient
+) -> _T:
+    """`work`'s result, tried again `behind` such errors at most `attempts` times in all, or until `stop`.
 
     A right that is missing is not asked for again: somebody waits for the message.
     """
@@ -91,7 +94,7 @@ async def until_done(work: Callable[[], Awaitable[_T]], *, policy: Backoff, stop
         attempt += 1
         try:
             return await work()
-        except Transient as error:
+        except behind as error:
             if attempt >= attempts or stop.asked or isinstance(error, RightMissing):
                 raise
             await stop.nap(policy.delay(attempt))

@@ -12,7 +12,7 @@ from typing import Any
 import nats.errors
 from nats.aio.msg import Msg
 
-from shipper.errors import ConfigError, SessionLost, ShipperError, StreamMissing, Unavailable
+from shipper.errors import ConfigError, NodeAway, SessionLost, ShipperError, StreamMissing, Unavailable
 from shipper.jetstream.connection import API, NOT_FOUND_CONSUMER, ApiError, Connection, connect, describe
 from shipper.jetstream.inbox import read_delivery
 from shipper.settings import NatsSettings
@@ -22,6 +22,8 @@ Json = dict[str, Any]
 NO_ROOM = frozenset({10002, 10023, 10028, 10047})
 """Account limits exceeded, insufficient resources, memory and storage resources exceeded."""
 INVALID_JSON = 10025
+NO_PEERS = 10005
+"""No suitable peers for placement: the description says why, one reason behind the other."""
 NO_MESSAGE = frozenset({10037, 10043})
 """Nothing is there to read, or to delete."""
 ANSWER_SECONDS = 10.0
@@ -34,7 +36,8 @@ class Admin:
     """Asks and changes what streams and consumers a server has, over a connection that it does not own.
 
     Every method raises `SessionLost` when the server does not answer, `Unavailable` when it has no JetStream or no
-    room, `ConfigError` when it refuses a configuration, and `ApiError` when another attempt may help.
+    room, `NodeAway` when its cluster has too few nodes now, `ConfigError` when it refuses a configuration, and
+    `ApiError` when another attempt may help.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -242,6 +245,11 @@ def explained(error: ApiError) -> ShipperError:
         return Unavailable(
             f"the server has no room for it: {error}",
             hint="a stream reserves its max_bytes: lower --max-bytes or --partitions, or raise max_file_store",
+        )
+    if error.code == NO_PEERS and "offline" in str(error):
+        return NodeAway(
+            f"the cluster has too few nodes now: {error}",
+            hint="start the nodes that are away and run the command again, or ask for fewer --replicas",
         )
     if error.code == INVALID_JSON:
         return ConfigError(f"the server does not know this setting: {error}", hint="correct the template (--template)")
