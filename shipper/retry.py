@@ -83,7 +83,12 @@ class Patience:
 
 
 async def until_done(
-    work: Callable[[], Awaitable[_T]], *, policy: Backoff, stop: Stop, attempts: int, behind: type[ShipperError] = Transient
+    work: Callable[[], Awaitable[_T]],
+    *,
+    policy: Backoff,
+    stop: Stop,
+    attempts: int,
+    behind: type[ShipperError] = Transient,
 ) -> _T:
     """`work`'s result, tried again `behind` such errors at most `attempts` times in all, or until `stop`.
 

@@ -55,24 +55,28 @@ class Sealer:
         return sealing
 
     def take_up(self, sealing: OpenFile, journal: Journal) -> None:
-        """Go on where a kill, or trouble with the archive, interrupted the sealing."""
+        """Go on where a kill, or trouble with the archive, interrupted the sealing, or an earlier owner's did.
+
+        Only for files of an epoch that is over: whoever is fenced must not take what the next owner is sealing.
+        """
         self.put_aside(sealing, journal)
+        if not (self._archive / sealing.path).exists() and (stray := self._stray(sealing, journal)):
+            self._rename(stray, sealing)
         with contextlib.suppress(FileNotFoundError):
             sweep((self._archive / sealing.sealing).parent, sealing.sealing.rpartition("/")[2])
 
     def put_aside(self, sealing: OpenFile, journal: Journal) -> None:
         """Rename the raw bytes aside, unless that was done before a kill: then the open name is free or another's."""
         opened = sealing.opened or layout.open_path(sealing.key)  # before version 3 the journal did not say it
-        source, target = self._archive / opened, self._archive / sealing.path
-        if target.exists():
-            return
-        if opened not in journal.files and source.exists():
+        source = self._archive / opened
+        if not (self._archive / sealing.path).exists() and opened not in journal.files and source.exists():
             self._unlink_live(sealing, source)
-            source.rename(target)
-            sync_directory(target.parent)
-        elif stray := self._stray(sealing, journal):
-            stray.rename(target)
-            sync_directory(target.parent)
+            self._rename(source, sealing)
+
+    def _rename(self, source: Path, sealing: OpenFile) -> None:
+        target = self._archive / sealing.path
+        source.rename(target)
+        sync_directory(target.parent)
 
     def _stray(self, sealing: OpenFile, journal: Journal) -> Path | None:
         """The raw bytes under a name that another collector gave them before it was fenced: its journal is not ours."""

@@ -1,5 +1,6 @@
 """What is not as it was committed when a file is sealed: it is told and listed, and what is there is kept."""
 
+import contextlib
 import gzip
 import threading
 from collections.abc import Callable
@@ -186,6 +187,17 @@ def test_raw_bytes_under_the_name_that_a_fenced_collector_gave_them_are_found(tm
     (segment,) = standing(tmp_path)
     assert unpack(tmp_path / "archive" / segment.path) == TEXT
     assert changed(tmp_path) == []
+
+
+def test_a_fenced_collector_that_wakes_behind_its_journal_leaves_what_the_next_owner_is_sealing(tmp_path: Path) -> None:
+    file = write_open(tmp_path, FILE, BLOCKS)
+    opened = tmp_path / "archive" / file.path
+    taken = opened.with_name(f"_sealing-var~log~app.log-{99:020d}.zst")
+    opened.rename(taken)
+    sink = Sink(tmp_path / "archive", open_files=8, links=True)
+    with contextlib.closing(Journal(tmp_path / "journal.sqlite")) as journal, contextlib.closing(sink):
+        Sealer(tmp_path / "archive", collector="fenced", codec="zstd").begin(file, journal, sink)
+    assert [path.name for path in opened.parent.glob("_*")] == [taken.name]
 
 
 def test_another_text_under_the_name_of_a_segment_that_is_listed_is_never_taken_away(tmp_path: Path) -> None:
