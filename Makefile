@@ -37,7 +37,7 @@ test: setup ## Every test: real servers, real processes, real kills, real Spark
 
 chaos: setup ## 200 seeded runs of faults, a minute of full disk, long rounds of kill -9, bursts of 1 GiB: about 45 minutes
 	FSHIPPER_CHAOS_RUNS=200 FSHIPPER_CHAOS_FULL_SECONDS=60 FSHIPPER_CHAOS_ROUNDS=10 FSHIPPER_CHAOS_MB=200 FSHIPPER_KILL_MB=500 \
-	  FSHIPPER_BURST_MB=1074 FSHIPPER_CLUSTER_SECONDS=60 FSHIPPER_BACKUP_MB=500 \
+	  FSHIPPER_BURST_MB=1074 FSHIPPER_CLUSTER_SECONDS=60 FSHIPPER_BACKUP_MB=500 FSHIPPER_FULL_SEEDS=5 FSHIPPER_FULL_SECONDS=60 \
 	  $(BIN)/python -m pytest tests/chaos/test_chaos_seeds.py tests/chaos tests/test_backup_whole_way.py \
 	  tests/partitioner/test_leaders_on_a_cluster.py
 	FSHIPPER_MOVE_HOSTS=20 FSHIPPER_MOVE_STEPS=4,7,3,7,2 FSHIPPER_MOVE_ROUNDS=5 \
