@@ -9,8 +9,9 @@ import enum
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 STAMP_PREFIX = 64
 """Characters in which a time stamp is looked for. Each expression costs a copy of them, so they are few."""
@@ -152,15 +153,17 @@ _A_FEW = 0.02
 
 def chosen(lines: Sequence[str]) -> Writing:
     """How the log file is written that begins with `lines`; blank ones say nothing."""
-    spoken = [line.rstrip("\r\n") for line in lines if line.strip()][:SAMPLE_LINES]
-    quick = _votes(spoken[:QUICK_LINES])
-    votes = quick if len(quick) == 1 and quick.total() == len(spoken[:QUICK_LINES]) else _votes(spoken)
+    spoken = (line.rstrip("\r\n") for line in lines if line.strip())
+    quick = list(islice(spoken, QUICK_LINES))
+    votes = _votes(quick)
+    if len(votes) != 1 or votes.total() != len(quick):
+        votes += _votes(islice(spoken, SAMPLE_LINES - QUICK_LINES))
     family = _elected(votes)
-    kind = _kind(family, spoken[:QUICK_LINES])
-    return Writing(family, kind, _level(spoken[:QUICK_LINES]) if kind in {Kind.PLAIN, Kind.SYSLOG} else "")
+    kind = _kind(family, quick)
+    return Writing(family, kind, _level(quick) if kind in {Kind.PLAIN, Kind.SYSLOG} else "")
 
 
-def _votes(lines: Sequence[str]) -> Counter[str]:
+def _votes(lines: Iterable[str]) -> Counter[str]:
     return Counter(name for line in lines if (name := _family_of(line)))
 
 

@@ -54,12 +54,13 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[Made]:
         ShipperError: with the next step for a person.
     """
     tables, log = Tables(request.out), locations.log_of(request.out)
-    inventory.read_day(request.archive, dates[0])  # says what is wrong before anything is written
+    first = inventory.read_day(request.archive, dates[0])  # says what is wrong before anything is written
     with claims.claimed(request.out), contextlib.ExitStack() as stack:
         tables.recover()
         spark = None
         for date in dates:
-            began, day = time.monotonic(), inventory.read_day(request.archive, date)
+            began = time.monotonic()
+            day = first if date == first.date else inventory.read_day(request.archive, date)
             if not request.force and (state := state_made(request.out, tables, day)):
                 yield Made(date, state, None)
                 continue

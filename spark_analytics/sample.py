@@ -56,10 +56,10 @@ def _head(stored: BinaryIO, codec: str) -> list[str]:
     with contextlib.suppress(OSError, EOFError, zlib.error, zstandard.ZstdError), _unpacked(stored, codec) as stream:
         while len(content) < HEAD_BYTES and (more := stream.read(HEAD_BYTES - len(content))):
             content += more
-    lines = content.removeprefix(codecs.BOM_UTF8).split(b"\n")
-    if len(lines) > 1:  # else a line longer than the head
-        lines.pop()
-    return [line.decode("utf-8", "replace") for line in lines[: families.SAMPLE_LINES]]
+    text = content.removeprefix(codecs.BOM_UTF8)
+    whole, newline, _ = text.rpartition(b"\n")
+    known = whole if newline else text  # a line longer than the head
+    return known.decode("utf-8", "replace").split("\n", families.SAMPLE_LINES)[: families.SAMPLE_LINES]
 
 
 def blocks(path: Location, codec: str) -> Iterator[bytes]:

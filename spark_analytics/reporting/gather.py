@@ -106,9 +106,9 @@ def _files(given: Given) -> Iterable[ev.FileSeries]:
 
 
 def _hours(given: Given, date: str) -> Iterable[ev.HourCount]:
-    sums: dict[tuple[int, int, bool, str], int] = {}
+    day, sums = dt.date.fromisoformat(date), dict[tuple[int, int, bool, str], int]()
     for cell in given.hours:
-        place = (cell.partition, cell.hour.hour, _is_on(cell.hour, date), cell.level)
+        place = (cell.partition, cell.hour.hour, cell.hour.date() == day, cell.level)
         sums[place] = sums.get(place, 0) + cell.lines
     for (partition, hour, on_day, level), lines in sorted(sums.items()):
         if lines:
@@ -119,17 +119,13 @@ def _host_hours(given: Given, date: str, hosts: Sequence[ev.HostSeries]) -> Iter
     largest = {
         host.host for host in sorted(hosts, key=lambda host: (-host.bytes, host.host))[:HEAT_HOSTS] if host.lines
     }
-    sums: dict[tuple[str, int, bool], int] = {}
+    day, sums = dt.date.fromisoformat(date), dict[tuple[str, int, bool], int]()
     for cell in given.hours:
         if cell.host in largest:
-            place = (cell.host, cell.hour.hour, _is_on(cell.hour, date))
+            place = (cell.host, cell.hour.hour, cell.hour.date() == day)
             sums[place] = sums.get(place, 0) + cell.lines
     for (host, hour, on_day), lines in sorted(sums.items()):
         yield ev.HostHour(host=host, hour=hour, on_day=on_day, lines=lines)
-
-
-def _is_on(hour: dt.datetime, date: str) -> bool:
-    return hour.date().isoformat() == date
 
 
 # -- patterns -----------------------------------------------------------------------------------------------------
@@ -224,10 +220,11 @@ def _auth_top(what: str, key: str, group: Sequence[Row]) -> ev.AuthTop:
 
 
 def _web_hours(given: Given, date: str) -> Iterable[ev.WebHour]:
+    day = dt.date.fromisoformat(date)
     for row in given.web:
         yield ev.WebHour(
             hour=row.hour.hour,
-            on_day=_is_on(row.hour, date),
+            on_day=row.hour.date() == day,
             status_class=row.status_class,
             requests=row.requests,
             bytes=row.bytes or 0,

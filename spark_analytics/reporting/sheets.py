@@ -50,8 +50,8 @@ def cell(value: object) -> object:
     """What stands in a cell."""
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return int(value)
+    if isinstance(value, int | float):  # `bool` among them
+        return +value
     if isinstance(value, str):
         shown = clean(value, MOST_TEXT)
         return "'" + shown if shown.startswith(_FORMULA) else shown

@@ -75,6 +75,8 @@ def clean(text: object, limit: int = MAX_TEXT) -> str:
     Log text is written by whoever can reach a log: neither a terminal nor a browser may take orders from it.
     """
     given = str(text)
+    if given.isprintable() and len(given) <= limit:  # most of them, and a table has 100,000
+        return given
     kept = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNSHOWN else c for c in given[:limit])
     return kept if len(given) <= limit else kept[: limit - 1] + "…"
 
