@@ -63,6 +63,10 @@ class Layout:
         epoch = layout.epoch_of(path)
         return epoch is not None and epoch < self.epoch
 
+    def is_own(self, path: str) -> bool:
+        """Whether an open file has the name of this epoch: no earlier owner had it."""
+        return (layout.epoch_of(path) or 0) == self.epoch
+
     def is_stored_otherwise(self, file: OpenFile) -> bool:
         """Whether a file was begun with other settings: its name may be that of another log's file now."""
         return self.seals and file.codec != self.frames

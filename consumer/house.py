@@ -223,12 +223,13 @@ class House:
         if file.length == 0 and self._is_older(file) and not await self._gaps(file.path):
             await self._hand.do(self._drop, file)
             return
-        sealing, frames = file, None
-        if not file.sealing:
+        frames = None
+        if file.sealing:
+            await self._hand.do(self._sealer.take_up, file, self._journal)
+            sealing = file
+        else:
             frames = await self._hand.do(self._ready.take, file.path, file.raw)
             sealing = await self._hand.do(self._sealer.begin, file, self._journal, self._sink)
-        if file.sealing or self._is_older(file):
-            await self._hand.do(self._sealer.take_up, sealing, self._journal)
         self._seals[sealing.path] = asyncio.create_task(self._make_segment(sealing, frames))
         if len(self._seals) > MAX_SEALS:
             await asyncio.wait(self._seals.values(), return_when=asyncio.FIRST_COMPLETED)
@@ -244,6 +245,8 @@ class House:
             spans = await self._hand.do(self._journal.spans, sealing.path)
             gaps = await self._gaps(sealing.path)
             await self._fence.prove()  # whoever comes next knows that it is sealed, and under which name
+            if not self._layout.is_own(sealing.opened):
+                await self._hand.do(self._sealer.find, sealing, self._journal)
             async with self._seal_slot:
                 if self._stop.asked:
                     return

@@ -18,11 +18,22 @@ import io
 import os
 import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from consumer.sealing import manifests
-from consumer.sealing.packing import BROKEN, Passing, Tally, Written, copy_frames, look_through, pack
+from consumer.sealing.packing import (
+    BROKEN,
+    CHUNK_BYTES,
+    Passing,
+    Tally,
+    Written,
+    copy_frames,
+    frames,
+    look_through,
+    pack,
+)
 from consumer.sealing.placing import Fresh, beside, sweep
 from consumer.sealing.ready import Frames
 from consumer.writing.journal import REASON_CHANGED, Journal
@@ -55,13 +66,8 @@ class Sealer:
         return sealing
 
     def take_up(self, sealing: OpenFile, journal: Journal) -> None:
-        """Go on where a kill, or trouble with the archive, interrupted the sealing, or an earlier owner's did.
-
-        Only for files of an epoch that is over: whoever is fenced must not take what the next owner is sealing.
-        """
+        """Go on where a kill, or trouble with the archive, interrupted the sealing."""
         self.put_aside(sealing, journal)
-        if not (self._archive / sealing.path).exists() and (stray := self._stray(sealing, journal)):
-            self._rename(stray, sealing)
         with contextlib.suppress(FileNotFoundError):
             sweep((self._archive / sealing.sealing).parent, sealing.sealing.rpartition("/")[2])
 
@@ -78,17 +84,26 @@ class Sealer:
         source.rename(target)
         sync_directory(target.parent)
 
-    def _stray(self, sealing: OpenFile, journal: Journal) -> Path | None:
-        """The raw bytes under a name that another collector gave them before it was fenced: its journal is not ours."""
+    def find(self, sealing: OpenFile, journal: Journal) -> None:
+        """Look for raw bytes to which an earlier owner gave another name before it was fenced: its journal is not ours.
+
+        Only once the lease is proved: whoever is fenced would take what the next owner is sealing.
+        """
+        if not sealing.length or (self._archive / sealing.path).exists() or self._is_settled(sealing.sealing):
+            return
+        stray = next((path for path in self._strays(sealing, journal) if _holds(path, sealing)), None)
+        if stray is not None:
+            self._rename(stray, sealing)
+
+    def _strays(self, sealing: OpenFile, journal: Journal) -> Iterator[Path]:
+        """What was put aside of the same log file, and is not in `journal`."""
         name = layout.sealing_path(layout.segment_path(sealing.key, 0, "none")).removesuffix(f"{0:020d}")
         parent, _, begin = name.rpartition("/")
         pattern = re.compile(re.escape(begin) + r"\d{20}(\.zst|\.gz)?")
-        with contextlib.suppress(FileNotFoundError), os.scandir(self._archive / parent) as entries:
-            for entry in entries:
-                known = f"{parent}/{entry.name}" in journal.files
-                if pattern.fullmatch(entry.name) and not known and entry.stat().st_size >= sealing.length > 0:
-                    return Path(entry.path)
-        return None
+        with contextlib.suppress(FileNotFoundError):
+            for entry in sorted(os.listdir(self._archive / parent)):
+                if pattern.fullmatch(entry) and f"{parent}/{entry}" not in journal.files:
+                    yield self._archive / parent / entry
 
     def finish(
         self,
@@ -256,6 +271,19 @@ def _packed(sealing: OpenFile, raw: BinaryIO, packed: Written, ready: Frames | N
         return Tally(ready.lines, sealing.raw, sealing.crc, sealing.ends_open)
     committed, codec = Passing(raw, sealing.length), layout.codec_of(sealing.sealing)
     return pack(committed, packed, codec) if sealing.codec == "none" else copy_frames(committed, packed, codec)
+
+
+def _holds(raw: Path, sealing: OpenFile) -> bool:
+    """Whether a file has what was committed of `sealing`: there may be others of the same log file."""
+    if raw.stat().st_size < sealing.length:
+        return False
+    text = Tally()
+    with raw.open("rb") as stream:
+        committed = Passing(stream, sealing.length)
+        whole = iter(lambda: committed.read(CHUNK_BYTES), b"")
+        for piece in whole if sealing.codec == "none" else (each for _, each in frames(committed, sealing.codec)):
+            text.add(piece)
+    return not _lost(sealing, text)
 
 
 def _lost(sealing: OpenFile, text: Tally) -> tuple[Gap, ...]:

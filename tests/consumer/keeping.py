@@ -102,7 +102,8 @@ def seal_all(place: Path, *, codec: str = "zstd") -> None:
         sealer = Sealer(place / "archive", collector="here", codec=codec)
         for file in list(journal.files.values()):
             sealing = file if file.sealing else sealer.begin(file, journal, sink)
-            sealer.take_up(sealing, journal)  # at a start every file is of an epoch that is over
+            sealer.take_up(sealing, journal)
+            sealer.find(sealing, journal)
             sealer.finish(sealing, journal.spans(sealing.path), journal.gaps(sealing.path))
             journal.forget(sealing)
 

@@ -200,6 +200,30 @@ def test_a_fenced_collector_that_wakes_behind_its_journal_leaves_what_the_next_o
     assert [path.name for path in opened.parent.glob("_*")] == [taken.name]
 
 
+def test_of_several_raw_files_of_one_log_the_one_that_was_committed_is_found(tmp_path: Path) -> None:
+    write_open(tmp_path, FILE, BLOCKS)
+    opened = next((tmp_path / "archive").rglob("_open-*"))
+    others = [opened.with_name(f"_sealing-var~log~app.log-{number:020d}.zst") for number in (1, 50, 100)]
+    for other in others:
+        other.write_bytes(b"of another file of the same log\n" * 1000)
+    opened.rename(opened.with_name(f"_sealing-var~log~app.log-{99:020d}.gz"))
+    seal_all(tmp_path)
+    (segment,) = standing(tmp_path)
+    assert unpack(tmp_path / "archive" / segment.path) == TEXT
+    assert sorted(opened.parent.glob("_*")) == others
+
+
+def test_what_is_listed_is_not_made_again_of_the_raw_bytes_of_another_file(tmp_path: Path) -> None:
+    _, sealing, finish = begun(tmp_path)
+    finish()
+    other = tmp_path / "archive" / sealing.path.replace(f"{7:020d}", f"{8:020d}")
+    other.write_bytes(TEXT)  # the same, too: it may be what a sleeper left
+    seal_all(tmp_path)
+    (segment,) = standing(tmp_path)
+    assert unpack(tmp_path / "archive" / segment.path) == TEXT
+    assert [path.name for path in other.parent.glob("_*")] == [other.name]
+
+
 def test_another_text_under_the_name_of_a_segment_that_is_listed_is_never_taken_away(tmp_path: Path) -> None:
     _, sealing, finish = begun(tmp_path)
     finish()

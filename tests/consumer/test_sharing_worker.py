@@ -147,13 +147,31 @@ async def test_a_file_that_its_old_owner_put_aside_meanwhile_is_sealed_from_ther
     desk, log = Desk(tmp_path), Log(LINES)
     desk.send(log, 0, 1000)
     await desk.drain()
-    (opened,) = desk.archive.rglob("_open-*")
-    opened.rename(opened.with_name(f"_sealing-var~log~app.log-{1:020d}.zst"))
+    put_aside(desk)
     in_epoch(desk, 1)
     desk.send(log, 1000, len(LINES))
     await desk.drain(Until.SEALED)
     assert desk.text(log) == LINES
     assert [gap for segment in desk.segments() for gap in segment.gaps] == []
+
+
+async def test_a_fenced_collector_that_wakes_takes_nothing_that_the_next_owner_is_sealing(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    desk.send(log, 0, 1000)
+    await desk.drain()
+    taken = put_aside(desk)
+    in_epoch(desk, 1)
+    desk.fence = Unproven()
+    desk.send(log, 1000, len(LINES))
+    async with desk.running(segment_bytes=100):  # it puts aside what is its own behind what is older
+        await becomes(lambda: len(list(desk.archive.rglob("_sealing-*"))) > 1)
+    assert taken.exists()
+
+
+def put_aside(desk: Desk) -> Path:
+    """What is open, under a name that another collector chose for it: there."""
+    (opened,) = desk.archive.rglob("_open-*")
+    return opened.rename(opened.with_name(f"_sealing-var~log~app.log-{99:020d}.zst"))
 
 
 async def test_a_file_that_was_begun_and_never_got_a_byte_is_forgotten(
