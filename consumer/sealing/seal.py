@@ -97,12 +97,10 @@ class Sealer:
 
     def _strays(self, sealing: OpenFile, journal: Journal) -> Iterator[Path]:
         """What was put aside of the same log file, and is not in `journal`."""
-        name = layout.sealing_path(layout.segment_path(sealing.key, 0, "none")).removesuffix(f"{0:020d}")
-        parent, _, begin = name.rpartition("/")
-        pattern = re.compile(re.escape(begin) + r"\d{20}(\.zst|\.gz)?")
+        parent, names = _numbered(layout.sealing_path(layout.segment_path(sealing.key, 0, "none")))
         with contextlib.suppress(FileNotFoundError):
             for entry in sorted(os.listdir(self._archive / parent)):
-                if pattern.fullmatch(entry) and f"{parent}/{entry}" not in journal.files:
+                if names.fullmatch(entry) and f"{parent}/{entry}" not in journal.files:
                     yield self._archive / parent / entry
 
     def finish(
@@ -192,8 +190,7 @@ class Sealer:
 
         A stream that was created anew, or is read again for a hole, would count back: names tell the order of bytes.
         """
-        parent, _, name = layout.segment_path(file.key, 0, "none").rpartition("/")
-        earlier = re.compile(re.escape(name.removesuffix(f"{0:020d}")) + r"(\d{20})(\.zst|\.gz)?")
+        parent, earlier = _numbered(layout.segment_path(file.key, 0, "none"))
         names = [other.sealing.rpartition("/")[2] for other in journal.files.values() if other.key == file.key]
         names += os.listdir(self._archive / parent)
         numbers = [int(found[1]) for name in names if (found := earlier.fullmatch(name))]
@@ -258,6 +255,12 @@ class Sealer:
         with contextlib.suppress(OSError):
             if link.is_symlink() and link.resolve() == opened.resolve():
                 link.unlink()
+
+
+def _numbered(first: str) -> tuple[str, re.Pattern[str]]:
+    """The directory of the path with number 0, and the names there that differ in number or codec alone."""
+    parent, _, name = first.rpartition("/")
+    return parent, re.compile(re.escape(name.removesuffix(f"{0:020d}")) + r"(\d{20})(\.zst|\.gz)?")
 
 
 def _packed(sealing: OpenFile, raw: BinaryIO, packed: Written, ready: Frames | None) -> Tally:

@@ -101,8 +101,9 @@ def seal_all(place: Path, *, codec: str = "zstd") -> None:
     with contextlib.closing(Journal(place / "journal.sqlite")) as journal, contextlib.closing(sink):
         sealer = Sealer(place / "archive", collector="here", codec=codec)
         for file in list(journal.files.values()):
+            if file.sealing:
+                sealer.take_up(file, journal)
             sealing = file if file.sealing else sealer.begin(file, journal, sink)
-            sealer.take_up(sealing, journal)
             sealer.find(sealing, journal)
             sealer.finish(sealing, journal.spans(sealing.path), journal.gaps(sealing.path))
             journal.forget(sealing)
