@@ -37,7 +37,7 @@ class Form(enum.Enum):
     HEAD = "head"  #: the first 19 characters are the time, in UTC
     ISO = "iso"  #: a cast; the zone, if any, is in the text, else UTC
     CLF = "dd/MMM/yyyy:HH:mm:ss Z"
-    NAMED_MONTH = "yyyy MMM d HH:mm:ss"
+    NAMED_MONTH = "MMM yyyy d HH:mm:ss"
     EPOCH = "epoch"  #: whole seconds since 1970
 
 
@@ -84,7 +84,8 @@ class Writing:
 
 _DIGITS = "0123456789"
 _CLOCK = r"(\d\d:\d\d:\d\d)"
-_MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH = f"({'|'.join(MONTHS)})"
 
 FAMILIES = (
     Family("iso_utc", _DIGITS, r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?![.,]?\d* ?[+-]\d\d:?\d\d)", "", Form.HEAD),
@@ -99,27 +100,29 @@ FAMILIES = (
         "rfc3164",
         "JFMASOND<",
         rf"^(?:<\d{{1,3}}>)?{_MONTH} {{1,2}}(\d{{1,2}}) {_CLOCK}",
-        f"{SOME_YEAR} $1 $2 $3",
+        f"$1 {SOME_YEAR} $2 $3",
         Form.NAMED_MONTH,
+        21,
     ),
-    Family("spark", _DIGITS, rf"^(\d\d)/(\d\d)/(\d\d) {_CLOCK}", "20$1-$2-$3 $4", Form.ISO),
-    Family("nginx_error", _DIGITS, rf"^(\d{{4}})/(\d\d)/(\d\d) {_CLOCK}", "$1-$2-$3 $4", Form.ISO),
-    Family("hdfs", _DIGITS, r"^(\d\d)(\d\d)(\d\d) (\d\d)(\d\d)(\d\d) ", "20$1-$2-$3 $4:$5:$6", Form.ISO),
-    Family("android", _DIGITS, rf"^(\d\d-\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1 $2", Form.ISO),
-    Family("healthapp", _DIGITS, r"^(\d{4})(\d\d)(\d\d)-(\d{1,2}:\d{1,2}:\d{1,2}):\d", "$1-$2-$3 $4", Form.ISO),
+    Family("spark", _DIGITS, rf"^(\d\d)/(\d\d)/(\d\d) {_CLOCK}", "20$1-$2-$3 $4", Form.ISO, 17),
+    Family("nginx_error", _DIGITS, rf"^(\d{{4}})/(\d\d)/(\d\d) {_CLOCK}", "$1-$2-$3 $4", Form.ISO, 19),
+    Family("hdfs", _DIGITS, r"^(\d\d)(\d\d)(\d\d) (\d\d)(\d\d)(\d\d) ", "20$1-$2-$3 $4:$5:$6", Form.ISO, 14),
+    Family("android", _DIGITS, rf"^(\d\d-\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1 $2", Form.ISO, 15),
+    Family("healthapp", _DIGITS, r"^(\d{4})(\d\d)(\d\d)-(\d{1,2}:\d{1,2}:\d{1,2}):\d", "$1-$2-$3 $4", Form.ISO, 19),
     Family(
         "apache_error",
         "[",
         rf"^\[[A-Z][a-z]{{2}} {_MONTH} (\d\d) {_CLOCK}(?:\.\d+)? (\d{{4}})\]",
-        "$4 $1 $2 $3",
+        "$1 $4 $2 $3",
         Form.NAMED_MONTH,
+        36,
     ),
-    Family("proxifier", "[", rf"^\[(\d\d)\.(\d\d) {_CLOCK}\]", f"{SOME_YEAR}-$1-$2 $3", Form.ISO),
-    Family("klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1-$2 $3", Form.ISO),
+    Family("proxifier", "[", rf"^\[(\d\d)\.(\d\d) {_CLOCK}\]", f"{SOME_YEAR}-$1-$2 $3", Form.ISO, 16),
+    Family("klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1-$2 $3", Form.ISO, 15),
     # Blue Gene and Thunderbird, HPC, squid.
     Family("epoch_dated", "", r"^\S+ (\d{10}) \d{4}\.\d\d\.\d\d ", "$1", Form.EPOCH),
     Family("epoch_fifth", _DIGITS, r"^\d+ \S+ \S+ \S+ (\d{10}) ", "$1", Form.EPOCH, LONG_STAMP_PREFIX),
-    Family("epoch_first", _DIGITS, r"^(\d{10})(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\s", "$1", Form.EPOCH),
+    Family("epoch_first", _DIGITS, r"^(\d{10})(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\s", "$1", Form.EPOCH, 40),
     Family(
         "epoch_json",
         "{",

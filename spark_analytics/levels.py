@@ -82,29 +82,29 @@ def of_line(head: Column, placed: Column | None, family: Column | None) -> Colum
 
 def of_status(status: Column) -> Column:
     """The level of a web server's line by its status; null without one."""
-    return _looked_up(STATUSES, F.substring(status.cast("string"), 1, 1))
+    return looked_up(STATUSES, F.substring(status.cast("string"), 1, 1))
 
 
 def of_name(name: Column) -> Column:
     """The level that a key's value names, a word or a number; null if none."""
-    return _looked_up(WORDS | NUMBERS, F.lower(name))
+    return looked_up(WORDS | NUMBERS, F.lower(name))
 
 
 def _at_place(head: Column, placed: Column) -> Column:
     word = F.lower(F.call_function("regexp_extract", head, placed, F.lit(1)))
-    return F.when(placed != "", _looked_up(WORDS, word))
+    return F.when(placed != "", looked_up(WORDS, word))
 
 
 def _by_key(head: Column) -> Column:
     may = F.contains(head, F.lit("=")) | F.contains(head, F.lit('":'))
     has_key = functools.reduce(operator.or_, (F.contains(head, F.lit(key)) for key in KEYS))
-    return F.when(may & has_key, _looked_up(WORDS, F.lower(F.regexp_extract(head, KEYED_PATTERN, 1))))
+    return F.when(may & has_key, looked_up(WORDS, F.lower(F.regexp_extract(head, KEYED_PATTERN, 1))))
 
 
 def _by_word(head: Column) -> Column:
     found = F.regexp_extract(head, WORD_PATTERN, 0)
     word = F.substring_index(F.substring_index(found, "[", -1), ":", -1)
-    return _looked_up(WORDS, F.lower(word))
+    return looked_up(WORDS, F.lower(word))
 
 
 def _by_priority(head: Column) -> Column:
@@ -114,10 +114,11 @@ def _by_priority(head: Column) -> Column:
 
 def _by_letter(head: Column, family: Column) -> Column:
     found = F.regexp_extract(head, LETTER_PATTERN, 0)
-    return F.when(family.isin(*LETTERED_FAMILIES), _looked_up(LETTERS, F.substring(found, -1, 1)))
+    return F.when(family.isin(*LETTERED_FAMILIES), looked_up(LETTERS, F.substring(found, -1, 1)))
 
 
-def _looked_up(names: dict[str, str], key: Column) -> Column:
+def looked_up(names: dict[str, str], key: Column) -> Column:
+    """What `names` say of `key`; null where they do not know it."""
     return F.try_element_at(F.map_from_arrays(constants(names), constants(names.values())), key)
 
 

@@ -68,7 +68,7 @@ def _placed(spark: SparkSession, archive: Location, day: Day) -> DataFrame:
     in_json = F.coalesce(*(fields.getField(key) for key in families.TIME_KEYS))
     return (
         rows.join(F.broadcast(io.frame(spark, known, _SEGMENT)), on="uri", how="inner")
-        .withColumn("stamp", parse.stamp_text(line))
+        .withColumn("stamp", parse.stamp_text(line, forms))
         .withColumn("second", parse.event_second(line, F.col("stamp"), in_json, forms))
         .select(
             F.lit(date).alias("date"),

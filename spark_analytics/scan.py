@@ -158,7 +158,7 @@ def _looked_at(known: DataFrame, written: Written) -> DataFrame:
     return known.withColumns(stamp).withColumns(
         {
             "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
-            "stamp": parse.stamp_text(line),
+            "stamp": parse.stamp_text(line, set(written.forms)),
             "head": _head(line),
             "fields": fields if fields is not None else F.lit(None).cast(_JSON),
         }

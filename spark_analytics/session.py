@@ -27,9 +27,14 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.icu.caseMappings.enabled": "false",  # levels are ASCII
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # else Java is told ten times of each expression's line
     "spark.sql.codegen.hugeMethodLimit": "8000",  # what is longer Java never compiles, unless it is told to
 }
 """What holds wherever the job runs."""
+
+_OF_REPORTS = {"spark.sql.ansi.enabled": "false"}
+"""Else each sum of each line is asked whether it overflows; counts of a day's lines and bytes do not. Not for SQL that
+people write, which is told of what overflows."""
 
 LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
@@ -85,6 +90,9 @@ _NOT_COMPILED = {
 _LAUNCHER_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Of the Java that only writes down how the other one is started."""
 
+_ASKED_FOR = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
+"""The names under which pyspark looks for Java's classes whenever it makes an expression."""
+
 _LAST_WORDS_SECONDS = 120
 
 
@@ -105,6 +113,7 @@ def open_session(*, master: str | None, log: Path, size_bytes: int | None = None
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     with tempfile.TemporaryDirectory(prefix="fshipper-report-", ignore_cleanup_errors=True) as scratch:
         settings = {**SETTINGS, "spark.sql.warehouse.dir": f"{scratch}/warehouse", **_discovery()}
+        settings |= {} if size_bytes is None else _OF_REPORTS
         if submitted:
             opened = _opened(settings, log, submitted=True)
         else:
@@ -246,7 +255,7 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_JAVA)
     try:
         with contextlib.nullcontext() if submitted else _stderr_to(log):
-            return builder.getOrCreate()
+            return _asking_once(builder.getOrCreate())
     except PySparkException as error:
         raise Unavailable(
             "Spark does not start", hint=f"see {log}; Java 17 or 21 is needed, and 2 GB of memory"
@@ -255,6 +264,17 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
         if type(error).__module__.startswith("py4j"):
             raise ShipperError("Spark does not start", hint=f"see {log}, and check --master") from error
         raise
+
+
+def _asking_once(spark: "SparkSession") -> "SparkSession":
+    """For each expression Python asks Java anew what `functions` is, and what `lit` in it: the answer is kept here."""
+    view = spark._jvm  # noqa: SLF001 - there is no other way to it
+    for name in _ASKED_FOR:
+        setattr(view, name, getattr(view, name))
+        if name.endswith("functions"):
+            for member in ("lit", "col", "when"):
+                setattr(getattr(view, name), member, getattr(getattr(view, name), member))
+    return spark
 
 
 def _speak_utf8() -> None:

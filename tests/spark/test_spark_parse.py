@@ -77,9 +77,10 @@ def parsed(spark):
         "value STRING, placed STRING, family STRING, stamp_form INT, stamp_pattern STRING, stamp_shape STRING,"
         " stamp_characters INT"
     )
-    table = spark.createDataFrame(told, columns).withColumn("stamp", parse.stamp_text(line))
+    forms = {row[3] for row in told}
+    table = spark.createDataFrame(told, columns).withColumn("stamp", parse.stamp_text(line, forms))
     in_json = F.coalesce(*(F.get_json_object(line, f"$.{key}") for key in ("ts", "timestamp", "time")))
-    second = parse.event_second(line, F.col("stamp"), in_json, {row[3] for row in told})
+    second = parse.event_second(line, F.col("stamp"), in_json, forms)
     hour = F.date_format(parse.meant(second, DAY), "yyyy-MM-dd'T'HH")
     rows = table.select(
         "value", hour, levels.of_line(F.substring(line, 1, levels.LEVEL_PREFIX), F.col("placed"), F.col("family"))
