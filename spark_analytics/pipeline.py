@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import importlib.metadata
 import json
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shipper.errors import ShipperError
 from spark_analytics import claims, inventory, io, locations, raw
 from spark_analytics import query as asking
 from spark_analytics.derive import Making
@@ -117,11 +119,25 @@ def query(
 ) -> None:
     """Prints what `sql` asks of the tables under `out` and of the lines of `dates`."""
     days = [inventory.read_day(archive, date) for date in dates] if archive else []
-    with tempfile.TemporaryDirectory(prefix="fshipper-query-") as scratch:
-        log = Path(scratch) / "spark.log"
-        with open_session(master=master, log=log) as spark, io.explained(log):
-            answer = asking.answered(spark, sql, Tables(out), archive, days)
-            asking.show(answer, asking.Format(form))
+    with _log_of_query() as log, open_session(master=master, log=log) as spark, io.explained(log):
+        answer = asking.answered(spark, sql, Tables(out), archive, days)
+        asking.show(answer, asking.Format(form))
+
+
+@contextlib.contextmanager
+def _log_of_query() -> Iterator[Path]:
+    """A file that stays where an error says what is in it."""
+    opened, name = tempfile.mkstemp(prefix="fshipper-query-", suffix=".log")
+    os.close(opened)
+    log = Path(name)
+    try:
+        yield log
+    except ShipperError:
+        raise
+    except BaseException:
+        log.unlink()
+        raise
+    log.unlink()
 
 
 def _facts(spark: "SparkSession", request: Request, day: Day, began: float) -> Run:

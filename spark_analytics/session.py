@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shipper.errors import ShipperError, Unavailable
-from spark_analytics import classes
+from spark_analytics import classes, paces
 from spark_analytics.classes import Classes
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SETTINGS = {
 }
 """What holds wherever the job runs."""
 
-_OF_REPORTS = {"spark.sql.ansi.enabled": "false"}
+REPORT_SETTINGS = {"spark.sql.ansi.enabled": "false"}
 """Else each sum of each line is asked whether it overflows; counts of a day's lines and bytes do not. Not for SQL that
 people write, which is told of what overflows."""
 
@@ -45,48 +45,9 @@ LOCAL_SETTINGS = {
 }
 """What holds where the driver is the whole of Spark."""
 
-SMALL_BYTES = 25_000_000
-"""Of log text: for less Spark writes and compiles no Java source."""
-
-MIDDLING_BYTES = 400_000_000
-"""Of log text: less is read before a compiler that thinks longer has paid for itself."""
-
-LARGE_BYTES = 1_500_000_000
-"""Of log text: for less that compiler leaves out the loop, which takes it longer than all that is called in it."""
-
 _TEMPLATES = Path(__file__).with_name("templates")
 LOG4J2 = _TEMPLATES / "log4j2.properties"
-COMPILER = _TEMPLATES / "compiler.directives"
 
-_FEW_CORES = 2
-"""Where several collectors of garbage only take from each other; one holds the heap at half its size."""
-
-_ANY_JAVA = (
-    "-XX:-DontCompileHugeMethods",  # the scan's loop is one method
-    "-XX:MetaspaceSize=256m",  # else classes alone are reason for three collections of everything
-)
-_HURRIED_JAVA = (*_ANY_JAVA, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-_STEADY_JAVA = (
-    *_ANY_JAVA,
-    "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= _FEW_CORES else "-XX:+UseParallelGC",
-    "-XX:Tier4InvocationThreshold=50000",  # ten times the default: what is not run for every line is not worth C2
-    "-XX:Tier4MinInvocationThreshold=6000",
-    "-XX:Tier4CompileThreshold=150000",
-    "-XX:Tier4BackEdgeThreshold=400000",
-)
-_SPARING_JAVA = (
-    *_STEADY_JAVA,
-    "-XX:+UnlockDiagnosticVMOptions",
-    f'"-XX:CompilerDirectivesFile={COMPILER}"',
-    "-XX:+DisplayVMOutputToStderr",  # where it says that it has read that
-)
-_COMPILED_WHOLE = {"spark.sql.codegen.hugeMethodLimit": "65535"}
-_COMPILED_IN_HASTE = _COMPILED_WHOLE | {"spark.sql.shuffle.partitions": "2"}
-_NOT_COMPILED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
 _LAUNCHER_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Of the Java that only writes down how the other one is started."""
 
@@ -113,7 +74,7 @@ def open_session(*, master: str | None, log: Path, size_bytes: int | None = None
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     with tempfile.TemporaryDirectory(prefix="fshipper-report-", ignore_cleanup_errors=True) as scratch:
         settings = {**SETTINGS, "spark.sql.warehouse.dir": f"{scratch}/warehouse", **_discovery()}
-        settings |= {} if size_bytes is None else _OF_REPORTS
+        settings |= {} if size_bytes is None else REPORT_SETTINGS
         if submitted:
             opened = _opened(settings, log, submitted=True)
         else:
@@ -223,7 +184,7 @@ def _discovery() -> dict[str, str]:
 
 def _local(master: str, scratch: Path, log: Path, size_bytes: int | None) -> dict[str, str]:
     alone = master.startswith("local")
-    pace, more = _paced(size_bytes) if alone else ((), {})
+    pace, more = paces.paced(size_bytes) if alone else ((), {})
     java_options = f'{" ".join(pace)} -Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
     settings = {
         "spark.master": master,
@@ -235,15 +196,6 @@ def _local(master: str, scratch: Path, log: Path, size_bytes: int | None) -> dic
     return settings
 
 
-def _paced(size_bytes: int | None) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Options of Java and settings of Spark for so many bytes of log text: what is read once is not worth compiling."""
-    if size_bytes is None or size_bytes > LARGE_BYTES:
-        return _STEADY_JAVA, _COMPILED_WHOLE
-    if size_bytes > MIDDLING_BYTES:  # out of a zip Java reads no file
-        return _SPARING_JAVA if COMPILER.is_file() else _STEADY_JAVA, _COMPILED_WHOLE
-    return _HURRIED_JAVA, _NOT_COMPILED if size_bytes <= SMALL_BYTES else _COMPILED_IN_HASTE
-
-
 def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkSession":
     from pyspark.errors import PySparkException  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
@@ -252,6 +204,7 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
     for name, value in settings.items():
         builder = builder.config(name, value)
     _speak_utf8()
+    _say_it_once()
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_JAVA)
     try:
         with contextlib.nullcontext() if submitted else _stderr_to(log):
@@ -264,6 +217,14 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
         if type(error).__module__.startswith("py4j"):
             raise ShipperError("Spark does not start", hint=f"see {log}, and check --master") from error
         raise
+
+
+def _say_it_once() -> None:
+    """What SQL is told of comes as an error; pyspark writes it to stderr as well, with hundreds of lines of Java."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _asking_once(spark: "SparkSession") -> "SparkSession":

@@ -2,6 +2,10 @@
 
 import contextlib
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from conftest import DATE, table_of
@@ -137,6 +141,25 @@ def test_sql_reaches_the_tables_and_the_lines(archive, report, tmp_path, capsys)
         "ts": "2026-11-20T10:00:00Z",
         "line": "2026-11-20T10:00:00Z ERROR a, b",
     }
+
+
+def test_sql_that_cannot_be_answered_is_told_in_two_lines_and_its_log_is_there(archive, tmp_path):
+    archive.seal(b"2026-11-20T10:00:00Z INFO c\n")
+    out = ["--archive", str(archive.root), "--out", str(tmp_path / "out")]
+    place = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    asked = [sys.executable, "-m", "spark_analytics", "query", "SELECT CAST('x' AS INT)", *out]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False, env=place)
+
+    error, hint = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert "CAST_INVALID_INPUT" in error
+    assert "CAST_INVALID_INPUT" in Path(hint.split()[-1]).read_text()
+
+
+def test_java_is_asked_once_what_functions_are(spark):
+    assert spark._jvm.functions is spark._jvm.functions
+    assert spark._jvm.functions.lit is spark._jvm.functions.lit
 
 
 def test_compact_writes_the_lines_of_a_day_in_their_order(archive, report, spark, tmp_path, capsys):
