@@ -31,6 +31,9 @@ MOST_SENT = 1 << 40
 """Bytes of one answer, 1 TiB."""
 
 SLOW_MS = 1000
+LEAST_MS, MOST_MS = 0.01, 1e9
+"""Of one request, at most eleven days."""
+
 STEPS = 20
 """Latencies are counted in steps of 1/20 of a power of e: to 2.5 % exact, and a day has some hundred of them."""
 
@@ -87,18 +90,23 @@ def text(found: Column) -> Column:
 
 
 def sent(found: Column) -> Column:
-    """Bytes sent, of `parts`; whoever claims more than `MOST_SENT` sent that, for sums have to stay numbers."""
+    """Bytes sent, of `parts`: from 0 to `MOST_SENT`, whatever is claimed, for sums have to stay numbers."""
     number = F.get(found, F.lit(3))
     size = F.when(~number.isin("-", ""), number).try_cast("bigint")  # what is no number costs an exception
-    return F.when(size.isNotNull(), F.least(size, F.lit(MOST_SENT)))
+    return F.when(size.isNotNull(), _between(size, 0, MOST_SENT))
 
 
 def latency(found: Column) -> Column:
-    """The step of the latency in milliseconds, of `parts`; null where the log has none."""
+    """The step of the latency, `LEAST_MS` to `MOST_MS` milliseconds, of `parts`; null where the log has none."""
     took = F.get(found, F.lit(4))
     number = F.when(took != "", took).try_cast("double")
     in_ms = F.when(F.contains(took, F.lit(".")), number * 1000).otherwise(number / 1000)
-    return F.when(number.isNotNull(), F.round(F.ln(F.greatest(in_ms, F.lit(0.01))) * STEPS).cast("int"))
+    return F.when(number.isNotNull(), F.round(F.ln(_between(in_ms, LEAST_MS, MOST_MS)) * STEPS).cast("int"))
+
+
+def _between(claimed: Column, least: float, most: float) -> Column:
+    """What a stranger claims, as far as it can be believed."""
+    return F.least(F.greatest(claimed, F.lit(least)), F.lit(most))
 
 
 def milliseconds(step: Column) -> Column:

@@ -182,6 +182,20 @@ def test_whoever_claims_to_have_sent_more_than_anybody_can_shifts_no_sum(archive
     assert [row["bytes"] for row in table_of(tmp_path / "out", "access_hourly")] == [30 * MOST_SENT]
 
 
+@pytest.mark.parametrize("most_few", [0, counts.MOST_FEW])
+def test_no_number_that_a_request_claims_ends_a_report(archive, spark, tmp_path, monkeypatch, most_few):
+    monkeypatch.setattr(counts, "MOST_FEW", most_few)
+    took = (b'"Infinity"', b'"NaN"', b'"-Infinity"', b'"1e308"', b"1e400", b"-1", b"0.25", b'"99999999999999999999.5"')
+    line = b'{"time":"2026-11-20T05:00:00Z","status":200,"method":"GET","path":"/","bytes":%d,"request_time":%s}\n'
+    archive.seal(b"".join(line % (-(2**63), claimed) for claimed in took), file="/log/app.json")
+
+    made = archive.reported(spark, tmp_path / "out")
+
+    table = spark.read.schema(schemas.ACCESS_HOURLY).parquet(str(Tables(tmp_path / "out").day("access_hourly", DATE)))
+    assert [tuple(row) for row in table.select("requests", "bytes").collect()] == [(len(took), 0)]
+    assert made.totals.lines == len(took)
+
+
 @pytest.mark.parametrize(
     ("told", "hour"),
     [
