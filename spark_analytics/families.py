@@ -16,6 +16,9 @@ from itertools import islice
 STAMP_PREFIX = 64
 """Characters in which a time stamp is looked for. Each expression costs a copy of them, so they are few."""
 
+AHEAD = 8
+"""Characters that may stand before a time that begins its line: a blank, a colour, what was left of another line."""
+
 LONG_STAMP_PREFIX = 160
 """The same for access logs and HPC, where it stands behind other fields."""
 
@@ -102,27 +105,29 @@ FAMILIES = (
         rf"^(?:<\d{{1,3}}>)?{_MONTH} {{1,2}}(\d{{1,2}}) {_CLOCK}",
         f"$1 {SOME_YEAR} $2 $3",
         Form.NAMED_MONTH,
-        21,
+        AHEAD + 21,
     ),
-    Family("spark", _DIGITS, rf"^(\d\d)/(\d\d)/(\d\d) {_CLOCK}", "20$1-$2-$3 $4", Form.ISO, 17),
-    Family("nginx_error", _DIGITS, rf"^(\d{{4}})/(\d\d)/(\d\d) {_CLOCK}", "$1-$2-$3 $4", Form.ISO, 19),
-    Family("hdfs", _DIGITS, r"^(\d\d)(\d\d)(\d\d) (\d\d)(\d\d)(\d\d) ", "20$1-$2-$3 $4:$5:$6", Form.ISO, 14),
-    Family("android", _DIGITS, rf"^(\d\d-\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1 $2", Form.ISO, 15),
-    Family("healthapp", _DIGITS, r"^(\d{4})(\d\d)(\d\d)-(\d{1,2}:\d{1,2}:\d{1,2}):\d", "$1-$2-$3 $4", Form.ISO, 19),
+    Family("spark", _DIGITS, rf"^(\d\d)/(\d\d)/(\d\d) {_CLOCK}", "20$1-$2-$3 $4", Form.ISO, AHEAD + 17),
+    Family("nginx_error", _DIGITS, rf"^(\d{{4}})/(\d\d)/(\d\d) {_CLOCK}", "$1-$2-$3 $4", Form.ISO, AHEAD + 19),
+    Family("hdfs", _DIGITS, r"^(\d\d)(\d\d)(\d\d) (\d\d)(\d\d)(\d\d) ", "20$1-$2-$3 $4:$5:$6", Form.ISO, AHEAD + 14),
+    Family("android", _DIGITS, rf"^(\d\d-\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1 $2", Form.ISO, AHEAD + 15),
+    Family(
+        "healthapp", _DIGITS, r"^(\d{4})(\d\d)(\d\d)-(\d{1,2}:\d{1,2}:\d{1,2}):\d", "$1-$2-$3 $4", Form.ISO, AHEAD + 19
+    ),
     Family(
         "apache_error",
         "[",
         rf"^\[[A-Z][a-z]{{2}} {_MONTH} (\d\d) {_CLOCK}(?:\.\d+)? (\d{{4}})\]",
         "$1 $4 $2 $3",
         Form.NAMED_MONTH,
-        36,
+        AHEAD + 36,
     ),
-    Family("proxifier", "[", rf"^\[(\d\d)\.(\d\d) {_CLOCK}\]", f"{SOME_YEAR}-$1-$2 $3", Form.ISO, 16),
-    Family("klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1-$2 $3", Form.ISO, 15),
+    Family("proxifier", "[", rf"^\[(\d\d)\.(\d\d) {_CLOCK}\]", f"{SOME_YEAR}-$1-$2 $3", Form.ISO, AHEAD + 16),
+    Family("klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1-$2 $3", Form.ISO, AHEAD + 15),
     # Blue Gene and Thunderbird, HPC, squid.
     Family("epoch_dated", "", r"^\S+ (\d{10}) \d{4}\.\d\d\.\d\d ", "$1", Form.EPOCH),
     Family("epoch_fifth", _DIGITS, r"^\d+ \S+ \S+ \S+ (\d{10}) ", "$1", Form.EPOCH, LONG_STAMP_PREFIX),
-    Family("epoch_first", _DIGITS, r"^(\d{10})(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\s", "$1", Form.EPOCH, 40),
+    Family("epoch_first", _DIGITS, r"^(\d{10})(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\s", "$1", Form.EPOCH, AHEAD + 40),
     Family(
         "epoch_json",
         "{",

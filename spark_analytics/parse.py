@@ -47,12 +47,11 @@ def writing(family: str) -> tuple[str, int, str, str, int]:
 
 
 def _pattern(family: Family) -> str:
-    return family.pattern if family.form in _PIECES else _whole(family)
+    return family.pattern.removeprefix("^") if family.form in _PIECES else _whole(family)
 
 
 def _whole(family: Family) -> str:
-    anywhere = "" if family.pattern.startswith("^") else ".*?"
-    return f"(?s)^{anywhere}{family.pattern.removeprefix('^')}.*$"
+    return f"(?s)^.*?{family.pattern.removeprefix('^')}.*$"
 
 
 def stamp_text(line: Column, forms: set[int]) -> Column:

@@ -135,9 +135,9 @@ def _log_of_query() -> Iterator[Path]:
     except ShipperError:
         raise
     except BaseException:
-        log.unlink()
+        log.unlink(missing_ok=True)
         raise
-    log.unlink()
+    log.unlink(missing_ok=True)
 
 
 def _facts(spark: "SparkSession", request: Request, day: Day, began: float) -> Run:

@@ -116,6 +116,4 @@ def spark(tmp_path_factory) -> Iterator:
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     session.LOCAL_SETTINGS["spark.sql.shuffle.partitions"] = "2"
     with session.open_session(master="local[2]", log=log) as started:
-        for name, value in session.REPORT_SETTINGS.items():
-            started.conf.set(name, value)
         yield started

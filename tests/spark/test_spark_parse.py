@@ -53,6 +53,15 @@ STAMPED = (
     ("\x00\x00", None),
 )
 
+PRECEDED = (
+    (" Nov 20 06:55:46 a blank before it", "Nov 20 06:55:46 x", "2026-11-20T06"),
+    ("\x1b[1;32m2026/11/20 08:01:02 a colour before it", "2026/11/20 08:01:02 x", "2026-11-20T08"),
+    ("\x00\x00081109 203615 148 INFO a hole before it", "081109 203615 148 INFO x", "2008-11-09T20"),
+    ("\t1286536309.586 921 a tab before it", "1286536309.586 921 x", "2010-10-08T11"),
+    ("long before it: Nov 20 06:55:46 is not of this line", "Nov 20 06:55:46 x", None),
+)
+"""Lines in a file whose other lines are of the second kind."""
+
 LEVELLED = (
     ("2015-07-29 17:41:44,747 - WARN  [x] - y", "warn"),
     ("- 1117838570 2005.06.03 R02 2005-06-03-15.42.50.675872 R02 RAS KERNEL FATAL data error", "fatal"),
@@ -79,6 +88,7 @@ def parsed(spark):
     lines = {line for line, _ in STAMPED + LEVELLED}
     line = F.col("value")
     written = {text: families.chosen([text] * 2) for text in lines}
+    written |= {text: families.chosen([other] * 2) for text, other, _ in PRECEDED}
     told = [(text, one.level, *parse.writing(one.family)) for text, one in written.items()]
     columns = (
         "value STRING, placed STRING, family STRING, stamp_form INT, stamp_pattern STRING, stamp_shape STRING,"
@@ -97,6 +107,13 @@ def parsed(spark):
 
 @pytest.mark.parametrize(("line", "hour"), STAMPED, ids=lambda value: str(value)[:40])
 def test_the_hour_of_a_line_is_the_one_it_names(parsed, line, hour):
+    assert parsed[line][0] == hour
+
+
+@pytest.mark.parametrize(
+    ("line", "hour"), [(line, hour) for line, _, hour in PRECEDED], ids=lambda value: str(value)[-40:]
+)
+def test_a_time_that_begins_the_other_lines_may_stand_behind_a_few_characters(parsed, line, hour):
     assert parsed[line][0] == hour
 
 
