@@ -25,6 +25,10 @@ FILES = (200, 4800)
 SMALL_BYTES, SMALL_FILES = 8_000_000, 16
 SLOPE, FIXED, OVER = "CPU a GB", "CPU of any day", f"CPU a GB over {BARE}'s"
 START, A_FILE, BESIDE = "CPU of the start", "CPU a file", "CPU of any day beside start and files"
+IN_STARTS = "the same over the start's"
+MOST_STARTS = 3.0
+"""As in the trial that the 12 CPU seconds come from: beside 4 of the start. An hour in which a shared machine is dear
+makes both dearer."""
 IN_GB = "CPU s/GB"
 
 
@@ -62,11 +66,15 @@ def _all(place: Place, sizes_gb: Sequence[float]) -> list[Reading]:
         readings += _readings(files, found)
     few, many = (_line([(one.archive, one.ours) for one in found]).intercept for found in at.values())
     a_file = (many - few) / (FILES[1] - FILES[0])
+    started = Reading(OURS, START, start.cpu_s, "CPU s")
+    beside = Reading(OURS, BESIDE, few - a_file * FILES[0] - start.cpu_s, "CPU s")
+    ratio = times(beside, started)
     return [
         *readings,
-        Reading(OURS, START, start.cpu_s, "CPU s"),
+        started,
         Reading(OURS, A_FILE, 1000 * a_file, "ms"),
-        Reading(OURS, BESIDE, few - a_file * FILES[0] - start.cpu_s, "CPU s"),
+        beside,
+        Reading(OURS, IN_STARTS, ratio.value, ratio.unit),
     ]
 
 
@@ -181,7 +189,9 @@ def _hours(out: Path) -> dict[str, dict[str, int]]:
 LINES = (
     Line("a small day's summary within 12 s", SMALL, "from start to summary", at_most=12.0),
     *(Line(f"at most 2.5 times {BARE}'s CPU a GB", f"{OURS}, {files} files", OVER, at_most=2.5) for files in FILES),
-    Line("at most 12 CPU s of any day beside start and files", OURS, BESIDE, at_most=12.0),
+    Line(
+        "any day beside start and files at most 3 times the start (12 CPU s to 4)", OURS, IN_STARTS, at_most=MOST_STARTS
+    ),
 )
 NOTES = (
     "CPU is of Python and Java; slope and share of any day are the least squares over the sizes",
