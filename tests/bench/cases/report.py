@@ -189,6 +189,7 @@ def _hours(out: Path) -> dict[str, dict[str, int]]:
 LINES = (
     Line("a small day's summary within 12 s", SMALL, "from start to summary", at_most=12.0),
     *(Line(f"at most 2.5 times {BARE}'s CPU a GB", f"{OURS}, {files} files", OVER, at_most=2.5) for files in FILES),
+    Line("at most 12 CPU s of any day beside start and files", OURS, BESIDE, at_most=12.0),
     Line(
         "any day beside start and files at most 3 times the start (12 CPU s to 4)", OURS, IN_STARTS, at_most=MOST_STARTS
     ),
