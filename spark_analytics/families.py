@@ -16,11 +16,11 @@ from itertools import islice
 STAMP_PREFIX = 64
 """Characters in which a time stamp is looked for. Each expression costs a copy of them, so they are few."""
 
-AHEAD = 8
-"""Characters that may stand before a time that begins its line: a blank, a colour, what was left of another line."""
-
 LONG_STAMP_PREFIX = 160
 """The same for access logs and HPC, where it stands behind other fields."""
+
+AHEAD = 8
+"""Characters that may stand before a time that begins its line: a blank, a colour, what was left of another line."""
 
 SOME_YEAR = 9996
 """Stands for the year that a line does not name: a leap year, so that 29 February is a day, and one nobody means."""

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shipper.errors import ShipperError, Unavailable
 from spark_analytics import classes, paces
@@ -50,9 +50,6 @@ LOG4J2 = _TEMPLATES / "log4j2.properties"
 
 _LAUNCHER_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Of the Java that only writes down how the other one is started."""
-
-_ASKED_FOR = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
-"""The names under which pyspark looks for Java's classes whenever it makes an expression."""
 
 _LAST_WORDS_SECONDS = 120
 
@@ -229,12 +226,12 @@ def _say_it_once() -> None:
 
 def _asking_once(spark: "SparkSession") -> "SparkSession":
     """For each expression Python asks Java anew what `functions` is, and what `lit` in it: the answer is kept here."""
-    view = spark._jvm  # noqa: SLF001 - there is no other way to it
-    for name in _ASKED_FOR:
-        setattr(view, name, getattr(view, name))
-        if name.endswith("functions"):
-            for member in ("lit", "col", "when"):
-                setattr(getattr(view, name), member, getattr(getattr(view, name), member))
+    view: Any = spark._jvm  # noqa: SLF001 - there is no other way to it
+    functions, view.PythonUtils = view.functions, view.PythonUtils
+    for name in ("functions", "org.apache.spark.sql.functions"):  # pyspark looks under both
+        setattr(view, name, functions)
+    for name in ("lit", "col", "when"):
+        setattr(functions, name, getattr(functions, name))
     return spark
 
 

@@ -9,6 +9,8 @@ do it, and a test holds them against each other.
 import functools
 import re
 
+from spark_analytics.families import MONTHS
+
 MOST_CHARACTERS = 512
 """Characters of a message that are looked at. A longer one is cut there and ends with `MASK`, as its last word may be
 half a word."""
@@ -17,7 +19,7 @@ MESSAGE_KEYS = ("msg", "message", "event", "log")
 """The keys under which JSON lines have their message; the first that is there."""
 
 _GAP = r"[ \t]"
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_MONTH = f"(?:{'|'.join(MONTHS)})"
 _FRACTION = r"(?:[.,:][0-9]{1,9})?"
 _ZONE = r"(?:Z| ?[+-](?:[0-9]{2}:[0-9]{2}|[0-9]{4})(?![0-9]))?"
 _COLONS = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
