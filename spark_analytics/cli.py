@@ -1,6 +1,7 @@
 """`fshipper report`: the command line. Imports Spark only to run, so that `--help` is quick and needs no Java."""
 
 import datetime as dt
+import gc
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 MAX_TOP = 100
 """The most entries of a list on the page, so that it stays small; the tables hold them all."""
+
+GARBAGE_THRESHOLD = 50_000
+"""New objects until cycles are looked for: a day of many log files is some 100,000 rows without one."""
 
 EXIT_INCOMPLETE = 3
 EXIT_UNCHANGED = 4
@@ -78,6 +82,7 @@ def report(
 
         if seconds:
             waiting.until_closed(source, dates, seconds, lambda text: typer.echo(text, err=True))
+        gc.set_threshold(GARBAGE_THRESHOLD)
         request = Request(archive=source, out=target, top=top, master=master, baseline_days=baseline_days, force=force)
         made = _shown(_run(request, dates), several=bool(since or until), as_json=as_json)
     raise typer.Exit(_exit_code(made, fail_on_gaps=fail_on_gaps))

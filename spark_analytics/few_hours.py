@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from spark_analytics import parse, schemas
 from spark_analytics.counts import Silent
-from spark_analytics.placing import LEVELS, Placed, parts_of
+from spark_analytics.placing import LEVELS, NO_NUMBER, Placed, parts_of
 from spark_analytics.summing import summed
 from spark_analytics.volumes import LEVEL_BITS, LINES_BITS, SUMMED, FileSums, LogFile
 
@@ -18,7 +18,8 @@ _WARN = LEVELS.index("warn").as_py()
 _NONE = LEVELS.index("none").as_py()
 _WORST_FIRST = pa.array([schemas.LEVELS.index(level) for level in LEVELS.to_pylist()], pa.int64())
 
-_KEY = ("log", "hour", "level", "fingerprint")
+_PLACE = ("log", "hour", "level")
+_KEY = ("place", "fingerprint")
 _ADDED = ("lines", "unfinished", "bytes", "late_lines", "no_ts_lines", "continuation_lines")
 _TIMES = (("first_ts", "min"), ("last_ts", "max"))
 _HOUR_BITS = 30
@@ -31,16 +32,16 @@ def hours_of(placed: Placed, silent: Sequence[Silent], midnight_second: int) -> 
     """
     counted = _counted(placed.groups, midnight_second)
     number = {log: n for n, log in enumerate(placed.logs)}
-    nothing = [_of_none(number[one[:3]], one) for one in silent]
-    together = pa.concat_tables([counted, pa.Table.from_pylist(nothing, counted.schema)])
-    return _in_order(summed(together, _KEY, _ADDED, _TIMES))
+    nothing = pa.Table.from_pylist([_of_none(number[one[:3]], one) for one in silent], counted.schema)
+    sums = summed(_numbered(pa.concat_tables([counted, nothing])), _KEY, _ADDED, _TIMES)
+    return _named(sums.take(pc.sort_indices(sums["place"])))
 
 
 def _counted(groups: pa.Table, midnight_second: int) -> pa.Table:
     lines, is_dated, none = groups["lines"], groups["is_dated"], pa.scalar(0, pa.int64())
     is_late = pc.and_kleene(is_dated, pc.less(groups["hour"], midnight_second))
     return (
-        groups.select(["log", "hour", "level", "fingerprint", "lines", "unfinished", "bytes", "first_ts", "last_ts"])
+        groups.select([*_PLACE, "fingerprint", "lines", "unfinished", "bytes", "first_ts", "last_ts"])
         .append_column("late_lines", pc.if_else(is_late, lines, none))
         .append_column("no_ts_lines", pc.if_else(is_dated, none, lines))
         .append_column("continuation_lines", pc.if_else(groups["is_continuation"], lines, none))
@@ -52,10 +53,25 @@ def _of_none(log: int, silent: Silent) -> dict[str, Any]:
     return keys | dict.fromkeys(_ADDED, 0) | {"bytes": silent.bytes}
 
 
-def _in_order(hours: pa.Table) -> pa.Table:
-    """By one number: to sort by three columns takes ten times as long."""
-    place = pc.add(pc.shift_left(log_and_hour(hours), LEVEL_BITS), hours["level"].cast(pa.int64()))
-    return hours.take(pc.sort_indices(place))
+def _numbered(counted: pa.Table) -> pa.Table:
+    """With `_PLACE` as one number, in their order: it is grouped and sorted by in a fraction of the time."""
+    place = pc.add(pc.shift_left(log_and_hour(counted), LEVEL_BITS), counted["level"].cast(pa.int64()))
+    return counted.drop_columns(list(_PLACE)).append_column("place", place)
+
+
+def _named(sums: pa.Table) -> pa.Table:
+    """With that number as `_PLACE` again."""
+    above = pc.shift_right(sums["place"], LEVEL_BITS)
+    hour = pc.bit_wise_and(above, (1 << _HOUR_BITS) - 1)
+    second = pc.multiply(pc.subtract(hour, 1), parse.HOUR_SECONDS)
+    columns = {
+        "log": pc.shift_right(above, _HOUR_BITS).cast(pa.int32()),
+        "hour": pc.if_else(pc.equal(hour, 0), NO_NUMBER, second),
+        "level": pc.bit_wise_and(sums["place"], (1 << LEVEL_BITS) - 1).cast(pa.int8()),
+    }
+    for name, column in columns.items():
+        sums = sums.append_column(name, column)
+    return sums.drop_columns(["place"])
 
 
 def log_and_hour(table: pa.Table) -> pa.ChunkedArray:

@@ -10,11 +10,9 @@ from spark_analytics.mining import FILES_SHOWN, Seen
 from spark_analytics.patterns.model import MOST_DISTINCT, REST
 from spark_analytics.placing import LEVELS
 from spark_analytics.summing import summed, tuples_of
-from spark_analytics.volumes import LogFile
+from spark_analytics.volumes import LEVEL_BITS, LogFile
 
-_LEVELS = LEVELS.to_pylist()
-_Key = tuple[str, str]
-"""(pattern id, level)."""
+_LEVELS, _LEVEL = LEVELS.to_pylist(), (1 << LEVEL_BITS) - 1
 
 
 def most_frequent(groups: pa.Table) -> list[tuple[int, str, int]]:
@@ -27,22 +25,35 @@ def most_frequent(groups: pa.Table) -> list[tuple[int, str, int]]:
 
 def seen(hours: pa.Table, logs: Sequence[LogFile], patterns: Mapping[int, str]) -> list[Seen]:
     """As `mining.by_pattern`; `patterns` has the pattern id of a fingerprint."""
-    ids = pa.array([*patterns.values(), REST.id])
-    place = pc.fill_null(pc.index_in(hours["fingerprint"], pa.array(patterns, pa.int64())), len(patterns))
-    named = hours.append_column("pattern", pc.dictionary_encode(pc.take(ids, place)))
-    counted = summed(named.filter(pc.not_equal(hours["fingerprint"], 0)), ["pattern", "level", "log"], ["lines"])
-    files: dict[_Key, Counter[str]] = defaultdict(Counter)
-    hosts: dict[_Key, set[str]] = defaultdict(set)
-    for pattern, level, log, lines in tuples_of(counted, ("pattern", "level", "log", "lines")):
-        key, (_, host, file) = (pattern, _LEVELS[level]), logs[log]
-        files[key][file] += lines
-        hosts[key].add(host)
-    return [_seen(*key, of_file, len(hosts[key])) for key, of_file in files.items()]
+    ids = list(dict.fromkeys([*patterns.values(), REST.id]))
+    by_log = summed(_of_patterns(hours, ids, patterns), ["key", "log"], ["lines"])
+    hosts = Counter(key for key, _ in tuples_of(_by_name(by_log, [host for _, host, _ in logs]), ("key", "name")))
+    files: dict[int, dict[str, int]] = defaultdict(dict)
+    for key, file, lines in tuples_of(_by_name(by_log, [file for _, _, file in logs]), ("key", "name", "lines")):
+        files[key][file] = lines
+    return [_seen(ids[key >> LEVEL_BITS], _LEVELS[key & _LEVEL], of_file, hosts[key]) for key, of_file in files.items()]
 
 
-def _seen(pattern_id: str, level: str, files: Counter[str], hosts: int) -> Seen:
+def _of_patterns(hours: pa.Table, ids: Sequence[str], patterns: Mapping[int, str]) -> pa.Table:
+    """(key, log, lines) of lines that have a pattern; `key` is its place in `ids` and the one of its level, as one."""
+    known = hours.filter(pc.not_equal(hours["fingerprint"], 0))
+    place = {pattern_id: n for n, pattern_id in enumerate(ids)}
+    places = pa.array([place[pattern_id] for pattern_id in patterns.values()], pa.int64())
+    pattern = pc.take(places, pc.index_in(known["fingerprint"], pa.array(patterns, pa.int64())))
+    above = pc.shift_left(pc.fill_null(pattern, place[REST.id]), LEVEL_BITS)
+    return known.select(["log", "lines"]).append_column("key", pc.add(above, known["level"].cast(pa.int64())))
+
+
+def _by_name(by_log: pa.Table, names: Sequence[str]) -> pa.Table:
+    """(key, name, lines), with the name of each log file among `names`."""
+    encoded = pa.array(names).dictionary_encode()
+    sums = summed(by_log.append_column("name", pc.take(encoded.indices, by_log["log"])), ["key", "name"], ["lines"])
+    return sums.set_column(1, "name", pc.take(encoded.dictionary, sums["name"]))
+
+
+def _seen(pattern_id: str, level: str, files: Mapping[str, int], hosts: int) -> Seen:
     most = sorted(((lines, file) for file, lines in files.items()), reverse=True)[:FILES_SHOWN]
-    return Seen(pattern_id, level, files.total(), hosts, len(files), [file for _, file in most])
+    return Seen(pattern_id, level, sum(files.values()), hosts, len(files), [file for _, file in most])
 
 
 def segments_of(groups: pa.Table, fingerprints: Collection[int]) -> dict[int, int]:

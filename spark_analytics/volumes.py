@@ -4,6 +4,7 @@ Spark sums `hourly` by log file (`by_file`); all else is made of these values.
 """
 
 import datetime as dt
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ SILENT_HOURS = 6
 
 LEVEL_BITS, LINES_BITS = 3, 40
 """Of a cell of `FileSums`: ((hours since 1970 << LEVEL_BITS) + place in `schemas.LEVELS` << LINES_BITS) + lines."""
+
+_LEVEL, _LINES = (1 << LEVEL_BITS) - 1, (1 << LINES_BITS) - 1
 
 SUMMED = ("lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "continuation_lines")
 """What is added up over log files."""
@@ -75,23 +78,25 @@ class FileSums(NamedTuple):
     @property
     def hours(self) -> set[int]:
         """Hours since 1970 in which there are lines."""
-        return {cell >> (LINES_BITS + LEVEL_BITS) for cell in self.cells if cell & ((1 << LINES_BITS) - 1)}
+        return {cell >> (LINES_BITS + LEVEL_BITS) for cell in self.cells if cell & _LINES}
 
 
 def cells(files: Iterable[FileSums]) -> list[Cell]:
-    """Lines by host, hour and level."""
-    sums: Counter[tuple[int, str, int]] = Counter()
+    """Lines by host, hour and level, in any order."""
+    by_host: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
     for one in files:
+        sums = by_host[one.partition, one.host]
         for cell in one.cells:
-            sums[one.partition, one.host, cell >> LINES_BITS] += cell & ((1 << LINES_BITS) - 1)
-    level_bits = (1 << LEVEL_BITS) - 1
+            sums[cell >> LINES_BITS] += cell & _LINES
     return [
-        Cell(partition, host, _hour(key >> LEVEL_BITS), schemas.LEVELS[key & level_bits], lines)
-        for (partition, host, key), lines in sorted(sums.items())
+        Cell(partition, host, _hour(key >> LEVEL_BITS), schemas.LEVELS[key & _LEVEL], lines)
+        for (partition, host), sums in by_host.items()
+        for key, lines in sums.items()
         if lines
     ]
 
 
+@functools.cache
 def _hour(number: int) -> dt.datetime:
     return dt.datetime.fromtimestamp(number * parse.HOUR_SECONDS, tz=dt.UTC)
 
