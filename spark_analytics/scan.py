@@ -243,15 +243,20 @@ def _message(written: Written) -> Column:
 
 
 def _text(written: Written) -> Column:
-    """The message masked; of a line that waits the whole line, and in it the number of syslog's PRI as it is."""
-    cuts = any(rules.ahead(one.family) for one in written.known)
+    """The message masked; of a line that waits the whole line without its digits, but for those of syslog's PRI."""
+    hidden = columns.digits_hidden(F.col("value"))
+    begun = F.regexp_extract("head", rules.BEGUN, 0)
+    told = F.concat(begun, F.substr(hidden, F.length(begun) + 1))
+    waiting = F.when(F.startswith("value", F.lit("<")), told).otherwise(hidden)
+    others = [one for one in written.known if not waits(one)]
+    if not others:
+        return waiting
+    cuts = any(rules.ahead(one.family) for one in others)
     ahead = written.each(lambda one: rules.ahead(one.family)) if cuts else None
     text = columns.numbered(_message(written), ahead)
-    if any(one.varies for one in written.known):
+    if any(one.varies for one in others):
         text = columns.headless(text, written.each(lambda one: "" if waits(one) else rules.behind(one.family)))
-    begun = F.regexp_extract("head", rules.BEGUN, 0)
-    prior = F.concat(begun, F.regexp_replace(text, f"^<{rules.MASK}>", ""))
-    return F.when(F.col("waits") & F.startswith("value", F.lit("<")), prior).otherwise(text)
+    return text if len(others) == len(written.known) else F.when(F.col("waits"), waiting).otherwise(text)
 
 
 def _level(written: Written, speaks: Column) -> Column:
@@ -285,9 +290,10 @@ def heard(groups: DataFrame, written: Written) -> DataFrame:
     """
     waited = F.col("writing").isin([number for number, one in enumerate(written.known) if waits(one)])
     behind = written.each(lambda one: rules.behind(one.family))
-    text = F.regexp_replace("text", rules.NUMBER, rules.MASK)  # when syslog's PRI has told the level
-    head = F.substring("text", 1, levels.LEVEL_PREFIX)
-    level = _said(head, written, written.texts_that_wait)
+    begun = F.regexp_extract("text", rules.BEGUN, 0)
+    rest = columns.numbered(F.substr("text", F.length(begun) + 1), None)
+    level = _said(F.substring(F.concat(begun, rest), 1, levels.LEVEL_PREFIX), written, written.texts_that_wait)
+    text = F.concat(columns.numbered(begun, None), rest)  # when syslog's PRI has told the level
     told = F.when(waited, columns.headless(text, behind)).otherwise(F.col("text"))
     named = groups.withColumns(
         {

@@ -12,7 +12,7 @@ _REQUEST = re.compile(r'\] "([A-Za-z]{1,16})(?: [^"]*)?" ([0-9]{3}) ')
 
 
 _FEW_HEADERS, _OFTEN = 2, 1.5
-_NUMBER = re.compile(rules.NUMBER)
+_NUMBER = re.compile(rules.PYTHON_NUMBER)
 
 
 @functools.cache

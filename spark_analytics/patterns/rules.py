@@ -98,8 +98,9 @@ _HEADERS = {
 _BY_DIGITS = frozenset({"any", "epoch_json", "clf"})
 """Where only the digits tell what is a time: `1700000000` is one, 7 is not."""
 
-NUMBER = "[0-9][0-9]*"
-"""What becomes `MASK` in the message. Java looks for the one digit quicker than for `[0-9]+`."""
+NUMBER, PYTHON_NUMBER = r"\p{Nd}\p{Nd}*", r"\d+"
+"""What becomes `MASK` in the message, in digits of any script: Java's and Python's name for them. Java looks for the
+one digit quicker than for `\\p{Nd}+`."""
 
 MASK = "0"
 

@@ -48,6 +48,18 @@ def test_hostile_lines_are_masked_alike(spark):
     assert in_spark(spark, pairs) == [masked(line, family) for line, family in pairs]
 
 
+def test_a_line_whose_digits_are_hidden_is_masked_as_the_line_is(spark):
+    lines = [*HOSTILE, "1", "a1b22c333d4444", "\U0001d7d8\U0001d7d9 \uff13 7", "<34>1 x 12", "9" * 511 + "x", "9" * 600]
+    frame = spark.createDataFrame([(n, line) for n, line in enumerate(lines)], "n INT, line STRING")
+    hidden = columns.digits_hidden(F.col("line"))
+
+    rows = frame.select("n", hidden, columns.numbered(hidden, None), columns.numbered(F.col("line"), None)).orderBy("n")
+
+    for line, (_, text, twice, once) in zip(lines, rows.collect(), strict=True):
+        assert twice == once == masked(line, "none")
+        assert len(text) == min(len(line), rules.MOST_CHARACTERS + 1)
+
+
 @pytest.mark.skipif(not LOGHUB.is_dir(), reason="the real logs are not here")
 def test_every_line_of_the_real_logs_is_masked_alike_and_as_well_by_its_family_as_by_any(spark):
     for path in sorted(LOGHUB.glob("*.log")):
