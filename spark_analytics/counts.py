@@ -16,8 +16,14 @@ from spark_analytics.mining import Seen
 from spark_analytics.settle import Counted
 from spark_analytics.volumes import FileSums
 
-MOST_FEW = 2_000_000
-"""Groups that are held as columns: up to 900 bytes each, with all that is made of them."""
+MOST_FEW = 8_000_000
+"""Groups that are held as columns, where there is memory for them."""
+
+GROUP_BYTES = 900
+"""Of memory, for each with all that is made of it."""
+
+LEFT = 2
+"""Times the memory that groups take must be available: others work beside a report."""
 
 MOST_BYTES = 500_000_000
 """Of such groups as Parquet, unpacked: texts of strangers (paths that nobody has) may each be another one."""

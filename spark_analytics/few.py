@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from shipper.errors import ShipperError
-from spark_analytics import counts, few_requests, parquet, parse, schemas, sketches
+from spark_analytics import available, counts, few_requests, parquet, parse, schemas, sketches
 from spark_analytics.counts import Asked, Placing
 from spark_analytics.few_hours import hours_of, rows_of, sums_of_files
 from spark_analytics.few_patterns import most_frequent, seen, segments_of
@@ -30,8 +30,13 @@ _TEXTS = ("level", "text", "auth", "user", "remote", "path")
 """Columns in which the same texts come again and again."""
 
 
+def most_few() -> int:
+    """Groups that are held as columns now."""
+    return min(counts.MOST_FEW, available.available_bytes() // (counts.LEFT * counts.GROUP_BYTES))
+
+
 def taken(directory: Location) -> pa.Table | None:
-    """The groups that Spark wrote to `directory`, or None where they are more than `MOST_FEW` or `MOST_BYTES`.
+    """The groups that Spark wrote to `directory`, or None where they are more than `most_few` or `MOST_BYTES`.
 
     Raises:
         ShipperError: Spark wrote nothing there.
@@ -40,7 +45,7 @@ def taken(directory: Location) -> pa.Table | None:
         return None
     parts = parquet.files(directory, repeated=_TEXTS)
     rows = sum(part.metadata.num_rows for part in parts)
-    if rows > counts.MOST_FEW or parquet.unpacked_bytes(parts) > counts.MOST_BYTES:
+    if rows > most_few() or parquet.unpacked_bytes(parts) > counts.MOST_BYTES:
         return None
     if not parts:
         raise ShipperError(

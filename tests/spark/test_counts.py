@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from shipper.errors import ShipperError
-from spark_analytics import accounting, counts, few, io, parquet, placing, scanning, schemas
+from spark_analytics import accounting, available, counts, few, io, parquet, placing, scanning, schemas
 from spark_analytics.access import MOST_SENT
 from spark_analytics.tables import SMALL, Tables
 
@@ -153,6 +153,34 @@ def test_every_table_is_the_same_whether_texts_are_looked_at_with_the_scan_or_on
         assert rows_of(spark, tmp_path / "with", name) == rows_of(spark, tmp_path / "once", name), name
 
 
+@pytest.mark.parametrize("most_few", [0, counts.MOST_FEW])
+def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
+    archive, spark, tmp_path, monkeypatch, most_few
+):
+    monkeypatch.setattr(counts, "MOST_FEW", most_few)
+    numbers = ["1", "22", "333", "٤٤", "\uff15"]
+    iso = [f"2026-11-20 05:00:0{n} INFO job {number} done" for n, number in enumerate(numbers)]
+    syslog = [f"<{pri}>Nov 20 05:00:0{n} web1 cron[{n}]: ran {numbers[n]}" for n, pri in enumerate((3, 11, 131))]
+    odd = [f"<٣>Nov 20 05:00:00 web1 cron[1]: odd {number}" for number in numbers]
+    for name, lines in (("iso", iso), ("syslog", syslog), ("odd", odd)):
+        archive.seal("".join(f"{line}\n" for line in lines).encode(), file=f"/log/{name}")
+
+    archive.reported(spark, tmp_path / "out")
+
+    found = {row["text"]: row["lines"] for row in table_of(tmp_path / "out", "fingerprints")}
+    hourly = (
+        spark.read.parquet(str(tmp_path / "out" / "tables" / "hourly")).groupBy("file", "level").agg(F.sum("lines"))
+    )
+    by_level = {(file, level): lines for file, level, lines in hourly.collect()}
+    assert {text: lines for text, lines in found.items() if "job" in text or "ran" in text} == {
+        "job 0 done": 5,
+        "ran 0": 3,
+    }
+    assert [lines for text, lines in found.items() if "odd" in text] == [5]
+    assert by_level["/log/iso", "info"] == 5
+    assert by_level["/log/syslog", "error"] == 3
+
+
 def test_groups_are_taken_only_where_they_are_little_enough(tmp_path, monkeypatch):
     names = ("level", "text", "auth", "user", "remote", "path")
     table = T.StructType([T.StructField(name, T.StringType()) for name in names])
@@ -163,6 +191,17 @@ def test_groups_are_taken_only_where_they_are_little_enough(tmp_path, monkeypatc
     assert few.taken(tmp_path) is None
     monkeypatch.setattr(counts, "MOST_FEW", 9)
     monkeypatch.setattr(counts, "MOST_BYTES", 20)
+    assert few.taken(tmp_path) is None
+
+
+def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path, monkeypatch):
+    names = ("level", "text", "auth", "user", "remote", "path")
+    table = T.StructType([T.StructField(name, T.StringType()) for name in names])
+    parquet.write(tmp_path / "part.parquet", table, [names] * 9)
+
+    monkeypatch.setattr(available, "available_bytes", lambda: 2 * 9 * counts.GROUP_BYTES)
+    assert few.taken(tmp_path).num_rows == 9
+    monkeypatch.setattr(available, "available_bytes", lambda: 2 * 9 * counts.GROUP_BYTES - 1)
     assert few.taken(tmp_path) is None
 
 
