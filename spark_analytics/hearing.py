@@ -5,7 +5,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
-from spark_analytics import io, locations, parquet, scan
+from spark_analytics import io, locations, paces, parquet, scan
 from spark_analytics.locations import Location
 from spark_analytics.placing import LEVELS, NO_NUMBER
 from spark_analytics.scan import Written
@@ -27,7 +27,8 @@ def heard(spark: SparkSession, groups: pa.Table, written: Written, scratch: Loca
     parquet.write_table(scratch / "asked" / SMALL, _ASKED, asked)
     try:
         texts = io.read(spark, [scratch / "asked"], _ASKED)
-        io.write(scan.heard(texts, written).select("number", *_TOLD), scratch / "told")
+        with paces.asking_of(spark, asked.num_rows):
+            io.write(scan.heard(texts, written).select("number", *_TOLD), scratch / "told")
         told = parquet.together(parquet.files(scratch / "told", repeated=("level", "text")))
     finally:
         locations.remove(scratch)

@@ -1,7 +1,13 @@
 """How Java compiles, and what Spark has compiled, for so many bytes of log text."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SMALL_BYTES = 25_000_000
 """Of log text: for less Spark writes and compiles no Java source."""
@@ -11,6 +17,9 @@ MIDDLING_BYTES = 200_000_000
 
 LARGE_BYTES = 1_500_000_000
 """Of log text: for less that compiler leaves out the loop, which takes it longer than all that is called in it."""
+
+FEW_ROWS = 50_000
+"""Of what is counted: a query of less Spark compiles no Java source for, however large the day."""
 
 COMPILER = Path(__file__).with_name("templates") / "compiler.directives"
 """What that compiler leaves out."""
@@ -39,11 +48,8 @@ _SPARING_JAVA = (
 )
 _COMPILED_WHOLE = {"spark.sql.codegen.hugeMethodLimit": "65535"}
 _COMPILED_IN_HASTE = _COMPILED_WHOLE | {"spark.sql.shuffle.partitions": "2"}
-_NOT_COMPILED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_NOT_COMPILED = _INTERPRETED | {"spark.sql.shuffle.partitions": "1"}
 
 
 def paced(size_bytes: int | None) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -53,3 +59,22 @@ def paced(size_bytes: int | None) -> tuple[tuple[str, ...], dict[str, str]]:
     if size_bytes > MIDDLING_BYTES:  # out of a zip Java reads no file
         return _SPARING_JAVA if COMPILER.is_file() else _STEADY_JAVA, _COMPILED_WHOLE
     return _HURRIED_JAVA, _NOT_COMPILED if size_bytes <= SMALL_BYTES else _COMPILED_IN_HASTE
+
+
+@contextlib.contextmanager
+def asking_of(spark: "SparkSession", rows: int) -> Iterator[None]:
+    """Queries of so many rows within. What few rows are asked is not compiled: that takes longer than to answer it.
+
+    For the whole session, so nobody else asks meanwhile.
+    """
+    if rows > FEW_ROWS:
+        yield
+        return
+    before = {name: str(spark.conf.get(name)) for name in _INTERPRETED}
+    try:
+        for name, value in _INTERPRETED.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from spark_analytics import access, locations, parquet
+from spark_analytics import access, locations, paces, parquet
 from spark_analytics.given import WebSums
 from spark_analytics.locations import Location
 from spark_analytics.tables import SMALL
@@ -34,7 +35,8 @@ def sketched(spark: SparkSession, requests: pa.Table, scratch: Location) -> tupl
     parquet.write_table(file, _SCHEMA, requests)
     try:
         made = _sketched(spark.read.schema(_SCHEMA).parquet(locations.for_spark(file)))
-        rows = made.unionByName(access.sums(made), allowMissingColumns=True).collect()
+        with paces.asking_of(spark, pc.sum(requests["lines"]).as_py()):  # each of them is a row
+            rows = made.unionByName(access.sums(made), allowMissingColumns=True).collect()
     finally:
         locations.remove(scratch)
     sums = next(row for row in rows if row["key"] is None)

@@ -1,5 +1,6 @@
 """How Java is started for a day of a given size."""
 
+import contextlib
 import shlex
 import subprocess
 
@@ -32,6 +33,24 @@ def test_java_knows_its_options_and_the_larger_the_day_the_more_it_compiles(size
 
 def test_what_java_says_of_its_compilers_stays_out_of_the_summary():
     assert java(paces.LARGE_BYTES).stdout == ""
+
+
+@pytest.mark.parametrize(("rows", "compiled"), [(paces.FEW_ROWS, False), (paces.FEW_ROWS + 1, True)])
+def test_what_few_rows_are_asked_is_not_compiled_and_the_next_query_is_as_ever(spark, rows, compiled):
+    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+    before = [spark.conf.get(name) for name in names]
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")
+
+    try:
+        with contextlib.suppress(ZeroDivisionError), paces.asking_of(spark, rows):
+            within = spark.conf.get("spark.sql.codegen.wholeStage")
+            raise ZeroDivisionError
+        behind = spark.conf.get("spark.sql.codegen.wholeStage")
+    finally:
+        for name, value in zip(names, before, strict=True):
+            spark.conf.set(name, value)
+
+    assert (within, behind) == (str(compiled).lower(), "true")
 
 
 def java(size_bytes: int | None, *more: str) -> subprocess.CompletedProcess[str]:
