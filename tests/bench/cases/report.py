@@ -23,6 +23,9 @@ FILES = (200, 4800)
 """A log file of each of 200 hosts, or one an hour."""
 
 SMALL_BYTES, SMALL_FILES = 8_000_000, 16
+TURNS, TWICE_BYTES = 2, GB
+"""Reports and DuckDB have their turns; of days of up to `TWICE_BYTES` two, of which the one with less CPU counts."""
+
 SLOPE, FIXED, OVER = "CPU a GB", "CPU of any day", f"CPU a GB over {BARE}'s"
 START, A_FILE, BESIDE = "CPU of the start", "CPU a file", "CPU of any day beside start and files"
 IN_STARTS = "the same over the start's"
@@ -79,21 +82,23 @@ def _all(place: Place, sizes_gb: Sequence[float]) -> list[Reading]:
 
 
 def _small(place: Place) -> list[Reading]:
-    """The second report of a small day: the first one leaves what makes the next start quicker."""
+    """Reports of a small day behind the first one, which leaves what makes the next start quicker."""
     archive = sealed.make(place.directory / "small", SMALL_BYTES, SMALL_FILES)
-    first, second = (_report(place, archive, f"small-{number}") for number in (1, 2))
+    first, *others = (_report(place, archive, f"small-{number}") for number in range(1 + TURNS))
     shutil.rmtree(archive.directory)
+    later = _least(others)
     return [
-        Reading(SMALL, "from start to summary", second.seconds, "s"),
-        Reading(SMALL, "CPU", second.cpu_s, "CPU s"),
-        memory(SMALL, second.peak_mib),
+        Reading(SMALL, "from start to summary", later.seconds, "s"),
+        Reading(SMALL, "CPU", later.cpu_s, "CPU s"),
+        memory(SMALL, later.peak_mib),
         Reading(SMALL, "the first report of all", first.seconds, "s"),
     ]
 
 
 def _start(place: Place, size_bytes: int) -> Used:
     """Java and Spark, from the file of classes that the small day has left, without a day."""
-    return _used(place, [sys.executable, HERE / "bare_start.py", size_bytes, _log(place, "spark")], "start")
+    command = [sys.executable, HERE / "bare_start.py", size_bytes, _log(place, "spark")]
+    return _least([_used(place, command, f"start-{turn}") for turn in range(TURNS)])
 
 
 def _line(found: Sequence[tuple[sealed.Archive, Used]]) -> statistics.LinearRegression:
@@ -102,15 +107,24 @@ def _line(found: Sequence[tuple[sealed.Archive, Used]]) -> statistics.LinearRegr
 
 
 def _measured(place: Place, most_bytes: int, files: int) -> Measured:
-    name = f"{most_bytes}-{files}"
-    archive = sealed.make(place.directory / name, most_bytes, files)
-    if place.number % 2:
-        bare, ours = _bare(place, archive, name), _report(place, archive, name)
-    else:
-        ours, bare = _report(place, archive, name), _bare(place, archive, name)
-    _compare(place, archive, name)
+    archive = sealed.make(place.directory / f"{most_bytes}-{files}", most_bytes, files)
+    ours, bare = [], []
+    for turn in range(TURNS if most_bytes <= TWICE_BYTES else 1):
+        name = f"{most_bytes}-{files}-{turn}"
+        if (place.number + turn) % 2:
+            bare.append(_bare(place, archive, name))
+            ours.append(_report(place, archive, name))
+        else:
+            ours.append(_report(place, archive, name))
+            bare.append(_bare(place, archive, name))
+        _compare(place, archive, name)
     shutil.rmtree(archive.directory)
-    return Measured(archive, ours, bare)
+    return Measured(archive, _least(ours), _least(bare))
+
+
+def _least(turns: Sequence[Used]) -> Used:
+    """The one with the least CPU: what else goes on in a machine, and around one that is shared, only adds to it."""
+    return min(turns, key=lambda used: used.cpu_s)
 
 
 def _readings(files: int, found: Sequence[Measured]) -> list[Reading]:
@@ -195,7 +209,8 @@ LINES = (
     ),
 )
 NOTES = (
-    "CPU is of Python and Java; slope and share of any day are the least squares over the sizes",
+    "CPU is of Python and Java, of days of up to a GB the lesser of two turns, for DuckDB, too",
+    "slope and share of any day are the least squares over the sizes",
     "the start is Java's and Spark's, to the first row counted; what a file costs is the difference of both any days",
     f"{BARE} makes the report's groups (host, file, hour, level, masked line, who signed in) and no tables or page",
 )
