@@ -7,7 +7,7 @@ from pathlib import Path
 UNTOLD_BYTES = 4 << 30
 """Where the system does not say."""
 
-_KIB = 1024
+_KIB, _FIELDS = 1024, 3
 
 
 def available_bytes(root: Path = Path("/")) -> int:
@@ -34,11 +34,10 @@ def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
     The limit, what is used, and in `memory.stat` what of that is files. In a container outer groups are not there.
     """
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
+        lines = [line.split(":", 2) for line in (root / "proc/self/cgroup").read_text().splitlines()]
+    except (OSError, ValueError):  # a name may be of any bytes
         return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
+    for _, controllers, path in (line for line in lines if len(line) == _FIELDS):
         if not controllers:
             top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
         elif "memory" in controllers.split(","):

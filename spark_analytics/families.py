@@ -83,6 +83,7 @@ class Writing:
     kind: Kind
     level: str = ""  #: finds the level of nearly every line, where the sample had it in the same place; else empty
     varies: bool = False  #: the headers differ in more than numbers: a request's id in hexadecimal digits
+    uneven: bool = False  #: numbers are of so many lengths that lines are alike only without them
 
 
 _DIGITS = "0123456789"

@@ -34,6 +34,9 @@ _KEPT = (
 )
 """Columns of the scan that tables ask for as they are."""
 
+_PIECE = 2**31 // 4096
+"""Of a column of names in one piece: Arrow counts its bytes in 31 bits, and a path has 4,096."""
+
 NO_NUMBER = pa.scalar(None, pa.int64())
 
 LEVELS = pa.array(sorted(schemas.LEVELS))
@@ -55,7 +58,9 @@ class Placed:
 
 def parts_of(log: pa.ChunkedArray, logs: Sequence[LogFile], place: int) -> pa.ChunkedArray:
     """The part at `place` of each log file by its number: partition, host or file."""
-    return pc.take(pa.array([one[place] for one in logs], pa.string() if place else pa.int32()), log)
+    parts = pa.array([one[place] for one in logs], pa.string() if place else pa.int32())
+    pieces = [chunk.slice(start, _PIECE) for chunk in log.chunks for start in range(0, len(chunk), _PIECE)]
+    return pc.take(parts, pa.chunked_array(pieces, log.type))
 
 
 def placed(groups: pa.Table, placing: Placing) -> Placed:

@@ -46,8 +46,8 @@ def writings(archive: Location, segments: Iterable[Segment]) -> dict[LogFile, Wr
 
 
 def _chosen(lines: list[str]) -> Writing:
-    writing = families.chosen(lines)
-    return replace(writing, varies=masking.varies(lines[: families.QUICK_LINES], writing.family))
+    writing, quick = families.chosen(lines), lines[: families.QUICK_LINES]
+    return replace(writing, varies=masking.varies(quick, writing.family), uneven=masking.uneven(quick))
 
 
 def _head(stored: BinaryIO, codec: str) -> list[str]:

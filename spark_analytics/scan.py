@@ -244,10 +244,10 @@ def _message(written: Written) -> Column:
 
 def _text(written: Written) -> Column:
     """The message masked; of a line that waits the whole line without its digits, but for those of syslog's PRI."""
-    hidden = columns.digits_hidden(F.col("value"))
-    begun = F.regexp_extract("head", rules.BEGUN, 0)
-    told = F.concat(begun, F.substr(hidden, F.length(begun) + 1))
-    waiting = F.when(F.startswith("value", F.lit("<")), told).otherwise(hidden)
+    line, begun = columns.cut(F.col("value")), F.regexp_extract("head", rules.BEGUN, 0)
+    behind = F.substr(line, F.length(begun) + 1)
+    told = F.concat(begun, _hidden(behind, written))
+    waiting = F.when(F.startswith("value", F.lit("<")), told).otherwise(_hidden(line, written))
     others = [one for one in written.known if not waits(one)]
     if not others:
         return waiting
@@ -257,6 +257,13 @@ def _text(written: Written) -> Column:
     if any(one.varies for one in others):
         text = columns.headless(text, written.each(lambda one: "" if waits(one) else rules.behind(one.family)))
     return text if len(others) == len(written.known) else F.when(F.col("waits"), waiting).otherwise(text)
+
+
+def _hidden(line: Column, written: Written) -> Column:
+    """A line that waits without its digits, or without its numbers where else too few were alike."""
+    uneven = [number for number, one in enumerate(written.known) if waits(one) and one.uneven]
+    hidden = columns.digits_hidden(line)
+    return F.when(F.col("writing").isin(uneven), columns.numbered(line, None)).otherwise(hidden) if uneven else hidden
 
 
 def _level(written: Written, speaks: Column) -> Column:

@@ -17,16 +17,16 @@ def numbered(message: Column, ahead: Column | None) -> Column:
     `message` is the line, or of JSON the message in it. A pattern may differ by row, but where it changes often, Java
     compiles it anew each time.
     """
-    text = _cut(message)
+    text = cut(message)
     if ahead is not None:
         text = headless(text, ahead)
     return F.regexp_replace(text, rules.NUMBER, rules.MASK)
 
 
 def digits_hidden(line: Column) -> Column:
-    """`line` with each digit a `0`: `numbered` makes the same of it as of `line`."""
+    """`line`, which is `cut`, with each digit a `0`: `numbered` makes the same of it as of `line`."""
     keep = F.lit(None)
-    return F.mask(_cut(line), keep, keep, F.lit(rules.MASK), keep)
+    return F.mask(line, keep, keep, F.lit(rules.MASK), keep)
 
 
 def headless(text: Column, header: Column) -> Column:
@@ -34,8 +34,11 @@ def headless(text: Column, header: Column) -> Column:
     return F.when(header != "", F.regexp_replace(text, header, F.lit(""))).otherwise(text)
 
 
-def _cut(message: Column) -> Column:
-    """The bytes are asked first, for counting characters and copying them costs as much as a pass over them."""
+def cut(message: Column) -> Column:
+    """`message`, or of a long one the part that is looked at, with `MASK` behind it.
+
+    The bytes are asked first, for counting characters and copying them costs as much as a pass over them.
+    """
     most = rules.MOST_CHARACTERS
     is_long = (F.octet_length(message) > most) & (F.char_length(message) > most)
     return F.when(is_long, F.concat(F.substring(message, 1, most), F.lit(rules.MASK))).otherwise(message)

@@ -12,6 +12,8 @@ _REQUEST = re.compile(r'\] "([A-Za-z]{1,16})(?: [^"]*)?" ([0-9]{3}) ')
 
 
 _FEW_HEADERS, _OFTEN = 2, 1.5
+_UNEVEN = 4
+_HIDDEN = str.maketrans("123456789", rules.MASK * 9)
 _NUMBER = re.compile(rules.PYTHON_NUMBER)
 
 
@@ -35,6 +37,13 @@ def varies(lines: Sequence[str], family: str) -> bool:
     """Whether `lines` of that family are so much more alike without their headers that these are to be cut at once."""
     whole = {_NUMBER.sub(rules.MASK, line[: rules.MOST_CHARACTERS]) for line in lines}
     return len(whole) > _FEW_HEADERS + _OFTEN * len({masked(line, family) for line in lines})
+
+
+def uneven(lines: Sequence[str]) -> bool:
+    """Whether `lines` with hidden digits are mostly different, and with each number a `0` so much more alike."""
+    hidden = {line[: rules.MOST_CHARACTERS].translate(_HIDDEN) for line in lines}
+    numbered = {_NUMBER.sub(rules.MASK, line) for line in hidden}
+    return 2 * len(hidden) > len(lines) and len(hidden) > _UNEVEN * len(numbered)
 
 
 def told(line: str, writing: Writing) -> str:

@@ -1,9 +1,9 @@
 r"""The masks of lines, once, in the regular expressions that Java and Python have in common.
 
-Java runs them in Spark, Python on the lines of one file: so only ASCII classes that are spelled out, bounded repeats
-and no `$`, `\s`, `\w` or `.`. Each number becomes `MASK`, and the header of a line is cut off: behind the masking where
-that leaves the header to be known by, so that one cut serves all lines that are alike by then. `masking` and `columns`
-do it, and a test holds them against each other.
+Java runs them in Spark, Python on the lines of one file: so, but for `NUMBER`, only ASCII classes that are spelled out,
+bounded repeats and no `$`, `\s`, `\w` or `.`. Each number becomes `MASK`, and the header of a line is cut off: behind
+the masking where that leaves the header to be known by, so that one cut serves all lines that are alike by then.
+`masking` and `columns` do it, and a test holds them against each other.
 """
 
 import functools
@@ -104,7 +104,7 @@ one digit quicker than for `\\p{Nd}+`."""
 
 MASK = "0"
 
-BEGUN = "^<[0-9]+>"
+BEGUN = r"^<\p{Nd}+>"
 """Where syslog's PRI stands, which tells the level; other numbers there must not pass for it when they are masked."""
 
 _DIGITS = re.compile(r"1?\[0-9\]\{[0-9,]+\}\+?")

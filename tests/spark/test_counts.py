@@ -177,8 +177,27 @@ def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
         "ran 0": 3,
     }
     assert [lines for text, lines in found.items() if "odd" in text] == [5]
+    assert by_level["/log/odd", "none"] == 5
     assert by_level["/log/iso", "info"] == 5
     assert by_level["/log/syslog", "error"] == 3
+
+
+def test_lines_whose_numbers_are_of_any_length_are_few_groups(archive, spark, tmp_path, monkeypatch):
+    taken = []
+    monkeypatch.setattr(few, "taken", lambda place, really=few.taken: taken.append(really(place)) or taken[-1])
+    chance = random.Random(7)
+    numbers = [[str(chance.randrange(10 ** chance.randrange(1, 7))) for _ in range(5)] for _ in range(2000)]
+    lines = [f"2026-11-20 05:00:00 INFO job {' of '.join(five)}\n" for five in numbers]
+    archive.seal("".join(lines).encode(), file="/log/uneven")
+    archive.seal("".join(f"<{34 + n % 2}>1 {line}" for n, line in enumerate(lines)).encode(), file="/log/syslog")
+    archive.seal(b"2026-11-20 05:00:00 INFO job 1 of 2\n" * 9, file="/log/even")
+
+    archive.reported(spark, tmp_path / "out")
+
+    found = {row["text"]: row["lines"] for row in table_of(tmp_path / "out", "fingerprints")}
+    assert taken[0].num_rows < 10
+    assert found["job 0 of 0 of 0 of 0 of 0"] == 4000
+    assert found["job 0 of 0"] == 9
 
 
 def test_groups_are_taken_only_where_they_are_little_enough(tmp_path, monkeypatch):

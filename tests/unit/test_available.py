@@ -74,5 +74,17 @@ def test_what_the_system_does_not_tell_is_taken_to_be_some(machine, said):
     assert available_bytes(root) == UNTOLD_BYTES
 
 
+@pytest.mark.parametrize("said", ["garbage\n0::/box\n", "\n0:/\n0::/box\n"])
+def test_what_is_no_group_is_passed_over(machine, said):
+    assert available_bytes(machine(said, **limited("box/", 2 * GIB, GIB, 0))) == GIB
+
+
+def test_a_group_whose_name_is_no_text_is_none(machine):
+    root = machine("")
+    (root / "proc/self/cgroup").write_bytes(b"0::/b\xe9\n")
+
+    assert available_bytes(root) == 8 * GIB
+
+
 def test_a_system_without_such_files_is_no_error(tmp_path):
     assert available_bytes(tmp_path) == UNTOLD_BYTES

@@ -23,8 +23,8 @@ FILES = (200, 4800)
 """A log file of each of 200 hosts, or one an hour."""
 
 SMALL_BYTES, SMALL_FILES = 8_000_000, 16
-TURNS, TWICE_BYTES = 2, GB
-"""Reports and DuckDB have their turns; of days of up to `TWICE_BYTES` two, of which the one with less CPU counts."""
+TURNS = 2
+"""Reports and DuckDB have their turns, of which the one with least CPU counts."""
 
 SLOPE, FIXED, OVER = "CPU a GB", "CPU of any day", f"CPU a GB over {BARE}'s"
 START, A_FILE, BESIDE = "CPU of the start", "CPU a file", "CPU of any day beside start and files"
@@ -109,7 +109,7 @@ def _line(found: Sequence[tuple[sealed.Archive, Used]]) -> statistics.LinearRegr
 def _measured(place: Place, most_bytes: int, files: int) -> Measured:
     archive = sealed.make(place.directory / f"{most_bytes}-{files}", most_bytes, files)
     ours, bare = [], []
-    for turn in range(TURNS if most_bytes <= TWICE_BYTES else 1):
+    for turn in range(TURNS):
         name = f"{most_bytes}-{files}-{turn}"
         if (place.number + turn) % 2:
             bare.append(_bare(place, archive, name))
@@ -209,7 +209,7 @@ LINES = (
     ),
 )
 NOTES = (
-    "CPU is of Python and Java, of days of up to a GB the lesser of two turns, for DuckDB, too",
+    f"CPU is of Python and Java; of {TURNS} turns the one with less counts, of {BARE} and of reports",
     "slope and share of any day are the least squares over the sizes",
     "the start is Java's and Spark's, to the first row counted; what a file costs is the difference of both any days",
     f"{BARE} makes the report's groups (host, file, hour, level, masked line, who signed in) and no tables or page",
