@@ -1,8 +1,8 @@
 """The mask of a line, as Spark columns: the same text as `masking.masked` gives in Python, in two steps.
 
 `numbered` is for every line. `headless` may wait until the lines that are alike by then have become one group, and
-`numbered` with it: then `digits_hidden` is for every line, which costs a third, and leaves groups that differ in how
-long their numbers are.
+`numbered` with it: then `digits_hidden` is for every line, which costs less, and leaves groups that differ in how long
+their numbers are.
 """
 
 from pyspark.sql import Column

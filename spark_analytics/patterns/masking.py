@@ -12,7 +12,7 @@ _REQUEST = re.compile(r'\] "([A-Za-z]{1,16})(?: [^"]*)?" ([0-9]{3}) ')
 
 
 _FEW_HEADERS, _OFTEN = 2, 1.5
-_UNEVEN = 4
+_UNEVEN = 4  # times as many different lines
 _HIDDEN = str.maketrans("123456789", rules.MASK * 9)
 _NUMBER = re.compile(rules.PYTHON_NUMBER)
 
