@@ -10,9 +10,9 @@ from spark_analytics.mining import FILES_SHOWN, Seen
 from spark_analytics.patterns.model import MOST_DISTINCT, REST
 from spark_analytics.placing import LEVELS
 from spark_analytics.summing import summed, tuples_of
-from spark_analytics.volumes import LEVEL_BITS, LogFile
+from spark_analytics.volumes import LEVEL_BITS, LEVEL_MASK, LogFile
 
-_LEVELS, _LEVEL = LEVELS.to_pylist(), (1 << LEVEL_BITS) - 1
+_LEVELS = LEVELS.to_pylist()
 
 
 def most_frequent(groups: pa.Table) -> list[tuple[int, str, int]]:
@@ -31,7 +31,9 @@ def seen(hours: pa.Table, logs: Sequence[LogFile], patterns: Mapping[int, str]) 
     files: dict[int, dict[str, int]] = defaultdict(dict)
     for key, file, lines in tuples_of(_by_name(by_log, [file for _, _, file in logs]), ("key", "name", "lines")):
         files[key][file] = lines
-    return [_seen(ids[key >> LEVEL_BITS], _LEVELS[key & _LEVEL], of_file, hosts[key]) for key, of_file in files.items()]
+    return [
+        _seen(ids[key >> LEVEL_BITS], _LEVELS[key & LEVEL_MASK], of_file, hosts[key]) for key, of_file in files.items()
+    ]
 
 
 def _of_patterns(hours: pa.Table, ids: Sequence[str], patterns: Mapping[int, str]) -> pa.Table:

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_analytics import access
-from spark_analytics.few_hours import log_and_hour
+from spark_analytics.few_hours import packed
 from spark_analytics.sketches import Sketched
 from spark_analytics.summing import summed, tuples_of
 from spark_analytics.volumes import LogFile
 
 _NOT_FOUND, _FIRST_BROKEN = 404, 500
 _KEY = ["log", "hour", "status"]
-_STATUS_BITS = 10
+_STATUS = ("status", 10)  # and the bits that it takes
 
 
 def numbered(groups: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -24,15 +24,10 @@ def numbered(groups: pa.Table) -> tuple[pa.Table, pa.Table]:
     """
     sent = groups.set_column(groups.column_names.index("sent"), "sent", pc.fill_null(groups["sent"], 0))
     sums = summed(sent, _KEY, ["lines", "sent"])
-    sums = sums.take(pc.sort_indices(_packed(sums)))
-    number = pc.index_in(_packed(groups), _packed(sums).combine_chunks()).cast(pa.int32())
+    sums = sums.take(pc.sort_indices(packed(sums, *_STATUS)))
+    number = pc.index_in(packed(groups, *_STATUS), packed(sums, *_STATUS).combine_chunks()).cast(pa.int32())
     columns = {"key": number, "client": groups["remote"], "latency": groups["latency"], "lines": groups["lines"]}
     return sums, pa.table(columns)
-
-
-def _packed(table: pa.Table) -> pa.ChunkedArray:
-    """Log file, hour and status as one number, in the order of the three."""
-    return pc.add(pc.shift_left(log_and_hour(table), _STATUS_BITS), table["status"].cast(pa.int64()))
 
 
 def rows(sums: pa.Table, sketched: Mapping[int, Sketched], logs: Sequence[LogFile]) -> list[tuple[Any, ...]]:

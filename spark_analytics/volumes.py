@@ -22,7 +22,7 @@ SILENT_HOURS = 6
 LEVEL_BITS, LINES_BITS = 3, 40
 """Of a cell of `FileSums`: ((hours since 1970 << LEVEL_BITS) + place in `schemas.LEVELS` << LINES_BITS) + lines."""
 
-_LEVEL, _LINES = (1 << LEVEL_BITS) - 1, (1 << LINES_BITS) - 1
+LEVEL_MASK, _LINES_MASK = (1 << LEVEL_BITS) - 1, (1 << LINES_BITS) - 1
 
 SUMMED = ("lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "continuation_lines")
 """What is added up over log files."""
@@ -78,7 +78,7 @@ class FileSums(NamedTuple):
     @property
     def hours(self) -> set[int]:
         """Hours since 1970 in which there are lines."""
-        return {cell >> (LINES_BITS + LEVEL_BITS) for cell in self.cells if cell & _LINES}
+        return {cell >> (LINES_BITS + LEVEL_BITS) for cell in self.cells if cell & _LINES_MASK}
 
 
 def cells(files: Iterable[FileSums]) -> list[Cell]:
@@ -87,9 +87,9 @@ def cells(files: Iterable[FileSums]) -> list[Cell]:
     for one in files:
         sums = by_host[one.partition, one.host]
         for cell in one.cells:
-            sums[cell >> LINES_BITS] += cell & _LINES
+            sums[cell >> LINES_BITS] += cell & _LINES_MASK
     return [
-        Cell(partition, host, _hour(key >> LEVEL_BITS), schemas.LEVELS[key & _LEVEL], lines)
+        Cell(partition, host, _hour(key >> LEVEL_BITS), schemas.LEVELS[key & LEVEL_MASK], lines)
         for (partition, host), sums in by_host.items()
         for key, lines in sums.items()
         if lines

@@ -224,6 +224,16 @@ def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path,
     assert few.taken(tmp_path) is None
 
 
+def test_names_of_many_groups_are_laid_out_in_pieces(monkeypatch):
+    monkeypatch.setattr(placing, "_PIECE", 2)
+    logs = [(7, "web1", "/log/a"), (8, "web2", "/log/b")]
+
+    found = placing.parts_of(pa.chunked_array([[0, 1, 1], [], [1, 0, 0, 1]], pa.int32()), logs, 2)
+
+    assert [len(piece) for piece in found.chunks] == [2, 1, 2, 2]
+    assert found.to_pylist() == [logs[n][2] for n in (0, 1, 1, 1, 0, 0, 1)]
+
+
 def test_groups_that_are_not_there_are_told_with_a_next_step(tmp_path):
     with pytest.raises(ShipperError, match="there is nothing in") as caught:
         few.taken(tmp_path)
