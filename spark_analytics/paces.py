@@ -2,9 +2,10 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from spark_analytics.holding import holding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,20 +62,6 @@ def paced(size_bytes: int | None) -> tuple[tuple[str, ...], dict[str, str]]:
     return _HURRIED_JAVA, _NOT_COMPILED if size_bytes <= SMALL_BYTES else _COMPILED_IN_HASTE
 
 
-@contextlib.contextmanager
-def asking_of(spark: "SparkSession", rows: int) -> Iterator[None]:
-    """Queries of so many rows within. What few rows are asked is not compiled: that takes longer than to answer it.
-
-    For the whole session, so nobody else asks meanwhile.
-    """
-    if rows > FEW_ROWS:
-        yield
-        return
-    before = {name: str(spark.conf.get(name)) for name in _INTERPRETED}
-    try:
-        for name, value in _INTERPRETED.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
+def asking_of(spark: "SparkSession", rows: int) -> contextlib.AbstractContextManager[None]:
+    """Queries of so many rows within. What few rows are asked is not compiled: that takes longer than to answer it."""
+    return holding(spark, _INTERPRETED if rows <= FEW_ROWS else {})

@@ -16,6 +16,7 @@ from shipper.errors import ShipperError
 from spark_analytics import claims, inventory, io, locations, raw
 from spark_analytics import query as asking
 from spark_analytics.derive import Making
+from spark_analytics.holding import holding
 from spark_analytics.inventory import Day
 from spark_analytics.locations import Location
 from spark_analytics.reporting import assemble, gather, publish
@@ -26,6 +27,10 @@ from spark_analytics.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_REPORT_SETTINGS = {"spark.sql.ansi.enabled": "false"}
+"""Else each sum of each line is asked whether it overflows; counts of a day's lines and bytes do not. Not for SQL that
+people write, which is told of what overflows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +100,8 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> Fac
     tables = Tables(request.out)
     tables.begin(day.date)
     making = Making(spark, request.archive, tables, day, request.baseline_days)
-    given = making.tables_of_lines()
+    with holding(spark, _REPORT_SETTINGS):
+        given = making.tables_of_lines()
     day = making.day
     evidence = gather.evidence(given, day, _facts(spark, request, day, began), wanted_days=request.baseline_days)
     facts = assemble.facts(evidence, top=request.top)

@@ -32,10 +32,6 @@ SETTINGS = {
 }
 """What holds wherever the job runs."""
 
-REPORT_SETTINGS = {"spark.sql.ansi.enabled": "false"}
-"""Else each sum of each line is asked whether it overflows; counts of a day's lines and bytes do not. Not for SQL that
-people write, which is told of what overflows."""
-
 LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -71,7 +67,6 @@ def open_session(*, master: str | None, log: Path, size_bytes: int | None = None
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     with tempfile.TemporaryDirectory(prefix="fshipper-report-", ignore_cleanup_errors=True) as scratch:
         settings = {**SETTINGS, "spark.sql.warehouse.dir": f"{scratch}/warehouse", **_discovery()}
-        settings |= {} if size_bytes is None else REPORT_SETTINGS
         if submitted:
             opened = _opened(settings, log, submitted=True)
         else:

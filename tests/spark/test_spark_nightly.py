@@ -11,7 +11,7 @@ import pytest
 from conftest import DATE, table_of
 
 from spark_analytics import __main__ as program
-from spark_analytics import derive, pipeline
+from spark_analytics import derive, pipeline, scanning
 
 
 @pytest.fixture
@@ -155,6 +155,24 @@ def test_sql_that_cannot_be_answered_is_told_in_two_lines_and_its_log_is_there(a
     assert done.returncode == 1
     assert "CAST_INVALID_INPUT" in error
     assert "CAST_INVALID_INPUT" in Path(hint.split()[-1]).read_text()
+
+
+def test_a_report_asks_no_sum_whether_it_overflows_and_who_asks_behind_it_in_that_session_is_told(
+    archive, report, spark, monkeypatch
+):
+    archive.seal(b"x\n")
+    archive.close()
+    within = []
+    groups_of = scanning.Scan._groups
+
+    def noted(self, *arguments):
+        within.append(spark.conf.get("spark.sql.ansi.enabled"))
+        return groups_of(self, *arguments)
+
+    monkeypatch.setattr(scanning.Scan, "_groups", noted)
+
+    assert report("--date", DATE)[0] == 0
+    assert (within, spark.conf.get("spark.sql.ansi.enabled")) == (["false"], "true")
 
 
 def test_java_is_asked_once_what_functions_are(spark):
