@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from shipper.manifest import Segment
-from spark_analytics import few, hearing, io, locations, sample, scan
+from spark_analytics import few, hearing, io, locations, paces, sample, scan
 from spark_analytics.counts import Counts
 from spark_analytics.families import ANY, Kind, Writing
 from spark_analytics.few import Few
@@ -19,9 +19,6 @@ from spark_analytics.tables import Tables
 
 MOST_DAMAGED = 20
 """Damaged segments that are found one by one, each by a scan that it ends; a day with more is given up."""
-
-AT_ONCE_BYTES = 25_000_000
-"""Of log text: what few groups say is not worth a query of its own."""
 
 _UNKNOWN = Writing(ANY, Kind.PLAIN)
 
@@ -65,7 +62,8 @@ class Scan:
         """Groups are written once, whatever asks of them: queries would look through the scan."""
         place = self.place(day.date)
         forms = scan.Written.of(writing(self.written, segment) for segment in segments)
-        at_once = sum(segment.bytes_raw for segment in segments) <= AT_ONCE_BYTES
+        # of a small day nothing is compiled, so what groups say is not worth a query of its own
+        at_once = sum(segment.bytes_raw for segment in segments) <= paces.SMALL_BYTES
         frame = self._groups(segments, forms)
         frame = scan.heard(frame, forms) if at_once else frame
         io.write(frame, place / "groups")

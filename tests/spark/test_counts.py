@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from shipper.errors import ShipperError
-from spark_analytics import accounting, available, counts, few, io, parquet, placing, scanning, schemas
+from spark_analytics import accounting, available, counts, few, io, paces, parquet, placing, schemas
 from spark_analytics.access import MOST_SENT
 from spark_analytics.tables import SMALL, Tables
 
@@ -146,7 +146,7 @@ def test_every_table_is_the_same_whether_texts_are_looked_at_with_the_scan_or_on
     a_generated_day(archive)
 
     archive.reported(spark, tmp_path / "with")
-    monkeypatch.setattr(scanning, "AT_ONCE_BYTES", -1)
+    monkeypatch.setattr(paces, "SMALL_BYTES", -1)
     archive.reported(spark, tmp_path / "once")
 
     for name in schemas.TABLES.keys() - {"runs"}:
