@@ -43,7 +43,7 @@ chaos: setup ## 200 seeded runs of faults, a minute of full disk, long rounds of
 	FSHIPPER_MOVE_HOSTS=20 FSHIPPER_MOVE_STEPS=4,7,3,7,2 FSHIPPER_MOVE_ROUNDS=5 \
 	  $(BIN)/python -m pytest tests/test_moves_whole_way.py
 
-bench: setup ## Speed, latency, memory and cost of each program beside its limit: about twelve minutes
+bench: setup ## Speed, latency, memory and cost of each program beside its limit: about half an hour
 	$(BIN)/python tests/bench/bench.py $(BENCH)
 
 scale: setup ## What 10,000 files cost a producer, and 10,000 hosts one core of a collector, and the report of 5,000: about six minutes
