@@ -82,6 +82,14 @@ def _opened(settings: dict[str, str], log: Path, *, submitted: bool) -> "Iterato
     try:
         yield spark
     finally:
+        _stop(spark)
+
+
+def _stop(spark: "SparkSession") -> None:
+    """Stops Spark; where Java has ended there is nothing to stop, and whoever asked it anything knows."""
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped] # noqa: PLC0415
+
+    with contextlib.suppress(Py4JNetworkError, ConnectionError):
         spark.stop()
 
 
