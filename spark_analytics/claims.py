@@ -62,6 +62,8 @@ def _claimed_there(out: RemotePath) -> Iterator[None]:
         raise Unavailable(
             f"another report is writing to {out}", hint=f"wait for it; if it was killed, remove {claim}"
         ) from None
+    except ConnectionError:  # nobody is there to write it
+        raise
     except OSError as error:
         raise _refused(out, error) from None
     try:

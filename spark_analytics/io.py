@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from shipper.errors import Permanent, ShipperError, Transient
+from shipper.errors import Permanent, ShipperError
 from shipper.manifest import Segment
-from spark_analytics import locations, schemas
+from spark_analytics import jvm, locations, schemas
 from spark_analytics.locations import Location
 from spark_analytics.tables import Tables
 
@@ -32,17 +32,6 @@ class DamagedSegment(Permanent):
             hint=f"restore it from the stream or a copy, then run the report again; details are in {log}",
         )
         self.path = path
-
-
-class JavaEnded(Transient):
-    """Java, in which Spark runs, ended before the work did."""
-
-    def __init__(self, log: Path) -> None:
-        super().__init__(
-            "Java, in which Spark runs, ended before the work did",
-            hint=f"`journalctl -k` tells whether the kernel ended it for want of memory, {log} what it said itself; "
-            "what was there is whole: run this again",
-        )
 
 
 def read_rows(spark: SparkSession, archive: Location, segments: Sequence[Segment]) -> DataFrame:
@@ -120,9 +109,11 @@ def explained(log: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (Py4JNetworkError, ConnectionError) as error:
-        raise JavaEnded(log) from error
-    except (Py4JJavaError, PySparkException) as error:
+    except (Py4JError, PySparkException, ConnectionError, EOFError) as error:
+        if not jvm.answers():
+            raise jvm.JavaEnded(log) from error
+        if not isinstance(error, Py4JJavaError | PySparkException):
+            raise
         text = str(error)
         with contextlib.suppress(OSError), log.open("a", encoding="utf-8", errors="replace") as kept:
             kept.write(text + "\n")

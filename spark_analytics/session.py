@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shipper.errors import ShipperError, Unavailable
-from spark_analytics import classes, paces
+from spark_analytics import classes, jvm, paces
 from spark_analytics.classes import Classes
 
 if TYPE_CHECKING:
@@ -87,10 +87,13 @@ def _opened(settings: dict[str, str], log: Path, *, submitted: bool) -> "Iterato
 
 def _stop(spark: "SparkSession") -> None:
     """Stops Spark; where Java has ended there is nothing to stop, and whoever asked it anything knows."""
-    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped] # noqa: PLC0415
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped] # noqa: PLC0415
 
-    with contextlib.suppress(Py4JNetworkError, ConnectionError):
+    try:
         spark.stop()
+    except (Py4JError, ConnectionError):
+        if jvm.answers():
+            raise
 
 
 @contextlib.contextmanager
@@ -144,7 +147,7 @@ def _end_java() -> None:
     if gateway is None or process is None:
         return
     gateway.shutdown()
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    jvm.forget()
     process.stdin.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_LAST_WORDS_SECONDS)
@@ -205,6 +208,7 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
         builder = builder.config(name, value)
     _speak_utf8()
     _say_it_once()
+    jvm.quiet()
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_JAVA)
     try:
         with contextlib.nullcontext() if submitted else _stderr_to(log):
@@ -214,6 +218,9 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
             "Spark does not start", hint=f"see {log}; Java 17 or 21 is needed, and 2 GB of memory"
         ) from error
     except Exception as error:
+        if not jvm.answers():
+            jvm.forget()
+            raise jvm.JavaEnded(log) from error
         if type(error).__module__.startswith("py4j"):
             raise ShipperError("Spark does not start", hint=f"see {log}, and check --master") from error
         raise

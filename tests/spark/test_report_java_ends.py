@@ -8,33 +8,47 @@ from pathlib import Path
 
 import pytest
 from conftest import DATE
+from py4j.protocol import Py4JError
+
+from spark_analytics import io, jvm
 
 ROOT = Path(__file__).resolve().parents[2]
 
 ENDING = """
-import os, signal, sys
+import os, signal, sys, threading
 from pyspark import SparkContext
 from spark_analytics import __main__ as program
 from spark_analytics import pipeline, scanning
 
-def ends_java(step):
-    def taken(*arguments, **named):
-        java = SparkContext._gateway.proc
-        os.kill(java.pid, signal.SIGKILL)
-        java.wait()
-        return step(*arguments, **named)
-    return taken
+def killed(java):
+    java.kill()
+    java.wait()
 
-owner, name = {"scan": (scanning.Scan, "_groups"), "publish": (pipeline.publish, "publish")}[sys.argv[1]]
-setattr(owner, name, ends_java(getattr(owner, name)))
-sys.exit(program.main(sys.argv[2:]))
+def killed_while_asked(java):
+    os.kill(java.pid, signal.SIGSTOP)
+    threading.Timer(1, java.kill).start()
+
+ended = {"killed": killed, "killed while asked": killed_while_asked}[sys.argv[1]]
+owner, name = {
+    "start": (SparkContext, "_initialize_context"),
+    "scan": (scanning.Scan, "_groups"),
+    "publish": (pipeline.publish, "publish"),
+}[sys.argv[2]]
+step = getattr(owner, name)
+
+def last(*arguments, **named):
+    ended(SparkContext._gateway.proc)
+    return step(*arguments, **named)
+
+setattr(owner, name, last)
+sys.exit(program.main(sys.argv[3:]))
 """
 
 
-def report(archive, out: Path, state: Path, *, ends_at: str) -> subprocess.CompletedProcess[str]:
+def report(archive, out: Path, state: Path, how: str, where: str) -> subprocess.CompletedProcess[str]:
     arguments = ["--archive", str(archive.root), "--out", str(out), "--date", DATE, "--force"]
     return subprocess.run(
-        [sys.executable, "-c", ENDING, ends_at, *arguments],
+        [sys.executable, "-c", ENDING, how, where, *arguments],
         capture_output=True, text=True, timeout=240, check=False, cwd=ROOT,
         env=os.environ | {"SHIPPER_STATE": str(state)},
     )  # fmt: skip
@@ -47,12 +61,15 @@ def closed(archive):
     return archive
 
 
-def test_where_java_ends_in_the_scan_two_lines_say_so_and_what_was_there_is_whole(closed, spark, tmp_path):
+@pytest.mark.parametrize(
+    ("how", "where"), [("killed", "start"), ("killed", "scan"), ("killed while asked", "scan")], ids=str
+)
+def test_where_java_ends_two_lines_say_so_and_what_was_there_is_whole(closed, spark, tmp_path, how, where):
     out = tmp_path / "out"
     closed.reported(spark, out)
     before = {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file() and path.name != "spark.log"}
 
-    ended = report(closed, out, tmp_path / "state", ends_at="scan")
+    ended = report(closed, out, tmp_path / "state", how, where)
 
     error, hint = ended.stderr.splitlines()
     assert (ended.returncode, ended.stdout) == (69, "")
@@ -62,7 +79,40 @@ def test_where_java_ends_in_the_scan_two_lines_say_so_and_what_was_there_is_whol
 
 
 def test_where_java_ends_behind_the_tables_the_report_is_there_all_the_same(closed, tmp_path):
-    ended = report(closed, tmp_path / "out", tmp_path / "state", ends_at="publish")
+    ended = report(closed, tmp_path / "out", tmp_path / "state", "killed", "publish")
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert json.loads((tmp_path / "out" / DATE / "report.json").read_bytes())["run"]["input_fingerprint"]
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), EOFError(), Py4JError("nothing of Java's")], ids=repr)
+def test_while_java_answers_nobody_says_that_it_ended(spark, tmp_path, error):
+    with pytest.raises(type(error)) as raised, io.explained(tmp_path / "spark.log"):
+        raise error
+
+    assert raised.value is error
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError(), EOFError(), Py4JError("does not exist in the JVM")], ids=repr
+)
+def test_whatever_a_question_to_a_java_that_is_gone_ends_with_it_is_told_as_that(tmp_path, monkeypatch, error):
+    monkeypatch.setattr(jvm, "answers", lambda: False)
+
+    with pytest.raises(jvm.JavaEnded), io.explained(tmp_path / "spark.log"):
+        raise error
+
+
+def test_who_stops_reading_what_sql_prints_is_told_nothing(closed, tmp_path):
+    program = [sys.executable, "-m", "spark_analytics", "query", "SELECT explode(sequence(1, 300000)) x"]
+    asking = subprocess.Popen(
+        [*program, "--out", str(tmp_path / "out"), "--format", "csv"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert asking.stdout is not None
+    assert asking.stderr is not None
+    with asking:
+        assert asking.stdout.readline() == "x\n"
+        asking.stdout.close()
+
+        assert asking.stderr.read() == ""

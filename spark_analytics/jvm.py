@@ -1,0 +1,64 @@
+"""Java as somebody who may be gone: the kernel ends the largest process where memory is short."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from shipper.errors import Transient
+
+_OF_PY4J = "Exception while sending command."
+
+
+class JavaEnded(Transient):
+    """Java, in which Spark runs, ended before the work did."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(
+            "Java, in which Spark runs, ended before the work did",
+            hint=f"`journalctl -k` tells whether the kernel ended it for want of memory, {log} what it said itself; "
+            "run this again (on a store, remove `.lock` first)",
+        )
+
+
+def answers() -> bool:
+    """Whether Java answers a question; also true where none was started, which nobody can have ended.
+
+    A process that is being ended gives its memory back before it closes its sockets: to reach it says nothing.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped] # noqa: PLC0415
+
+    gateway = _gateway()
+    if gateway is None:
+        return True
+    process = getattr(gateway, "proc", None)  # of another's Java there is none
+    if process is not None and process.poll() is not None:
+        return False
+    try:
+        gateway.jvm.java.lang.System.nanoTime()
+    except (Py4JError, OSError, EOFError):
+        return False
+    return True
+
+
+def forget() -> None:
+    """The next session starts another Java."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - there is no other way
+
+
+def quiet() -> None:
+    """What py4j could not ask comes as an error; it writes it to stderr as well, with the trace."""
+    root = logging.getLogger()
+    if _is_news not in root.filters:
+        root.addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return record.msg != _OF_PY4J
+
+
+def _gateway() -> Any:
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    return SparkContext._gateway  # noqa: SLF001 - there is no other way to it
