@@ -1,11 +1,14 @@
-"""Java as somebody who may be gone: the kernel ends the largest process where memory is short."""
+"""The one Java of this process: whether it answers, and its end. Where memory is short the kernel ends it any time."""
 
+import contextlib
 import logging
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from shipper.errors import Transient
 
+_LAST_WORDS_SECONDS = 120
 _OF_PY4J = "Exception while sending command."
 
 
@@ -38,6 +41,19 @@ def answers() -> bool:
     except (Py4JError, OSError, EOFError):
         return False
     return True
+
+
+def end() -> None:
+    """Waits until Java has ended and has written what it was to write then; a next session starts another one."""
+    gateway = _gateway()
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    gateway.shutdown()
+    forget()
+    process.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_LAST_WORDS_SECONDS)
 
 
 def forget() -> None:

@@ -4,7 +4,6 @@ import contextlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -46,8 +45,6 @@ LOG4J2 = _TEMPLATES / "log4j2.properties"
 
 _LAUNCHER_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Of the Java that only writes down how the other one is started."""
-
-_LAST_WORDS_SECONDS = 120
 
 
 @contextlib.contextmanager
@@ -108,7 +105,7 @@ def _quickly_opened(
         with _opened_anyhow(settings, log, options) as spark:
             yield spark
         if made:
-            _end_java()
+            jvm.end()
 
 
 @contextlib.contextmanager
@@ -136,21 +133,6 @@ def _classes(java: Path) -> Classes | None:
 def _with_java(settings: dict[str, str], options: Sequence[str]) -> dict[str, str]:
     name = "spark.driver.extraJavaOptions"
     return settings | {name: " ".join([settings[name], *(f'"{option}"' for option in options)])}
-
-
-def _end_java() -> None:
-    """Waits until Java has ended and has written what it was to write then; a next session starts another one."""
-    from pyspark import SparkContext  # noqa: PLC0415
-
-    gateway = SparkContext._gateway  # noqa: SLF001 - there is no other way to it
-    process = getattr(gateway, "proc", None)
-    if gateway is None or process is None:
-        return
-    gateway.shutdown()
-    jvm.forget()
-    process.stdin.close()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_LAST_WORDS_SECONDS)
 
 
 def _running() -> "SparkSession | None":

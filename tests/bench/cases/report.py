@@ -44,7 +44,7 @@ def _sizes(sizes_gb: Sequence[float]) -> list[Size]:
 def readings(took: Took) -> list[Reading]:
     """Of both programs what a GB costs and what any day costs, in `FILES[0]` and in `FILES[1]` log files."""
     by_files = {files: [day for size, day in took.days.items() if size.files == files] for files in FILES}
-    of_sizes = [reading for files, found in by_files.items() for reading in _readings(files, found)]
+    of_sizes = [reading for files, found in by_files.items() for reading in _of_files(files, found)]
     return [*_small(took), *of_sizes, *_any_day(took.start, by_files)]
 
 
@@ -77,23 +77,23 @@ def _line(found: Sequence[tuple[sealed.Archive, Used]]) -> statistics.LinearRegr
     return statistics.linear_regression([one.size / GB for one, _ in found], [used.cpu_s for _, used in found])
 
 
-def _readings(files: int, found: Sequence[Measured]) -> list[Reading]:
+def _of_files(files: int, found: Sequence[Measured]) -> list[Reading]:
     archives = [one.archive for one in found]
-    slopes, readings = {}, []
+    slopes, told = {}, []
     for of, used in ((OURS, [one.ours for one in found]), (BARE, [one.bare for one in found])):
         name = f"{of}, {files} files"
         each = list(zip(archives, used, strict=True))
         line = _line(each)
         slopes[of] = Reading(name, SLOPE, line.slope, IN_GB)
-        readings += [Reading(name, f"CPU of {day.size / GB:.3g} GB", one.cpu_s, "CPU s") for day, one in each]
-        readings += [
+        told += [Reading(name, f"CPU of {day.size / GB:.3g} GB", one.cpu_s, "CPU s") for day, one in each]
+        told += [
             slopes[of],
             Reading(name, FIXED, line.intercept, "CPU s"),
             Reading(name, f"from start to end of {archives[-1].size / GB:.3g} GB", used[-1].seconds, "s"),
             memory(name, max(one.peak_mib for one in used)),
         ]
     ratio = times(slopes[OURS], slopes[BARE])
-    return [*readings, Reading(slopes[OURS].of, OVER, ratio.value, ratio.unit)]
+    return [*told, Reading(slopes[OURS].of, OVER, ratio.value, ratio.unit)]
 
 
 LINES = (
