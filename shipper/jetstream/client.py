@@ -46,11 +46,11 @@ class TolerantClient(Client):
     def sift(self) -> None:
         """Take direct subscriptions' messages from the socket from now on; to be called behind `connect`, at once.
 
-        Where that is not possible (TLS, WebSocket) they come through nats-py.
+        Where that is not possible (TLS, WebSocket, a server that has said its last word) they come through nats-py.
         """
         reader = getattr(self._transport, "_io_reader", None)
         writer = getattr(self._transport, "_io_writer", None)
-        if reader is None or writer is None or self._ps.buf:
+        if reader is None or writer is None or self._ps.buf or reader._eof:  # noqa: SLF001 - nothing follows its end
             return
         socket = writer.transport
         way = socket.get_protocol()
