@@ -144,6 +144,7 @@ def test_a_store_that_is_rolled_back_while_files_are_rotated_and_deleted_costs_n
             assert scene.archived(host) == writer.written
         if collector != "had all":  # else it is said only by who had not heard yet that all is archived
             assert "server_lost_data" in scene.said()
+        until(lambda: "session_begun" in scene.collectors[-1].log_file.read_text())  # else nobody minds the signal yet
         assert [program.stop() for program in (*scene.producers, scene.collectors[-1])] == [0, 0, 0]
         assert "gap_recorded" not in scene.said()
 
