@@ -1,5 +1,6 @@
 """A real collector on a disk that fails in one way after the other: nothing is acknowledged, all is made good."""
 
+import errno
 import json
 import os
 import socket
@@ -31,9 +32,18 @@ class Disk:
 
     def fill(self, room: int = 0) -> None:
         """Nothing, or only `room` bytes, are left."""
-        found = os.statvfs(self.path)
         with self._ballast.open("wb") as ballast:
-            os.posix_fallocate(ballast.fileno(), 0, found.f_bavail * found.f_frsize - room)
+            until(lambda: self._takes(ballast.fileno(), room), what=f"{self.path} cannot be filled")
+
+    def _takes(self, ballast: int, room: int) -> bool:
+        found = os.statvfs(self.path)
+        try:
+            os.posix_fallocate(ballast, 0, found.f_bavail * found.f_frsize - room)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                return False  # more was written meanwhile
+            raise
+        return True
 
     def empty(self) -> None:
         self._ballast.unlink()
