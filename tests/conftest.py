@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 from natsd import NatsServer, running
 
@@ -36,6 +37,15 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("SHIPPER_", "NATS_")) or name in {"HOSTNAME", "NOTIFY_SOCKET"}:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def own_logging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test logs to its own standard error, whatever another one has set up: a cached logger keeps its stream."""
+    structlog.reset_defaults()
+    configure = structlog.configure
+    configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+    monkeypatch.setattr(structlog, "configure", lambda **how: configure(**how | {"cache_logger_on_first_use": False}))
 
 
 @pytest.fixture

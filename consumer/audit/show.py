@@ -20,7 +20,7 @@ from shipper.units import format_bytes
 VERSION = 1
 """Of the JSON; a field is added under the same number, and changed or removed under another."""
 SIGNS = {Weight.DAMAGE: ("!", "bold red"), Weight.GAP: ("~", "yellow"), Weight.NOTE: ("=", "dim")}
-NARROW = 160  # columns where nobody looks: no line is folded before them
+WIDE = 8192  # columns where nobody looks: no cell is cut before them, and a path may have 4,096
 MOST_FINDINGS = 50
 MOST_ROWS = 200
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -29,7 +29,7 @@ _COLUMNS = ("host", "file", "date", "files", "lines", "shipped", "archived", "da
 
 def print_result(result: Result, hosts: Sequence[Host]) -> None:
     """Findings first, then a row for each host, file and day, then the sum."""
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW)
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
     ordered = sorted(result.findings, key=lambda finding: list(Weight).index(finding.weight))
     for finding in ordered[:MOST_FINDINGS]:
         _print_finding(console, finding)
@@ -117,10 +117,11 @@ def _cells(row: Row) -> list[str]:
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) -> Table:
-    """A table whose first `left` columns are text and the others numbers."""
+    """A table whose first `left` columns are text, folded where a terminal is narrow, and the others numbers."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for index, name in enumerate(names):
-        table.add_column(name, justify="left" if index < left else "right", no_wrap=True)
+        is_text = index < left
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
     for row in rows:
         table.add_row(*(Text(_printable(cell)) for cell in row))
     return table

@@ -19,7 +19,7 @@ from shipper.settings import Settings
 from shipper.units import format_bytes
 
 MOST_HOSTS = 10
-NARROW = 160  # columns where nobody looks
+WIDE = 600  # columns where nobody looks: no cell is cut before them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def print_spread(found: Spread) -> None:
     hosts = [(octets, host, number) for number, each in found.bytes.items() for host, octets in each.items()]
     if not hosts:
         return
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW)
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
     table = Table(box=None, header_style="bold")
     for name in ("host", "partition", "bytes", "share"):
         table.add_column(name, justify="left" if name == "host" else "right", no_wrap=True)

@@ -19,7 +19,7 @@ SIGNS = {
     Sign.WARNING: ("~", "yellow"),
     Sign.WRONG: ("!", "bold red"),
 }
-NARROW = 160  # columns where nobody looks: no line is folded before them
+WIDE = 8192  # columns where nobody looks: no cell is folded before them, and a path may have 4,096
 
 
 def print_report(report: Report) -> None:
@@ -70,7 +70,7 @@ def findings_json(findings: Sequence[Finding]) -> list[dict[str, str]]:
 
 
 def _console() -> Console:
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW)
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -287,7 +287,7 @@ async def test_messages_that_left_the_stream_unread_are_counted_and_said_once(
     await desk.drain()
     await desk.drain()
     assert desk.text(file="messages.log") == b"one\nfour\n"
-    (said,) = [line for line in capsys.readouterr().out.splitlines() if "messages_gone" in line]
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "messages_gone" in line]
     assert "first=2 messages=2" in said
 
 

@@ -111,4 +111,4 @@ def test_the_right_to_publish_lines_is_enough(tmp_path):
 def test_a_host_that_may_not_ships_all_the_same_and_says_it_once(tmp_path, capsys):
     with running(tmp_path / "natsd", extra=HOST_RIGHTS % '"logs.p0.web1", ') as natsd:
         assert host_on(natsd, "", say_and_ship) == []
-    assert capsys.readouterr().out.count("heartbeats_refused") == 1
+    assert capsys.readouterr().err.count("heartbeats_refused") == 1

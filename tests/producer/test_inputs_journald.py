@@ -115,7 +115,7 @@ def test_a_journalctl_that_is_replaced_is_waited_for(
     program.write_text('#!/bin/sh\n/bin/rm -- "$0"\nexit 1\n')
     program.chmod(0o755)
     with running(reading(tmp_path, journal)):
-        until(lambda: "No such file" in capsys.readouterr().out)
+        until(lambda: "No such file" in capsys.readouterr().err)
         away.rename(program)
         until(lambda: text(tmp_path) == line(1, "one"))
 
@@ -125,7 +125,7 @@ def test_what_journalctl_prints_and_is_no_entry_is_counted(
 ) -> None:
     reader = reading(tmp_path, journal)
     assert [entry["__CURSOR"] for entry in reader._parsed(b'no entry\n{"__CURSOR": "x"}\n\n[1]\n')] == ["x"]
-    assert "lost=2 reason=unreadable" in plain(capsys.readouterr().out)
+    assert "lost=2 reason=unreadable" in plain(capsys.readouterr().err)
 
 
 def test_with_once_a_journalctl_that_fails_is_an_error(tmp_path: Path, journal: Journal) -> None:

@@ -64,7 +64,7 @@ def test_datagrams_that_the_kernel_had_to_drop_are_counted(tmp_path: Path, capsy
         reader._turn(0)
         reader._tell_dropped(0.0)
     reader.release()
-    assert f"lost={200 - kept}" in plain(capsys.readouterr().out)
+    assert f"lost={200 - kept}" in plain(capsys.readouterr().err)
 
 
 def test_datagrams_that_were_dropped_behind_the_last_one_are_counted_at_a_stop(
@@ -80,7 +80,7 @@ def test_datagrams_that_were_dropped_behind_the_last_one_are_counted_at_a_stop(
     reader.stop()
     reader.read()
     reader.release()
-    assert f"lost={200 - text(tmp_path).count(NEWLINE)} reason=receive_buffer" in plain(capsys.readouterr().out)
+    assert f"lost={200 - text(tmp_path).count(NEWLINE)} reason=receive_buffer" in plain(capsys.readouterr().err)
 
 
 def test_all_that_the_kernel_holds_of_connections_at_a_stop_is_read(tmp_path: Path) -> None:
