@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check fmt test chaos bench scale deb wheel image docs pictures lock clean
+.PHONY: help setup demo check fmt test chaos bench scale deb wheel image sbom docs pictures lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -58,8 +58,14 @@ wheel: setup ## The wheel, in dist/
 	rm -rf build
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
-image: ## A container image `fshipper`, by podman or docker; EXTRAS=embedded or spark
-	$$(command -v podman || echo docker) build -f deploy/packaging/Containerfile -t fshipper --build-arg EXTRAS=$(EXTRAS) .
+image: ## A container image `fshipper`, by podman or docker; EXTRAS=embedded or spark, IMAGE=3.11-slim-bookworm@sha256:...
+	$$(command -v podman || echo docker) build -f deploy/packaging/Containerfile -t fshipper \
+	  --build-arg EXTRAS=$(EXTRAS) $(if $(IMAGE),--build-arg PYTHON=$(IMAGE)) .
+
+sbom: ## The bill of materials of everything that is locked, as CycloneDX, in dist/sbom.json; EXTRAS: of these only
+	mkdir -p dist
+	$(PYTHON) deploy/packaging/locked.py --sbom $(EXTRAS) > dist/sbom.json.new
+	mv dist/sbom.json.new dist/sbom.json
 
 docs: setup ## Write the documents that are made of the code: metrics, settings
 	$(BIN)/python tests/written.py

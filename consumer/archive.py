@@ -15,8 +15,8 @@ from shipper.errors import ConfigError, Fatal, Poison
 from shipper.files import make_directory, replace_file, sync_directory
 from shipper.layout import FileKey
 
-IDENTITY = "_archive.json"
-JOURNALS = "_journal"
+IDENTITY = layout.IDENTITY
+JOURNALS = layout.JOURNAL_DIRECTORY
 LOCKS = "_lock"
 OWN = frozenset({IDENTITY, JOURNALS, LOCKS, layout.MANIFEST_DIRECTORY})
 """What lies beside the hosts' files; a host may be called so."""
@@ -120,6 +120,30 @@ def open_archive(directory: Path) -> str:
         ) from None
 
 
+def existing_identity(directory: Path, *, hint: str) -> str:
+    """The identity of the archive in `directory`, which is not made; empty: an older version wrote it.
+
+    Raises:
+        ConfigError: there is no archive; `hint` says how to name one. Or it cannot be read.
+    """
+    whole = directory.absolute()
+    try:
+        names = os.listdir(directory)
+        if IDENTITY in names:
+            return str(json.loads((directory / IDENTITY).read_bytes())["id"])
+        if not (layout.is_archive(names) or any(directory.glob("date=*/partition=*"))):
+            content = "is empty" if not names else f"has no {IDENTITY}, {layout.MANIFEST_DIRECTORY} or {JOURNALS}"
+            raise ConfigError(f"{whole} is no archive of a collector: the directory {content}", hint=hint)
+    except FileNotFoundError:
+        raise ConfigError(f"there is no archive at {whole}", hint=hint) from None
+    except NotADirectoryError:
+        raise ConfigError(f"there is no archive at {whole}: it is no directory", hint=hint) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        text = f"the archive {whole} cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise ConfigError(text, hint="read it as the collector's user or group") from None
+    return ""
+
+
 def _give_identity(path: Path) -> None:
     """Two collectors may begin a new archive at the same time: the first one's identity stays."""
     mine = path.with_name(f".{path.name}.{os.getpid()}")
@@ -160,6 +184,36 @@ def newest_epoch(journals: Path, prefix: str, partition: int) -> int | None:
     with os.scandir(journals) as entries:
         found = [int(match[1] or 0) for each in entries if (match := name.fullmatch(each.name)) and each.stat().st_size]
     return max(found, default=None)
+
+
+def newest_journals(journals: Path, prefix: str) -> dict[int, Path]:
+    """By partition: its journal that counts, the one of the highest epoch."""
+    name = re.compile(re.escape(prefix) + r"\.p(\d{1,6})(?:\.([1-9]\d*))?\.sqlite")
+    found: dict[int, tuple[int, Path]] = {}
+    with os.scandir(journals) as entries:
+        for each in entries:
+            if (match := name.fullmatch(each.name)) and each.stat().st_size:
+                number, epoch = int(match[1]), int(match[2] or 0)
+                if number not in found or epoch > found[number][0]:
+                    found[number] = epoch, Path(each.path)
+    return {number: path for number, (_, path) in found.items()}
+
+
+def check_subject(journals: Path, prefix: str) -> None:
+    """Refuse an archive that collectors of another subject write: both would write the same files.
+
+    Raises:
+        ConfigError: with the subject of the archive.
+    """
+    name = re.compile(r"(.+)\.p\d{1,6}(?:\.[1-9]\d*)?\.sqlite")
+    with os.scandir(journals) as entries:
+        found = {match[1] for each in entries if (match := name.fullmatch(each.name)) and each.stat().st_size}
+    if found and prefix not in found:
+        raise ConfigError(
+            f"this archive belongs to subject {min(found)!r}, and SHIPPER_SUBJECT says {prefix!r}",
+            hint=f"set SHIPPER_SUBJECT (--subject) to {min(found)}, or give the other subject an archive of its own"
+            " (SHIPPER_DIRECTORY)",
+        )
 
 
 def check_journal(directory: Path, journal: Path, partition: int) -> None:

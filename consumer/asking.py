@@ -6,7 +6,7 @@ from typing import Any
 from consumer.holes import Answer, Holes, Step
 from consumer.task import Task
 from consumer.writing.stage import Hole
-from consumer.writing.watermark import GivenUp, SourceKey
+from consumer.writing.watermark import REASON_EXCLUDED, REASON_MISSING, GivenUp, SourceKey
 from shipper import events
 from shipper.ports import Inbox
 from shipper.subjects import control_down
@@ -32,7 +32,8 @@ class Asking:
     def give_up(self, hole: Hole) -> None:
         """What is missing is accepted as missing from now on."""
         elsewhere = self.given_up.get(hole.source, GivenUp(0)).elsewhere
-        self.given_up[hole.source] = GivenUp(hole.missing.end, elsewhere)
+        reason = REASON_EXCLUDED if self._holes.answer_of(hole) is Answer.EXCLUDED else REASON_MISSING
+        self.given_up[hole.source] = GivenUp(hole.missing.end, elsewhere, reason)
 
     def written(self, watermarks: dict[SourceKey, int]) -> None:
         """So far these sources are archived: what was given up before is passed."""
@@ -68,7 +69,7 @@ def _answer(said: Any, upto: int, hole: Hole) -> Answer:
     if upto >= hole.missing.end:
         return Answer.ELSEWHERE
     if said.get("answer") == "gone":
-        return Answer.GONE
+        return Answer.EXCLUDED if said.get("why") == REASON_EXCLUDED else Answer.GONE
     return Answer.LASTING if said.get("lasting") is True else Answer.RESENT
 
 

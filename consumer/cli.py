@@ -11,6 +11,7 @@ from consumer.sharing.life import run
 from consumer.task import Until
 from shipper.config import Layer, load
 from shipper.errors import UsageError
+from shipper.files import readable_by
 from shipper.memory import keep_freed_memory
 from shipper.scheduling import give_way
 from shipper.settings import Settings
@@ -77,4 +78,5 @@ def consume(
     gc.set_threshold(GARBAGE_THRESHOLD)
     keep_freed_memory()
     give_way()
-    asyncio.run(run(settings, until, read=read))
+    with readable_by(settings.collector.readable_by):
+        asyncio.run(run(settings, until, read=read))

@@ -24,6 +24,7 @@ class Answer(enum.Enum):
     RESENT = "resent"
     LASTING = "resent, even by another process"
     GONE = "gone"
+    EXCLUDED = "excluded"  #: the host does not read the file any more
     ELSEWHERE = "in another archive"
 
 
@@ -99,11 +100,16 @@ class Holes:
     def next_step(self, hole: Hole, *, at_once: bool) -> Step:
         """What to do about `hole` now; `at_once`: nothing else is to be expected from the stream."""
         watched, now = self._watched[hole.source], self._clock()
-        if watched.answer in {Answer.GONE, Answer.ELSEWHERE} or now - watched.since >= self._limit:
+        if watched.answer in {Answer.GONE, Answer.EXCLUDED, Answer.ELSEWHERE} or now - watched.since >= self._limit:
             return Step.GIVE_UP
         waited = now - (watched.asked_at or watched.since)
         ask_now = at_once and not watched.asked_at
         return Step.ASK if ask_now or waited >= self._patience else Step.WAIT
+
+    def answer_of(self, hole: Hole) -> Answer | None:
+        """What the producer said of a hole; None: nothing yet."""
+        watched = self._watched.get(hole.source)
+        return watched.answer if watched else None
 
     def answered(self, hole: Hole, answer: Answer) -> None:
         """The producer was asked: it sends again, or cannot, or did not answer."""

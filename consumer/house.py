@@ -20,9 +20,10 @@ from consumer.sealing.seal import Sealer
 from consumer.site import SiteKeeper, is_nearly_full, room_of
 from consumer.task import Task, Until
 from consumer.writing.journal import Journal
+from consumer.writing.other_partitions import OtherPartitions, each_once
 from consumer.writing.records import OpenFile
 from consumer.writing.sink import Sink
-from consumer.writing.watermark import SourceKey
+from consumer.writing.watermark import Known, SourceKey
 from shipper import events
 from shipper.errors import ArchiveTrouble, Fenced, Transient
 from shipper.layout import FileKey, day_of, epoch_of
@@ -53,9 +54,10 @@ class House:
 
     def __init__(
         self, task: Task, journal: Journal, sink: Sink, sealer: Sealer, layout: Layout, hand: Hand, stop: Stop,
-        fence: Fence, ready: ReadyFrames, wall: Callable[[], float],
+        fence: Fence, ready: ReadyFrames, wall: Callable[[], float], others: OtherPartitions,
     ) -> None:  # fmt: skip
         self._task = task
+        self._others = others
         self._journal = journal
         self._sink = sink
         self._sealer = sealer
@@ -347,8 +349,21 @@ class House:
         if asked is not None:
             return await self._receipts(inbox, [SourceKey(host, source) for source in asked]) | left
         place = await self._place(inbox)
-        known = await self._hand.do(self._journal.sources_of, host, newest=receipts.MAX_RECEIPTS)
+        known = await self._hand.do(self._newest_of, host)
         return receipts.to_message(known, place) | left
+
+    def _newest_of(self, host: str) -> list[Known]:
+        """The newest sources of a host in the whole archive: it may have shipped in another partition before."""
+        most = receipts.MAX_RECEIPTS
+        here, elsewhere = self._journal.sources_of(host, newest=most), self._others.newest_of(host, newest=most)
+        return each_once((*here, *elsewhere), newest=most)
+
+    def _archived(self, source: SourceKey) -> Known | None:
+        """What the archive holds of a source, in this partition or in another one."""
+        if (own := self._journal.source(source)) is not None:
+            return own
+        found = self._others.find(source)
+        return found.known if found else None
 
     def _left_by(self, host: str, leaving: Any) -> int:
         """The version by which `host` left the partition last; 0: never, or what it is `leaving` by is open here."""
@@ -362,7 +377,7 @@ class House:
 
     async def _receipts(self, inbox: Inbox, sources: list[SourceKey]) -> dict[str, Any]:
         place = await self._place(inbox)  # first: what is journaled meanwhile is more than it promises
-        known = await self._hand.do(lambda: [self._journal.source(source) for source in sources])
+        known = await self._hand.do(lambda: [self._archived(source) for source in sources])
         return receipts.to_message([each for each in known if each is not None], place)
 
     async def _place(self, inbox: Inbox) -> receipts.Place:

@@ -2,12 +2,19 @@
 
 from consumer.holes import Holes
 from consumer.writing.stage import Staged
+from consumer.writing.watermark import REASON_EXCLUDED
 from shipper import events
 
 
 def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pending: int) -> None:
     """Tell all of it; `holes` are still the ones from before the batch."""
     for loss in staged.changes.losses:
+        if loss.reason == REASON_EXCLUDED:
+            file = staged.changes.sources[loss.source].file
+            events.exclusion_recorded(
+                partition=partition, host=loss.source.host, file=file, start=loss.span.start, end=loss.span.end
+            )
+            continue
         events.gap_recorded(
             partition=partition,
             host=loss.source.host,
@@ -18,6 +25,16 @@ def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pendin
         )
     for known in staged.rewritten:
         events.source_rewritten(partition=partition, host=known.host, file=known.file, offset=known.watermark)
+    for found in staged.archived_before:
+        known = found.known
+        events.source_archived_before(
+            partition=partition,
+            other=found.partition,
+            host=known.host,
+            file=known.file,
+            source=known.id,
+            watermark=known.watermark,
+        )
     for dead in staged.dead:
         delivery = dead.delivery
         events.message_dead_lettered(

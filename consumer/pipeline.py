@@ -17,26 +17,31 @@ from consumer.fence import Fence, Unshared
 from consumer.hand import Hand
 from consumer.holes import Holes
 from consumer.house import House
+from consumer.questions import Questions
 from consumer.sealing.ready import ReadyFrames
 from consumer.sealing.seal import Sealer
 from consumer.task import Task, Until
 from consumer.writing.journal import Journal
+from consumer.writing.other_partitions import OtherPartitions
 from consumer.writing.records import Position
 from consumer.writing.sink import Sink
-from consumer.writing.stage import Hole, Staged, Stager
+from consumer.writing.stage import Archived, Hole, Staged, Stager
+from consumer.writing.watermark import SourceKey
 from shipper import codec, events
-from shipper.errors import ArchiveTrouble, Fenced, SessionLost, ShipperError, Transient, Unavailable
+from shipper.errors import ArchiveTrouble, Fenced, Poison, SessionLost, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
 from shipper.model import Delivery
 from shipper.ports import Inbox
 from shipper.retry import ARCHIVE, SESSION, Patience
-from shipper.subjects import control_up
+from shipper.subjects import MOVER, control_up, parse_log_subject
 from shipper.supervision import Pulse
 
 TAKE_SECONDS = 1.0
 DRAIN_TAKE_SECONDS = 0.05  # whoever waits for the end is not kept waiting
 TEXT_A_PAYLOAD = 2
 """Most bytes of text between two syncs, for each byte of a batch: with half as much, syncs took twice the time."""
+SHARED_SECONDS = 30.0
+"""Between two reads of the sources that the partitions of other processes share with this one."""
 STEADY_SECONDS = 1.0  # a disk that is nearly full takes a small batch now and then
 
 OpenInbox = Callable[[], Awaitable[Inbox]]
@@ -48,10 +53,11 @@ class Worker:
     def __init__(
         self, task: Task, journal: Journal, sink: Sink, sealer: Sealer, layout: Layout, open_inbox: OpenInbox,
         stop: Stop, patience: Patience, fence: Fence | None = None, wall: Callable[[], float] = time.time,
-        pulse: Pulse | None = None,
+        pulse: Pulse | None = None, others: OtherPartitions | None = None,
     ) -> None:  # fmt: skip
         self._task = task
         self._journal = journal
+        self._others = others or OtherPartitions(task.partition)
         self._sink = sink
         self._layout = layout
         self._open_inbox = open_inbox
@@ -69,15 +75,21 @@ class Worker:
             layout=layout,
             ready=ready,
             archive=task.archive,
+            others=self._others,
         )
-        self._house = House(task, journal, sink, sealer, layout, self._hand, stop, self._fence, ready, wall)
+        self._house = House(
+            task, journal, sink, sealer, layout, self._hand, stop, self._fence, ready, wall, self._others
+        )
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
         self._asking = Asking(task, self._holes)
+        self._questions = Questions(task.partition)
+        self._dead_shares = deadletter.Shares()
         self._pending = 0
         self._read_to = 0  # sequence that this session has judged last
         self._is_failing = False  # the archive: until it took data for a while, not only until a session began
         self._works_since = 0.0  # of an archive that failed; 0: it does not
         self.trouble = "no session with the server yet"
+        self.archived = Archived()
 
     async def run(self) -> None:
         """Write until the work is done or somebody asks to stop.
@@ -108,6 +120,7 @@ class Worker:
         """Close files and journal; what is committed is durable already."""
         self._sink.close()
         self._journal.close()
+        self._others.close()
 
     def status(self) -> dict[str, Any]:
         """What the worker does now, for people and scripts."""
@@ -118,6 +131,8 @@ class Worker:
             "pending": self._pending,
             "open_files": len(self._journal.files),
             "holes": len(self._holes),
+            "refused_questions": self._questions.refused,
+            "cut_dead_letters": self._dead_shares.cut,
             "trouble": self.trouble,
             **self._house.site_status(),
         }
@@ -196,6 +211,7 @@ class Worker:
         self._holes.clear()
         self._read_to = 0
         await self._hand.do(self._journal.reload)
+        self._others.sources.shared.update(await self._hand.do(self._journal.shared))
         files = [
             file for file in self._journal.files.values() if not file.sealing and not self._layout.is_older(file.path)
         ]
@@ -246,6 +262,8 @@ class Worker:
             if len(self._holes) and self._house.is_due("holes", 1.0):
                 await self._see_to_holes(inbox, at_once=self._house.is_held_up)
                 await self._pass_by_holes(inbox)
+            if self._house.is_due("shared", SHARED_SECONDS):  # a collector in another process may have met some
+                self._others.sources.shared |= await self._hand.do(self._others.shared)
             await self._house.keep(inbox)
             if is_read:  # and what is to be sealed can be
                 self._found_working()
@@ -266,22 +284,33 @@ class Worker:
     async def _commit(self, inbox: Inbox, batch: list[Delivery]) -> Staged:
         """Make a batch durable, then tell the server. The order is the promise."""
         began = time.monotonic()
-        await self._fence.hold()
-        staged = await self._hand.do(self._stager.stage, batch, self._holes.open, self._asking.given_up)
-        await deadletter.keep_all(inbox, staged.dead, stream=self._task.stream)
-        await self._fence.hold()
-        await self._hand.do(self._sink.sync)
-        await self._fence.hold()
-        await self._hand.do(self._journal.commit, staged.changes)
-        await inbox.ack(batch[-1])
+        async with self._others.sources.exclusive(self._maybe_elsewhere(batch)):
+            await self._fence.hold()
+            staged = await self._hand.do(self._stager.stage, batch, self._holes.open, self._asking.given_up)
+            await deadletter.keep_all(inbox, staged.dead, stream=self._task.stream, shares=self._dead_shares)
+            await self._fence.hold()
+            await self._hand.do(self._sink.sync)
+            await self._fence.hold()
+            await self._hand.do(self._journal.commit, staged.changes)
+            await inbox.ack(batch[-1])
+            self._others.sources.shared |= staged.changes.shared
         self._note(staged, batch, time.monotonic() - began)
         return staged
+
+    def _maybe_elsewhere(self, batch: list[Delivery]) -> frozenset[SourceKey]:
+        """The sources of a batch that another partition may hold, too: those that are new here, and shared ones."""
+        shared, is_cached = self._others.sources.shared, self._journal.is_cached
+        named = {(delivery.subject, id_) for delivery in batch if (id_ := delivery.headers.get("Log-Id"))}
+        sources = (SourceKey(host, id_) for subject, id_ in named if (host := _host_of(subject)))
+        return frozenset(source for source in sources if source in shared or not is_cached(source))
 
     def _note(self, staged: Staged, batch: list[Delivery], seconds: float) -> None:
         self._found_working()
         self._pending = batch[-1].pending
         news.tell(staged, self._holes, partition=self._task.partition, seconds=seconds, pending=self._pending)
         self._holes.update(staged.holes)
+        if self._task.until is not Until.STOPPED:
+            self.archived.add(staged)
         self._read_to = batch[-1].sequence
         self._holes.read_to(self._read_to)
         self._asking.written({key: known.watermark for key, known in staged.changes.sources.items()})
@@ -301,8 +330,19 @@ class Worker:
         return not len(self._holes)
 
     async def _see_to_holes(self, inbox: Inbox, *, at_once: bool) -> None:
+        await self._fill_from_other_partitions()
         if lasting := await self._asking.see_to(inbox, at_once=at_once):
             await self._give_up(lasting)
+
+    async def _fill_from_other_partitions(self) -> None:
+        """Read the stream again where another partition of this archive has what is missing. Raises SessionLost."""
+        holes = list(self._holes.open.values())
+        found = [(hole, await self._hand.do(self._others.find, hole.source)) for hole in holes]
+        filled = [hole for hole, other in found if other and other.known.watermark >= hole.missing.end]
+        if filled:
+            self._others.sources.shared |= {hole.source for hole in filled}
+            await self._read_again_from_holes()
+            raise SessionLost(f"another partition has archived what was missing of {filled[0].file}; reading again")
 
     async def _pass_by_holes(self, inbox: Inbox) -> None:
         """Let what lies behind holes make room for what is missing, once all of it is promised again.
@@ -319,12 +359,15 @@ class Worker:
             self._house.passed_by()
             events.holes_passed_by(partition=self._task.partition, holes=len(self._holes), below=at.applied + 1)
 
+    async def _read_again_from_holes(self) -> None:
+        again = replace(self._journal.position, resume=self._holes.first_sequence)
+        await self._hand.do(self._journal.move_to, again)
+
     async def _give_up(self, holes: list[Hole]) -> None:
         """Read the stream again from the first block behind any hole, and accept these holes' behind gap records."""
         for hole in holes:
             self._asking.give_up(hole)
-        again = replace(self._journal.position, resume=self._holes.first_sequence)
-        await self._hand.do(self._journal.move_to, again)
+        await self._read_again_from_holes()
         missing = ", ".join(f"bytes {hole.missing} of {hole.file} on {hole.source.host}" for hole in holes[:5])
         raise SessionLost(f"{missing} are given up; reading again behind them")
 
@@ -334,12 +377,25 @@ class Worker:
         """A producer of this partition asks how far its files are archived; or its stream is to be retired."""
         if question.get("partition") != self._task.partition:
             return None
+        host = subject.removeprefix(control_up(""))
         match question.get("ask"):
-            case "receipts":
-                return await self._house.receipts_of(inbox, subject.removeprefix(control_up("")), question)
-            case "finish":
+            case "receipts" if self._questions.may_ask(host, question):
+                return await self._house.receipts_of(inbox, host, question)
+            case "finish" if host != MOVER:  # no host may have everybody's files sealed
+                self._questions.refuse(host, "only the partitioner may ask for that")
+            case "finish" if (await inbox.state()).is_closed:
                 return self._house.finish()
+            case "finish":
+                self._questions.refuse(host, f"stream {self._task.stream} is not closed")
         return None
+
+
+def _host_of(subject: str) -> str:
+    """The host that published on `subject`; empty: it is no log subject, so its message is a dead letter."""
+    try:
+        return parse_log_subject(subject).host
+    except Poison:
+        return ""
 
 
 def _parts(batch: list[Delivery], at_most_bytes: int) -> Iterator[list[Delivery]]:

@@ -1,6 +1,7 @@
 """What the archive holds, told back to the producers."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,10 @@ MAX_RECEIPTS = 2000
 
 MAX_BYTES = 512 * 1024
 """Of one message: half of what a server takes by default."""
+
+
+_SOURCE = re.compile("[0-9a-f]{16}")
+"""Any other text is the id of no source, and a lone surrogate is nothing that a journal can be asked for."""
 
 
 class Place(NamedTuple):
@@ -35,7 +40,10 @@ def to_message(newest_first: Iterable[Known], place: Place) -> dict[str, Any]:
 def asked_for(question: Mapping[str, Any]) -> list[str] | None:
     """The sources that a question names; None: it names none, so the newest are meant."""
     sources = question.get("sources")
-    return [str(source) for source in sources[:MAX_RECEIPTS]] if isinstance(sources, list) else None
+    if not isinstance(sources, list):
+        return None
+    texts = dict.fromkeys(source for source in sources[:MAX_RECEIPTS] if isinstance(source, str))
+    return [source for source in texts if _SOURCE.fullmatch(source)]
 
 
 def _receipt(known: Known) -> dict[str, Any]:

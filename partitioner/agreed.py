@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from partitioner import show
 from partitioner.apply import carry_out, check, look
 from partitioner.asking import confirm
+from partitioner.map_entry import agreement, map_action
 from partitioner.options import with_admin
 from partitioner.plan import Action, Allowed
 from partitioner.plan import plan as planned
@@ -41,7 +42,9 @@ def make_so(settings: Settings, desired: Sequence[Wanted], allowed: Allowed, *, 
 
 async def _fresh_plan(admin: Admin, settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> list[Action]:
     subject = settings.logs.subject
-    return planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
+    actions = planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
+    first_map = map_action(desired, await agreement(admin, subject), subject)
+    return [*actions, first_map] if first_map else actions
 
 
 def _carry_out(settings: Settings, desired: Sequence[Wanted], allowed: Allowed, agreed: Sequence[Action]) -> None:

@@ -3,8 +3,10 @@
 import functools
 from collections.abc import Callable, Sequence
 
+from partitioner.map_entry import write_first_map
 from partitioner.plan import Action, Actual, Verb
 from partitioner.topology import Wanted
+from shipper.bucket import map_key
 from shipper.errors import Fatal, NodeAway
 from shipper.jetstream.admin import Admin
 from shipper.lifecycle import Stop
@@ -56,6 +58,9 @@ async def carry_out(admin: Admin, actions: Sequence[Action], done: Callable[[Act
 
 
 async def _do(admin: Admin, action: Action) -> None:
+    if action.entry:
+        await write_first_map(admin, action.entry.removeprefix(map_key("")), int(action.config["partitions"]))
+        return
     match action.verb, bool(action.consumer):
         case Verb.CREATE, False:
             await admin.create_stream(action.config)
@@ -73,5 +78,7 @@ async def _do(admin: Admin, action: Action) -> None:
 
 
 def title(action: Action) -> str:
-    """What the action is about: `stream LOGS_0`, `consumer collector on LOGS_0`."""
+    """What the action is about: `stream LOGS_0`, `consumer collector on LOGS_0`, `partition map map.logs`."""
+    if action.entry:
+        return f"partition map {action.entry}"
     return f"consumer {action.consumer} on {action.stream}" if action.consumer else f"stream {action.stream}"

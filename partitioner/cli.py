@@ -17,6 +17,7 @@ from partitioner.desired.document import read as read_desired
 from partitioner.edge import cli as edge_verbs
 from partitioner.edge.topology import edges_of
 from partitioner.leaders import cli as leader_verbs
+from partitioner.map_entry import agreement, checked_partitions
 from partitioner.move import cli as move_verbs
 from partitioner.move.skew import print_spread, spread, with_hosts
 from partitioner.options import Config, Json, Subject, Url, settings_of, size_of, with_admin
@@ -181,5 +182,11 @@ def _asked(
         max_bytes=size_of(max_bytes, "--max-bytes") if max_bytes is not None else desired.sizing.max_bytes,
     )
     chosen = read(template) if template else shipped()
-    logs = settings.logs
-    return settings, wanted_of(desired, chosen, subject=logs.subject, partitions=logs.partitions, sizing=sizing)
+    number = _number_of_partitions(settings) if desired.has_partitions else settings.logs.partitions
+    return settings, wanted_of(desired, chosen, subject=settings.logs.subject, partitions=number, sizing=sizing)
+
+
+def _number_of_partitions(settings: Settings) -> int:
+    """As many as the server has, or as are asked for where nothing decides it yet. Raises ConfigError: they differ."""
+    asked = settings.logs.partitions if "partitions" in settings.logs.model_fields_set else None
+    return checked_partitions(asked, with_admin(settings, lambda admin: agreement(admin, settings.logs.subject)))

@@ -10,6 +10,7 @@ from partitioner.risks import impossible_for_consumer, impossible_for_stream, lo
 from partitioner.topology import Wanted
 from shipper.origin import origin_of
 from shipper.subjects import COLLECTOR, partition_of_stream
+from shipper.units import counted
 
 ALLOW_DATA_LOSS = "--allow-data-loss"
 RECREATE_CONSUMERS = "--recreate-consumers"
@@ -29,11 +30,12 @@ class Verb(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One step of a plan, about `consumer` of `stream`, or about the stream itself."""
+    """One step of a plan, about `consumer` or the `entry` of `stream`, or about the stream itself."""
 
     verb: Verb
     stream: str
     consumer: str = ""
+    entry: str = ""  #: key in the bucket that `stream` holds
     config: Mapping[str, Any] = field(default_factory=dict)  #: what to send
     changes: tuple[Change, ...] = ()
     reason: str = ""
@@ -158,7 +160,7 @@ def _surplus(
             yield Action(verb=Verb.KEEP, stream=name, reason=reason, flag=PRUNE)
         elif messages and not allowed.data_loss:
             unread = _unread(actual[name].consumers.get(COLLECTOR))
-            reason = f"it holds {messages} messages, {unread} not yet acknowledged by a collector"
+            reason = f"it holds {counted(messages, 'message')}, {unread} not yet acknowledged by a collector"
             yield _refused(name, (), reason, ALLOW_DATA_LOSS)
         else:
             yield Action(verb=Verb.DELETE, stream=name)

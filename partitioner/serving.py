@@ -1,7 +1,7 @@
 """Streams on demand: who meets a partition without one asks, and gets it from the template, within limits."""
 
 import asyncio
-import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,15 +10,18 @@ from partitioner.move.land import Land, sizing_like
 from partitioner.template import Template
 from partitioner.topology import Sizing
 from shipper import events
-from shipper.errors import ShipperError, Transient
+from shipper.errors import ShipperError, Transient, Unavailable
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Stop, notify
 from shipper.partition_map import PartitionMap
+from shipper.retry import SESSION, Patience
 from shipper.settings import Settings
 from shipper.subjects import control_up
 from shipper.supervision import Pulse
 
 AGAIN_SECONDS = 2.0
+START_SECONDS = 10.0
+"""How long to wait for the first session; later ones are waited for without a limit."""
 TURN_SECONDS = 10.0
 """Between two signs of life while nobody asks."""
 
@@ -78,17 +81,27 @@ class Serving:
         return {"v": 1, "stream": "created"}
 
 
-async def serve(settings: Settings, limits: Limits, stop: Stop, pulse: Pulse | None = None) -> None:
-    """Serve in one session after the other, until somebody asks to stop. Raises Fatal: the server refuses us."""
+async def serve(
+    settings: Settings, limits: Limits, stop: Stop, pulse: Pulse | None = None, *, start_seconds: float = START_SECONDS
+) -> None:
+    """Serve in one session after the other until `stop`. Only before the first session works, trouble ends it.
+
+    Raises:
+        Unavailable: no server answers for `start_seconds`. InsecureConnection, Fatal: the server cannot be used.
+    """
     pulse = pulse or Pulse("the questions")
+    patience = Patience(at_start=start_seconds, later=math.inf)
     while not stop.asked:
         pulse.turn(rest=settings.nats.connect_timeout)
-        with contextlib.suppress(Transient):
-            await _one_session(settings, limits, stop, pulse)
-        await stop.nap(AGAIN_SECONDS)
+        try:
+            await _one_session(settings, limits, stop, pulse, patience)
+        except (Transient, Unavailable) as error:
+            delay = AGAIN_SECONDS + patience.after(error, SESSION)
+            events.session_ended(program="partitioner", error=str(error), hint=error.hint, retry_in=delay)
+            await stop.nap(delay)
 
 
-async def _one_session(settings: Settings, limits: Limits, stop: Stop, pulse: Pulse) -> None:
+async def _one_session(settings: Settings, limits: Limits, stop: Stop, pulse: Pulse, patience: Patience) -> None:
     connection = await connect(settings.nats, name="fshipper partition serve", inbox="_INBOX_partitioner")
     try:
         lost = asyncio.Event()
@@ -96,6 +109,7 @@ async def _one_session(settings: Settings, limits: Limits, stop: Stop, pulse: Pu
         serving = Serving(Land(connection, settings.logs.subject), limits)
         await connection.listen(control_up(">"), serving.heard)
         events.session_begun(program="partitioner", subject=control_up(">"))
+        patience.served()
         notify("READY=1")
         while connection.open and not stop.asked:
             pulse.turn(rest=TURN_SECONDS)

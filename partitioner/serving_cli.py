@@ -1,6 +1,7 @@
 """`fshipper partition serve`, and the same as a service inside a collector."""
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -70,4 +71,4 @@ async def _until_stopped(settings: Settings, limits: Limits) -> None:
 async def beside_a_collector(settings: Settings, stop: Stop) -> None:
     """The same inside another program, by its settings; found by its entry point, so that nobody imports it."""
     limits = Limits(max_streams=MAX_STREAMS, partitions=settings.logs.partitions, template=shipped(), sizing=Sizing())
-    await serve(settings, limits, stop)
+    await serve(settings, limits, stop, start_seconds=math.inf)  # the collector is not to run without it

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from partitioner.apply import title
@@ -16,7 +15,8 @@ from partitioner.diff import Change
 from partitioner.plan import Action, Verb
 from shipper.jetstream.lag import PartitionStatus, Status
 from shipper.origin import origin_of
-from shipper.units import format_bytes, format_duration
+from shipper.tables import fitted, print_lines
+from shipper.units import counted, format_bytes, format_duration
 
 
 class Color(enum.Enum):
@@ -57,7 +57,9 @@ def print_plan(actions: Sequence[Action], color: Color = Color.AUTO) -> None:
 def done_line(action: Action) -> str:
     """One line for a person about an action that was carried out."""
     details = "; ".join(_described(change) for change in action.changes)
-    if action.verb is Verb.CREATE and not action.consumer:
+    if action.entry:
+        details = f"hosts follow it: partitions 0 to {action.config['partitions'] - 1}"
+    elif action.verb is Verb.CREATE and not action.consumer:
         origin = origin_of(action.config)
         details = f"sourced from {origin.domain}" if origin else ", ".join(action.config.get("subjects", ()))
     return f"{PAST[action.verb]} {title(action)}" + (f" ({details})" if details else "")
@@ -72,22 +74,25 @@ def plan_json(actions: Sequence[Action]) -> str:
 def print_status(status: Status) -> None:
     """A table of the partitions, and lines about dead letters and what the server gave up, if there are some."""
     console = _console()
-    table = Table(box=None if not console.is_terminal else Table().box, header_style="bold")
-    for name in COLUMNS:
-        table.add_column(name, justify="left" if name == "stream" else "right", no_wrap=True)
-    for each in status.partitions:
-        table.add_row(*_cells(each))
-    console.print(table)
+    lines = fitted(
+        console,
+        COLUMNS,
+        [_cells(each) for each in status.partitions],
+        numbers=frozenset(COLUMNS) - {"stream"},
+        give_up=("first", "last", "max", "ack pending", "bytes", "pending"),
+        boxed=console.is_terminal,
+    )
+    print_lines(console, lines)
     for each in status.partitions:
         if each.site:
             console.print(Text(_site_line(each), style="red" if each.is_site_away else ""), soft_wrap=True)
     if status.dead_letters:
         full = status.dead_letters_full or 0
         drops = f", which is {full:.0f}% full and drops its oldest at 100%" if full >= DEAD_LETTERS_PERCENT else ""
-        waiting = f"{status.dead_letters} dead letters wait in stream DLQ{drops} (fshipper dlq ls)"
-        console.print(Text(waiting, style="red"), soft_wrap=True)
+        waiting = counted(status.dead_letters, "dead letter waits", "dead letters wait")
+        console.print(Text(f"{waiting} in stream DLQ{drops} (fshipper dlq ls)", style="red"), soft_wrap=True)
     if status.advisories:
-        given_up = f"the server gave up delivering {status.advisories} messages (fshipper dlq ls)"
+        given_up = f"the server gave up delivering {counted(status.advisories, 'message')} (fshipper dlq ls)"
         console.print(Text(given_up, style="red"), soft_wrap=True)
 
 
@@ -96,7 +101,9 @@ def _site_line(each: PartitionStatus) -> str:
     if each.site_silent is None:
         return f"{each.stream} is sourced from {each.site}, which was not heard yet"
     heard = f"heard {format_duration(each.site_silent)} ago"
-    behind = "the link is down, or the site" if each.is_site_away else f"{each.site_lag} messages behind it"
+    behind = (
+        "the link is down, or the site" if each.is_site_away else f"{counted(each.site_lag or 0, 'message')} behind it"
+    )
     return f"{each.stream} is sourced from {each.site}: {behind}, {heard}"
 
 
@@ -156,6 +163,7 @@ def _action_json(action: Action) -> dict[str, Any]:
         "verb": action.verb.value,
         "stream": action.stream,
         "consumer": action.consumer or None,
+        "entry": action.entry or None,
         "changes": [dataclasses.asdict(change) for change in action.changes],
         "reason": action.reason,
         "flag": action.flag,

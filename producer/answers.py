@@ -7,11 +7,14 @@ from typing import Any
 from producer.following.source import Source
 from producer.following.sources import Sources
 from producer.window import Window
+from shipper.model import End
 
 MAX_BYTES = 512 * 1024
 """Of one answer: half of what a server takes by default."""
 GONE: Mapping[str, Any] = {"v": 1, "answer": "gone"}
 RESENT: Mapping[str, Any] = {"v": 1, "answer": "resent"}
+EXCLUDED: Mapping[str, Any] = {**GONE, "why": End.EXCLUDED.value}
+"""The configuration no longer names the file, so that nothing more of it is read."""
 LASTING: Mapping[str, Any] = {**RESENT, "lasting": True}
 """Another process of this host could send it again, too: what lies behind a hole may be removed for this answer."""
 
@@ -45,6 +48,8 @@ def to_missing(question: Mapping[str, Any], sources: Sources, window: Window) ->
     if not is_under_way(source, start, window):
         if (elsewhere := archived_elsewhere(question, source)) is not None:
             return elsewhere
+        if sources.is_left_out(source):
+            return EXCLUDED
         if not sources.may_be_read_again(source):
             return GONE
     return LASTING if sources.lies_on_disk(source) else RESENT
@@ -76,7 +81,7 @@ def marks(question: Mapping[str, Any], sources: Iterable[Source], names: Mapping
     archive = str(question.get("archive", ""))
     found, size = [], 0
     for source in sorted(sources, key=lambda source: -source.mtime_ns):
-        mark = {
+        mark: dict[str, Any] = {
             "source": source.id,
             "file": names.get(source.file, source.file),
             "origin": source.origin,
@@ -86,6 +91,7 @@ def marks(question: Mapping[str, Any], sources: Iterable[Source], names: Mapping
             "elsewhere": source.archived_elsewhere(archive) if archive else 0,
             "ended": bool(source.ended_at),
         }
+        mark |= {"excluded": True} if source.excluded else {}
         size += len(json.dumps(mark)) + 2
         if size > MAX_BYTES:
             break

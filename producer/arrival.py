@@ -9,7 +9,7 @@ well; only what stays away is asked for, and less often the longer it does.
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from producer import receipts
@@ -24,6 +24,8 @@ LATE_SECONDS = 30.0
 """From the acknowledgement of a block until its archive is asked for it."""
 AT_MOST_SECONDS = 600.0
 """Between two questions, once the answers bring nothing new."""
+CLAIM_SECONDS = 5.0
+"""From a message about the archive that proves nothing until the collector is asked: one question for many of them."""
 MOST_SOURCES = 500
 """In one question, the newest ones."""
 
@@ -64,6 +66,7 @@ class Arrival:
         self._next_at = clock() + LATE_SECONDS
         self._sent_at: dict[str, float] = {}  # when this process had the last word that a source was stored
         self._unconfirmed: dict[str, int] = {}
+        self._claimed: set[str] = set()
         self._sent_again: dict[str, int] = {}  # from where; what stays away then is no loss of the server's
         self._asking: asyncio.Task[_Answer] | None = None
 
@@ -83,6 +86,13 @@ class Arrival:
             self._sent_at.setdefault(source, -math.inf)
         if agreed.unconfirmed or agreed.unproven:
             self._every = self._next_at = 0.0
+
+    def unproven(self, sources: Iterable[str]) -> None:
+        """A message that nobody asked for says that an archive has more of `sources`: ask the collector itself."""
+        before = len(self._claimed)
+        self._claimed.update(sources)
+        if len(self._claimed) > before:
+            self._next_at = min(self._next_at, self._clock() + CLAIM_SECONDS)
 
     def due(self, publisher: Publisher, ledger: Ledger) -> Mapping[str, int]:
         """The sources that are lost on the way, with the byte to go back to; asks without waiting where it must.
@@ -117,8 +127,10 @@ class Arrival:
             source
             for source in ledger.known.values()
             if source.id in self._unconfirmed
+            or source.id in self._claimed
             or (source.archived < source.offset > source.origin and self._sent_at.get(source.id, 0.0) < before)
         ]
+        self._claimed.clear()
         late.sort(key=lambda source: (source.id in self._unconfirmed, source.id in self._sent_at, source.mtime_ns))
         return {source.id: _Sent(source.sequence, source.offset) for source in late[-MOST_SOURCES:]}
 

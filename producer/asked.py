@@ -1,6 +1,6 @@
 """What collectors tell and ask, and the acknowledged bytes that they want again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from producer import answers, receipts
@@ -11,8 +11,9 @@ from producer.window import Window
 class Asked:
     """Where sources are to go back to; that is done when nothing is being read. Owned by the pipeline."""
 
-    def __init__(self, rouse: Callable[[], None]) -> None:
+    def __init__(self, rouse: Callable[[], None], doubt: Callable[[Sequence[str]], None] = lambda _: None) -> None:
         self._rouse = rouse
+        self._doubt = doubt
         self._back: dict[str, int] = {}
 
     @property
@@ -26,7 +27,7 @@ class Asked:
     ) -> Mapping[str, Any] | None:  # fmt: skip
         """A collector says what it has, or asks; the answer."""
         if (told := receipts.read(message)) is not None:
-            sources.told(told)
+            self._doubt(sources.heard(told))
         answer = answers.to(message, sources, window, spools, place)
         if answer in (answers.RESENT, answers.LASTING):
             source, start = sources.ledger.known[message["source"]], message["from"]

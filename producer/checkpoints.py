@@ -28,7 +28,8 @@ CREATE TABLE IF NOT EXISTS sources (
     id TEXT PRIMARY KEY, file TEXT NOT NULL, device TEXT NOT NULL, inode TEXT NOT NULL, origin INTEGER NOT NULL,
     offset INTEGER NOT NULL, crc INTEGER NOT NULL, mark TEXT NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, ring TEXT NOT NULL, ended_at REAL NOT NULL, place INTEGER NOT NULL,
-    real TEXT NOT NULL DEFAULT '', archives TEXT NOT NULL DEFAULT '[]', handoff TEXT NOT NULL DEFAULT 'null'
+    real TEXT NOT NULL DEFAULT '', archives TEXT NOT NULL DEFAULT '[]', handoff TEXT NOT NULL DEFAULT 'null',
+    left_out INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID
 """
 _PLACE_SCHEMA = """
@@ -37,18 +38,25 @@ CREATE TABLE IF NOT EXISTS standing (
     leaving INTEGER NOT NULL
 )
 """
+_SUBJECT_SCHEMA = "CREATE TABLE IF NOT EXISTS subject (one INTEGER PRIMARY KEY CHECK (one = 1), prefix TEXT NOT NULL)"
+"""Older versions ignore this table, so it needs no version of its own."""
 _LATER_COLUMNS = {
     "real": "TEXT NOT NULL DEFAULT ''",
     "archives": "TEXT NOT NULL DEFAULT '[]'",
     "handoff": "TEXT NOT NULL DEFAULT 'null'",
+    "left_out": "INTEGER NOT NULL DEFAULT 0",
 }
 """What older versions did not have."""
-_COLUMNS = "id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, archives, handoff"
+_COLUMNS = (
+    "id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, "
+    "ring, ended_at, real, archives, handoff, left_out"
+)
 _SAVE = f"""
-INSERT INTO sources ({_COLUMNS}, place) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+INSERT INTO sources ({_COLUMNS}, place) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT (id) DO UPDATE SET device=excluded.device, inode=excluded.inode, offset=excluded.offset,
     crc=excluded.crc, mark=excluded.mark, size=excluded.size, mtime_ns=excluded.mtime_ns, ring=excluded.ring,
-    ended_at=excluded.ended_at, real=excluded.real, archives=excluded.archives, handoff=excluded.handoff
+    ended_at=excluded.ended_at, real=excluded.real, archives=excluded.archives, handoff=excluded.handoff,
+    left_out=excluded.left_out
 """  # noqa: S608 - fixed names
 
 
@@ -103,7 +111,7 @@ class Checkpoints:
 
     @property
     def place(self) -> Place | None:
-        """The partition that the host is in, by a map; None: it was never told by one."""
+        """The partition that the host is in; None: no session has found it out yet."""
         row = self._database.execute("SELECT partition, version, leaving FROM standing").fetchone()
         return Place(partition=row[0], version=row[1], leaving=row[2]) if row else None
 
@@ -114,6 +122,21 @@ class Checkpoints:
             self._database.execute(
                 "INSERT OR REPLACE INTO standing VALUES (1, ?, ?, ?)", (place.partition, place.version, place.leaving)
             )
+
+    def check_prefix(self, prefix: str) -> None:
+        """Raises ConfigError: what is acknowledged here was published under another first token of the subjects."""
+        row = self._database.execute("SELECT prefix FROM subject").fetchone()
+        if row and row[0] != prefix:
+            raise ConfigError(
+                f"the checkpoint {self._path} belongs to subject {row[0]!r}, and SHIPPER_SUBJECT says {prefix!r}",
+                hint=f"set SHIPPER_SUBJECT (--subject) to {row[0]}; to ship the files under {prefix}, too, give that"
+                " producer a state directory of its own (--state)",
+            )
+
+    def note_prefix(self, prefix: str) -> None:
+        """A session under this first token of the subjects agreed on what is acknowledged. Durable."""
+        with self._database:
+            self._database.execute("INSERT OR IGNORE INTO subject VALUES (1, ?)", (prefix,))
 
     def begin_use(self) -> None:
         """The first handshake is done: from now on this checkpoint is the truth, and not what others know."""
@@ -151,6 +174,7 @@ class Checkpoints:
             self._check_version()
             self._database.execute(_SCHEMA)
             self._database.execute(_PLACE_SCHEMA)
+            self._database.execute(_SUBJECT_SCHEMA)
             self._migrate()
             self._database.commit()
             self.load()
@@ -189,6 +213,16 @@ class Checkpoints:
         return kept
 
 
+def acknowledged_sources(path: Path) -> list[Source]:
+    """The sources of another host's checkpoint of which something is acknowledged; [] where it cannot be read."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            rows = database.execute(f"SELECT {_COLUMNS} FROM sources WHERE offset > origin").fetchall()  # noqa: S608
+            return [_from_row(row) for row in rows]
+    except sqlite3.Error:
+        return []
+
+
 def _to_row(source: Source) -> tuple[object, ...]:
     mark = source.mark
     return (
@@ -207,6 +241,7 @@ def _to_row(source: Source) -> tuple[object, ...]:
         os.fsencode(source.real),
         json.dumps(source.archives),
         json.dumps(source.handoff),
+        int(source.excluded),
     )
 
 
@@ -230,6 +265,7 @@ def _from_row(row: tuple[object, ...]) -> Source:
             real=os.fsdecode(real),  # type: ignore[arg-type]
             archives=tuple(Archived(*each) for each in json.loads(str(archives))),
             handoff=Handoff(*handed) if handed else None,
+            excluded=bool(row[15] and ended_at),  # an older version may have continued it
         )
     except (TypeError, ValueError) as error:
         raise sqlite3.DatabaseError(f"row of source {row[0]!r} is damaged: {error}") from None

@@ -29,6 +29,9 @@ def produce(
     partitions: Annotated[int | None, typer.Option(help="Number of partitions (SHIPPER_PARTITIONS)")] = None,
     subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Globs of files not to ship (SHIPPER_EXCLUDE)")] = None,
+    link_roots: Annotated[
+        list[str] | None, typer.Option(help="Follow links of any owner to files below a directory (SHIPPER_LINK_ROOTS)")
+    ] = None,
     encoding: Annotated[
         Encoding | None, typer.Option(help="zstd, gzip, identity; plain: a message a line (SHIPPER_ENCODING)")
     ] = None,
@@ -82,6 +85,7 @@ def produce(
         "producer.files": tuple(paths) if paths else None,
         "producer.host": host,
         "producer.exclude": tuple(exclude) if exclude else None,
+        "producer.link_roots": tuple(link_roots) if link_roots else None,
         "producer.encoding": encoding,
         "producer.state": state,
         "producer.start_at_end": start_at_end,

@@ -1,11 +1,12 @@
 """Pieces of files -> the messages that carry them."""
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
 
+from producer.editing.budget import OverBudget
 from producer.editing.edits import NO_EDITS, Edits, Text
 from producer.following.tail import Piece
 from producer.together import in_order
@@ -34,11 +35,17 @@ class Encoder:
         self._edits = edits
         self.map_version = 0  #: by which the host is where it publishes
 
-    def entries(self, pieces: Iterable[Piece], second: Executor | None = None) -> list[Entry]:
+    def entries(
+        self,
+        pieces: Iterable[Piece],
+        second: Executor | None = None,
+        put_back: Callable[[OverBudget], None] | None = None,
+    ) -> list[Entry]:
         """One entry a piece, in order; what was read is kept only as it travels, and packed before the next is read.
 
         A piece of which nothing is left travels with the next one of its source. `second`: a thread that may help;
-        it does not where text is edited.
+        it does not where text is edited. `put_back` is called where the piece that was read last cannot be edited: it
+        is in no entry, so nothing of it travels.
         """
         read_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if not self._edits.change_text:
@@ -46,9 +53,21 @@ class Encoder:
             if second is None:
                 return list(map(mine, pieces))
             return in_order(pieces, mine, partial(self._entry, self._second_compressor, read_at), second)
-        loads = _together([_Load(piece, self._edits.of_piece(piece)) for piece in pieces])
+        loads = _together(list(self._edited(pieces, put_back)))
         _count(loads)
         return [self._entry(self._compressor, read_at, load.piece, load.text) for load in loads]
+
+    def _edited(self, pieces: Iterable[Piece], put_back: Callable[[OverBudget], None] | None) -> Iterator[_Load]:
+        for piece in pieces:
+            try:
+                text = self._edits.of_piece(piece)
+            except OverBudget as error:
+                if put_back is None:
+                    raise
+                put_back(error)
+            else:
+                self._edits.budget.passed(piece.source)
+                yield _Load(piece, text)
 
     def _entry(self, compressor: Compressor, read_at: str, piece: Piece, text: Text | None = None) -> Entry:
         content = piece.data if text is None else text.content

@@ -6,12 +6,14 @@ socket has no room. A server that does not want them is not asked again in that 
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import shipper
 from producer.backlog import Backlog, Backlogs
+from producer.editing.budget import HeldBack
 from producer.following.sources import Sources
+from producer.namesake import Namesake
 from producer.task import Task
 from producer.window import Window
 from shipper import events
@@ -21,6 +23,8 @@ from shipper.subjects import beat_subject
 
 MEASURE_SECONDS = 5.0
 """Where no heartbeats are wanted, between two looks at the backlog: it is a metric, too."""
+LATE = 0.8
+"""Of the time between two heartbeats, when the newest one is looked at: another producer's may have followed."""
 SOON_SECONDS = 1.0
 """Behind one that found no room, and at the beginning."""
 
@@ -28,8 +32,11 @@ SOON_SECONDS = 1.0
 class Heartbeats:
     """When the next heartbeat is due, and what it says. Owned by the pipeline; called while nothing is being read."""
 
-    def __init__(self, task: Task, window: Window, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, task: Task, window: Window, namesake: Namesake, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._task = task
+        self._namesake = namesake
         self._window = window
         self._clock = clock
         self._every = task.heartbeat or MEASURE_SECONDS
@@ -76,8 +83,16 @@ class Heartbeats:
         elif now >= self._send_at:
             self._measure(sources, now)
             sent = not self._task.heartbeat or await publisher.mention(self._subject, encode(self._beat(now)))
+            if sent and self._task.heartbeat:
+                self._namesake.look_later(publisher, LATE * self._every)
             soon = not sent or now - self._began < self._every  # a host that has just begun is new for one second only
             self._send_at = now + (min(SOON_SECONDS, self._every) if soon else self._every)
+
+    async def refuse(self, publisher: Publisher) -> bool:
+        """Say that this process ends, because another live one has the name of this host; False: heartbeats are off."""
+        if self._task.heartbeat:
+            await publisher.mention(self._subject, encode(self._beat(self._clock(), refused=True)))
+        return bool(self._task.heartbeat)
 
     async def farewell(self, sources: Sources, publisher: Publisher) -> None:
         """Say that none follows, once somebody asked the producer to end."""
@@ -89,9 +104,11 @@ class Heartbeats:
     def status(self, sources: Sources) -> dict[str, Any]:
         """What the producer does now, and what was measured last, for people and scripts."""
         task, held = self._task, self._task.following.held
+        held_back = task.edits.budget.held_back
         worst = [
             {"file": each.file, "behind_bytes": each.behind, "age_seconds": each.age} for each in self._backlog.worst
         ]
+        left_out = sources.left_out
         return {
             "host": task.host,
             "subject": task.subject,
@@ -99,6 +116,9 @@ class Heartbeats:
             "unarchived_bytes": sources.ledger.unarchived_bytes,
             "held_files": len(held),
             "held_bytes": held.octets,
+            "excluded_files": len(left_out),
+            "excluded_bytes": sum(left_out.values()),
+            "links_not_followed": sources.links_not_followed,
             "in_flight_blocks": len(self._window),
             "in_flight_bytes": self._window.bytes,
             "backlog_bytes": sources.backlog_bytes,
@@ -111,7 +131,10 @@ class Heartbeats:
             "behind": worst,
             "acknowledged_bytes": self._shipped,
             "acknowledged_seconds_ago": round(self._clock() - self._acknowledged_at, 1),
-            "trouble": self._trouble,
+            "held_back": [{"file": each.file, "offset": each.offset, "tries": each.tries} for each in held_back[:20]],
+            "held_back_files": len(held_back),
+            "trouble": self._trouble or _held_back(held_back),
+            "other_producer": self._namesake.other,
         }
 
     def _measure(self, sources: Sources, now: float) -> None:
@@ -123,11 +146,11 @@ class Heartbeats:
             octets=self._backlog.octets, age=self._backlog.age, files=self._files, unreadable=self._unreadable
         )
 
-    def _beat(self, now: float, *, leaves: bool = False) -> Heartbeat:
+    def _beat(self, now: float, *, leaves: bool = False, refused: bool = False) -> Heartbeat:
         if now > self._rated_at:
             self._rate = (self._shipped - self._rated) / (now - self._rated_at)
             self._rated_at, self._rated = now, self._shipped
-        held = self._task.following.held
+        held, me = self._task.following.held, self._namesake.me
         return Heartbeat(
             version=_version(),
             partition=self._task.partition,
@@ -143,10 +166,26 @@ class Heartbeats:
             in_flight=self._window.bytes,
             held=held.octets,
             unreadable=self._unreadable,
-            trouble=self._trouble,
+            trouble=self._trouble or _held_back(self._task.edits.budget.held_back),
             leaves=leaves,
+            refused=refused,
+            instance=me.id if me else "",
+            kernel=me.kernel if me else "",
+            run=me.run if me else "",
+            machine=me.machine if me else "",
+            state=me.state if me else "",
+            pid=me.pid if me else 0,
+            other=self._namesake.other,
             worst=self._backlog.worst,
         )
+
+
+def _held_back(files: Sequence[HeldBack]) -> str:
+    """What is wrong where files are held back; empty: none is."""
+    if not files:
+        return ""
+    more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+    return f"patterns take too long for the next block of {files[0].file}{more}: held back until a pattern is corrected"
 
 
 @functools.cache

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
@@ -29,14 +29,17 @@ from producer.heartbeat import Heartbeats
 from producer.inputs.lifetime import Inputs
 from producer.inputs.segments import Progress
 from producer.loads import LOAD_BYTES, LOADS_AHEAD, Load, Loads, is_full
+from producer.looking.discover import wanted
 from producer.looking.looks import Looks
 from producer.looking.wake import Wake
 from producer.moving.moving import Moving
+from producer.namesake import Namesake
 from producer.pace import Pace
 from producer.recover import Recovery
 from producer.resume import agree
 from producer.saving import Saving
 from producer.sending import ALL_AT_ONCE, ONE_AT_FIRST, Sending
+from producer.shipped import Shipped
 from producer.task import Task
 from producer.window import Window
 from shipper import events
@@ -44,7 +47,7 @@ from shipper.errors import SessionLost, ShipperError, StreamFull, StreamMissing,
 from shipper.lifecycle import Stop, notify
 from shipper.ports import Publisher
 from shipper.retry import FULL, SESSION, Backoff
-from shipper.subjects import control_down
+from shipper.subjects import control_ask, control_down
 from shipper.supervision import Pulse
 
 LINGER_SECONDS = 0.02  # behind a hint: lines that are written one by one travel together
@@ -59,8 +62,9 @@ class Pipeline:
     """One producer: it owns the sources, the window and the checkpoint."""
 
     def __init__(
-        self, task: Task, checkpoints: Checkpoints, begin: Begin, stop: Stop, inputs: Inputs = NO_INPUTS
-    ) -> None:
+        self, task: Task, checkpoints: Checkpoints, begin: Begin, stop: Stop, inputs: Inputs = NO_INPUTS,
+        namesake: Namesake | None = None,
+    ) -> None:  # fmt: skip
         self._checkpoints = checkpoints
         self._begin = begin
         self._stop = stop
@@ -73,14 +77,19 @@ class Pipeline:
         self._looks = Looks(task, self._wake)
         self._pace = Pace(task.rate)
         self._moving = Moving(task, checkpoints, rouse=self._wake.rouse)
-        self._beats = Heartbeats(task, self._window)
+        self._namesake = namesake or Namesake(task.host, task.prefix, None)
+        self._beats = Heartbeats(task, self._window, self._namesake)
         self._settle_in(task)
         self._saving = Saving(checkpoints, task.checkpoint_every)
         self._patience = task.patience
+        self._shipped = Shipped(task.following.spools.values())
         self._trouble = "no session with the server yet"
-        self._asked = Asked(self._wake.rouse)
+        self._asked = Asked(self._wake.rouse, self._doubt)
         self.pulse = Pulse("the session")
         self._beside = Beside(task.poll, stop, self.pulse, self._keep_looking)
+
+    def _doubt(self, sources: Sequence[str]) -> None:
+        self._arrival.unproven(sources)
 
     def _settle_in(self, task: Task) -> None:
         """Work in the partition where this host stands now."""
@@ -92,12 +101,21 @@ class Pipeline:
         self._removal = Removal(task.delete_archived, task.host, task.partition, rouse=self._wake.rouse)
         self._arrival = Arrival(task.subject, task.host, task.partition, rouse=self._wake.rouse)
         self._recovery = Recovery(
-            task.subject, task.host, task.partition, wait_seconds=task.recover_wait, spools=task.following.spools
+            task.prefix,
+            task.host,
+            task.partition,
+            wait_seconds=task.recover_wait,
+            when_silent=task.when_silent,
+            spools=task.following.spools,
+            is_wanted=wanted(task.following.watched),
+            links=task.following.links,
         )
 
     async def run(self) -> None:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
         self._stop.on_ask(self._wake.rouse)
+        self._task.edits.budget.start()
+        self._stop.on_ask(self._task.edits.budget.end_soon)
         self._inputs.hint_to(self._wake.hint)
         try:
             self._sources.adopt(self._checkpoints.load())
@@ -111,11 +129,17 @@ class Pipeline:
             self._sources.retire()
             self._saving.save_last(self._sources.ledger)
             self._sources.close()
+            self._task.edits.close()
             events.drained(program="producer", left=len(self._window))
 
     def status(self) -> dict[str, Any]:
         """What the producer does now, for people and scripts."""
         return {**self._moving.status(), **self._beats.status(self._sources)}
+
+    @property
+    def shipped(self) -> Shipped:
+        """What the server acknowledged since the pipeline began."""
+        return self._shipped
 
     def ready(self) -> str:
         """Why there is no working session with the server; empty while there is one."""
@@ -140,24 +164,32 @@ class Pipeline:
     async def _session(self) -> None:
         publisher = await self._beside.begun(self._begin(self._task.partition))
         try:
+            await self._namesake.check_at_start(
+                publisher,
+                pause=self._beside.pause,
+                is_stopping=lambda: self._stop.asked,
+                tell=lambda: self._beats.refuse(publisher),
+            )
             if await self._is_at_home(publisher):
                 await self._serve(publisher)
-        except StreamMissing:
+        except StreamMissing as missing:
             if self._moving.is_elsewhere:  # what is not acknowledged is sent there, behind what this one archived
                 self._moving.set_out()
             elif await self._moving.ask_for_stream(publisher):
                 return
-            raise
+            raise await self._moving.explained(publisher, missing) from None
         finally:
+            self._namesake.session_ends()
             with contextlib.suppress(ShipperError):
                 self._settle(publisher)  # what was acknowledged before the trouble counts
-                if self._stop.asked:
+                if self._stop.asked and self._namesake.is_checked:
                     await self._beats.farewell(self._sources, publisher)
             await publisher.close()
 
     async def _is_at_home(self, publisher: Publisher) -> bool:
         moving, before = self._moving, self._moving.place  # else it has moved, and the next session is there
-        await moving.look(publisher)
+        with checkpoint_needed():
+            await moving.look(publisher, self._sources.ledger.known)
         if moving.place.leaving:
             await publisher.listen(control_down(self._task.host), self._heard)
             if len(self._window):
@@ -188,6 +220,7 @@ class Pipeline:
         with checkpoint_needed():
             await self._handshake(publisher)
         await publisher.listen(control_down(self._task.host), self._heard)
+        await publisher.listen(control_ask(self._task.host), self._heard_from_monitor)
         self._trouble = ""
         self._patience.served()
         if not len(self._window):  # else its first ack shows whether this session is better than the last
@@ -229,8 +262,9 @@ class Pipeline:
         """Agree with server and archive on what they have; a checkpoint without a past is either new here, or lost."""
         task, checkpoints = self._task, self._checkpoints
         if checkpoints.fresh:
-            searching, before = self._recovery.sources(publisher, self._sources.nameless), "the lost checkpoint is back"
-            found = await self._beside.done(searching, before=before)
+            others = await self._moving.others_with_a_past(publisher)
+            searching = self._recovery.sources(publisher, self._sources.nameless, others)
+            found = await self._beside.done(searching, before="the lost checkpoint is back")
             self._moving.not_before(self._recovery.left)
             self._encoder.map_version = self._moving.place.version
             if found:
@@ -240,6 +274,7 @@ class Pipeline:
                 self._reopen()
             checkpoints.begin_use()
         ledger = self._sources.ledger
+        checkpoints.note_prefix(task.prefix)
         agreed = await agree(publisher, ledger, subject=task.subject, host=task.host, partition=task.partition)
         self._arrival.doubt(agreed)
         if not agreed.holds:
@@ -256,6 +291,10 @@ class Pipeline:
 
     async def _heard(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return self._asked.hear(message, self._sources, self._window, self._task.following.spools, self._moving.answer)
+
+    async def _heard_from_monitor(self, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A monitor may ask how far each source is, and nothing that changes anything here."""
+        return await self._heard(subject, message) if message.get("ask") == "marks" else None
 
     # -- one session --------------------------------------------------------------------------------------------
 
@@ -313,6 +352,8 @@ class Pipeline:
                     entry = self._window.settle(ack.token)
                     self._sources.acknowledged(entry.piece, ack.sequence)
                     self._arrival.acknowledged(entry.piece.source)
+                    if self._task.following.once:
+                        self._shipped.add(entry)
                     blocks, lines, octets = blocks + 1, lines + entry.lines, octets + entry.piece.span.length
         finally:
             if blocks:
@@ -338,7 +379,7 @@ class Pipeline:
 
     def _read(self, second: Executor | None) -> Load:
         pieces = self._sources.pieces(self._pace.budget(LOAD_BYTES))
-        load = self._encoder.entries(map(self._task.following.named, pieces), second)
+        load = self._encoder.entries(map(self._task.following.named, pieces), second, self._sources.put_back)
         self._pace.spend(sum(entry.piece.span.length for entry in load))
         return load
 

@@ -8,26 +8,30 @@ from producer.checkpoints import Checkpoints
 from producer.following.heirs import Heirs
 from producer.following.held import Bounds, Held
 from producer.inputs.lifetime import Inputs
+from producer.namesake import Namesake
 from producer.pipeline import Pipeline
 from producer.reload import Reloading
+from producer.shipped import Shipped
+from shipper import events
 from shipper.errors import Fatal
 from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.lifecycle import Stop
 from shipper.subjects import stream_name
 from shipper.supervision import Pulse
 from shipper.telemetry import serving
-from shipper.units import format_bytes
+from shipper.units import counted, format_bytes
 
 
 class Turns:
     """The pipelines of one producer: each works under one plan, over the same checkpoint and behind the same lock."""
 
-    def __init__(self, reloading: Reloading, checkpoints: Checkpoints, inputs: Inputs) -> None:
+    def __init__(self, reloading: Reloading, checkpoints: Checkpoints, inputs: Inputs, namesake: Namesake) -> None:
+        self._namesake = namesake
         self._inputs = inputs
         self._reloading = reloading
         self._checkpoints = checkpoints
         self._endpoints = contextlib.ExitStack()
-        self._listen = ""
+        self._served: tuple[str, tuple[str, ...]] = ("", ())  # where, and by which names
         self._heirs = Heirs()
         self._held = Held()
         self._pipeline = self._next(reloading.begin())
@@ -64,16 +68,30 @@ class Turns:
             self._reloading.served()
             return publisher
 
-        return Pipeline(task, self._checkpoints, begin, turn, self._inputs)
+        return Pipeline(task, self._checkpoints, begin, turn, self._inputs, self._namesake)
 
     def _serve(self) -> None:
         """Serve the end points where the plan says; where that did not change they never go away."""
         plan = self._reloading.plan
-        listen = "" if plan.task.following.once else plan.settings.producer.listen
-        if listen != self._listen:
+        chosen = plan.settings.producer
+        listen = "" if plan.task.following.once else chosen.listen
+        names = (*chosen.allowed_hosts, plan.task.host)
+        if (listen, names) != self._served:
             self._endpoints.close()
-            self._endpoints.enter_context(serving(listen, ready=self._ready, status=self._status))
-            self._listen = listen
+            served = serving(
+                listen,
+                ready=self._ready,
+                status=self._status,
+                allowed_hosts=names,
+                hidden_metrics=events.COLLECTOR_METRICS,
+            )
+            self._endpoints.enter_context(served)
+            self._served = (listen, names)
+
+    @property
+    def shipped(self) -> Shipped:
+        """What the pipeline that runs, or ran last, shipped."""
+        return self._pipeline.shipped
 
     def pulses(self) -> list[Pulse]:
         """Of what has to go on."""
@@ -85,7 +103,7 @@ class Turns:
             return f"waiting: {trouble}"
         now = self._status()
         backlog, in_flight = format_bytes(now["backlog_bytes"]), format_bytes(now["in_flight_bytes"])
-        return f"shipping as {now['host']}: {now['sources']} files, {backlog} to send, {in_flight} in flight"
+        return f"shipping as {now['host']}: {counted(now['sources'], 'file')}, {backlog} to send, {in_flight} in flight"
 
     def _ready(self) -> str:
         return self._pipeline.ready()

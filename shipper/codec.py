@@ -4,6 +4,7 @@
     Log-File: /var/log/nginx/access.log (percent-encoded)            Log-Encoding: zstd
     Log-Origin: 0    Log-Lines: 1711  Log-Time: 2026-11-20T10:00:00Z Log-Map: 0
     Log-End: rotated | deleted | truncated, with Log-Gap when unread bytes were lost
+    Shipper-Excluded: 4096 (with Log-End: the configuration no longer names the file, so many bytes of it were not read)
     Log-Edits: 980-120 (bytes of the edited text, bytes left out; the map of `shipper.edits` follows the text)
     Log-Labels: env=prod&dc=ams (percent-encoded)
     Log-Handoff: 1048576-5e6f7081-00c0ffee00c0ffee (of a host that moved: up to there another partition has the source,
@@ -41,6 +42,9 @@ _NAMES = (
     "Handoff",
 )
 _LEAVE = "Log-Leave"
+_EXCLUDED = "Shipper-Excluded"
+"""Not one of the `Log-` headers: collectors before this one reject those that they do not know, and ignore others.
+They read `Log-End: deleted` without a gap, because the bytes are not lost."""
 _KNOWN = frozenset(PREFIX + name for name in _NAMES)
 
 
@@ -97,9 +101,11 @@ def to_headers(block: Block) -> dict[str, str]:
     }
     if block.encoding is not Encoding.IDENTITY:
         headers["Log-Encoding"] = block.encoding.value
-    if block.end is not None:
+    if block.end is End.EXCLUDED:
+        headers["Log-End"], headers[_EXCLUDED] = End.DELETED.value, str(block.gap)
+    elif block.end is not None:
         headers["Log-End"] = block.end.value
-    if block.gap:
+    if block.gap and block.end is not End.EXCLUDED:
         headers["Log-Gap"] = str(block.gap)
     if block.edited is not None:
         headers["Log-Edits"] = f"{block.edited.content}-{block.edited.filtered}"
@@ -147,8 +153,8 @@ def from_headers(headers: Mapping[str, str]) -> Block:
         source_crc=int(source_crc, 16),
         encoding=_member(headers, "Log-Encoding", Encoding) or Encoding.IDENTITY,
         read_at=headers.get("Log-Time", ""),
-        end=_member(headers, "Log-End", End),
-        gap=_number(headers, "Log-Gap", default="0") if "Log-Gap" in headers else 0,
+        end=End.EXCLUDED if _is_excluded(headers) else _member(headers, "Log-End", End),
+        gap=_gap(headers),
         map_version=_number(headers, "Log-Map", default="0"),
         edited=_edited(headers),
         labels=decode_labels(headers["Log-Labels"]) if "Log-Labels" in headers else (),
@@ -186,6 +192,17 @@ def _check_span(block: Block) -> None:
         raise Poison(f"Log-Span {block.span} is not in order behind Log-Origin {block.origin}")
     if end - start > MAX_BLOCK_BYTES:
         raise Poison(f"Log-Span {block.span} is longer than {MAX_BLOCK_BYTES} bytes")
+
+
+def _is_excluded(headers: Mapping[str, str]) -> bool:
+    """Whether a source ends because the configuration no longer names its file."""
+    return _EXCLUDED in headers and "Log-End" in headers
+
+
+def _gap(headers: Mapping[str, str]) -> int:
+    if _is_excluded(headers):
+        return _number(headers, _EXCLUDED)
+    return _number(headers, "Log-Gap", default="0") if "Log-Gap" in headers else 0
 
 
 def _edited(headers: Mapping[str, str]) -> Edited | None:

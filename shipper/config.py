@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from shipper.errors import ConfigError
 from shipper.settings import Settings
+from shipper.units import exact_seconds, exact_size, parse_seconds, parse_size
 
 Layer = Mapping[str, Any]
 """Settings of one origin by dotted key: `{"nats.url": "nats://..."}`."""
@@ -36,10 +37,12 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "HOSTNAME": ("producer.host",),
     "SHIPPER_FILE": ("producer.files",),
     "SHIPPER_EXCLUDE": ("producer.exclude",),
+    "SHIPPER_LINK_ROOTS": ("producer.link_roots",),
     "SHIPPER_SUBJECT": ("logs.subject",),
     "SHIPPER_PARTITIONS": ("logs.partitions",),
     "SHIPPER_READ_PARTITIONS": ("collector.read_partitions",),
     "SHIPPER_DIRECTORY": ("collector.directory",),
+    "SHIPPER_READABLE_BY": ("collector.readable_by",),
     "SHIPPER_OUTPUT": ("collector.output",),
     "SHIPPER_COLLECTOR": ("collector.name",),
     "SHIPPER_CODEC": ("collector.codec",),
@@ -50,9 +53,12 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "SHIPPER_HEARTBEAT": ("producer.heartbeat",),
     "SHIPPER_STATE": ("producer.state", "collector.state"),
     "SHIPPER_LISTEN": ("producer.listen", "collector.listen"),
+    "SHIPPER_ALLOWED_HOSTS": ("producer.allowed_hosts", "collector.allowed_hosts"),
     "SHIPPER_LOG_FORMAT": ("log.format",),
     "SHIPPER_LOG_LEVEL": ("log.level",),
 }
+MAY_BE_EMPTY = frozenset({"SHIPPER_LISTEN"})
+"""Variables that mean something when they are empty; the others are then not set."""
 OTHERS = frozenset({"SHIPPER_CONFIG", "SHIPPER_STREAM_TARGET", "SHIPPER_REPORT"})
 """Variables with our prefix that somebody else reads: the face, the blog's own consumer, the report."""
 _OTHER_FLAGS = {
@@ -95,7 +101,8 @@ def places(flags: Layer, *, config: Path | None = None, environment: Mapping[str
 
 
 def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
-    return {name: value for name, value in (os.environ if given is None else given).items() if value}
+    env = os.environ if given is None else given
+    return {name: value for name, value in env.items() if value or name in MAY_BE_EMPTY}
 
 
 def _found(flags: Layer, config: Path | None, env: Mapping[str, str]) -> dict[str, _Origin]:
@@ -181,8 +188,22 @@ def _validated(found: Mapping[str, _Origin], problems: list[str]) -> Settings | 
     except ValidationError as error:
         for problem in error.errors():
             key = ".".join(str(part) for part in problem["loc"][:2])
-            problems.append(_problem(key, found.get(key), _PLAINER.get(problem["type"], problem["msg"])))
+            message = _PLAINER.get(problem["type"]) or _limit(key, problem.get("ctx", {})) or problem["msg"]
+            problems.append(_problem(key, found.get(key), message))
         return None
+
+
+def _limit(key: str, context: Mapping[str, Any]) -> str:
+    """The limit that a size or a duration exceeds, in the units in which people write it; empty: it is neither."""
+    section, _, name = key.partition(".")
+    kind: Any = Settings.model_fields[section].annotation
+    parsers = [getattr(each, "func", None) for each in kind.model_fields[name].metadata]
+    for bound, words in (("le", "at most"), ("ge", "at least")):
+        if bound in context and parse_size in parsers:
+            return f"it can be {words} {exact_size(context[bound])}"
+        if bound in context and parse_seconds in parsers:
+            return f"it can be {words} {exact_seconds(context[bound])}"
+    return ""
 
 
 def _problem(key: str, origin: _Origin | None, message: str) -> str:

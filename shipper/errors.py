@@ -6,6 +6,7 @@ A class's docstring is its message where no better one is given; `hint` is the n
 
 EXIT_OK = 0
 EXIT_OTHER = 1
+EXIT_FINDINGS = 2
 EXIT_USAGE = 64
 EXIT_UNAVAILABLE = 69
 EXIT_CONFIG = 78
@@ -37,6 +38,18 @@ class RightMissing(SessionLost):
     exit_code = EXIT_OTHER
 
 
+class InsecureConnection(SessionLost):
+    """The settings ask for TLS, and there is none; neither the user nor any data was sent."""
+
+    exit_code = EXIT_CONFIG
+
+
+class CertificateRefused(InsecureConnection):
+    """One side of a TLS connection does not accept the other side's certificate."""
+
+    exit_code = EXIT_OTHER
+
+
 class StreamFull(Transient):
     """The stream or the server has no room; stop reading and try again."""
 
@@ -61,6 +74,12 @@ class ConfigError(Fatal):
     """The configuration is wrong."""
 
     exit_code = EXIT_CONFIG
+
+
+class NothingToShip(Fatal):
+    """What was to be shipped does not exist: no file matches."""
+
+    exit_code = EXIT_FINDINGS
 
 
 class UsageError(Fatal):

@@ -1,16 +1,21 @@
-"""The `fshipper` command: finds its verbs by entry points, imports a program only to run it, ends with its code."""
+"""The `fshipper` command: finds its verbs by entry points, imports a program only to run it, ends with its code.
 
-import gc
+The console script imports this module before anything can mind a signal, so it imports as little as it can: `main` sets
+the handler for Ctrl-C first, and only then is the rest imported.
+"""
+
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-import shipper
 from shipper.errors import EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "fshipper.commands"
 EXIT_INTERRUPTED = 130
@@ -35,7 +40,13 @@ SUMMARIES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one verb and end the process with its exit code."""
+    """Run one verb and end the process with its exit code.
+
+    SIGINT ends the process with 130, also where it was ignored before (a shell script ignores it for what it starts
+    with `&`). While modules are imported, and after the verb has ended, it ends the process at once; in between the
+    verb decides, or a KeyboardInterrupt closes what is open.
+    """
+    signal.signal(signal.SIGINT, _end_at_once)
     given = list(sys.argv[1:] if arguments is None else arguments)
     code = EXIT_OK
     try:
@@ -43,7 +54,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` closed the pipe: not an error
+    except KeyboardInterrupt:  # a moment before or after the verb ran
+        code = EXIT_INTERRUPTED
+    if code == EXIT_INTERRUPTED:
+        _end_at_once()  # everything is closed; the interpreter would wait for threads that still work
     sys.exit(code)
+
+
+def _end_at_once(_number: int = 0, _frame: FrameType | None = None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a reader that does not read may keep us in `flush`
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, RuntimeError, ValueError, AttributeError):  # closed, full, absent, or in use right now
+            continue
+    os._exit(EXIT_INTERRUPTED)
+
+
+def entry_points(group: str) -> "Iterable[EntryPoint]":
+    """The entry points of `group`; what knows them takes a while to import."""
+    from importlib import metadata  # noqa: PLC0415
+
+    return metadata.entry_points(group=group)
 
 
 def run(given: Sequence[str]) -> int:
@@ -52,6 +84,8 @@ def run(given: Sequence[str]) -> int:
         sys.stdout.write(_overview())
         return EXIT_OK if given else EXIT_USAGE
     if given[0] in {"version", "--version"}:
+        import shipper  # noqa: PLC0415
+
         sys.stdout.write(f"fshipper {shipper.__version__}\n")
         return EXIT_OK
     verbs = {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -61,9 +95,19 @@ def run(given: Sequence[str]) -> int:
     return _run_verb(verbs[given[0]], given[1:])
 
 
-def _run_verb(entry: EntryPoint, rest: Sequence[str]) -> int:
+def _run_verb(entry: "EntryPoint", rest: Sequence[str]) -> int:
+    import typer  # noqa: PLC0415 - half of the time that --help takes
+
+    if _has_secret(rest):
+        sys.stderr.write(
+            "warning: every user of this machine can read the user and the password in --url (ps, /proc)\n"
+            "hint: put the URL into NATS_URL in an environment file of mode 0600, or use NATS_CREDS or NATS_NKEY\n"
+        )
+    outside = signal.getsignal(signal.SIGINT)
     try:
         command = _command(entry)
+        if outside is _end_at_once:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         result = command.main(list(rest), prog_name=f"fshipper {entry.name}", standalone_mode=False)
     except ShipperError as error:
         complain(error)
@@ -76,11 +120,25 @@ def _run_verb(entry: EntryPoint, rest: Sequence[str]) -> int:
         return EXIT_OK
     except Exception as error:  # noqa: BLE001 - typer keeps its click private; see _wrong_usage
         return _wrong_usage(error)
+    finally:
+        if outside is _end_at_once:
+            signal.signal(signal.SIGINT, _end_at_once)
     return result if isinstance(result, int) else EXIT_OK
 
 
-def _command(entry: EntryPoint) -> Any:
+def _has_secret(arguments: Sequence[str]) -> bool:
+    """Whether a --url on the command line holds a user, a password or a token."""
+    given = [url for option, url in pairwise(arguments) if option == "--url"]
+    given += [option.partition("=")[2] for option in arguments if option.startswith("--url=")]
+    return any("@" in url.rpartition("://")[2] for urls in given for url in urls.split(","))
+
+
+def _command(entry: "EntryPoint") -> Any:
     """The verb's command. What its program consists of is no garbage, so nobody looks for any in it, now or later."""
+    import gc  # noqa: PLC0415
+
+    import typer  # noqa: PLC0415
+
     gc.disable()
     try:
         app: typer.Typer = entry.load()

@@ -1,12 +1,37 @@
-"""Durable changes to the file system: replace a file as a whole, make a rename last, hold a lock."""
+"""Durable changes to the file system: replace a file as a whole, make a rename last, hold a lock; and who may read."""
 
 import contextlib
 import fcntl
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from shipper.errors import Fatal
+
+MAX_LOCK_BYTES = 200
+"""Of a lock file are read: the number of a process, and an address."""
+MAX_COMMAND = 160
+"""Characters of a command line that a message shows."""
+_ADDRESS = re.compile(r"[A-Za-z0-9.:\[\]_-]+:\d{1,5}")
+_READERS_UMASK = {"group": 0o027, "all": 0o022}
+"""What the umask has at least, by who may read what is created."""
+
+
+@contextlib.contextmanager
+def readable_by(readers: str) -> Iterator[None]:
+    """Within the block, what this process creates is readable by its `group`, or by `all`, if the umask allows it.
+
+    Files are 0640 and directories 0750 for `group`, whatever the process inherited; those that exist keep their modes.
+    """
+    inherited = os.umask(0o077)
+    os.umask(inherited | _READERS_UMASK[readers])
+    try:
+        yield
+    finally:
+        os.umask(inherited)
 
 
 def sync_directory(path: Path) -> None:
@@ -44,32 +69,62 @@ def make_directory(path: Path, *, mode: int = 0o755) -> None:
         sync_directory(path.parent)
 
 
-class Lock:
-    """An exclusive lock on `path` that the kernel gives back when the process ends, however it ends."""
+class Holder(NamedTuple):
+    """The process that holds a lock, as far as this process sees it. For messages only: a lock file can be edited."""
 
-    def __init__(self, path: Path, what: str) -> None:
+    pid: int  #: 0: unknown
+    command: str = ""  #: its command line; empty: the process is not visible here, as in another container
+    listen: str = ""  #: host:port of its end points; empty: none, or unknown
+
+    @property
+    def named(self) -> str:
+        """For a message: `process 4711 (fshipper produce /var/log/syslog)`."""
+        if not self.pid:
+            return "process unknown"
+        return f"process {self.pid} ({self.command})" if self.command else f"process {self.pid}"
+
+
+class LockHeld(Fatal):
+    """Another process holds a lock; `holder` tells which."""
+
+    def __init__(self, message: str, *, hint: str, holder: Holder) -> None:
+        super().__init__(message, hint=hint)
+        self.holder = holder
+
+
+class Lock:
+    """An exclusive lock on `path` that the kernel gives back when the process ends, however it ends.
+
+    `listen`: where this process can be asked how it is; a process that is refused tells its user.
+    """
+
+    def __init__(self, path: Path, what: str, *, listen: str = "") -> None:
         self._path = path
         self._what = what
+        self._listen = listen
         self._descriptor: int | None = None
 
     def __enter__(self) -> "Lock":
         """Take the lock.
 
         Raises:
-            Fatal: another process holds it; the message names that process.
+            LockHeld: another process holds it; the message names that process.
         """
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            holder = _holder(os.pread(descriptor, MAX_LOCK_BYTES, 0))
             os.close(descriptor)
-            raise Fatal(
-                f"{self._what} is in use by process {holder or 'unknown'} (lock {self._path})",
-                hint="stop that process first, or give this one its own state directory",
+            see = f"see what it is: ps -fp {holder.pid}" if holder.pid else f"find it: fuser -v {self._path}"
+            raise LockHeld(
+                f"{self._what} is in use by {holder.named} (lock {self._path})",
+                hint=f"{see}; wait until it ends, or stop it",
+                holder=holder,
             ) from None
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        about = f"{os.getpid()}\n" + (f"{self._listen}\n" if self._listen else "")
+        os.pwrite(descriptor, about.encode(), 0)
         self._descriptor = descriptor
         return self
 
@@ -80,3 +135,26 @@ class Lock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _holder(content: bytes) -> Holder:
+    """Who wrote a lock file. Nothing in it is trusted: what is no number and no address is left out."""
+    pid, _, listen = content.decode("ascii", "replace").partition("\n")
+    if not (pid.strip().isascii() and pid.strip().isdigit()):
+        return Holder(0)
+    number = int(pid)
+    address = listen.strip()
+    return Holder(number, command_of(number), address if _ADDRESS.fullmatch(address) else "")
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process, printable and at most `MAX_COMMAND`; empty: it is not visible here."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+    except OSError:
+        return ""
+    if len(words) > 1 and os.path.basename(words[0]).startswith("python"):
+        words = words[1:]
+    text = " ".join([os.path.basename(words[0]), *words[1:]])
+    text = "".join(char if char.isprintable() else "?" for char in text)
+    return text if len(text) <= MAX_COMMAND else text[: MAX_COMMAND - 1] + "…"

@@ -6,10 +6,11 @@ Whose it is tells the subject that it was published on, which the server guards;
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from shipper.subjects import beat_subjects, beats_stream
+from shipper.units import format_duration
 
 VERSION = 1
 MAX_BYTES = 16 * 1024
@@ -56,7 +57,36 @@ class Heartbeat:
     unreadable: int = 0  #: files that cannot be opened
     trouble: str = ""  #: what ended the last session, while no block was acknowledged since
     leaves: bool = False  #: it was asked to end: no other follows
+    refused: bool = False  #: another live producer has the name of this host, so this one ends
+    instance: str = ""  #: the same for every run on one machine, since its boot, with one state directory
+    kernel: str = ""  #: the same for all processes that see each other's numbers
+    run: str = ""  #: another one for every process; empty: an older producer, which says none of these
+    machine: str = ""  #: what the machine calls itself
+    state: str = ""  #: the state directory
+    pid: int = 0
+    other: str = ""  #: another live producer under this name, as this one saw it; empty: none was seen lately
     worst: tuple[FileBehind, ...] = ()
+
+    @property
+    def sender(self) -> str:
+        """The process that sent it, for people."""
+        since = f", for {format_duration(self.up)}" if self.up else ""
+        return f"process {self.pid} on {self.machine or 'an unnamed machine'}, state directory {self.state}{since}"
+
+
+DEAD_SECONDS = 20.0
+"""Minimum silence after which a producer is dead: one whose stream is full sends a heartbeat every 15 s."""
+DEAD_BEATS = 4.0
+"""And so many of its own intervals."""
+
+
+def dead_after(every: float) -> float:
+    """Seconds without a heartbeat after which a producer is dead that promised one `every` so many."""
+    return max(DEAD_SECONDS, DEAD_BEATS * every)
+
+
+_SAID_IF_ANY = frozenset({"refused", "instance", "kernel", "run", "machine", "state", "pid", "other"})
+MAX_ID = 32
 
 
 def beats_config(prefix: str, *, replicas: int = 1) -> dict[str, Any]:
@@ -82,9 +112,16 @@ def beats_config(prefix: str, *, replicas: int = 1) -> dict[str, Any]:
     return config if replicas > 1 else {**config, "persist_mode": "async"}
 
 
+PLAUSIBLE_BYTES = 1 << 50
+"""1 PiB; a host that claims more is in no sum, else it would hide the backlog of all others."""
+PLAUSIBLE_SECONDS = 20 * 365 * 86400.0
+
+
 def encode(beat: Heartbeat) -> bytes:
     """`beat` as it travels, at most `MAX_BYTES`."""
     fields = {"v": VERSION, **asdict(beat), "trouble": _short(beat.trouble)}
+    fields |= {name: _short(fields[name]) for name in ("machine", "state", "other")}
+    fields = {name: value for name, value in fields.items() if name not in _SAID_IF_ANY or value}
     fields["worst"] = [{**each, "file": _short(each["file"])} for each in fields["worst"][:MAX_FILES]]
     while len(content := json.dumps(_rounded(fields), separators=(",", ":")).encode()) > MAX_BYTES:
         fields["worst"].pop()  # names of which each character takes twelve bytes
@@ -107,6 +144,17 @@ def decode(content: bytes) -> Heartbeat | None:
         return None
 
 
+def plausible(beat: Heartbeat) -> Heartbeat:
+    """`beat`, or one that says what is wrong where its numbers cannot be: they would hide those of all other hosts."""
+    largest = max((beat.backlog, beat.held, beat.in_flight, *(each.behind for each in beat.worst)))
+    if largest <= PLAUSIBLE_BYTES and max(beat.backlog_age, beat.silent) <= PLAUSIBLE_SECONDS:
+        return beat
+    trouble = _short(f"its heartbeat holds numbers that cannot be, {largest} bytes; {beat.trouble}")
+    return replace(
+        beat, backlog=0, backlog_age=0.0, backlog_files=0, held=0, in_flight=0, silent=0.0, worst=(), trouble=trouble
+    )
+
+
 def _heartbeat(fields: Mapping[str, Any]) -> Heartbeat:
     worst = fields.get("worst", [])
     return Heartbeat(
@@ -126,6 +174,14 @@ def _heartbeat(fields: Mapping[str, Any]) -> Heartbeat:
         unreadable=_count(fields.get("unreadable", 0)),
         trouble=_short(str(fields.get("trouble", ""))),
         leaves=fields.get("leaves") is True,
+        refused=fields.get("refused") is True,
+        instance=_short(str(fields.get("instance", "")), MAX_ID),
+        kernel=_short(str(fields.get("kernel", "")), MAX_ID),
+        run=_short(str(fields.get("run", "")), MAX_ID),
+        machine=_short(str(fields.get("machine", ""))),
+        state=_short(str(fields.get("state", ""))),
+        pid=_count(fields.get("pid", 0)),
+        other=_short(str(fields.get("other", ""))),
         worst=tuple(_behind(each) for each in worst[:MAX_FILES]),
     )
 

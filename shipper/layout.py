@@ -14,12 +14,17 @@ import datetime as dt
 import functools
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 OPEN_PREFIX = "_open-"
 SEALING_PREFIX = "_sealing-"
+IDENTITY = "_archive.json"
+JOURNAL_DIRECTORY = "_journal"
 MANIFEST_DIRECTORY = "_manifest"
 REMOVED_PATH = "_manifest/removed.jsonl"
+REMOVED_HOSTS_PATH = "_manifest/removed-hosts.jsonl"
+"""What was removed of single hosts; a file of its own, for readers that take each line of the other for a whole day."""
 """What retention took away, relative to the archive: one line a day."""
 LIVE_DIRECTORY = "live"
 MAX_NAME_BYTES = 200
@@ -37,6 +42,15 @@ _EPOCH = re.compile(r"_open-.*?(?:=([1-9]\d*))?(?:\.zst|\.gz)?", re.DOTALL)  # `
 _NUMBERED = re.compile(r".*-\d{20}", re.DOTALL)  # greedy: the number of a segment is the last one in its name
 NANOSECONDS = 1_000_000_000
 DAY_NS = 86400 * NANOSECONDS
+
+
+def is_archive(names: Iterable[str]) -> bool:
+    """Whether the names in a directory are those of an archive.
+
+    `date=` alone does not tell: tables of a report, and any data set in Hive's layout, have such directories, too.
+    Archives of older versions have no identity, but a journal or manifests.
+    """
+    return not {IDENTITY, JOURNAL_DIRECTORY, MANIFEST_DIRECTORY}.isdisjoint(names)
 
 
 class FileKey(NamedTuple):

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 VERSION = 1
-_NEWER = frozenset({"filtered", "edited", "labels", "crc32_stored", "replaces", "redactions"})
+_NEWER = frozenset({"filtered", "edited", "labels", "crc32_stored", "replaces", "redactions", "removals"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,21 @@ class Redaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """Bytes of `source` that were taken out of a segment, because an earlier copy of them is in the archive."""
+
+    at: str  #: RFC 3339, UTC
+    by: str  #: user and machine
+    reason: str
+    bytes: int  #: of the text
+    source: str
+    start: int  #: of the source
+    end: int
+    path: str  #: the segment that held them twice
+    kept: tuple[str, ...]  #: the segments that hold the first copy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A sealed segment of one host's log file on one day."""
 
@@ -68,7 +84,13 @@ class Segment:
     crc32_stored: str = ""  #: of the file as it lies on disk, 8 hex digits; empty: sealed by an older version
     replaces: tuple[str, ...] = ()  #: paths of the segments that were merged into it: their lines count no more
     redactions: tuple[Redaction, ...] = ()  #: what is black in it
+    removals: tuple[Removal, ...] = ()  #: doubled bytes that were taken out of it
     v: int = field(default=VERSION)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether everything in it was a second copy, and was removed: only the record is left."""
+        return bool(self.removals) and not (self.bytes_raw or self.spans or self.gaps)
 
 
 _NAMES = tuple(one.name for one in fields(Segment))
@@ -99,15 +121,20 @@ def from_line(line: bytes) -> Segment:
         fields["labels"] = dict(fields.get("labels", {}))
         fields["gaps"] = tuple(Gap(**gap) for gap in fields.get("gaps", ()))
         fields["redactions"] = tuple(Redaction(**each) for each in fields.get("redactions", ()))
+        fields["removals"] = tuple(map(_removal, fields.get("removals", ())))
         fields["replaces"] = tuple(map(_text, fields.get("replaces", ())))
         return Segment(**fields)
     except TypeError as error:
         raise ValueError(str(error)) from None
 
 
+def _removal(fields: dict[str, Any]) -> Removal:
+    return Removal(**fields | {"kept": tuple(map(_text, fields.get("kept", ())))})
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError("replaces is no list of paths")
+        raise TypeError("a list of paths holds something else")
     return value
 
 

@@ -53,6 +53,7 @@ class End(enum.Enum):
     ROTATED = "rotated"
     DELETED = "deleted"
     TRUNCATED = "truncated"
+    EXCLUDED = "excluded"  #: the configuration no longer names the file; the rest was not read, and is not lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class Block:
     encoding: Encoding
     read_at: str  #: RFC 3339
     end: End | None = None
-    gap: int = 0  #: unread bytes lost behind `span.end`; only with `end`
+    gap: int = 0  #: bytes after `span.end` that were not read, for the reason `end`; only with `end`
     map_version: int = 0  #: of the map of the partitions that its host goes by
     handoff: Handoff | None = None  #: None: the source was begun in this partition
     edited: Edited | None = None  #: None: the payload is the bytes of the span
@@ -127,3 +128,4 @@ class StreamState(NamedTuple):
     max_bytes: int  #: -1: no limit
     created: str  #: RFC 3339; another value means another stream under the same name
     site: str = ""  #: domain of the edge site that it is sourced from; empty: producers publish here
+    is_closed: bool = False  #: nobody can publish in it any more: its partition is being retired

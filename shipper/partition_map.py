@@ -108,7 +108,7 @@ def decode(value: bytes) -> PartitionMap | None:
             overrides={str(host): _number(number) for host, number in fields.get("overrides", {}).items()},
             slots=tuple(_number(number) for number in fields.get("slots", ())),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     is_sound = fields.get("v") == FORMAT and found.version > 0 and 0 < found.partitions <= MAX_PARTITIONS
     within = all(number < found.partitions for number in found.slots) and len(found.slots) in {0, SLOTS}

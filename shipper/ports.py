@@ -24,6 +24,13 @@ class Publisher(Protocol):
         """
         ...
 
+    async def last_stored_in(self, stream: str, subject: str) -> Stored | None:
+        """The newest message on exactly `subject` in another partition's stream, also after `StreamMissing`.
+
+        Raises `StreamMissing` when there is no such stream, or this host has no right to ask for it.
+        """
+        ...
+
     async def entry(self, key: str) -> Entry | None:
         """What the shared bucket holds under `key`; None: nothing, there is no bucket, or none that answers in time.
 
@@ -39,6 +46,13 @@ class Publisher(Protocol):
         """Send what nobody has to hear, without an answer; False: there is no room for it now.
 
         A server that does not take it from this host refuses it without harm to the session.
+        """
+        ...
+
+    async def mentioned(self, stream: str, subject: str) -> Stored | None:
+        """The newest message on exactly `subject` that `stream` keeps of what was mentioned.
+
+        None: there is none, nobody keeps it, or this host may not read it. That never harms the session.
         """
         ...
 

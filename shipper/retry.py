@@ -7,10 +7,13 @@ from typing import TypeVar
 
 import tenacity
 
-from shipper.errors import RightMissing, ShipperError, Transient, Unavailable
+from shipper.errors import InsecureConnection, RightMissing, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop
 
 _T = TypeVar("_T")
+
+FOR_A_PERSON = (RightMissing, InsecureConnection)
+"""Errors that no retry cures: a person must change the rights, or the TLS settings of the server or of this program."""
 
 
 class Backoff:
@@ -69,13 +72,13 @@ class Patience:
         """Seconds to wait behind `error`.
 
         Raises:
-            Unavailable: patience is at its end. RightMissing: only a person can help, and one waits for the end, or
-            there never was a session. A daemon at work goes on: what is refused may be one answer of many.
+            Unavailable: the time limit is over. RightMissing, InsecureConnection: only a person can help. A program
+            whose limit is infinite retries these errors, too: it has files to keep open, and the server may recover.
         """
         has_served = self._company.has_served
-        if isinstance(error, RightMissing) and (not has_served or self._later < math.inf):
-            raise error
         limit = self._later if has_served else self._at_start
+        if isinstance(error, FOR_A_PERSON) and limit < math.inf:
+            raise error
         if self._clock() - self._since > limit:
             raise Unavailable(str(error), hint=error.hint) from None
         self._failures += 1
@@ -92,7 +95,7 @@ async def until_done(
 ) -> _T:
     """`work`'s result, tried again `behind` such errors at most `attempts` times in all, or until `stop`.
 
-    A right that is missing is not asked for again: somebody waits for the message.
+    An error that only a person can cure ends the attempts immediately.
     """
     attempt = 0
     while True:
@@ -100,6 +103,6 @@ async def until_done(
         try:
             return await work()
         except behind as error:
-            if attempt >= attempts or stop.asked or isinstance(error, RightMissing):
+            if attempt >= attempts or stop.asked or isinstance(error, FOR_A_PERSON):
                 raise
             await stop.nap(policy.delay(attempt))

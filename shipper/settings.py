@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
@@ -16,6 +17,8 @@ from shipper.units import parse_seconds, parse_size
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]
+SCHEMES = ("nats", "tls", "ws", "wss")
+TLS_SCHEMES = ("tls", "wss")
 READY_REDACTIONS = frozenset({"card", "token", "email"})
 
 
@@ -37,8 +40,55 @@ def _paths(value: object) -> object:
     return tuple(filter(None, value.split(":"))) if isinstance(value, str) else value
 
 
+def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
+    for path in paths:
+        if not path.startswith("/"):
+            raise ValueError(f"{path!r} is not an absolute path; write for example /var/log/pods")
+    return paths
+
+
 def _servers(value: object) -> object:
-    return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value
+    """Server URLs, separated by commas; the scheme in lower case, because nats-py compares it as it is."""
+    given = value.split(",") if isinstance(value, str) else value
+    if not (isinstance(given, list | tuple) and all(isinstance(part, str) for part in given)):
+        return value
+    return tuple(_server(part) for part in map(str.strip, given) if part)
+
+
+def _server(url: str) -> str:
+    """`url` if it can be the URL of a NATS server. Messages never contain the URL: it may hold a password."""
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme.lower() not in SCHEMES:
+        raise ValueError(
+            f"a URL that begins with {scheme}:// is not a NATS URL; write nats://HOST:4222, or tls://HOST:4222 for TLS"
+        )
+    try:
+        host = host_of_url(url)
+    except ValueError:
+        raise ValueError("the port of a URL must be a number from 1 to 65535") from None
+    if not host:
+        raise ValueError("a URL names no host; write nats://HOST:4222, or tls://HOST:4222 for TLS")
+    return f"{scheme.lower()}://{rest}" if separator else url
+
+
+def host_of_url(url: str) -> str:
+    """The host in the URL of a server; empty: there is none. Raises ValueError: the port is none."""
+    authority = url.rpartition("://")[2].rpartition("@")[2].partition("/")[0]
+    parts = urlsplit(f"//{authority}")
+    _ = parts.port  # reading it checks it
+    return parts.hostname or ""
+
+
+def _host_names(value: object) -> object:
+    """`a.example.net,*.example.org` or a list; no schemes, ports or paths."""
+    names = tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+    if isinstance(names, tuple | list):
+        wrong = [
+            name for name in names if not re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", str(name))
+        ]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no host name; write for example collector.example.net or *.example.net")
+    return names
 
 
 def _labels(value: object) -> object:
@@ -98,7 +148,9 @@ def _compiled(expression: str) -> None:
 
 
 def _host(value: object) -> object:
-    return _checked(checked_host, str(value)) if value else value
+    if not str(value).strip():
+        raise ValueError("the host name is empty; leave it out to take the system's, or give this machine a name")
+    return _checked(checked_host, str(value))
 
 
 def _prefix(value: object) -> object:
@@ -114,7 +166,10 @@ def _checked(check: Callable[[str], str], text: str) -> str:
 
 Partitions = Annotated[tuple[int, ...], BeforeValidator(_numbers)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
+Roots = Annotated[Paths, AfterValidator(_absolute)]
 Servers = Annotated[tuple[str, ...], BeforeValidator(_servers), Field(min_length=1)]
+Readers = Annotated[str, Field(pattern="^(group|all)$")]
+HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
 Host = Annotated[str, BeforeValidator(_host)]
 Labels = Annotated[dict[str, str], BeforeValidator(_labels), AfterValidator(_few_labels)]
 Expressions = Annotated[tuple[str, ...], BeforeValidator(_expressions)]
@@ -137,9 +192,15 @@ class NatsSettings(_Section):
     token: SecretStr | None = None  #: a token instead of a user; never as a flag, never shown
     certificate: Path | None = None  #: TLS certificate that we show (PEM)
     key: Path | None = None  #: its private key (PEM)
-    ca: Path | None = None  #: authority that signed the server's certificate (PEM); the system's where it is not set
-    tls_first: bool = False  #: begin with TLS, as servers with handshake_first want it
+    ca: Path | None = None  #: authority that signed the server's certificate (PEM); by default the system's
+    tls_first: bool = False  #: begin with TLS, for servers with handshake_first
     connect_timeout: Seconds = 5.0  #: for one server to answer
+
+    @property
+    def wants_tls(self) -> bool:
+        """Whether every connection must be encrypted. One setting that names TLS is enough, also for other URLs."""
+        by_scheme = any(url.partition("://")[0] in TLS_SCHEMES for url in self.url if "://" in url)
+        return by_scheme or self.tls_first or any((self.ca, self.certificate, self.key))
 
     @property
     def shown_url(self) -> str:
@@ -151,7 +212,7 @@ class LogsSettings(_Section):
     """What every program must agree on: the subject and the partitions."""
 
     subject: Prefix = "logs"  #: first token of all subjects
-    partitions: Annotated[int, Field(ge=0, le=MAX_PARTITIONS)] = 0  #: the same everywhere; 0: all in partition 0
+    partitions: Annotated[int, Field(ge=0, le=MAX_PARTITIONS)] = 0  #: where there is no partition map; 0: one
 
 
 class ProducerSettings(_Section):
@@ -160,6 +221,7 @@ class ProducerSettings(_Section):
     host: Host = ""  #: name of this host in the subject; what the system says
     files: Paths = ()  #: files and globs to ship
     exclude: Paths = ()  #: globs not to ship
+    link_roots: Roots = ()  #: directories; links of any owner to files below them are followed
     state: Path | None = None  #: directory of checkpoints and spools; /var/lib/fshipper, or the user's state directory
     encoding: Encoding = Encoding.ZSTD  #: how blocks travel: zstd, gzip, identity; plain: a message a line
     start_at_end: bool = False  #: of files first seen at the start only what is new
@@ -173,9 +235,10 @@ class ProducerSettings(_Section):
     drain_within: Annotated[Seconds, Field(ge=0, le=600)] = 20.0  #: for what is in flight, when asked to end
     heartbeat: Annotated[Seconds, Field(ge=0, le=3600)] = 5.0  #: between two; 0: nobody is told how the host is
     listen: str = "127.0.0.1:9600"  #: address of /metrics /healthz /readyz /status; empty: none
+    allowed_hosts: HostNames = ()  #: names in requests to it, beside the machine's: a.example.net, *.example.net, *
     ignore_older: Annotated[Seconds, Field(ge=0)] = 0.0  #: 0: however old
     delete_archived: Annotated[Seconds, Field(ge=0)] | None = None  #: so long after the archive has all of it
-    recover_wait: Annotated[Seconds, Field(ge=0, le=3600)] = 60.0  #: for the collector, when the checkpoint was lost
+    recover_wait: Annotated[Seconds, Field(ge=0, le=3600)] | None = None  #: for a collector; then lines may come twice
     hold: Annotated[Size, Field(ge=0)] = 1024 * 1024 * 1024  #: most bytes of rotated files held until they are archived
     hold_for: Annotated[Seconds, Field(ge=0)] = 86400.0  #: and for how long
     open_files: Annotated[int, Field(ge=0)] = 0  #: most descriptors for files; 0: what the system allows
@@ -184,6 +247,7 @@ class ProducerSettings(_Section):
     keep_lines: Expressions = ()  #: regular expressions; where there are any, other lines are left out
     drop_lines: Expressions = ()  #: regular expressions of lines that are left out
     redact: Redactions = ()  #: ready patterns (card, token, email) or regular expressions
+    pattern_time: Annotated[Seconds, Field(ge=0.01, le=60)] = 10.0  #: most CPU time of all patterns for one block
     labels: Labels = {}  #: NAME=VALUE, kept in the manifest beside every segment
     charset: Annotated[str, Field(pattern="^(|utf-16|utf-16-le|utf-16-be)$")] = ""  #: what is made UTF-8
     stdin_name: str = "/dev/stdin"  #: archive name of standard input (`produce -`)
@@ -199,6 +263,7 @@ class CollectorSettings(_Section):
 
     name: str = ""  #: in the manifests; the machine's
     directory: Path = Path("archive")  #: the archive
+    readable_by: Readers = "group"  #: who may read what is created in the archive: its group, or all
     output: str = "messages.log"  #: file of plain messages; with { or %: a template for all files, the blog's way
     state: Path | None = None  #: directory of journals; inside the archive where it is not set
     read_partitions: Partitions = ()  #: 0,2 or 0-3; every stream that there is where it is not set
@@ -215,10 +280,12 @@ class CollectorSettings(_Section):
     merge: Annotated[Size, Field(ge=0)] = 16 * 1024 * 1024  #: smaller segments of a closed day become one; 0: none do
     keep_days: Annotated[int, Field(ge=0)] = 0  #: older days are removed; 0: none are
     keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: the oldest days are removed above it; 0: none are
+    keep_by: Annotated[str, Field(pattern="^(hosts|days)$")] = "hosts"  #: of whoever holds the most, or whole days
     keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: so long the journal remembers what has ended
     serve_partitions: bool = False  #: make streams when producers ask for them, as `fshipper partition serve` does
     lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: who was not heard for so long lost its partitions
     listen: str = "127.0.0.1:9601"  #: address of the page, /metrics /healthz /readyz /status; empty: none
+    allowed_hosts: HostNames = ()  #: names in requests to it, beside the machine's: a.example.net, *.example.net, *
 
 
 class LogSettings(_Section):

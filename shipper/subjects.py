@@ -2,6 +2,7 @@
 
 import functools
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from shipper.errors import ConfigError, Poison
@@ -19,12 +20,19 @@ ADVISORIES = "DLQ_ADV"
 COLLECTOR = "collector"
 """The durable consumer that the collector reads each partition's stream with."""
 
+RETIRED = "retired"
+"""First token of what closed streams listen to."""
+
 MOVER = "fshipper-partition"
 """Stands for a host where whoever moves hosts asks a collector."""
 
 MAX_CACHED = 32_768
 """Subjects whose hosts are remembered: a partition may have ten thousand, in turn."""
 
+_EVERYBODYS = frozenset(
+    {"localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback", "none"}
+    | {"localhost.localdomain", "localhost4.localdomain4", "localhost6.localdomain6"}
+)
 _HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
 _STREAM = re.compile(r"([A-Z0-9_-]+)_(\d+)")
@@ -42,15 +50,26 @@ def checked_host(name: str) -> str:
     """`name` in lower case, if it can stand in a subject.
 
     Raises:
-        ConfigError: it holds something else than letters, digits, `_`, `-` between dots, or is too long.
+        ConfigError: it is the partitioner's, too long, or holds something else than letters, digits, `_`, `-` between
+            dots.
     """
     host = name.strip().rstrip(".").lower()
+    if host == MOVER:
+        raise ConfigError(
+            f"host name {name!r} is taken: the partitioner asks collectors by this name",
+            hint="give the host another name",
+        )
     if not _HOST.fullmatch(host) or len(host) > MAX_HOST_BYTES:
         raise ConfigError(
             f"host name {name!r} cannot stand in a NATS subject",
             hint="set HOSTNAME (or --host) to a name of letters, digits, '_' and '-' between dots",
         )
     return host
+
+
+def is_everybodys(host: str) -> bool:
+    """Whether `host` is a name that every machine has, so that hosts of one fleet would share it."""
+    return host in _EVERYBODYS or host.endswith(".localhost") or host.startswith("127.")
 
 
 def checked_prefix(prefix: str) -> str:
@@ -107,6 +126,16 @@ def partition_of_stream(prefix: str, stream: str) -> int | None:
     return partition if stream == stream_name(prefix, partition) else None  # LOGS_007 is none of ours
 
 
+def retired_subject(prefix: str, partition: int) -> str:
+    """What the stream of a retired partition listens to: nobody publishes there."""
+    return f"{RETIRED}.{prefix}.{partition}"
+
+
+def is_closed(subjects: Collection[str]) -> bool:
+    """Whether a stream of these subjects takes nothing more, because its partition is being retired."""
+    return bool(subjects) and all(subject.startswith(f"{RETIRED}.") for subject in subjects)
+
+
 def beat_subject(prefix: str, host: str) -> str:
     """Where `host` says that it lives. Who may publish `<prefix>.*.<host>`, his lines, may publish this."""
     return f"{prefix}.beat.{host}"
@@ -135,6 +164,11 @@ def control_up(host: str) -> str:
 def control_down(host: str) -> str:
     """Where a collector speaks to a producer."""
     return f"ctl.down.{host}"
+
+
+def control_ask(host: str) -> str:
+    """Where a monitor asks a producer what changes nothing."""
+    return f"ctl.ask.{host}"
 
 
 def dead_letter_subject(stream: str, host: str) -> str:

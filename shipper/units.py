@@ -40,6 +40,27 @@ def parse_seconds(text: object) -> float:
     return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(plain))
 
 
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """`number` of something for people: `1 file`, `31,402 lines`; `nouns`: the plural that is no `s` more."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def exact_size(count: int) -> str:
+    """`count` bytes as `parse_size` reads them, in the largest unit that divides them: `512KiB`, `1500`."""
+    for unit, size in (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if count and count % size == 0:
+            return f"{count // size}{unit}"
+    return str(count)
+
+
+def exact_seconds(seconds: float) -> str:
+    """`seconds` as `parse_seconds` reads them, in the largest unit that divides them: `10s`, `1d`, `500ms`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        if seconds and seconds % size == 0:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds * 1000:g}ms" if seconds else "0s"
+
+
 def format_bytes(count: float) -> str:
     """`count` bytes for people: `512 B`, `1.5 MiB`."""
     value = float(count)

@@ -1,7 +1,12 @@
 """`python -m spark_analytics`, and what `spark-submit` is given: the report without the `fshipper` command."""
 
+import os
+import signal
 import sys
 from pathlib import Path
+
+if __name__ == "__main__":  # Ctrl-C while the rest is imported
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 if not __package__:  # as a script: `parse`, `io` and `session` of this room must not stand for other modules
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -37,4 +42,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shipper import layout
+from shipper.duplicates import Doubled
 from shipper.manifest import Segment
+from shipper.model import End
 from spark_analytics import continuity, schemas
 from spark_analytics.given import Row
 from spark_analytics.inventory import Day, shown
@@ -14,7 +16,7 @@ from spark_analytics.settle import NOTHING, Settled
 MOST_GAP_BYTES = 1 << 44
 """Of one segment: any host may claim what it likes to have lost, and the sum over a day has to stay a number."""
 
-WORST_FIRST = ("missing", "truncated", "differs", "unregistered", "offset_gap", "gap", "complete")
+WORST_FIRST = ("missing", "truncated", "differs", "unregistered", "offset_gap", "gap", "doubled", "complete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,12 @@ def _status(day: Day, segment: Segment, account: Settled) -> str:
         return "differs"
     if segment.bytes_stored not in {0, day.sizes[segment.path]}:
         return "differs"
-    return "gap" if segment.gaps else "complete"
+    return "gap" if _gap_bytes(segment) else "complete"
+
+
+def _gap_bytes(segment: Segment) -> int:
+    """Bytes that are lost; what a host was configured not to read is not lost."""
+    return sum(gap.end - gap.start for gap in segment.gaps if gap.reason != End.EXCLUDED.value)
 
 
 def rows(day: Day, entries: Sequence[Judged], before: Iterable[Segment] = ()) -> list[Row]:
@@ -52,16 +59,23 @@ def rows(day: Day, entries: Sequence[Judged], before: Iterable[Segment] = ()) ->
     for entry in entries:
         by_file[entry.segment.partition, entry.segment.host, entry.segment.file].append(entry)
     offset_gaps = continuity.offset_gaps(day.manifests.segments, before)
-    listed = [_row(name, group, offset_gaps.get(name, 0)) for name, group in sorted(by_file.items())]
+    twice = {each.segment.path: each for each in day.doubled}
+    listed = [
+        _row(name, group, offset_gaps.get(name, 0), [twice[e.segment.path] for e in group if e.segment.path in twice])
+        for name, group in sorted(by_file.items())
+    ]
     unlisted = [_unregistered(path) for path in day.unregistered]
     return [{name: row.get(name, 0) for name in schemas.AUDIT.names} for row in (*listed, *unlisted)]
 
 
-def _row(name: tuple[int, str, str], group: Sequence[Judged], offset_gap: int) -> Row:
+def _row(name: tuple[int, str, str], group: Sequence[Judged], offset_gap: int, doubled: Sequence[Doubled]) -> Row:
     segments = [entry.segment for entry in group]
     statuses = [entry.status for entry in group]
-    worst = min([*statuses, "offset_gap" if offset_gap else "complete"], key=WORST_FIRST.index)
-    example = next((entry.segment.path for entry in group if entry.status == worst), segments[0].path)
+    of_file = ["offset_gap" if offset_gap else "complete", "doubled" if doubled else "complete"]
+    worst = min([*statuses, *of_file], key=WORST_FIRST.index)
+    examples = [entry.segment.path for entry in group if entry.status == worst]
+    examples += [each.segment.path for each in doubled] if worst == "doubled" else []
+    example = examples[0] if examples else segments[0].path
     partition, host, file = name
     return {
         "partition": partition,
@@ -73,8 +87,10 @@ def _row(name: tuple[int, str, str], group: Sequence[Judged], offset_gap: int) -
         "lines_counted": sum(entry.settled.lines for entry in group),
         "bytes_manifest": sum(segment.bytes_raw for segment in segments),
         "bytes_counted": sum(entry.settled.bytes for entry in group),
-        "gap_bytes": sum(min(sum(gap.end - gap.start for gap in segment.gaps), MOST_GAP_BYTES) for segment in segments),
+        "gap_bytes": sum(min(_gap_bytes(segment), MOST_GAP_BYTES) for segment in segments),
         "offset_gap_bytes": min(offset_gap, MOST_GAP_BYTES),
+        "doubled_bytes": min(sum(each.bytes for each in doubled), MOST_GAP_BYTES),
+        "doubled_lines": sum(each.lines for each in doubled),
         "duplicates": sum(segment.duplicates for segment in segments),
         "joins": sum(segment.joins for segment in segments),
         "first_seq": min(segment.first_seq for segment in segments),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shipper.errors import ConfigError, Unavailable
+from spark_analytics import interrupts
 from spark_analytics.locations import Location
 from spark_analytics.remote import RemotePath
 
@@ -67,7 +68,8 @@ def _claimed_there(out: RemotePath) -> Iterator[None]:
     except OSError as error:
         raise _refused(out, error) from None
     try:
-        yield
+        with interrupts.called_at_end(claim.remove):
+            yield
     finally:
         with contextlib.suppress(OSError):
             claim.remove()

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_analytics import interrupts
+
 _NOTED = ".json"
 _TRIAL_SECONDS = 60
 
@@ -52,9 +54,10 @@ class Classes:
                 return
             fresh = self.path.with_suffix(".new")
             fresh.unlink(missing_ok=True)
-            yield [f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:disable", "-Xlog:all=off"]
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                self._take(fresh)
+            with interrupts.removed_at_end(fresh):
+                yield [f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:disable", "-Xlog:all=off"]
+                with contextlib.suppress(OSError, subprocess.SubprocessError):
+                    self._take(fresh)
 
     def _take(self, fresh: Path) -> None:
         try:

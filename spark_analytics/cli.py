@@ -1,8 +1,11 @@
 """`fshipper report`: the command line. Imports Spark only to run, so that `--help` is quick and needs no Java."""
 
+import contextlib
 import datetime as dt
+import enum
 import gc
 import itertools
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from shipper import units
 from shipper.errors import Unavailable, UsageError
-from spark_analytics import inventory, reaching, session, waiting
+from spark_analytics import interrupts, inventory, reaching, session, waiting
 from spark_analytics.locations import Location
 from spark_analytics.patterns import cli as patterns
 from spark_analytics.reporting import show
@@ -28,6 +31,14 @@ GARBAGE_THRESHOLD = 50_000
 
 EXIT_INCOMPLETE = 3
 EXIT_UNCHANGED = 4
+
+
+class Readers(enum.Enum):
+    """Who may read what is written; never more than the umask allows."""
+
+    GROUP = "group"
+    ALL = "all"
+
 
 Archive = Annotated[
     str | None,
@@ -56,12 +67,17 @@ def report(
     top: Annotated[int, typer.Option(min=1, max=MAX_TOP, help="Entries of each list on the page.")] = 20,
     baseline_days: Annotated[int, typer.Option(min=1, max=60, help="Days before that tell what is usual.")] = 7,
     force: Annotated[bool, typer.Option("--force", help="Make a day again although nothing changed.")] = False,
-    fail_on_gaps: Annotated[bool, typer.Option("--fail-on-gaps", help="Exit 3 if the archive lacks anything.")] = False,
+    fail_on_gaps: Annotated[
+        bool, typer.Option("--fail-on-gaps", help="Exit 3 if the archive lacks anything, or holds it twice.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     wait: Annotated[
         str, typer.Option(metavar="DURATION", help="Wait so long (30m) for collectors that have not closed the day.")
     ] = "0s",
     master: Master = None,
+    readable_by: Annotated[
+        Readers, typer.Option(envvar="SHIPPER_READABLE_BY", help="Who may read what is written: the group, or all.")
+    ] = Readers.GROUP,
 ) -> None:
     """Count the lines of a day and say what stands out.
 
@@ -69,6 +85,8 @@ def report(
     (Parquet), csv/, <date>/report.html, <date>/report.json, index.html and latest. A day whose input did not change is
     left alone: exit 4.
     """
+    context.with_resource(interrupts.ending())
+    context.with_resource(_created_for(readable_by))
     if context.invoked_subcommand is not None:
         return
     seconds = _seconds(wait)
@@ -128,6 +146,17 @@ def query(
         pipeline.query(sql, sources[0] if sources else None, target, dates, form, master)
 
 
+@contextlib.contextmanager
+def _created_for(readers: Readers) -> Iterator[None]:
+    """Files are created 0640 and directories 0750 for the group, whatever the process inherited; Java inherits it."""
+    inherited = os.umask(0o077)
+    os.umask(inherited | (0o027 if readers is Readers.GROUP else 0o022))
+    try:
+        yield
+    finally:
+        os.umask(inherited)
+
+
 def _seconds(text: str) -> float:
     try:
         return units.parse_seconds(text)
@@ -145,10 +174,13 @@ def _named(archive: str | None) -> str:
 
 def _dates(archive: Location, date: str, since: str, until: str) -> list[str]:
     """The days to report: the one named, or those of a range that the archive has; none while the first goes on."""
+    inventory.check_archive(archive)
     if not (since or until):
         return [_day(date).isoformat()]
     first = _day(since).isoformat() if since else ""
     last = _day(until or "yesterday").isoformat()
+    if until and first > last:
+        raise UsageError(f"--since {first} is after --until {last}", hint="exchange them: --since is the first day")
     known = inventory.days(archive)
     found = [day for day in known if first <= day <= last]
     if not found and (first or not known):
@@ -221,6 +253,6 @@ def _shown(made: "Iterable[Made]", *, several: bool, as_json: bool) -> "list[Mad
 
 
 def _exit_code(made: "list[Made]", *, fail_on_gaps: bool) -> int:
-    if fail_on_gaps and any(one.state in {"damaged", "gaps"} for one in made):
+    if fail_on_gaps and any(one.state in {"damaged", "gaps", "doubled"} for one in made):
         return EXIT_INCOMPLETE
     return EXIT_UNCHANGED if all(one.facts is None for one in made) else 0

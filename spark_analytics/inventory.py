@@ -1,14 +1,17 @@
 """What a day of the archive holds, by its manifests and on disk. Looks at one day's directories, never at the root."""
 
+import contextlib
+import dataclasses
 import datetime as dt
 import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
-from shipper import layout, manifest
+from shipper import layout, manifest, units
+from shipper.duplicates import Doubled, Index, doubled
 from shipper.errors import ConfigError, Unavailable
 from shipper.manifest import Gap, Segment, SourceSpan
 from spark_analytics import locations
@@ -23,6 +26,7 @@ MOST = 1 << 53
 
 MOST_PARTITION = (1 << 31) - 1
 _PATH = re.compile(r"date=(?P<date>[^/]*)/.*-(?P<number>\d{20})(?:\.[a-z]+)?", re.DOTALL)
+_SOURCE = re.compile(rb'"source": ?"([^"]*)"')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -35,7 +39,9 @@ class Manifests:
     """The manifest lines of a day that count, and what was wrong with the others."""
 
     segments: tuple[Segment, ...]  #: the last line of each path, without those that were merged into others
-    merged: frozenset[str]  #: paths of segments that were merged into others; they may be on disk for a moment
+    merged: frozenset[str]
+    """Paths of segments that were replaced by others, which may be on disk for a moment, and of those that a repair
+    of doubled bytes has left empty."""
     repeated: int  #: lines that a later line for the same path replaced
     torn: tuple[str, ...]  #: manifests whose last line a crash cut off
     damaged: tuple[str, ...]  #: `<manifest>:<line number>: <reason>` of lines that cannot be read
@@ -53,6 +59,7 @@ class Day:
     open_files: int
     open_bytes: int
     damaged: frozenset[str] = frozenset()  #: paths of segments that could not be read to their end
+    doubled: tuple[Doubled, ...] = ()  #: segments of which an earlier one, of this day or before, holds bytes
 
     @functools.cached_property
     def present(self) -> tuple[Segment, ...]:
@@ -109,6 +116,8 @@ class Day:
         )
         digest = hashlib.sha256(b"".join(listed))
         digest.update(json.dumps([others, sizes]).encode())
+        for each in self.doubled:  # without them the same as ever: a day that is sound is not made again
+            digest.update(f"{each.segment.path} {each.spans}".encode())
         return digest.hexdigest()
 
     @property
@@ -146,6 +155,27 @@ def _has_manifest(directory: Location) -> bool:
     return any(name.endswith((".jsonl", ".done")) for name in locations.names(directory))
 
 
+def check_archive(archive: Location) -> None:
+    """Whether a collector writes to `archive`: a report of another directory would find nothing wrong in it.
+
+    Raises:
+        ConfigError: there is no directory, it is empty, or it is something else.
+    """
+    named = "name the collector's directory with --archive or SHIPPER_DIRECTORY"
+    hint = f"{named}; a collector makes it an archive: `fshipper consume --drain --seal`"
+    if not archive.is_dir():
+        raise ConfigError(f"there is no archive at {archive}", hint=named)
+    try:
+        names = locations.names(archive)
+    except PermissionError as error:
+        raise ConfigError(
+            f"{error.filename or archive} cannot be read", hint="run the report as the collector's user or group"
+        ) from None
+    if not layout.is_archive(names):
+        content = "is empty" if not names else f"has no {layout.IDENTITY} and no {layout.MANIFEST_DIRECTORY}"
+        raise ConfigError(f"{archive} is no archive of a collector: the directory {content}", hint=hint)
+
+
 def read_day(archive: Location, date: str) -> Day:
     """Everything that is known of `date` without reading a line of it.
 
@@ -154,11 +184,7 @@ def read_day(archive: Location, date: str) -> Day:
         NothingSealed: nothing was sealed on that day.
         Unavailable: retention removed it.
     """
-    if not archive.is_dir():
-        raise ConfigError(
-            f"there is no archive at {archive}",
-            hint="name the collector's directory with --archive or SHIPPER_DIRECTORY",
-        )
+    check_archive(archive)
     try:
         if (removed := _removed(archive, date)) and not (archive / f"date={date}").exists():
             raise removed
@@ -169,6 +195,40 @@ def read_day(archive: Location, date: str) -> Day:
             f"{error.filename} cannot be read", hint="run the report as the collector's user or group"
         ) from None
     return Day(date=date, manifests=manifests, sizes=sizes, open_files=len(open_sizes), open_bytes=sum(open_sizes))
+
+
+def with_duplicates(archive: Location, day: Day) -> Day:
+    """`day` with what of it an earlier segment holds, too: of the same day, or of any day before. Reads manifests only.
+
+    The later copy is the one that counts as doubled, so a day does not change because of one that comes after it.
+    """
+    hosts = {(segment.host, span.source) for segment in day.manifests.segments for span in segment.spans}
+    sources = {source.encode("ascii", "replace") for _, source in hosts}
+    index = Index()
+    for date in days(archive):
+        if date < day.date and not _is_gone(archive, date):
+            for segment in _segments_with(archive, date, sources):
+                for span in segment.spans:
+                    if (segment.host, span.source) in hosts:
+                        index.add(segment.host, span.source, span.start, span.end)
+    return dataclasses.replace(day, doubled=tuple(doubled(day.manifests.segments, before=index)))
+
+
+def _segments_with(archive: Location, date: str, sources: Set[bytes]) -> list[Segment]:
+    """The segments of a day that count and name one of `sources`; the other lines are not parsed."""
+    directory = (archive / layout.manifest_path(date, "x")).parent
+    found = []
+    for name in locations.names(directory):
+        for line in (directory / name).read_bytes().split(b"\n") if name.endswith(".jsonl") else ():
+            if not sources.isdisjoint(_SOURCE.findall(line)):
+                with contextlib.suppress(ValueError):  # that day's report says what is damaged
+                    found.append(_segment(line))
+    return manifest.standing(found)
+
+
+def _is_gone(archive: Location, date: str) -> bool:
+    """Whether retention has removed a day, and its manifests will follow."""
+    return _removed(archive, date) is not None and not (archive / f"date={date}").exists()
 
 
 def segments_of(archive: Location, date: str) -> tuple[Segment, ...]:
@@ -197,8 +257,10 @@ def _read_manifests(archive: Location, date: str) -> Manifests:
             else:
                 damaged.append(f"{shown(name)}:{number}: {outcome}")
     return Manifests(
-        segments=tuple(manifest.standing(read)),
-        merged=frozenset(path for segment in read for path in segment.replaces),
+        segments=tuple(segment for segment in manifest.standing(read) if not segment.is_emptied),
+        merged=frozenset(
+            path for segment in read for path in (*segment.replaces, *([segment.path] if segment.is_emptied else ()))
+        ),
         repeated=len(read) - len({segment.path for segment in read}),
         torn=tuple(torn),
         damaged=tuple(damaged),
@@ -281,10 +343,15 @@ def _removed(archive: Location, date: str) -> Unavailable | None:
         if isinstance(noted, dict) and noted.get("date") == date:
             return Unavailable(
                 f"{date} was removed from {archive} by {noted.get('reason')} at {noted.get('removed_at')}:"
-                f" {noted.get('lines')} lines of {noted.get('hosts')} hosts",
+                f" {_counted(noted.get('lines'), 'line')} of {_counted(noted.get('hosts'), 'host')}",
                 hint="choose another --date; the collector's keep_days and keep_bytes say how long days are kept",
             )
     return None
+
+
+def _counted(number: object, noun: str) -> str:
+    """What a record says, which anybody may have edited."""
+    return units.counted(number, noun) if isinstance(number, int) else f"an unknown number of {noun}s"
 
 
 def _nothing_sealed(archive: Location, date: str) -> NothingSealed:

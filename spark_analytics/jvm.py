@@ -56,6 +56,26 @@ def end() -> None:
         process.wait(_LAST_WORDS_SECONDS)
 
 
+def kill() -> None:
+    """Ends the Java that this process started, if it runs, and with it Spark, without asking either."""
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    process = getattr(_gateway(), "proc", None)
+    if process is None:
+        return
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    forget()
+    SparkContext._active_spark_context = SparkSession._instantiatedSession = None  # noqa: SLF001
+
+
+def is_gone() -> bool:
+    """Whether there is no Java any more for what was made with one."""
+    return _gateway() is None
+
+
 def forget() -> None:
     """The next session starts another Java."""
     from pyspark import SparkContext  # noqa: PLC0415

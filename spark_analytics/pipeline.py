@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shipper.errors import ShipperError
-from spark_analytics import claims, inventory, io, locations, raw
+from spark_analytics import claims, interrupts, inventory, io, locations, raw
 from spark_analytics import query as asking
 from spark_analytics.derive import Making
 from spark_analytics.holding import holding
@@ -50,7 +50,7 @@ class Made:
     """What became of a day."""
 
     date: str
-    state: str  #: of its completeness: damaged, gaps, open or complete
+    state: str  #: of its completeness: damaged, gaps, doubled, open or complete
     facts: Facts | None  #: None where its input is that of the report that is there
 
 
@@ -61,13 +61,13 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[Made]:
         ShipperError: with the next step for a person.
     """
     tables, log = Tables(request.out), locations.log_of(request.out)
-    first = inventory.read_day(request.archive, dates[0])  # says what is wrong before anything is written
+    first = _day(request.archive, dates[0])  # says what is wrong before anything is written
     with claims.claimed(request.out), contextlib.ExitStack() as stack:
         tables.recover()
         spark = None
         for date in dates:
             began = time.monotonic()
-            day = first if date == first.date else inventory.read_day(request.archive, date)
+            day = first if date == first.date else _day(request.archive, date)
             if not request.force and (state := state_made(request.out, tables, day)):
                 yield Made(date, state, None)
                 continue
@@ -76,6 +76,10 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[Made]:
                 stack.enter_context(io.explained(log))
             facts = make(spark, request, day, began)
             yield Made(date, facts.completeness.state.value, facts)
+
+
+def _day(archive: Location, date: str) -> Day:
+    return inventory.with_duplicates(archive, inventory.read_day(archive, date))
 
 
 def _session(request: Request, log: Path, day: Day, days: int) -> "contextlib.AbstractContextManager[SparkSession]":
@@ -96,8 +100,13 @@ def state_made(out: Location, tables: Tables, day: Day) -> str | None:
 
 def make(spark: "SparkSession", request: Request, day: Day, began: float) -> Facts:
     """Makes the day's tables and its report; `began` is the monotonic time at which the run did."""
-    started = dt.datetime.now(dt.UTC)
     tables = Tables(request.out)
+    with tables.dropped_if_interrupted(day.date):
+        return _make(spark, request, day, began, tables)
+
+
+def _make(spark: "SparkSession", request: Request, day: Day, began: float, tables: Tables) -> Facts:
+    started = dt.datetime.now(dt.UTC)
     tables.begin(day.date)
     making = Making(spark, request.archive, tables, day, request.baseline_days)
     with holding(spark, _REPORT_SETTINGS):
@@ -108,8 +117,9 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> Fac
     status = facts.completeness.state.value
     making.table_of_run(started, time.monotonic() - began, status)
     made = {"input_fingerprint": day.fingerprint, "started": started.isoformat(), "status": status}
-    tables.commit(day.date, made)
-    publish.publish(request.out, facts, evidence, rows=request.top)
+    with interrupts.whole():
+        tables.commit(day.date, made)
+        publish.publish(request.out, facts, evidence, rows=request.top)
     return facts
 
 
@@ -137,7 +147,8 @@ def _log_of_query() -> Iterator[Path]:
     os.close(opened)
     log = Path(name)
     try:
-        yield log
+        with interrupts.removed_at_end(log):
+            yield log
     except ShipperError:
         raise
     except BaseException:

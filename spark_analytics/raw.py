@@ -1,12 +1,14 @@
 """The lines of a day as rows, for who wants to ask of them what no table tells: `compact` and `query`."""
 
+import contextlib
 import datetime as dt
 from collections.abc import Sequence
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics import families, io, locations, parse, sample, scan
+from spark_analytics import families, interrupts, io, locations, parse, sample, scan
 from spark_analytics.families import Kind, Writing
 from spark_analytics.inventory import Day, shown
 from spark_analytics.locations import Location
@@ -31,12 +33,17 @@ def compact(spark: SparkSession, archive: Location, out: Location, day: Day) -> 
     target = out / "raw" / f"date={day.date}"
     fresh = target.with_name(f".new-{day.date}")
     locations.remove(fresh)
+    with interrupts.removed_at_end(fresh) if isinstance(fresh, Path) else contextlib.nullcontext():
+        _write(spark, archive, day, fresh)
+        locations.swap(fresh, target)
+        locations.remove(fresh)
+    return target
+
+
+def _write(spark: SparkSession, archive: Location, day: Day, fresh: Location) -> None:
     placed = _placed(spark, archive, day)
     ordered = placed.hint("rebalance", "partition", "host").sortWithinPartitions(*PLACE)
     ordered.drop("date", "uri", "block_start", "row").write.parquet(locations.target(fresh))
-    locations.swap(fresh, target)
-    locations.remove(fresh)
-    return target
 
 
 def lines(spark: SparkSession, archive: Location, days: Sequence[Day]) -> DataFrame:

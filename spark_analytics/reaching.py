@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spark_analytics import locations, session
+from spark_analytics import interrupts, locations, session
 from spark_analytics.locations import Location
 
 
@@ -25,10 +25,10 @@ def reached(*texts: str, master: str | None = None) -> Iterator[Sequence[Locatio
         yield [locations.here(text) for text in texts]
         return
     session.require_runtime()
-    scratch = Path(tempfile.mkdtemp(prefix="fshipper-report-"))
-    with _opened(texts, master, scratch / "spark.log") as found:
+    kept = Path(tempfile.mkdtemp(prefix="fshipper-log-"))
+    with interrupts.removed_at_end(kept), _opened(texts, master, kept / "spark.log") as found:
         yield found
-    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(kept, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -206,6 +206,8 @@ AUDIT = _table(
     bytes_counted=_LONG,
     gap_bytes=_LONG,
     offset_gap_bytes=_LONG,
+    doubled_bytes=_LONG,
+    doubled_lines=_LONG,
     duplicates=_LONG,
     joins=_LONG,
     first_seq=_LONG,
@@ -219,10 +221,12 @@ AUDIT = _table(
 )
 """Table `audit`: per log file, what the manifests list against what was read.
 
-`status`, worst first: missing, truncated, differs, unregistered, offset_gap, gap, complete. `gap_bytes` are recorded as
-lost, `offset_gap_bytes` are bytes of a source between two of the day's spans that no gap explains, `seq_overlap`
-stream sequences that two segments of the file both claim; `example` is the path of a segment that made the status. A
-sealed file that no manifest lists has a row of its own with its stored name in `file`.
+`status`, worst first: missing, truncated, differs, unregistered, offset_gap, gap, doubled, complete. `gap_bytes` are
+recorded as lost, `offset_gap_bytes` are bytes of a source between two of the day's spans that no gap explains,
+`doubled_bytes` and `doubled_lines` are in an earlier segment, too, so that the totals count them twice (null: an older
+version made the table), `seq_overlap` stream sequences that two segments of the file both claim; `example` is the
+path of a segment that made the status. A sealed file that no manifest lists has a row of its own with its stored name
+in `file`.
 """
 
 RUNS = _table(
@@ -236,7 +240,8 @@ RUNS = _table(
     lines=_LONG,
     bytes=_LONG,
 )
-"""Table `runs`: the run that made the day's tables; swapped in last. `status` is complete, open, gaps or damaged."""
+"""Table `runs`: the run that made the day's tables; swapped in last. `status` is complete, open, doubled, gaps or
+damaged."""
 
 TABLES = {
     "hourly": HOURLY,

@@ -4,14 +4,15 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import sys
-import tempfile
+import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shipper.errors import ShipperError, Unavailable
-from spark_analytics import classes, jvm, paces
+from spark_analytics import classes, interrupts, jvm, paces, scratch
 from spark_analytics.classes import Classes
 
 if TYPE_CHECKING:
@@ -62,14 +63,16 @@ def open_session(*, master: str | None, log: Path, size_bytes: int | None = None
         yield running
         return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    with tempfile.TemporaryDirectory(prefix="fshipper-report-", ignore_cleanup_errors=True) as scratch:
-        settings = {**SETTINGS, "spark.sql.warehouse.dir": f"{scratch}/warehouse", **_discovery()}
+    with scratch.directory() as place:
+        settings = {**SETTINGS, "spark.sql.warehouse.dir": f"{place}/warehouse", **_discovery()}
         if submitted:
             opened = _opened(settings, log, submitted=True)
         else:
-            settings |= _local(master or "local[*]", Path(scratch), log, size_bytes)
+            settings |= _local(master or "local[*]", place, log, size_bytes)
             opened = _quickly_opened(settings, log, _classes(java), makes=size_bytes is not None)
-        with opened as spark:
+        with contextlib.ExitStack() as stack:
+            with scratch.taking_all(place):
+                spark = stack.enter_context(opened)
             yield spark
 
 
@@ -86,6 +89,8 @@ def _stop(spark: "SparkSession") -> None:
     """Stops Spark; where Java has ended there is nothing to stop, and whoever asked it anything knows."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped] # noqa: PLC0415
 
+    if jvm.is_gone():
+        return
     try:
         spark.stop()
     except (Py4JError, ConnectionError):
@@ -104,8 +109,12 @@ def _quickly_opened(
         options = known.options() if known and there else made
         with _opened_anyhow(settings, log, options) as spark:
             yield spark
+            if interrupts.is_active() and not made and settings["spark.master"].startswith("local"):
+                jvm.kill()  # to stop Spark takes a second, and nobody else uses this one
         if made:
             jvm.end()
+        elif interrupts.is_active():  # else Java outlives this process by a moment
+            jvm.kill()
 
 
 @contextlib.contextmanager
@@ -167,18 +176,28 @@ def _discovery() -> dict[str, str]:
     return {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
 
 
-def _local(master: str, scratch: Path, log: Path, size_bytes: int | None) -> dict[str, str]:
+def _local(master: str, place: Path, log: Path, size_bytes: int | None) -> dict[str, str]:
     alone = master.startswith("local")
     pace, more = paces.paced(size_bytes) if alone else ((), {})
-    java_options = f'{" ".join(pace)} -Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
+    java_options = (
+        f'{" ".join(pace)} -XX:-UsePerfData -Djava.io.tmpdir="{place}"'  # a killed Java leaves nothing elsewhere
+        f' -Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
+    )
     settings = {
         "spark.master": master,
         "spark.app.name": "fshipper report",
         "spark.driver.extraJavaOptions": java_options,
     }
     if alone:
-        settings |= LOCAL_SETTINGS | {"spark.local.dir": f"{scratch}/local"} | more
+        settings |= LOCAL_SETTINGS | {"spark.local.dir": f"{place}/local"} | more
+        settings["spark.hadoop.fs.permissions.umask-mode"] = f"{_umask():03o}"  # Java changes modes to 022 by itself
     return settings
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkSession":
@@ -193,7 +212,7 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
     jvm.quiet()
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_JAVA)
     try:
-        with contextlib.nullcontext() if submitted else _stderr_to(log):
+        with contextlib.nullcontext() if submitted else _output_to(log), _without_handler_of_pyspark():
             return _asking_once(builder.getOrCreate())
     except PySparkException as error:
         raise Unavailable(
@@ -235,14 +254,36 @@ def _speak_utf8() -> None:
 
 
 @contextlib.contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
-    """Java inherits this process's stderr when it starts, and keeps it: give it the log, and take ours back."""
+def _output_to(log: Path) -> Iterator[None]:
+    """Java inherits stdout and stderr of this process when it starts: give it the log, and take ours back.
+
+    Else Java keeps a pipe of the caller open for a moment after this process was killed.
+    """
+    sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(2)
+    kept = {number: os.dup(number) for number in (1, 2)}
     try:
         with log.open("wb") as target:
-            os.dup2(target.fileno(), 2)
+            for number in kept:
+                os.dup2(target.fileno(), number)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        for number, own in kept.items():
+            os.dup2(own, number)
+            os.close(own)
+
+
+@contextlib.contextmanager
+def _without_handler_of_pyspark() -> Iterator[None]:
+    """Where `interrupts` ends the process, pyspark installs no handler of its own: that one prints two traces."""
+    if not interrupts.is_active():
+        yield
+        return
+    from pyspark.core import context  # noqa: PLC0415
+
+    own = vars(context)["signal"]
+    vars(context)["signal"] = types.SimpleNamespace(signal=lambda *_: None, SIGINT=signal.SIGINT)
+    try:
+        yield
+    finally:
+        vars(context)["signal"] = own

@@ -9,12 +9,14 @@ A kill before COMMIT leaves the old day; after it the next run swaps what is lef
 whose `runs` is of this input is made.
 """
 
+import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from spark_analytics import locations, schemas
+from spark_analytics import interrupts, locations, schemas
 from spark_analytics.locations import Location
 
 SMALL = "part-0.zstd.parquet"
@@ -66,6 +68,16 @@ class Tables:
         """An empty place to make the tables of `date` in."""
         locations.remove(self.staging(date))
         self.staging(date).mkdir(parents=True)
+
+    @contextlib.contextmanager
+    def dropped_if_interrupted(self, date: str) -> Iterator[None]:
+        """If a signal ends the process before the commit, what was staged is removed; on a store, by the next run."""
+        staging = self.staging(date)
+        if not isinstance(staging, Path):
+            yield
+            return
+        with interrupts.removed_at_end(staging, unless=(staging / _COMMIT).exists):
+            yield
 
     def commit(self, date: str, run: dict[str, Any]) -> None:
         """Makes the staged tables of `date` the tables of that day; `run` is kept beside each."""

@@ -75,13 +75,18 @@ class End(ShippedServer):
 
 
 @contextlib.contextmanager
-def site(directory: Path, *, hosts: Sequence[str], central: Sequence[str] = ()) -> Iterator[tuple[End, End, Wire]]:
-    """The centre, a site and their link, which is up; no streams. `hosts` are at the site, `central` in the centre."""
+def site(
+    directory: Path, *, hosts: Sequence[str], central: Sequence[str] = (), options: Sequence[str] = ()
+) -> Iterator[tuple[End, End, Wire]]:
+    """The centre, a site and their link, which is up; no streams. `hosts` are at the site, `central` in the centre.
+
+    `options`: of `fshipper hosts add edge1`.
+    """
     ports = free_ports(6)
     centre = End(directory / "centre", "hub.conf", ports[:3])
     edge = End(directory / "edge", "leaf.conf", ports[3:])
     wire = Wire(centre.leaf_port, "edge")
-    centre.hosts("add", "edge1", "--as", "edge")
+    centre.hosts("add", "edge1", "--as", "edge", *options)
     for end, names in ((edge, hosts), (centre, central)):
         if names:
             end.hosts("add", *names)

@@ -89,15 +89,17 @@ class Fleet:
         for program in self.programs:
             program.kill()
 
-    def environment(self, **more: str) -> dict[str, str]:
+    def environment(self, **more: str | None) -> dict[str, str]:
+        """The environment of a program; None: a variable that it shall not have."""
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "LANG") if name in os.environ}
-        return kept | {
+        wanted = kept | {
             "NATS_URL": self.url,
             "SHIPPER_PARTITIONS": str(self.partitions),
             "SHIPPER_DIRECTORY": str(self.archive),
             "SHIPPER_STATE": str(self.directory / "state"),
             "SHIPPER_LISTEN": "127.0.0.1:0",
         } | more  # fmt: skip
+        return {name: value for name, value in wanted.items() if value is not None}
 
     def run(self, *arguments: str, within: float = 180.0, **more: str) -> "subprocess.CompletedProcess[str]":
         """One command to its end."""
@@ -136,6 +138,27 @@ class Fleet:
 
     def drain(self, *options: str) -> str:
         return self.must("consume", "--drain", *options)
+
+    def drain_unseen(self, partition: int) -> None:
+        """Archive a partition as older versions did, which did not ask what other partitions of the archive hold."""
+        older = self.directory / f"older-{partition}"
+        options = ("--partitions", str(partition))
+        collector = self.start("consume", *options, SHIPPER_DIRECTORY=str(older), SHIPPER_CONFIG=None)
+        until(lambda: self.lag() == 0, what="the partition is archived")
+        assert collector.stop() == 0
+        self.must("consume", "--drain", "--seal", *options, SHIPPER_DIRECTORY=str(older))
+        for path in sorted(older.rglob("*")):
+            name = path.relative_to(older)
+            if path.is_file() and (name.parts[0].startswith("date=") or name.parts[0] == "_manifest"):
+                (self.archive / name).parent.mkdir(parents=True, exist_ok=True)
+                path.rename(self.archive / name)
+        (self.archive / "_lock" / f"partition={partition}.begun").touch()
+        ours, theirs = (
+            self.directory / "state" / "collector" / json.loads((archive / "_archive.json").read_bytes())["id"]
+            for archive in (self.archive, older)
+        )
+        for path in theirs.glob(f"*.p{partition}.sqlite"):
+            path.rename(ours / path.name)
 
     # -- what the archive holds ---------------------------------------------------------------------------------
 
@@ -180,6 +203,18 @@ class Fleet:
     def lag(self) -> int:
         """Messages that no collector has acknowledged."""
         return sum(row["lag"] for row in json.loads(self.must("partition", "status", "--json")))
+
+
+def contents(archive: Path) -> list[bytes]:
+    """What an archive holds of each file of each host, whatever its manifests list."""
+    found: dict[tuple[str, str], bytes] = {}
+    for path in sorted(archive.glob("date=*/partition=*/host=*/*")):
+        if path.name.startswith("_"):
+            name, data = path.name.removeprefix("_open-"), unsealed(path)
+        else:
+            name, data = path.name.rpartition("-")[0], unpack(path)
+        found[(path.parent.name, name)] = found.get((path.parent.name, name), b"") + data
+    return list(found.values())
 
 
 def unpack(path: Path) -> bytes:

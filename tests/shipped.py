@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 import subprocess
 import time
 import urllib.request
@@ -51,6 +52,16 @@ class ShippedServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def reload(self) -> None:
+        """SIGHUP: read the configuration again; returns when it counts."""
+        assert self._process is not None, "the server does not run"
+        said = self.log.count("Reloaded server")
+        self._process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + self.READY_SECONDS
+        while self.log.count("Reloaded server") == said:
+            assert time.monotonic() < deadline, self.log[-3000:]
+            time.sleep(0.02)
 
     def wait_until_ready(self) -> None:
         """Until it serves clients and has caught up with the others of its cluster."""

@@ -9,6 +9,7 @@ import written
 
 TESTS = Path(__file__).parent
 CONFORMANCE = TESTS.parent / "docs" / "conformance.md"
+MISTAKES = TESTS.parent / "docs" / "mistakes.md"
 SCENARIOS = """
     1 2 3 4 5 6 7 8 9 10 12 13 14 15 16 16b 17 18 20 21 22 25 26 27 28 31 33 36 37 38 39 40 42 43 44
     47 49 50 52 54 55 56 57 61 62 63 64 65 66 67 68 71 72 73 74 75
@@ -33,6 +34,15 @@ def test_every_test_that_the_conformance_table_names_exists():
     named = NAMED.findall(CONFORMANCE.read_text())
     assert len(named) > len(SCENARIOS)
     assert not [f"{file}::{name}" for file, name in named if name not in names_in(TESTS / file)]
+
+
+def test_every_safe_mistake_has_a_test_that_exists():
+    rows = [line for line in MISTAKES.read_text().splitlines() if re.match(r"\| (?!mistake|---)", line)]
+    named = [NAMED.findall(row) for row in rows]
+    assert len(rows) > 40
+    assert all(named)
+    tests = [each for found in named for each in found]
+    assert not [f"{file}::{name}" for file, name in tests if name not in names_in(TESTS / file)]
 
 
 @pytest.mark.parametrize("name", written.PAGES)

@@ -26,7 +26,7 @@ RUNNING = (
     ". .venv/bin/activate",
     "fshipper server &",
     "fshipper partition apply --partitions 4",
-    "export SHIPPER_PARTITIONS=4 SHIPPER_DIRECTORY=/srv/logs",
+    "export SHIPPER_DIRECTORY=/srv/logs",
     "fshipper consume &",
     "fshipper produce '/var/log/nginx/*.log' /var/log/syslog &",
     "HOSTNAME=db1.example.net fshipper produce --once /var/log/syslog",

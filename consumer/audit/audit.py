@@ -7,6 +7,7 @@ looked up again before it is called so, for a file may be sealed or merged betwe
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from consumer.archive import LOCKS
@@ -19,8 +20,8 @@ from consumer.audit.look import Look, Scope, is_written, look
 from consumer.audit.rows import Row, Rows
 from consumer.audit.sources import Bounds, Sources
 from consumer.audit.strangers import STATE_HINT
-from consumer.audit.verdicts import account_of, findings_of, gaps_of, redactions_of, uncommitted
-from consumer.sealing.manifests import removed_days
+from consumer.audit.verdicts import account_of, findings_of, gaps_of, redactions_of, removals_of, uncommitted
+from consumer.sealing.manifests import removed_days, removed_hosts
 from shipper import layout
 
 LOOKS = 3
@@ -43,6 +44,16 @@ class Result:
     def complete(self) -> bool:
         """Whether everything that was shipped is in the archive, once and as it was."""
         return all(finding.weight is Weight.NOTE for finding in self.findings)
+
+
+def _nothing_archived(archive: Path) -> Finding:
+    """An archive that is empty proves nothing. It is no damage, but a check that looks there must not be green."""
+    return Finding(
+        kind=Kind.NOTHING_ARCHIVED,
+        weight=Weight.GAP,
+        text=f"nothing is archived yet in {archive.absolute()}: no day and no file was found, so nothing was verified",
+        hint="is it the collector's directory (SHIPPER_DIRECTORY)? if it is new: fshipper status shows what comes",
+    )
 
 
 def _nobody(_: int) -> None:
@@ -80,13 +91,19 @@ class Audit:
         self._result.findings = [each for each in self._result.findings if each.date not in removed]
         for date in sorted(filter(self._scope.has_day, removed)):
             self._note(Kind.REMOVED_DAY, "the day was removed by retention", date=date)
-        bounds = self._bounds(days, removed)
+        hosts = removed_hosts(archive)
+        for date in sorted(filter(self._scope.has_day, hosts.keys() - removed)):
+            for host in sorted(hosts[date]):
+                self._note(Kind.REMOVED_HOST, "retention removed the day of this host", date=date, host=host)
+        bounds = self._bounds(days, removed)._replace(cut=frozenset(chain.from_iterable(hosts.values())))
         if self._is_settled:
             self._result.findings += self._sources.findings(self._journals, self._rows, bounds)
         if octets := sum(self._in_flight.values()):
             text = f"{octets:,} bytes in open files are not committed yet: a collector is writing them"
             self._note(Kind.UNCOMMITTED_BYTES, text, octets=octets)
         self._result.rows = self._rows.rows()
+        if not (days or removed or self._result.rows or not self._result.complete):
+            self._result.findings.append(_nothing_archived(archive))
         self._result.seconds = time.monotonic() - began
         return self._result
 
@@ -169,18 +186,24 @@ class Audit:
 
     def _count(self, looked: Look, checked: dict[str, Checked]) -> None:
         self._result.findings += looked.findings
-        for path, entry in looked.entries.items():
+        for path, entry in sorted(looked.entries.items(), key=lambda item: _order(item[1])):
             each = checked[path]
-            found = [*findings_of(each), *gaps_of(entry), *redactions_of(entry), *filter(None, [account_of(entry)])]
+            found = [*findings_of(each), *gaps_of(entry), *filter(None, [account_of(entry)])]
+            found += [*redactions_of(entry), *removals_of(entry)]
             found += [uncommitted(each)] if each.behind else []
             row = self._rows.row(*entry.place)
             row.count(each)
             row.lose(sum(each.octets for each in found if each.kind is Kind.GAP))
             self._result.findings += [*found, *self._sources.add(entry)]
 
-    def _note(self, kind: Kind, text: str, *, date: str = "", octets: int = 0) -> None:
-        note = Finding(kind=kind, weight=Weight.NOTE, date=date, octets=octets, text=text)
+    def _note(self, kind: Kind, text: str, *, date: str = "", host: str = "", octets: int = 0) -> None:
+        note = Finding(kind=kind, weight=Weight.NOTE, date=date, host=host, octets=octets, text=text)
         self._result.findings.append(note)
+
+
+def _order(entry: Entry) -> tuple[object, ...]:
+    """Which of two copies is the first: of sealed files as `shipper.duplicates` has it, open files are after them."""
+    return (entry.is_waiting, entry.order, entry.first_ns, entry.path)
 
 
 def _without_journal(scope: Scope, journals: Journals) -> Iterator[Finding]:

@@ -1,9 +1,11 @@
-"""`fshipper audit`: is everything that was shipped in the archive, once and as it was? Reads, and changes nothing."""
+"""`fshipper audit`: is everything that was shipped in the archive, once and as it was? It says so.
+
+It reads, and changes nothing; only `--repair-duplicates --yes` removes doubled bytes.
+"""
 
 import asyncio
 import contextlib
-import datetime as dt
-import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,20 +16,23 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from consumer.archive import IDENTITY, JOURNALS
+from consumer.archive import IDENTITY, JOURNALS, existing_identity
 from consumer.audit import listing, show
 from consumer.audit.audit import Audit, Result
 from consumer.audit.audit import Progress as Told
 from consumer.audit.hosts import Host, Said, ask, compare
 from consumer.audit.journals import Journals
-from consumer.audit.look import Scope, hosts
+from consumer.audit.look import Scope, chosen_days, hosts
+from consumer.audit.repair import Repair
 from consumer.sealing.manifests import removed_days
 from shipper.config import load
 from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.settings import CollectorSettings, NatsSettings
 
 EXIT_INCOMPLETE = 2
-_NAME_IT = "name the collector's directory: fshipper audit DIRECTORY, or SHIPPER_DIRECTORY"
+_NAME_IT = "name the collector's directory: fshipper audit DIRECTORY, or SHIPPER_DIRECTORY; by default it is ./archive"
+
+_OWNER_HINT = "run it as the collector's user, for example: sudo -u fshipper fshipper audit --repair-duplicates --yes"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -44,19 +49,36 @@ def audit(
     host: Annotated[str, typer.Option(help="Only hosts of this name, or pattern: 'web*'")] = "*",
     ask_hosts: Annotated[bool, typer.Option("--hosts", help="Ask the producers, too, how far they are")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs")] = False,
+    repair_duplicates: Annotated[
+        bool,
+        typer.Option("--repair-duplicates", help="Show which doubled bytes would be removed; with --yes remove them"),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --repair-duplicates: do it")] = False,
+    reason: Annotated[str, typer.Option(help="With --repair-duplicates: why, for the record")] = "doubled",
     state: Annotated[Path | None, typer.Option(help="Directory of the journals (SHIPPER_STATE)")] = None,
     url: Annotated[str | None, typer.Option(help="NATS server, for --hosts (NATS_URL)")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
 ) -> None:
     """Verify every file of the archive against its manifest or journal, and say what is missing, damaged or doubled.
 
-    Ends with 0 when the archive is complete, with 2 when there are gaps or damage.
+    Ends with 0 when the archive is complete, with 2 when there are gaps or damage, or when nothing is archived yet.
+
+    --repair-duplicates verifies nothing else. It finds bytes of a source that are in the archive twice, compares both
+    copies, and shows the later one, which --yes removes; the manifest keeps a record. It ends with 2 while something is
+    left to remove.
     """
     if directory and archive:
         raise UsageError("the archive is named twice", hint="give it as an argument or with --archive")
     flags = {"collector.directory": directory or archive, "collector.state": state, "nats.url": url}
     settings = load(flags, config=config)
-    scope = _scope(settings.collector, *_days(date, since, until), host)
+    scope = _scope(settings.collector, *chosen_days(date, since, until), host)
+    if repair_duplicates:
+        if ask_hosts:
+            raise UsageError("--hosts goes without --repair-duplicates", hint="run the audit with --hosts afterwards")
+        _repair(scope, reason, yes=yes, as_json=as_json)
+        return
+    if yes:
+        raise UsageError("--yes is for --repair-duplicates: the audit itself changes nothing")
     said = _ask(settings.nats, scope) if ask_hosts else None
     result = _run(scope)
     told: list[Host] = []
@@ -72,10 +94,35 @@ def audit(
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
+def _repair(scope: Scope, reason: str, *, yes: bool, as_json: bool) -> None:
+    """Show the later copies, or remove them. Exits with 2: something is left to remove."""
+    repair = Repair(scope, reason=reason)
+    try:
+        if yes:
+            _check_owner(scope.archive)
+        with Journals(scope.journals) as journals:
+            waiting = list(journals.entries())
+        found = repair.run(waiting) if yes else repair.look(waiting)
+    except OSError as error:
+        what = error.filename or scope.archive
+        raise ConfigError(f"{what} cannot be used: {error.strerror}", hint=_OWNER_HINT) from None
+    sys.stdout.write(show.repair_json(found, done=yes) if as_json else show.repair_text(found, done=yes))
+    if found.open_files or (found.refused if yes else found.found):
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _check_owner(archive: Path) -> None:
+    """Raises ConfigError: files that this user makes would be in the collector's way."""
+    identity = archive / IDENTITY  # the collector made it; the directory may be an operator's
+    owner = identity.stat().st_uid if identity.exists() else os.geteuid()
+    if owner != os.geteuid():
+        raise ConfigError(f"the archive {archive} belongs to another user (user id {owner})", hint=_OWNER_HINT)
+
+
 def _scope(chosen: CollectorSettings, since: str, until: str, host: str) -> Scope:
     """What is audited. Raises ConfigError: there is no archive; Unavailable: it has nothing of that day or host."""
     archive = chosen.directory
-    identity = _identity(archive)
+    identity = existing_identity(archive, hint=_NAME_IT)
     own = archive / JOURNALS
     journals = chosen.state / "collector" / identity if chosen.state else own
     if own.is_dir() and not journals.is_dir():
@@ -90,45 +137,11 @@ def _scope(chosen: CollectorSettings, since: str, until: str, host: str) -> Scop
     return scope
 
 
-def _identity(archive: Path) -> str:
-    """The identity of an archive, which is not made if it has none. Raises ConfigError: there is no archive."""
-    try:
-        names = {path.name for path in archive.iterdir()}
-        if IDENTITY in names:
-            return str(json.loads((archive / IDENTITY).read_bytes())["id"])
-    except FileNotFoundError:
-        raise ConfigError(f"there is no archive at {archive}", hint=_NAME_IT) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        text = f"the archive {archive} cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise ConfigError(text, hint="run the audit as the collector's user or group") from None
-    if not any(name == "_manifest" or name.startswith("date=") for name in names):
-        raise ConfigError(f"{archive} is no archive of a collector", hint=_NAME_IT)
-    return ""
-
-
-def _days(date: str, since: str, until: str) -> tuple[str, str]:
-    """First and last day. Raises UsageError."""
-    if date and (since or until):
-        raise UsageError("--date goes without --since and --until", hint="give one day, or a first and a last one")
-    return _day(date or since), _day(date or until)
-
-
-def _day(text: str) -> str:
-    today = dt.datetime.now(dt.UTC).date()
-    named = {"": "", "today": str(today), "yesterday": str(today - dt.timedelta(days=1))}
-    if text in named:
-        return named[text]
-    try:
-        return str(dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC).date())
-    except ValueError:
-        raise UsageError(f"{text!r} is no day", hint="write YYYY-MM-DD, today or yesterday; days are UTC") from None
-
-
 def _ask(settings: NatsSettings, scope: Scope) -> Said:
     with Journals(scope.journals) as journals:
         names = hosts(scope) | {key.host for _, key, _ in journals.watermarks() if scope.has_host(key.host)}
         places = list(journals.places)
-    return asyncio.run(ask(settings, _identity(scope.archive), names, places))
+    return asyncio.run(ask(settings, existing_identity(scope.archive, hint=_NAME_IT), names, places))
 
 
 def _run(scope: Scope) -> Result:

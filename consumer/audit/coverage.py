@@ -1,11 +1,11 @@
 """Which bytes of each source the archive holds, from the spans of all files: what is doubled, what is missing. Pure."""
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.writing.watermark import SourceKey
+from shipper.duplicates import Bounds, begins, cover
 from shipper.model import Span
 
 
@@ -36,8 +36,14 @@ class Hole(NamedTuple):
 @dataclass(slots=True)
 class _Source:
     file: str
-    runs: list[Held] = field(default_factory=list)  #: ascending, apart from each other
+    held: Bounds = field(default_factory=list)
+    dates: dict[int, str] = field(default_factory=dict)  #: the day of the bytes at the beginning of each run
     gaps: list[Span] = field(default_factory=list)
+
+    def runs(self) -> Iterator[Held]:
+        """What is held, ascending, apart from each other."""
+        for start, end in zip(self.held[::2], self.held[1::2], strict=True):
+            yield Held(start, end, self.dates[start])
 
 
 class Coverage:
@@ -48,15 +54,11 @@ class Coverage:
 
     def add(self, key: SourceKey, file: str, span: Span, date: str) -> int:
         """A file of `date` holds `span`; returns how many bytes of it were there already."""
-        runs = self._sources.setdefault(key, _Source(file)).runs
-        start, end = span
-        if runs and runs[-1].end == start:
-            runs[-1] = runs[-1]._replace(end=end)
-            return 0
-        if not runs or runs[-1].end < start:
-            runs.append(Held(start, end, date))
-            return 0
-        return _insert(runs, Held(start, end, date))
+        known = self._sources.setdefault(key, _Source(file))
+        doubled = cover(known.held, *span)
+        if begins(known.held, span.start):
+            known.dates.setdefault(span.start, date)
+        return sum(each.length for each in doubled)
 
     def lose(self, key: SourceKey, file: str, span: Span) -> None:
         """A gap record names `span`."""
@@ -68,12 +70,12 @@ class Coverage:
     def end(self, key: SourceKey) -> int:
         """Behind the last byte that a file holds; 0: none does. A gap may lie behind a watermark, bytes may not."""
         known = self._sources.get(key)
-        return known.runs[-1].end if known and known.runs else 0
+        return known.held[-1] if known and known.held else 0
 
     def holes(self, key: SourceKey, file: str, wanted: Wanted) -> Iterator[Hole]:
         """What of `wanted` is neither held nor known to be lost."""
         known = self._sources.get(key, _Source(file))
-        there = sorted([*known.runs, *(Held(*gap, "") for gap in known.gaps)])
+        there = sorted([*known.runs(), *(Held(*gap, "") for gap in known.gaps)])
         if not there and wanted.start is None:
             return
         reached = there[0].start if wanted.start is None else wanted.start
@@ -89,17 +91,3 @@ class Coverage:
         """Every hole between bytes that are held."""
         for key, known in self._sources.items():
             yield from self.holes(key, known.file, Wanted(None, None))
-
-
-def _insert(runs: list[Held], new: Held) -> int:
-    """Put `new` among `runs`, joined with all that it touches; returns how many of its bytes were there."""
-    first = bisect_left(runs, new.start, key=lambda run: run.end)
-    last, doubled, joined = first, 0, new
-    while last < len(runs) and runs[last].start <= new.end:
-        run = runs[last]
-        doubled += max(0, min(run.end, new.end) - max(run.start, new.start))
-        date = run.date if run.start <= joined.start else joined.date
-        joined = Held(min(joined.start, run.start), max(joined.end, run.end), date)
-        last += 1
-    runs[first:last] = [joined]
-    return doubled

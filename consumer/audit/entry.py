@@ -4,8 +4,9 @@ import enum
 from dataclasses import dataclass
 
 from consumer.writing.records import OpenFile
+from shipper.duplicates import order_of
 from shipper.layout import FileKey
-from shipper.manifest import Gap, Redaction, Segment, SourceSpan
+from shipper.manifest import Gap, Redaction, Removal, Segment, SourceSpan
 
 
 class State(enum.Enum):
@@ -35,12 +36,14 @@ class Entry:
     spans: tuple[SourceSpan, ...] = ()
     gaps: tuple[Gap, ...] = ()
     redactions: tuple[Redaction, ...] = ()
+    removals: tuple[Removal, ...] = ()
     replaces: tuple[str, ...] = ()
     first_seq: int = 0
     last_seq: int = 0
     first_ns: int = 0  #: stored time of its first message; manifests have it as text
     last_ns: int = 0
     becomes: str = ""  #: path of the segment, once it is being sealed
+    order: tuple[object, ...] = ()  #: of sealed files: which copy is the first (`shipper.duplicates`)
     also: str = ""  #: where its bytes lie instead, if a kill came between journal and rename
 
     @property
@@ -77,6 +80,8 @@ def of_segment(segment: Segment, date: str) -> Entry:
         spans=segment.spans,
         gaps=segment.gaps,
         redactions=segment.redactions,
+        removals=segment.removals,
+        order=order_of(segment),
         replaces=segment.replaces,
         first_seq=segment.first_seq,
     )

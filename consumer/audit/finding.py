@@ -19,9 +19,13 @@ class Kind(enum.Enum):
     MISSING_BYTES = "missing_bytes"  #: of a source, in no file and in no gap record
     GAP = "gap"  #: recorded when it happened
     ELSEWHERE = "elsewhere"  #: another collector's archive has them
+    EXCLUDED = "excluded"  #: not read, because the configuration of the host did not name the file
     REMOVED_DAY = "removed_day"
+    REMOVED_HOST = "removed_host"  #: a day of one host, by its share of the archive
     REDACTED = "redacted"  #: blacked out on purpose, as recorded
+    REMOVED_COPY = "removed_copy"  #: doubled bytes were removed, as recorded
     PRODUCER = "producer"
+    NOTHING_ARCHIVED = "nothing_archived"  #: no day, no file: nothing could be verified
 
 
 class Weight(enum.Enum):

@@ -9,10 +9,10 @@ from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.journals import Journals, Where
 from consumer.writing.watermark import SourceKey
 from shipper.jetstream.admin import Admin
-from shipper.jetstream.connection import Connection, connect
+from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
 from shipper.settings import NatsSettings
-from shipper.subjects import control_down, stream_name
-from shipper.units import format_bytes
+from shipper.subjects import control_ask, control_down, stream_name
+from shipper.units import counted, format_bytes
 
 ANSWER_SECONDS = 2.0
 ASKED_AT_ONCE = 64
@@ -34,6 +34,7 @@ class Mark(NamedTuple):
     size: int  #: of the file, when it was last looked at
     archived: int  #: the collector of this archive has told that it is archived up to there
     elsewhere: int  #: up to there another archive has it
+    excluded: bool = False  #: the configuration of the host no longer names the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Host:
         """For a person."""
         if not self.answers:
             return "no producer answers"
-        parts = [f"{self.sources} files"]
+        parts = [counted(self.sources, "file")]
         parts += [f"{format_bytes(self.unshipped)} not shipped yet"] if self.unshipped else []
         parts += [f"{format_bytes(self.waiting)} in the stream, not archived yet"] if self.waiting else []
         parts += [f"{format_bytes(self.missing)} MISSING"] if self.missing else []
@@ -74,7 +75,7 @@ async def ask(settings: NatsSettings, archive: str, hosts: Iterable[str], places
         Unavailable, Fatal, SessionLost: no server, or not to the end.
     """
     question = {"v": 1, "ask": "marks", "archive": archive}
-    connection = await connect(settings, name="fshipper audit", inbox="_INBOX_collector")
+    connection = await connect_as(settings, name="fshipper audit", inboxes=("_INBOX_collector", MONITOR_INBOX))
     try:
         slots = asyncio.Semaphore(ASKED_AT_ONCE)
         names = sorted(hosts)
@@ -128,7 +129,7 @@ def _host(name: str, marks: Sequence[Mark], missing: int, *, pending: bool) -> H
         name=name,
         answers=True,
         sources=len(marks),
-        unshipped=sum(max(0, mark.size - mark.offset) for mark in marks),
+        unshipped=sum(max(0, mark.size - mark.offset) for mark in marks if not mark.excluded),
         waiting=missing if pending else 0,
         missing=0 if pending else missing,
     )
@@ -155,7 +156,8 @@ async def _marks_of(
     connection: Connection, host: str, question: Mapping[str, Any], slots: asyncio.Semaphore
 ) -> tuple[Mark, ...] | None:
     async with slots:
-        answer = await connection.ask(control_down(host), question, ANSWER_SECONDS)
+        where = control_ask(host) if connection.is_monitor else control_down(host)
+        answer = await connection.ask(where, question, ANSWER_SECONDS)
     found = (answer or {}).get("marks")
     return tuple(filter(None, map(_mark, found))) if isinstance(found, list) else None
 
@@ -166,7 +168,17 @@ def _mark(fields: Any) -> Mark | None:
         return None
     try:
         numbers = [int(fields.get(name) or 0) for name in ("origin", "offset", "size", "archived", "elsewhere")]
-        return Mark(str(fields["source"]), str(fields["file"]), *numbers)
+        origin, offset, size, archived, elsewhere = numbers
+        return Mark(
+            source=str(fields["source"]),
+            file=str(fields["file"]),
+            origin=origin,
+            offset=offset,
+            size=size,
+            archived=archived,
+            elsewhere=elsewhere,
+            excluded=fields.get("excluded") is True,
+        )
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -1,5 +1,6 @@
 """What a day ought to hold, by manifests and journals, and which files lie there that nobody knows of."""
 
+import datetime as dt
 import fcntl
 import fnmatch
 import os
@@ -13,6 +14,32 @@ from consumer.audit.entry import Entry
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.listing import Listed
 from consumer.audit.strangers import Known, host_directories, strangers
+from shipper.errors import UsageError
+
+
+def chosen_days(date: str, since: str, until: str) -> tuple[str, str]:
+    """First and last day of the options --date, --since and --until; empty: no bound.
+
+    Raises:
+        UsageError: one of them is no day, they contradict each other, or the first day is after the last one.
+    """
+    if date and (since or until):
+        raise UsageError("--date goes without --since and --until", hint="give one day, or a first and a last one")
+    first, last = _day(date or since), _day(date or until)
+    if last and first > last:
+        raise UsageError(f"--since {first} is after --until {last}", hint="exchange them: --since is the first day")
+    return first, last
+
+
+def _day(text: str) -> str:
+    today = dt.datetime.now(dt.UTC).date()
+    named = {"": "", "today": str(today), "yesterday": str(today - dt.timedelta(days=1))}
+    if text in named:
+        return named[text]
+    try:
+        return str(dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC).date())
+    except ValueError:
+        raise UsageError(f"{text!r} is no day", hint="write YYYY-MM-DD, today or yesterday; days are UTC") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,18 +111,22 @@ def _is_held(lock: Path) -> bool:
 
 
 def _left(scope: Scope, entries: Mapping[str, Entry]) -> Iterator[Finding]:
-    """Segments that were redacted, and still lie there as they were: a kill came in between."""
+    """Segments that were redacted or repaired, and are still there as they were: a kill came in between."""
     for entry in entries.values():
-        for path in entry.replaces if entry.redactions else ():
+        removed = {each.path for each in entry.removals}
+        for path in entry.replaces if entry.redactions or removed else ():
             if (scope.archive / path).exists():
+                done, command = ("redacted", "the same fshipper redact")
+                if path in removed:
+                    done, command = ("rid of doubled bytes", "fshipper audit --repair-duplicates --yes")
                 yield Finding(
                     kind=Kind.UNLISTED_FILE,
                     host=entry.key.host,
                     file=entry.key.file,
                     date=entry.key.date,
                     path=path,
-                    text="it was redacted, and is still there as it was before",
-                    hint="run the same fshipper redact again",
+                    text=f"it was {done}, and is still there as it was before",
+                    hint=f"run {command} again",
                 )
 
 

@@ -8,14 +8,17 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from consumer.audit.audit import Result
 from consumer.audit.finding import Finding, Weight
 from consumer.audit.hosts import Host
+from consumer.audit.repair import Found
+from consumer.audit.repair import Result as Repaired
 from consumer.audit.rows import Row, Sum
-from shipper.units import format_bytes
+from consumer.audit.sources import DOUBLED_OPEN_HINT, DOUBLED_TEMPLATE_HINT
+from shipper.tables import STACK, fitted, print_lines
+from shipper.units import counted, format_bytes
 
 VERSION = 1
 """Of the JSON; a field is added under the same number, and changed or removed under another."""
@@ -24,7 +27,8 @@ WIDE = 8192  # columns where nobody looks: no cell is cut before them, and a pat
 MOST_FINDINGS = 50
 MOST_ROWS = 200
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_COLUMNS = ("host", "file", "date", "files", "lines", "shipped", "archived", "damaged", "missing")
+_NUMBERS = ("files", "lines", "shipped", "archived", "damaged", "missing")
+_COLUMNS = ("host", "file", "date", *_NUMBERS)
 
 
 def print_result(result: Result, hosts: Sequence[Host]) -> None:
@@ -37,11 +41,23 @@ def print_result(result: Result, hosts: Sequence[Host]) -> None:
         console.print(Text(f"... and {len(ordered) - MOST_FINDINGS} more findings; --json lists them all"))
     rows = _chosen(result.rows)
     if rows:
-        console.print(_table(_COLUMNS, map(_cells, rows), left=3))
+        print_lines(
+            console,
+            fitted(
+                console,
+                _COLUMNS,
+                [_texts(_cells(row)) for row in rows],
+                numbers=_NUMBERS,
+                wrapped="file",
+                above=("host", "file"),
+                give_up=(STACK, "files", "shipped", "lines"),
+            ),
+        )
     if len(rows) < len(result.rows):
         console.print(Text(f"... and {len(result.rows) - len(rows)} more rows; --json lists them all"))
     if hosts:
-        console.print(_table(("host", "producer"), [[host.name, host.text] for host in hosts], left=2))
+        told = [_texts((host.name, host.text)) for host in hosts]
+        print_lines(console, fitted(console, ("host", "producer"), told, wrapped="producer"))
     console.print(Text(summary(result), style="green" if result.complete else "red"), soft_wrap=True)
 
 
@@ -50,13 +66,21 @@ def summary(result: Result) -> str:
     total = _total(result.rows)
     seconds = max(result.seconds, 1e-6)
     parts = [
-        "complete" if result.complete else "NOT COMPLETE",
-        f"{len({row.host for row in result.rows})} hosts, {result.files} files",
-        f"{total['archived']['lines']:,} lines and {format_bytes(total['archived']['bytes'])} proven",
+        _verdict(result),
+        f"{counted(len({row.host for row in result.rows}), 'host')}, {counted(result.files, 'file')}",
+        f"{counted(total['archived']['lines'], 'line')} and {format_bytes(total['archived']['bytes'])} proven",
         f"{format_bytes(total['damaged']['bytes'])} damaged, {format_bytes(total['missing']['bytes'])} missing",
         f"read {format_bytes(result.octets)} in {seconds:.1f} s",
     ]
     return "; ".join(parts)
+
+
+def _verdict(result: Result) -> str:
+    if not result.complete:
+        return "NOT COMPLETE"
+    if not (result.rows or result.files):  # retention removed all of it, and said so
+        return "nothing left to verify"
+    return "complete"
 
 
 def result_json(result: Result, hosts: Sequence[Host]) -> str:
@@ -76,6 +100,59 @@ def result_json(result: Result, hosts: Sequence[Host]) -> str:
         "hosts": [asdict(host) for host in hosts],
     }
     return json.dumps(shown, indent=1)
+
+
+def repair_text(result: Repaired, *, done: bool) -> str:
+    """What `--repair-duplicates` found, for a person."""
+    lines = []
+    for each in result.repaired:
+        what = "removed" if done else "would remove"
+        lines.append(f"{what} {_copy(each)}; the first copy is in {', '.join(each.kept)}")
+    for each in result.refused:
+        lines += [f"! keeps {_copy(each)}: {each.refused}", f"    {each.hint}"]
+    for path, octets in result.open_files:
+        lines += [f"! keeps {octets:,} doubled bytes in {path}: the file is open", f"    {_open_hint(path)}"]
+    if not lines:
+        lines.append("nothing is in the archive twice")
+    elif result.repaired:
+        octets, count = sum(each.bytes for each in result.repaired), sum(each.lines for each in result.repaired)
+        sum_of = f"{octets:,} bytes and {count:,} lines in {_segments(len(result.repaired))}"
+        lines.append(f"removed {sum_of}" if done else f"{sum_of} would be removed; to do it, add --yes")
+    return "".join(f"{_printable(line)}\n" for line in lines)
+
+
+def repair_json(result: Repaired, *, done: bool) -> str:
+    """The same as one object."""
+    segments = [
+        {
+            "path": each.segment.path,
+            "host": each.segment.host,
+            "file": each.segment.file,
+            "bytes": each.bytes,
+            "lines": each.lines,
+            "kept": list(each.kept),
+            "new_path": each.path or None,
+            "refused": each.refused or None,
+            "hint": each.hint,
+        }
+        for each in result.found
+    ]
+    opened = [{"path": path, "bytes": octets, "hint": _open_hint(path)} for path, octets in result.open_files]
+    return json.dumps({"v": VERSION, "done": done, "segments": segments, "open_files": opened}, indent=1) + "\n"
+
+
+def _copy(found: Found) -> str:
+    return f"{found.bytes:,} doubled bytes in {found.segment.path}" + (
+        f" ({found.lines:,} lines)" if found.lines else ""
+    )
+
+
+def _open_hint(path: str) -> str:
+    return DOUBLED_OPEN_HINT if path.startswith("date=") else DOUBLED_TEMPLATE_HINT
+
+
+def _segments(count: int) -> str:
+    return "1 segment" if count == 1 else f"{count} segments"
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -116,15 +193,8 @@ def _cells(row: Row) -> list[str]:
     return [row.host, row.file, row.date or "-", str(row.files), f"{row.archived.lines:,}", *octets]
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) -> Table:
-    """A table whose first `left` columns are text, folded where a terminal is narrow, and the others numbers."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for index, name in enumerate(names):
-        is_text = index < left
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_printable(cell)) for cell in row))
-    return table
+def _texts(cells: Iterable[str]) -> list[Text]:
+    return [Text(_printable(cell)) for cell in cells]
 
 
 def _printable(text: str) -> str:

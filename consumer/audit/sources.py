@@ -15,7 +15,16 @@ from shipper.model import Span
 _MISSING_HINT = (
     "put back what was taken out of the archive; `fshipper audit --hosts` asks the hosts what they still have"
 )
-_DOUBLED_HINT = "of two files that hold the same bytes one was copied or restored: take it out, with its manifest line"
+_DOUBLED_HINT = (
+    "fshipper audit --repair-duplicates shows which copy can be removed; with --yes it removes that, with a record"
+)
+DOUBLED_OPEN_HINT = (
+    "seal it first (after an hour of silence, at the end of the day, or by fshipper consume --drain --seal);"
+    " then run fshipper audit --repair-duplicates"
+)
+DOUBLED_TEMPLATE_HINT = (
+    "a file of a template (SHIPPER_OUTPUT) has no manifest, so nothing repairs it: remove the doubled lines by hand"
+)
 _OLD_HINT = "put the newest journal back before a collector starts: it would write these bytes a second time"
 
 
@@ -24,6 +33,7 @@ class Bounds(NamedTuple):
 
     begin: bool
     end: bool
+    cut: frozenset[str] = frozenset()  #: hosts of which days were removed: their sources may begin there
 
 
 class Sources:
@@ -41,7 +51,7 @@ class Sources:
             doubled = self._coverage.add(SourceKey(key.host, span.source), key.file, own, key.date)
             if doubled:
                 text = f"{doubled:,} bytes of source {span.source} (of its bytes {own}) are in another file, too"
-                yield _about(Kind.DOUBLED_BYTES, key.host, key.file, key.date, text, doubled, _DOUBLED_HINT, entry.path)
+                yield _about(Kind.DOUBLED_BYTES, key.host, key.file, key.date, text, doubled, _hint(entry), entry.path)
         for gap in entry.gaps:
             if gap.source:
                 self._coverage.lose(SourceKey(key.host, gap.source), key.file, Span(gap.start, gap.end))
@@ -60,7 +70,7 @@ class Sources:
 
     def _wanted(self, known: Known, bounds: Bounds) -> Wanted:
         """From where to where a source must be there."""
-        start = known.origin if bounds.begin else None
+        start = known.origin if bounds.begin and known.key.host not in bounds.cut else None
         if start is None and known.key not in self._coverage:
             return Wanted(None, None)  # all of it may lie where nobody looks
         return Wanted(start, known.watermark if bounds.end else None)
@@ -80,6 +90,12 @@ class Sources:
             octets, sources = sum(lacking), len(lacking)
             text = f"a journal is older than the archive: it lacks {octets:,} bytes of {sources} sources that are there"
             yield Finding(kind=Kind.BAD_JOURNAL, text=text, octets=octets, hint=_OLD_HINT)
+
+
+def _hint(entry: Entry) -> str:
+    if not entry.is_waiting:
+        return _DOUBLED_HINT
+    return DOUBLED_OPEN_HINT if entry.path.startswith("date=") else DOUBLED_TEMPLATE_HINT
 
 
 def _missing(hole: Hole, rows: Rows) -> Finding:

@@ -8,9 +8,12 @@ from consumer.audit.check import Checked
 from consumer.audit.entry import Entry, State
 from consumer.audit.finding import Finding, Kind, Weight
 from shipper.manifest import Gap
+from shipper.model import End
 
 ELSEWHERE = "elsewhere"
 """Reason of a gap that is none: another collector's archive holds the bytes."""
+EXCLUDED = End.EXCLUDED.value
+"""Reason of a gap that is none: the host was configured not to read the bytes."""
 CHANGED = "archive_changed"
 
 _SEALED_HINT = "restore the file from a copy; what the stream still holds can be read into another SHIPPER_DIRECTORY"
@@ -53,6 +56,9 @@ def gaps_of(entry: Entry) -> Iterator[Finding]:
         if reason == ELSEWHERE:
             text = f"{octets:,} bytes ({where}) are in another collector's archive"
             yield _about(entry, Kind.ELSEWHERE, text, octets, "audit that archive, too", Weight.NOTE)
+        elif reason == EXCLUDED:
+            text = f"{octets:,} bytes ({where}) were not read: the configuration of the host did not name the file then"
+            yield _about(entry, Kind.EXCLUDED, text, octets, "name the file again to ship them", Weight.NOTE)
         else:
             text = f"{octets:,} bytes ({where}) are lost, as recorded when it happened: {reason}"
             yield _about(entry, Kind.GAP, text, octets, _GAP_HINTS.get(reason, _GAP_HINT), Weight.GAP)
@@ -64,6 +70,15 @@ def redactions_of(entry: Entry) -> Iterator[Finding]:
         where = f" (bytes {each.start}-{each.end} of source {each.source})" if each.source else ""
         text = f"{each.bytes:,} bytes{where} were blacked out at {each.at}: {each.reason}"
         yield replace(_about(entry, Kind.REDACTED, text, each.bytes, weight=Weight.NOTE), hint="")
+
+
+def removals_of(entry: Entry) -> Iterator[Finding]:
+    """Which doubled bytes were removed from a file, as its manifest line records it."""
+    for each in entry.removals:
+        where = f"bytes {each.start}-{each.end} of source {each.source}"
+        text = f"the second copy of {where} was removed at {each.at} by {each.by}: {each.reason}; it is in "
+        note = _about(entry, Kind.REMOVED_COPY, text + ", ".join(each.kept), each.bytes, weight=Weight.NOTE)
+        yield replace(note, hint="")
 
 
 def account_of(entry: Entry) -> Finding | None:

@@ -9,8 +9,8 @@ from consumer.dlq import advisory, letter, recover
 from consumer.dlq.advisory import Advisory
 from consumer.dlq.letter import Letter, Wanted
 from shipper.errors import UsageError
-from shipper.jetstream.connection import connect
-from shipper.jetstream.letters import Letters
+from shipper.jetstream.connection import MONITOR_INBOX, connect_as
+from shipper.jetstream.letters import Letters, letters_of
 from shipper.model import StreamState
 from shipper.settings import Settings
 from shipper.subjects import ADVISORIES, DEAD_LETTERS
@@ -130,11 +130,11 @@ async def desk(settings: Settings) -> AsyncIterator[Desk]:
     Raises:
         Unavailable: no server answers. StreamMissing: it has no dead letters.
     """
-    connection = await connect(settings.nats, name="fshipper dlq", inbox="_INBOX_partitioner")
+    connection = await connect_as(settings.nats, name="fshipper dlq", inboxes=("_INBOX_partitioner", MONITOR_INBOX))
     try:
-        letters = Letters(connection, DEAD_LETTERS)
+        letters = letters_of(connection, DEAD_LETTERS)
         await letters.state()
-        yield Desk(letters, Letters(connection, ADVISORIES), settings)
+        yield Desk(letters, letters_of(connection, ADVISORIES), settings)
     finally:
         await connection.close()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -18,9 +19,9 @@ from consumer.fleet.fleet import LEAST_SECONDS, Fleet
 from consumer.fleet.look import Looking
 from consumer.fleet.state import ALIASES, TROUBLED, State, Thresholds
 from consumer.fleet.table import Host
-from consumer.fleet.told import fleet_json, host_json
+from consumer.fleet.told import fleet_json, host_json, printable
 from shipper.config import load
-from shipper.errors import Transient, Unavailable, UsageError
+from shipper.errors import InsecureConnection, Transient, Unavailable, UsageError
 from shipper.lifecycle import Stop
 from shipper.retry import SESSION, until_done
 from shipper.subjects import checked_host
@@ -28,6 +29,7 @@ from shipper.units import parse_seconds
 
 EXIT_TROUBLE = 2
 ATTEMPTS = 4
+NAMED_HOSTS = 5
 TERMINAL_MARGIN = 12  # lines of a screen that are not rows of hosts
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -38,7 +40,8 @@ def status(
     *,
     hosts: Annotated[list[str] | None, typer.Argument(help="Only these hosts: names or globs, as 'web*'.")] = None,
     state: Annotated[
-        list[str] | None, typer.Option(help="Only hosts that are shipping, quiet, stuck, dead or unknown; may repeat.")
+        list[str] | None,
+        typer.Option(help="Only hosts that are shipping, quiet, stuck, dead, shared or unknown; may repeat."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
     every: Annotated[str, typer.Option(help="Between two looks of --watch.")] = "2s",
@@ -58,9 +61,11 @@ def status(
     """Show every host, how it is and why, and how far each partition is read.
 
     shipping: bytes move. quiet: it lives and has nothing to say. stuck: bytes wait and none move. dead: no heartbeat
-    for too long. unknown: it sends lines and no heartbeats, or has just begun.
+    for too long. shared: two live producers have its name. unknown: it sends lines and no heartbeats, or has just
+    begun.
 
-    Ends with 0 when all is well, with 2 when a host that is shown is stuck or dead, or a partition is not read.
+    Ends with 0 when all is well, with 2 when a host that is shown is stuck, dead or shared, a named one is not known,
+    a partition is not read, or an archive holds bytes twice.
     """
     settings = load({"nats.url": url, "logs.subject": subject}, config=config)
     wanted = _Wanted(hosts or (), state or ())
@@ -81,8 +86,19 @@ def status(
             hint="create them: fshipper partition apply --partitions N",
         )
     showing.print(fleet)
-    if wanted.troubled(fleet):
+    unknown = wanted.unknown(fleet)
+    for glob in unknown:
+        sys.stderr.write(f"error: no host is called {glob!r}: {_known(fleet)}\n")
+    if unknown or wanted.troubled(fleet):
         raise typer.Exit(EXIT_TROUBLE)
+
+
+def _known(fleet: Fleet) -> str:
+    if not fleet.hosts:
+        return "no host has said anything yet"
+    names = [host.name for host in fleet.hosts[:NAMED_HOSTS]]
+    more = f" and {len(fleet.hosts) - len(names)} more" if len(fleet.hosts) > len(names) else ""
+    return f"there is {', '.join(map(printable, names))}{more}"
 
 
 class _Wanted:
@@ -95,11 +111,15 @@ class _Wanted:
     def hosts(self, fleet: Fleet) -> list[Host]:
         return [host for host in fleet.hosts if self._fits(host)]
 
+    def unknown(self, fleet: Fleet) -> list[str]:
+        """The names and patterns that fit no host: nothing was checked for them."""
+        return [glob for glob in self._globs if not any(fnmatch.fnmatchcase(host.name, glob) for host in fleet.hosts)]
+
     def troubled(self, fleet: Fleet) -> bool:
         """Whether somebody should look: at the hosts that were asked for, or at anything if none were."""
         everything = not (self._globs or self._states)
         hosts = any(host.state in TROUBLED for host in self.hosts(fleet))
-        return hosts or (everything and bool(fleet.troubled_partitions))
+        return hosts or (everything and bool(fleet.troubled_partitions or fleet.doubled))
 
     def _fits(self, host: Host) -> bool:
         named = not self._globs or any(fnmatch.fnmatchcase(host.name, glob) for glob in self._globs)
@@ -120,12 +140,12 @@ class _Showing:
             sys.stdout.flush()
             return
         out = show.console()
-        out.print(show.whole(fleet, self._wanted.hosts(fleet), limit=self._limit, boxed=out.is_terminal))
+        out.print(show.whole(out, fleet, self._wanted.hosts(fleet), limit=self._limit), crop=False)
 
-    def screen(self, fleet: Fleet, lines: int) -> Any:
-        room = max(3, lines - TERMINAL_MARGIN - len(fleet.partitions))
+    def screen(self, fleet: Fleet, out: Console) -> Any:
+        room = max(3, out.height - TERMINAL_MARGIN - len(fleet.partitions))
         limit = min(self._limit, room) if self._limit else room
-        return show.whole(fleet, self._wanted.hosts(fleet), limit=limit, boxed=True)
+        return show.whole(out, fleet, self._wanted.hosts(fleet), limit=limit)
 
     def json(self, fleet: Fleet, indent: int | None) -> str:
         chosen = {"hosts": [host_json(host) for host in self._wanted.hosts(fleet)]}
@@ -155,20 +175,24 @@ async def _watch(looking: Looking, showing: _Showing, every: float) -> None:
             while True:
                 try:
                     showing.print(await looking.look(), indent=None)
+                except InsecureConnection:
+                    raise  # a person reads this, and no later attempt is more secure
                 except (Transient, Unavailable) as error:
                     sys.stderr.write(f"error: {error}\n")
                 await asyncio.sleep(every)
         with Live(Text("looking …"), console=out, screen=True, auto_refresh=False) as live:
             while True:
-                live.update(await _screen(looking, showing, out.height), refresh=True)
+                live.update(await _screen(looking, showing, out), refresh=True)
                 await asyncio.sleep(every)
     finally:
         await looking.close()
 
 
-async def _screen(looking: Looking, showing: _Showing, lines: int) -> Any:
+async def _screen(looking: Looking, showing: _Showing, out: Console) -> Any:
     try:
-        return showing.screen(await looking.look(), lines)
+        return showing.screen(await looking.look(), out)
+    except InsecureConnection:
+        raise
     except (Transient, Unavailable) as error:
         return Text(f"{error}\n{error.hint}\n\ntrying again …", style="red")
 

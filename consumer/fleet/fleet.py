@@ -31,7 +31,8 @@ class Partition:
         if self.status.lag is None:
             return "it has no consumer: fshipper partition apply"
         if self.unread:
-            return f"{self.status.lag} messages wait, and no collector reads them"
+            waits = "message waits" if self.status.lag == 1 else "messages wait"
+            return f"{self.status.lag} {waits}, and no collector reads them"
         if (self.status.percent_full or 0.0) >= FULL_PERCENT:
             return f"its stream is {self.status.percent_full:.0f} % full"
         if self.status.is_site_away:
@@ -52,6 +53,7 @@ class Fleet:
     dead_letters: int | None = None
     dead_letters_full: float | None = None
     advisories: int | None = None
+    doubled: int = 0  #: bytes that archives hold twice, as their collectors say
     notes: tuple[str, ...] = ()  #: what could not be found out, and why
     floors: Mapping[int, tuple[float, int]] = field(default_factory=dict)  #: by partition: when, and its ack floor
 
@@ -68,7 +70,7 @@ class Fleet:
     @property
     def is_well(self) -> bool:
         """Whether nobody has to do anything."""
-        return not (self.troubled_hosts or self.troubled_partitions)
+        return not (self.troubled_hosts or self.troubled_partitions or self.doubled)
 
     @property
     def rate(self) -> float:
@@ -83,7 +85,7 @@ class Fleet:
 
 def rate_of(host: Host) -> float:
     """What a host ships, as far as its word is fresh."""
-    return host.beat.rate if host.beat and host.state in {State.SHIPPING, State.QUIET} else 0.0
+    return host.beat.rate if host.beat and host.state in {State.SHIPPING, State.QUIET, State.SHARED} else 0.0
 
 
 def partitions_of(

@@ -2,16 +2,17 @@
 
 import contextlib
 import time
+from collections.abc import Iterable
 
 from consumer.fleet.fleet import Fleet, floors_of, partitions_of
 from consumer.fleet.state import USUAL, Thresholds
 from consumer.fleet.table import Table
-from consumer.sharing.entries import to_claim
-from shipper.bucket import lease_key
+from consumer.sharing.entries import Member, to_claim, to_member
+from shipper.bucket import lease_key, members_of
 from shipper.errors import ConfigError, Poison, ShipperError, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.beats import Beats, News
-from shipper.jetstream.connection import Connection, connect
+from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
 from shipper.jetstream.lag import PartitionStatus, Status, status
 from shipper.jetstream.leases import JetStreamBucket
 from shipper.settings import NatsSettings
@@ -62,7 +63,10 @@ class Looking:
 
     async def _session(self) -> Beats:
         if self._beats is None:
-            connection = await connect(self._settings, name=f"fshipper {self._name}", inbox="_INBOX_collector")
+            connection = await connect_as(
+                self._settings, name=f"fshipper {self._name}", inboxes=("_INBOX_collector", MONITOR_INBOX)
+            )
+            self._may_make = self._may_make and not connection.is_monitor
             self._connection, self._beats = connection, Beats(connection, self._prefix)
         return self._beats
 
@@ -76,11 +80,11 @@ class Looking:
         found = await status(admin, subject=self._prefix)
         await self._look_for_lines(admin, found.partitions)
         now_ns = news.now_ns if news else time.time_ns()
-        owners = await self._owners(found.partitions)
-        self._last = self._fleet(now_ns, found, owners, () if news else (NO_BEATS,))
+        owners, doubled = await self._claims(found.partitions)
+        self._last = self._fleet(now_ns, found, owners, doubled, () if news else (NO_BEATS,))
         return self._last
 
-    def _fleet(self, now_ns: int, found: Status, owners: dict[int, str], notes: tuple[str, ...]) -> Fleet:
+    def _fleet(self, now_ns: int, found: Status, owners: dict[int, str], doubled: int, notes: tuple[str, ...]) -> Fleet:
         at, hosts = now_ns / 1e9, tuple(self._table.hosts(now_ns))
         partitions = partitions_of(found.partitions, hosts, owners, self._last, at)
         return Fleet(
@@ -90,6 +94,7 @@ class Looking:
             dead_letters=found.dead_letters,
             dead_letters_full=found.dead_letters_full,
             advisories=found.advisories,
+            doubled=doubled,
             notes=notes,
             floors=floors_of(partitions, self._last, at),
         )
@@ -120,14 +125,27 @@ class Looking:
         self._table.found_lines(hosts)
         self._lines_at = time.monotonic() + LINES_SECONDS
 
-    async def _owners(self, partitions: tuple[PartitionStatus, ...]) -> dict[int, str]:
-        """By partition: the collector that holds its lease; none where there is no bucket."""
+    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, str], int]:
+        """By partition the collector that holds its lease, and the bytes that archives hold twice, as collectors say.
+
+        Nothing where there is no bucket.
+        """
         assert self._connection is not None  # noqa: S101 - the same
         keys = {lease_key(self._prefix, each.partition): each.partition for each in partitions}
         try:
-            entries = await JetStreamBucket(self._connection).entries(list(keys)) if keys else {}
+            entries = await JetStreamBucket(self._connection).entries([*keys, members_of(self._prefix)])
         except (StreamMissing, ShipperError):
             self._connection.check()
-            return {}
+            return {}, 0
         claims = {keys[key]: to_claim(entry.value) for key, entry in entries.items() if key in keys}
-        return {number: claim.owner for number, claim in claims.items() if claim and not claim.released}
+        owners = {number: claim.owner for number, claim in claims.items() if claim and not claim.released}
+        return owners, _doubled(to_member(entry.value) for key, entry in entries.items() if key not in keys)
+
+
+def _doubled(members: Iterable[Member | None]) -> int:
+    """Each collector of an archive counts all of it."""
+    by_archive: dict[str, int] = {}
+    for member in members:
+        if member is not None and not member.left:
+            by_archive[member.archive] = max(member.doubled, by_archive.get(member.archive, 0))
+    return sum(by_archive.values())

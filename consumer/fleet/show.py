@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from consumer.fleet.fleet import Fleet, Partition, rate_of
 from consumer.fleet.state import State
 from consumer.fleet.table import Host, counts
 from consumer.fleet.told import printable
-from shipper.units import format_bytes, format_duration
+from shipper.tables import STACK, fitted
+from shipper.units import counted, format_bytes, format_duration
 
 STYLES = {
     State.DEAD: "bold red",
@@ -20,12 +20,14 @@ STYLES = {
     State.UNKNOWN: "cyan",
     State.SHIPPING: "green",
     State.QUIET: "dim",
+    State.SHARED: "bold red",
 }
 WIDE = 600  # columns where nobody looks: no cell is cut before them
 HOST_COLUMNS = ("host", "state", "heard", "partition", "files", "backlog", "age", "rate", "version", "why")
 PARTITION_COLUMNS = ("partition", "lag", "in", "archived", "full", "hosts", "collector", "why")
 RIGHT = frozenset({"heard", "partition", "files", "backlog", "age", "rate", "lag", "in", "archived", "full", "hosts"})
 NAMED_VERSIONS = 5
+NO_HOST = "no host has said anything yet: start `fshipper produce` on a host, or name another server (NATS_URL)"
 
 
 def console() -> Console:
@@ -33,18 +35,36 @@ def console() -> Console:
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE, highlight=False)
 
 
-def whole(fleet: Fleet, hosts: Sequence[Host], *, limit: int, boxed: bool) -> RenderableType:
-    """Everything: the chosen `hosts`, at most `limit` of them (0: all), the partitions, and a sum."""
+def whole(out: Console, fleet: Fleet, hosts: Sequence[Host], *, limit: int) -> RenderableType:
+    """Everything as wide as `out`: the chosen `hosts`, at most `limit` of them (0: all), the partitions, and a sum."""
     shown = hosts[:limit] if limit else hosts
     parts: list[RenderableType] = []
     if shown:
-        parts.append(_table(HOST_COLUMNS, [_host_cells(host) for host in shown], boxed=boxed))
+        parts += fitted(
+            out,
+            HOST_COLUMNS,
+            [_host_cells(host) for host in shown],
+            numbers=RIGHT,
+            wrapped="why",
+            above=("host", "why"),
+            give_up=("version", "age", "files", "rate", "partition", "heard", STACK, "backlog"),
+            boxed=out.is_terminal,
+        )
     if left := len(hosts) - len(shown):
-        parts.append(Text(f"… and {left} more hosts, none of them worse (--limit 0 shows all)", style="dim"))
+        parts.append(Text(f"… and {counted(left, 'more host')}, none of them worse (--limit 0 shows all)", style="dim"))
     if not hosts:
-        parts.append(Text("no host is known that fits" if fleet.hosts else "no host has said anything yet"))
+        parts.append(Text("no host is known that fits" if fleet.hosts else NO_HOST))
     parts.append(Text())
-    parts.append(_table(PARTITION_COLUMNS, [_partition_cells(each) for each in fleet.partitions], boxed=boxed))
+    parts += fitted(
+        out,
+        PARTITION_COLUMNS,
+        [_partition_cells(each) for each in fleet.partitions],
+        numbers=RIGHT,
+        wrapped="why",
+        above=("partition", "collector", "why"),
+        give_up=("in", "archived", "full", "hosts", STACK),
+        boxed=out.is_terminal,
+    )
     parts.append(Text())
     return Group(*parts, *_sum(fleet))
 
@@ -53,27 +73,35 @@ def _sum(fleet: Fleet) -> list[Text]:
     found = counts(fleet.hosts)
     states = ", ".join(f"{count} {state}" for state, count in found.items() if count) or "none yet"
     lines = [
-        Text(f"{len(fleet.hosts)} hosts: {states} · {format_bytes(fleet.rate)}/s · {fleet.lag} messages behind"),
+        Text(
+            f"{counted(len(fleet.hosts), 'host')}: {states} · {format_bytes(fleet.rate)}/s · "
+            f"{counted(fleet.lag, 'message')} behind"
+        ),
     ]
     versions = Counter(host.beat.version for host in fleet.hosts if host.beat)
     if len(versions) > 1:
         named = ", ".join(f"{printable(name)} ({count})" for name, count in versions.most_common(NAMED_VERSIONS))
         lines.append(Text(f"versions: {named}"))
     if fleet.dead_letters:
-        lines.append(Text(f"{fleet.dead_letters} dead letters wait (fshipper dlq ls)", style="red"))
+        lines.append(
+            Text(
+                f"{counted(fleet.dead_letters, 'dead letter waits', 'dead letters wait')} (fshipper dlq ls)",
+                style="red",
+            )
+        )
     if fleet.advisories:
-        lines.append(Text(f"the server gave up delivering {fleet.advisories} messages (fshipper dlq ls)", style="red"))
+        lines.append(
+            Text(f"the server gave up delivering {counted(fleet.advisories, 'message')} (fshipper dlq ls)", style="red")
+        )
+    if fleet.doubled:
+        lines.append(Text(f"{_doubled_text(fleet.doubled)} (fshipper audit --repair-duplicates)", style="red"))
     lines += [Text(note, style="yellow") for note in fleet.notes]
     return lines
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Text]], *, boxed: bool) -> Table:
-    table = Table(box=Table().box if boxed else None, header_style="bold", pad_edge=boxed)
-    for name in columns:
-        table.add_column(name, justify="right" if name in RIGHT else "left", no_wrap=not boxed or name != "why")
-    for row in rows:
-        table.add_row(*row)
-    return table
+def _doubled_text(octets: int) -> str:
+    """That an archive holds bytes twice."""
+    return f"{octets:,} bytes are in the archive twice"
 
 
 def _host_cells(host: Host) -> list[Text]:

@@ -3,8 +3,8 @@
 import enum
 from dataclasses import dataclass
 
-from shipper.heartbeat import Heartbeat
-from shipper.units import format_bytes, format_duration
+from shipper.heartbeat import DEAD_BEATS, DEAD_SECONDS, Heartbeat
+from shipper.units import counted, format_bytes, format_duration
 
 
 class State(enum.StrEnum):
@@ -15,9 +15,10 @@ class State(enum.StrEnum):
     UNKNOWN = "unknown"  #: it never said anything, or too little yet to tell
     SHIPPING = "shipping"  #: bytes move
     QUIET = "quiet"  #: it lives, and has nothing to say
+    SHARED = "shared"  #: two live producers have its name, or it has a name that every machine has
 
 
-TROUBLED = frozenset({State.DEAD, State.STUCK})
+TROUBLED = frozenset({State.DEAD, State.STUCK, State.SHARED})
 ALIASES = {"ok": State.SHIPPING, "new": State.UNKNOWN, "silent": State.DEAD}
 
 
@@ -25,8 +26,8 @@ ALIASES = {"ok": State.SHIPPING, "new": State.UNKNOWN, "silent": State.DEAD}
 class Thresholds:
     """What is too long, in seconds."""
 
-    dead_beats: float = 4.0  #: heartbeats that did not come, by the host's own interval
-    dead: float = 20.0  #: and at least so long: a host whose stream is full speaks every quarter of a minute
+    dead_beats: float = DEAD_BEATS  #: heartbeats that did not come, by the host's own interval
+    dead: float = DEAD_SECONDS  #: and at least so long: a host whose stream is full speaks every quarter of a minute
     stuck: float = 30.0  #: without a byte acknowledged while some wait for as long
     new: float = 15.0  #: from a producer's start, until it counts that nothing was acknowledged
     lately: float = 15.0  #: since the last acknowledged byte, and it counts as shipping
@@ -47,6 +48,13 @@ class Verdict:
     why: str = ""
 
 
+def shared(verdict: Verdict, why: str) -> Verdict:
+    """The verdict on a host whose name is not its own; `why` in a sentence. One that is dead or stuck stays that."""
+    if verdict.state in {State.DEAD, State.STUCK}:
+        return Verdict(verdict.state, f"{verdict.why}; {why}" if verdict.why else why)
+    return Verdict(State.SHARED, why)
+
+
 def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> Verdict:
     """How a host is that said `beat` so many seconds ago; None: it never said anything that can be read."""
     if beat is None:
@@ -58,7 +66,7 @@ def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> Ver
 
 def _of_the_living(beat: Heartbeat, limits: Thresholds) -> Verdict:
     if beat.unreadable:
-        return Verdict(State.STUCK, f"{_files(beat.unreadable)} cannot be opened")
+        return Verdict(State.STUCK, f"{counted(beat.unreadable, 'file')} cannot be opened")
     if beat.backlog and beat.shipped == 0 and beat.up < limits.new:
         return Verdict(State.UNKNOWN, "has just begun")
     if beat.backlog and min(beat.silent, beat.backlog_age) >= limits.stuck:
@@ -84,7 +92,3 @@ def _how_far_behind(beat: Heartbeat, limits: Thresholds) -> str:
     if beat.backlog_age < limits.stuck:
         return ""
     return f"{format_bytes(beat.backlog)} behind, the oldest seen {format_duration(beat.backlog_age)} ago"
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"

@@ -1,16 +1,22 @@
 """The fleet as JSON: what `fshipper status --json` prints and the status page draws."""
 
+import datetime as dt
 from dataclasses import asdict
 from typing import Any
 
 from consumer.fleet.fleet import Fleet, Partition, rate_of
 from consumer.fleet.table import Host, counts
 
+VERSION = 1
+"""Of the JSON; a field is added under the same number, and changed or removed under another."""
+
 
 def fleet_json(fleet: Fleet) -> dict[str, Any]:
-    """All of it; sizes in bytes, durations in seconds, `at` in seconds since 1970."""
+    """All of it; sizes in bytes, durations in seconds, `at` in seconds since 1970, `time` the same in ISO 8601."""
     return {
+        "v": VERSION,
         "at": round(fleet.at, 3),
+        "time": f"{dt.datetime.fromtimestamp(fleet.at, dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
         "well": fleet.is_well,
         "counts": {str(state): count for state, count in counts(fleet.hosts).items()},
         "rate_bytes": round(fleet.rate),
@@ -20,6 +26,7 @@ def fleet_json(fleet: Fleet) -> dict[str, Any]:
         "dead_letters": fleet.dead_letters,
         "dead_letters_percent_full": fleet.dead_letters_full,
         "advisories": fleet.advisories,
+        "doubled_bytes": fleet.doubled,
         "notes": list(fleet.notes),
     }
 

@@ -24,8 +24,8 @@ from shipper.events.collecting import recent_gaps
 from shipper.settings import Settings
 from shipper.telemetry import NO_PAGES, Answer, Page
 
-MOST_READERS = 16
-"""Of events at a time; who comes too many is told to come again."""
+MOST_READERS = 32
+"""Maximum number of open pages; a further one is asked to come again. One client address may have 16."""
 AGAIN_SECONDS = 5
 STILL_SECONDS = 10.0
 """Between two signs that the connection lives, where nothing is new."""

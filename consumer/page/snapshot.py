@@ -75,6 +75,9 @@ def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) ->
         _trouble("partition", f"partition {each.status.partition}", each.why, State.STUCK)
         for each in fleet.troubled_partitions
     ]
+    if doubled := max(fleet.doubled, int(collecting.get("doubled_bytes") or 0)):
+        why = f"{doubled:,} bytes are in it twice: fshipper audit --repair-duplicates"
+        found.append(_trouble("duplicates", "archive", why, State.STUCK))
     found += [_trouble("host", host.name, host.why, host.state) for host in fleet.troubled_hosts]
     return found + _set_aside(fleet)
 

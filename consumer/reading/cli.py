@@ -13,14 +13,14 @@ from typing import Annotated
 import typer
 
 from consumer.reading.fleetlog import FleetLog, Places, tell
-from consumer.reading.parts import is_archive
+from consumer.reading.parts import is_archive, is_empty
 from consumer.reading.receiving import STDOUT, Printed, Sent
 from consumer.reading.show import Form, Screen, shown_time
 from consumer.reading.sieve import Sieve, sieve
 from consumer.reading.telling import Pace, tell_coming, tell_last, tell_stored
 from consumer.reading.wanted import Globs, Wanted, globs_of_hosts, moment
 from shipper.config import load
-from shipper.errors import EXIT_OTHER, StreamMissing, UsageError
+from shipper.errors import EXIT_OTHER, StreamMissing, Unavailable, UsageError
 from shipper.settings import Settings
 
 LINES_BEFORE_FOLLOWING = 10
@@ -79,7 +79,9 @@ def tail(
     grep: Grep = None,
     invert_match: Invert = False,
     ignore_case: IgnoreCase = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Lines as they were, without host and file")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Lines as they were, without host and file; in a pipe byte for byte")
+    ] = False,
     as_json: Json = False,
     timed: Annotated[
         bool, typer.Option("--time", "-t", help="When each line was stored, before host and file")
@@ -109,7 +111,7 @@ def tail(
     async def work() -> int:
         async with (
             FleetLog(places, wanted, patience=PATIENCE_SECONDS if follow else 0.0, name="tail") as log,
-            Printed.on_stdout(form, _screen(color)) as printed,
+            Printed.on_stdout(form, _screen(color, form)) as printed,
         ):
             found = _say_what_is_missing(log, wanted, waits=follow)
             if last is not None:
@@ -171,7 +173,9 @@ def replay(
             return Sent(settings.nats, target)
         to_stdout = to_file is None or str(to_file) == "-"
         return (
-            Printed.on_stdout(form, _screen(color)) if to_stdout or to_file is None else Printed.in_file(to_file, form)
+            Printed.on_stdout(form, _screen(color, form))
+            if to_stdout or to_file is None
+            else Printed.in_file(to_file, form)
         )
 
     async def work() -> int:
@@ -201,11 +205,16 @@ def _run(work: Callable[[], Awaitable[int]]) -> None:
 
 
 def _say_what_is_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
-    """Whether there is any of the hosts. Raises StreamMissing: there is nothing to read at all."""
+    """Whether there is any of the hosts. Raises StreamMissing, Unavailable: there is nothing to read at all."""
     if log.is_blank:
         if not waits and not log.has_archive:
             raise StreamMissing("the server has no stream of logs", hint="fshipper partition apply --partitions N")
         tell("the server has no stream of logs so far")
+    if (archive := log.only_archive) and is_empty(archive):
+        raise Unavailable(
+            f"nothing is archived yet in {archive.absolute()}",
+            hint="is it the collector's directory? --archive DIR names another; without --from the streams are read",
+        )
     unknown = log.unknown(wanted.hosts)
     for each in unknown:
         nearest = ", ".join(log.nearest(each))
@@ -260,12 +269,13 @@ def _form(*, raw: bool, as_json: bool, timed: bool) -> Form:
     return Form.RAW if raw else Form.TIMED if timed else Form.NAMED
 
 
-def _screen(color: bool | None) -> Screen:
+def _screen(color: bool | None, form: Form) -> Screen:
+    """In a pipe, too, lines with names are for people: `| head` and `| less -R` pass escape sequences to a terminal."""
     is_terminal = os.isatty(STDOUT)
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
     if color or (color is None and is_terminal and not plain):
         return Screen.COLOURED
-    return Screen.TERMINAL if is_terminal else Screen.PROGRAM
+    return Screen.TERMINAL if is_terminal or form is not Form.RAW else Screen.PROGRAM
 
 
 def _pace(speed: str) -> Pace:

@@ -251,6 +251,11 @@ class FleetLog:
         """Whether an archive is read, too."""
         return self._places.archive is not None
 
+    @property
+    def only_archive(self) -> Path | None:
+        """The archive, where nothing else is read."""
+        return None if self._places.streams else self._places.archive
+
     def unknown(self, patterns: Globs) -> list[str]:
         """Those of the patterns that are no host that was seen so far."""
         return [each for each in patterns.patterns if not any(map(Globs((each,)).takes, self._hosts))]

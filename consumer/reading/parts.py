@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,19 @@ def find(archive: Path, state: Path | None, wanted: Wanted, borders: Mapping[int
 
 def is_archive(directory: Path) -> bool:
     """Whether a collector writes there."""
-    return (directory / IDENTITY).exists() or (directory / layout.MANIFEST_DIRECTORY).is_dir()
+    try:
+        return layout.is_archive(os.listdir(directory))
+    except OSError:
+        return False
+
+
+def is_empty(archive: Path) -> bool:
+    """Whether no line was ever archived there: it has nothing but what a collector keeps for itself."""
+    try:
+        names = os.listdir(archive)
+    except OSError:
+        return False
+    return not listing.days(archive) and all(name.startswith(("_", ".")) for name in names)
 
 
 def shown(parts: Iterable[Part], borders: Mapping[int, int], plain_file: str) -> Shown:
@@ -182,7 +195,9 @@ def _has_day(wanted: Wanted, date: str) -> bool:
 def _identity(archive: Path) -> str:
     """The identity of an archive; empty: it has none. Raises ConfigError: there is no archive."""
     if not is_archive(archive):
-        raise ConfigError(f"there is no archive at {archive}", hint="name the collector's directory: --archive DIR")
+        raise ConfigError(
+            f"there is no archive at {archive.absolute()}", hint="name the collector's directory: --archive DIR"
+        )
     try:
         return str(json.loads((archive / IDENTITY).read_bytes())["id"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):

@@ -30,7 +30,7 @@ class Screen(enum.Enum):
     """Who looks at it."""
 
     PROGRAM = "program"  #: every byte of a line as it was
-    TERMINAL = "terminal"  #: nothing that a line holds may be a command
+    TERMINAL = "terminal"  #: control characters are escaped: nothing that a line holds may be a command
     COLOURED = "coloured"  #: the same, with a colour for each host
 
 

@@ -1,31 +1,32 @@
 """`fshipper redact`: black out what must not stay in the archive, and record that it was done."""
 
-import contextlib
 import json
 import re
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from consumer.archive import LOCKS
+from consumer.archive import existing_identity
 from consumer.audit import listing
+from consumer.audit.look import chosen_days
 from consumer.redacting.choice import Choice, Matching, OfSource
-from consumer.redacting.rewriter import Blackened, Rewriter, as_told, standing_on
+from consumer.redacting.rewriter import Blackened, Rewriter, as_told
 from consumer.sealing.manifests import removed_days
+from consumer.sealing.rewriting import standing_on, without_retention
 from shipper import layout
 from shipper.config import load
-from shipper.errors import ConfigError, Fatal, UsageError
-from shipper.files import Lock, make_directory
+from shipper.errors import Unavailable, UsageError
+from shipper.files import readable_by
 from shipper.layout import OPEN_PREFIX, SEALING_PREFIX
+from shipper.manifest import Segment
+from shipper.units import counted
 
 EXIT_LEFT = 2
 """Some of the files are open still, and were not looked at."""
-RETENTION_TRIES, RETENTION_SECONDS = 100, 0.1
 _SPAN = re.compile(r"(\d+)-(\d+)")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -46,6 +47,31 @@ class Where:
         days = listing.days(self.archive) | listing.directory_days(self.archive)
         days -= removed_days(self.archive)
         return sorted(day for day in days if self.since <= day and (not self.until or day <= self.until))
+
+    def check(self) -> None:
+        """Raises Unavailable: the archive has nothing that could be meant, so that nothing would be redacted."""
+        whole, dates = self.archive.absolute(), self.dates()
+        if not dates:
+            days = " of these days" if self.since or self.until else ""
+            raise Unavailable(
+                f"the archive {whole} has nothing{days}, so nothing is redacted",
+                hint="choose other days, or name the collector's directory; days are UTC",
+            )
+        if not (any(self.sealed()) or replace(self, file="").waiting()):
+            raise Unavailable(
+                f"the archive {whole} has nothing of {self.host} on {counted(len(dates), 'day')}: nothing is redacted",
+                hint="ls date=*/partition=* in the archive shows the hosts by their whole names",
+            )
+        if self.file and not (any(each.file == self.file for each in self.sealed()) or self.waiting()):
+            sys.stderr.write(
+                f"note: the archive has no file {self.file} of {self.host} on {counted(len(dates), 'day')}; "
+                "--file takes the whole path on the host\n"
+            )
+
+    def sealed(self) -> Iterator[Segment]:
+        """Segments of the host."""
+        for date in self.dates():
+            yield from (each for each in standing_on(self.archive, date) if each.host == self.host)
 
     def waiting(self) -> list[str]:
         """Files of the host that are not sealed yet."""
@@ -87,17 +113,21 @@ def redact(
     choice = _choice(match, source, span, whole_lines=whole_lines)
     if not host:
         raise UsageError("whose lines?", hint="give --host")
-    archive = load({"collector.directory": directory}, config=config).collector.directory
-    if not archive.is_dir():
-        raise ConfigError(f"there is no archive at {archive}", hint="fshipper redact DIRECTORY, or SHIPPER_DIRECTORY")
-    where = Where(archive=archive, host=host, file=file, since=date or since, until=date or until)
+    first, last = chosen_days(date, since, until)
+    collector = load({"collector.directory": directory}, config=config).collector
+    archive = collector.directory
+    existing_identity(archive, hint="name the collector's directory: fshipper redact DIRECTORY, or SHIPPER_DIRECTORY")
+    where = Where(archive=archive, host=host, file=file, since=first, until=last)
+    where.check()
     rewriter = Rewriter(archive, choice, reason=reason)
     told = _told(where, rewriter)
     if told and not dry_run:
         _ask([] if as_json else told, yes=yes)
-        told = _do(where, rewriter, told)
-    elif not dry_run:
-        _finish(where, rewriter)
+    with readable_by(collector.readable_by):
+        if told and not dry_run:
+            told = _do(where, rewriter, told)
+        elif not dry_run:
+            _finish(where, rewriter)
     waiting = where.waiting()
     _tell(told, waiting, as_json=as_json, done=not dry_run)
     if waiting:
@@ -132,7 +162,7 @@ def _told(where: Where, rewriter: Rewriter) -> list[Blackened]:
 
 def _do(where: Where, rewriter: Rewriter, told: Sequence[Blackened]) -> list[Blackened]:
     """Black out what was told, while retention removes nothing; what a kill left before is finished."""
-    with _without_retention(where.archive):
+    with without_retention(where.archive):
         done = [rewriter.rewrite(each.segment.path) for each in told]
         _finish(where, rewriter)
     return [each for each in done if each is not None]
@@ -141,22 +171,6 @@ def _do(where: Where, rewriter: Rewriter, told: Sequence[Blackened]) -> list[Bla
 def _finish(where: Where, rewriter: Rewriter) -> None:
     for date in where.dates():
         rewriter.finish([each for each in standing_on(where.archive, date) if each.host == where.host])
-
-
-@contextlib.contextmanager
-def _without_retention(archive: Path) -> Iterator[None]:
-    """Nobody removes days meanwhile. Raises Fatal: somebody does, for long."""
-    make_directory(archive / LOCKS)
-    with contextlib.ExitStack() as stack:
-        for left in range(RETENTION_TRIES, 0, -1):
-            try:
-                stack.enter_context(Lock(archive / LOCKS / "retention.lock", f"the retention of {archive}"))
-                break
-            except Fatal:
-                if left == 1:
-                    raise
-                time.sleep(RETENTION_SECONDS)
-        yield
 
 
 def _ask(told: Sequence[Blackened], *, yes: bool) -> None:

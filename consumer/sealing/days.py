@@ -8,7 +8,7 @@ from typing import Protocol
 
 from consumer.sealing.manifests import Listing
 from consumer.sealing.merge import Merger
-from consumer.sealing.retention import Retention
+from consumer.sealing.retention import HOSTS, Retention
 from consumer.sealing.seal import Sealer
 from shipper import events
 
@@ -42,12 +42,13 @@ class Days:
         segment: int,
         keep_days: int,
         keep_bytes: int,
+        keep_by: str = HOSTS,
         today: Callable[[], dt.date] = _today,
     ) -> None:
         self._archive = archive
         self._sealer = sealer
         self._merger = Merger(archive, sealer, below=merge, most=segment)
-        self._retention = Retention(archive, keep_days=keep_days, keep_bytes=keep_bytes)
+        self._retention = Retention(archive, keep_days=keep_days, keep_bytes=keep_bytes, keep_by=keep_by)
         self._retention_due = 0.0
         self._today = today
 

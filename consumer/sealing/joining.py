@@ -93,6 +93,7 @@ def joined(run: Sequence[Segment], text: Tally, stored: Written | Passing, *, co
         labels=next((part.labels for part in reversed(run) if part.labels), {}),
         replaces=tuple(part.path for part in run),
         redactions=tuple(redaction for part in run for redaction in part.redactions),
+        removals=tuple(removal for part in run for removal in part.removals),
     )
 
 

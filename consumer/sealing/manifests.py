@@ -3,12 +3,12 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from shipper import layout, manifest
-from shipper.files import make_directory, sync_directory
+from shipper.files import make_directory, replace_file, sync_directory
 from shipper.manifest import Segment
 
 TAIL_BYTES = 64 * 1024
@@ -41,7 +41,12 @@ def of_day(archive: Path, date: str) -> list[Path]:
 def is_listed(archive: Path, path: str) -> bool:
     """Whether any collector lists the segment `path`, merged into another or not."""
     date = path.partition("/")[0].removeprefix("date=")
-    return any(_lists(line, path) for file in of_day(archive, date) for _, line in _lines(file))
+    return any(lists(file, path) for file in of_day(archive, date))
+
+
+def lists(file: Path, path: str) -> bool:
+    """Whether the manifest `file` lists the segment `path`."""
+    return any(_lists(line, path) for _, line in _lines(file))
 
 
 class Held(NamedTuple):
@@ -56,17 +61,58 @@ class Held(NamedTuple):
 
 def held(archive: Path, date: str) -> Held:
     """What a day holds by the segments that count."""
-    by_path: dict[int, tuple[int, int, int, int]] = {}
+    return total(held_by_host(archive, date))
+
+
+def held_by_host(archive: Path, date: str) -> dict[str, Held]:
+    """The same for each host."""
+    by_path: dict[int, tuple[str, int, int, int]] = {}
     replaced: set[int] = set()
+    hosts: dict[str, str] = {}
     for file in of_day(archive, date):
         for _, line in _lines(file):
             fields = _fields(line)
-            numbers = tuple(int(fields.get(name, 0)) for name in ("bytes_raw", "bytes_stored", "lines"))
-            by_path[hash(fields.get("path"))] = (*numbers, hash(fields.get("host")))  # type: ignore[assignment]
+            raw, stored, lines = (int(fields.get(name, 0)) for name in ("bytes_raw", "bytes_stored", "lines"))
+            host = str(fields.get("host"))
+            by_path[hash(fields.get("path"))] = (hosts.setdefault(host, host), raw, stored, lines)
             replaced.update(map(hash, fields.get("replaces", ())))
-    counted = [found for path, found in by_path.items() if path not in replaced]
-    raw, stored, lines, hosts = zip(*counted, strict=True) if counted else ((), (), (), ())
-    return Held(sum(raw), sum(stored), sum(lines), len(counted), len(set(hosts)))
+    found: dict[str, Held] = {}
+    for path, (host, raw, stored, lines) in by_path.items():
+        if path not in replaced:
+            before = found.get(host, Held())
+            found[host] = Held(
+                before.bytes_raw + raw, before.bytes_stored + stored, before.lines + lines, before.segments + 1, 1
+            )
+    return found
+
+
+def total(by_host: Mapping[str, Held]) -> Held:
+    """What all hosts hold together."""
+    return Held(*map(sum, zip(*by_host.values(), strict=True))) if by_host else Held()
+
+
+def without_hosts(path: Path, hosts: Container[str]) -> None:
+    """Take the lines of hosts out of a closed day's manifest, in one step."""
+    lines = [line for _, line in _lines(path)]
+    kept = [line for line in lines if _fields(line).get("host") not in hosts]
+    if len(kept) < len(lines):
+        replace_file(path, b"".join(kept))
+
+
+def directories_of(archive: Path, date: str, hosts: Container[str]) -> set[str]:
+    """Where the segments of hosts are, relative to the archive."""
+    lines = (_fields(line) for file in of_day(archive, date) for _, line in _lines(file))
+    return {str(fields.get("path")).rpartition("/")[0] for fields in lines if fields.get("host") in hosts}
+
+
+def removed_hosts(archive: Path) -> dict[str, set[str]]:
+    """By day: the hosts of which retention removed it, or is removing it."""
+    found: dict[str, set[str]] = {}
+    for _, line in _lines(archive / layout.REMOVED_HOSTS_PATH):
+        fields = _fields(line)
+        if isinstance(fields.get("hosts"), dict):
+            found.setdefault(str(fields.get("date")), set()).update(fields["hosts"])
+    return found
 
 
 def removed(archive: Path) -> list[dict[str, Any]]:

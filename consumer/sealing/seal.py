@@ -55,6 +55,8 @@ class Sealer:
         self._archive = archive
         self.collector = collector  #: the name in its manifests
         self.codec = codec  #: of the segments of plain text
+        self.sealed = 0  #: segments, since the collector began
+        self._counting = threading.Lock()  # each partition seals in a thread of its own
         self.naming = threading.Lock()  #: held from finding a free name until it is taken
 
     def begin(self, file: OpenFile, journal: Journal, sink: Sink) -> OpenFile:
@@ -181,9 +183,12 @@ class Sealer:
         return self._archive / layout.manifest_path(date, self.collector)
 
     def _is_settled(self, segment: str) -> bool:
-        """Whether a segment is listed, if only as a part of another one, or its day was removed."""
+        """Whether a segment is listed, if only as a part of another one, or its day was removed, or its host's."""
         date = segment.partition("/")[0].removeprefix("date=")
-        return manifests.is_listed(self._archive, segment) or date in manifests.removed_days(self._archive)
+        if manifests.is_listed(self._archive, segment) or date in manifests.removed_days(self._archive):
+            return True
+        hosts = manifests.removed_hosts(self._archive).get(date, ())
+        return any(f"/host={layout.escape(host)}/" in segment for host in hosts)
 
     def _free_name(self, file: OpenFile, journal: Journal) -> str:
         """The segment's path: numbered by its first sequence, but always behind the earlier ones of the same file.
@@ -246,6 +251,8 @@ class Sealer:
     def _tell(self, segment: Segment, lost: tuple[Gap, ...]) -> None:
         for gap in lost:
             events.archive_damaged(partition=segment.partition, file=segment.path, missing=gap.end - gap.start)
+        with self._counting:
+            self.sealed += 1
         events.segment_sealed(
             partition=segment.partition, path=segment.path, lines=segment.lines, octets=segment.bytes_raw
         )

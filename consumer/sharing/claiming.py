@@ -13,8 +13,15 @@ from consumer.sharing.holding import Holding, Lasting, Outfit
 from consumer.sharing.lease import Lease
 from consumer.sharing.registry import Registry
 from consumer.sharing.watch import clock
+from consumer.writing.stage import Archived
 from shipper import events
 from shipper.errors import Fenced, ShipperError
+from shipper.files import Holder
+
+NOTHING_TO_DRAIN = (
+    "a collector runs and writes everything that arrives, so there is nothing to do;"
+    " fshipper status shows how far it is, and it seals by itself. To drain by hand, stop it first."
+)
 
 
 class Holdings:
@@ -26,6 +33,7 @@ class Holdings:
         self._me = me
         self._running: dict[int, tuple[Holding, asyncio.Task[None]]] = {}
         self.failure: BaseException | None = None  #: of the first partition that failed
+        self.archived = Archived()  #: by those that ended
         self.left = 0  #: messages that were in the streams behind what was written
 
     def __iter__(self) -> Iterator[Holding]:
@@ -111,6 +119,8 @@ class Holdings:
             self.stop()
         finally:
             self.left += holding.pending
+            if holding.worker is not None:
+                self.archived.add(holding.worker.archived)
             del self._running[holding.partition]
 
     def _check_journal(self, partition: int, footing: Footing) -> None:
@@ -134,6 +144,7 @@ class Holdings:
             resume=said.resume,
             plain_after_ns=said.plain_after_ns,
             created=said.created,
+            directory=str(self._outfit.place.directory.absolute()),
             past=said.past if said.archive == me.archive else "",
         )
 
@@ -152,8 +163,17 @@ def this_process(*, name: str, lock: str, archive: str, partitions: tuple[int, .
 
 
 def refuse_held(partition: int, claim: Claim) -> ShipperError:
-    """Why a partition cannot be drained now."""
+    """Why a partition cannot be drained now: a collector elsewhere, or with another archive, has it."""
     return ShipperError(
         f"partition {partition} is written by collector {claim.owner} (process {claim.pid} on {claim.host})",
-        hint="stop it first, or leave the draining to it",
+        hint=NOTHING_TO_DRAIN,
     )
+
+
+def refuse_locked(text: str, holder: Holder) -> ShipperError:
+    """Why a partition cannot be drained now: another process writes this archive."""
+    if "--drain" in holder.command.split():
+        hint = "another drain runs; it ends by itself and writes everything that is in the streams: wait for it"
+        return ShipperError(text, hint=hint)
+    see = f" ps -fp {holder.pid} shows it." if holder.pid else ""
+    return ShipperError(text, hint=NOTHING_TO_DRAIN + see)

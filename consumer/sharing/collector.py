@@ -11,15 +11,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from consumer.sharing.claiming import Holdings, refuse_held
+from consumer.sharing.claiming import Holdings, refuse_held, refuse_locked
 from consumer.sharing.entries import Member
 from consumer.sharing.holding import Holding
 from consumer.sharing.place import Place, lock_identity, name_lock, try_lock
 from consumer.sharing.registry import RENEWALS, Registry
 from consumer.sharing.spread import spread
+from consumer.writing.stage import Archived
 from shipper import events
 from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing, Transient, Unavailable
-from shipper.files import Lock
+from shipper.files import Lock, LockHeld
 from shipper.lifecycle import Stop, notify
 from shipper.retry import SESSION, Patience
 from shipper.supervision import Pulse
@@ -34,7 +35,7 @@ class Collector:
 
     def __init__(
         self, place: Place, registry: Registry, holdings: Holdings, me: Member, find: Find, stop: Stop,
-        patience: Patience,
+        patience: Patience, doubled: Callable[[], int] = lambda: 0,
     ) -> None:  # fmt: skip
         self._place = place
         self._registry = registry
@@ -43,6 +44,7 @@ class Collector:
         self._find = find
         self._stop = stop
         self._patience = patience
+        self._doubled = doubled
         self._find_due = 0.0
         self._rounds_without = 0  # a partition
         self._may_end = asyncio.Event()
@@ -137,6 +139,11 @@ class Collector:
         theirs = claim.archive != self._place.archive  # then nobody seals here what is open here
         return claim.past >= date and not (theirs and self._place.has_open_files(partition, date))
 
+    @property
+    def archived(self) -> Archived:
+        """What the workers that ended have made durable, where the run has an end."""
+        return self._holdings.archived
+
     def status(self) -> dict[str, Any]:
         """What the collector does now, for people and scripts."""
         return {
@@ -144,6 +151,7 @@ class Collector:
             "partitions": self._holdings.status(),
             "stands_by": self._stands_by,
             "others": sorted(member.name for member in self._others),
+            "doubled_bytes": self._doubled(),
         }
 
     # -- rounds -------------------------------------------------------------------------------------------------
@@ -152,7 +160,7 @@ class Collector:
         """Renew what is held first; then look what the others do."""
         await self._holdings.renew()
         await self._find_partitions()
-        self._me = replace(self._me, known=tuple(self.partitions))
+        self._me = replace(self._me, known=tuple(self.partitions), doubled=self._doubled())
         await self._registry.put(self._registry.key_of(self._me), self._me)
         await self._registry.look(self._known or self.partitions)
         self._others = [member for member in self._registry.members() if self._lives(member)]
@@ -265,6 +273,7 @@ class Collector:
             await held.lease.prove()
         await self._find_partitions()
         await self._registry.look(self.partitions)
+        self._refuse_second_archive()
         for partition in self.partitions:
             if partition not in claimed:
                 if (holding := await self._holdings.claim(partition)) is not None:
@@ -272,11 +281,33 @@ class Collector:
                 else:
                     self._check_holder(partition)
 
+    def _refuse_second_archive(self) -> None:
+        """Raises ConfigError: another archive has what was in the streams, and this one has nothing yet.
+
+        That is a wrong directory. A collector that is to share the streams from a new archive runs without --drain.
+        """
+        place = self._place
+        if any(place.newest_epoch(partition) is not None for partition in self.partitions):
+            return
+        for partition in self.partitions:
+            claim, _ = self._registry.claim(partition)
+            if claim is not None and claim.archive != place.archive and claim.applied:
+                where = claim.directory or "another directory"
+                raise ConfigError(
+                    f"the archive of partition {partition} is {where} (collector {claim.owner} on {claim.host}),"
+                    f" and {place.directory} is a new one: it would hold a part of each file only",
+                    hint=f"set SHIPPER_DIRECTORY (--directory) to {where}; to begin a second archive on purpose, run"
+                    " fshipper consume without --drain",
+                )
+
     def _check_holder(self, partition: int) -> None:
         """Raises Fatal, ShipperError: whoever has the partition lives."""
         place = self._place
-        with Lock(place.lock(partition, place.newest_epoch(partition) or 0), place.what(partition)):
-            pass
+        try:
+            with Lock(place.lock(partition, place.newest_epoch(partition) or 0), place.what(partition)):
+                pass
+        except LockHeld as held:
+            raise refuse_locked(str(held), held.holder) from None
         claim, _ = self._registry.claim(partition)
         if claim is not None and self._registry.renewed(partition):
             raise refuse_held(partition, claim)

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, get_type_hints
+
+from shipper.partitioning import MAX_PARTITIONS
 
 VERSION = 1
 
@@ -22,6 +24,7 @@ class Member:
     refused: tuple[int, ...] = ()  #: that it cannot take here
     known: tuple[int, ...] = ()  #: all that there are, as far as it knows; in the bucket as spans
     left: bool = False  #: it ended by itself
+    doubled: int = 0  #: bytes that its archive holds twice
 
     def takes(self, partition: int) -> bool:
         """Whether it may have `partition`."""
@@ -45,6 +48,7 @@ class Claim:
     resume: int = 1
     plain_after_ns: int = 0
     created: str = ""
+    directory: str = ""  #: where the archive is on the host of the collector; empty: an older version does not say
     past: str = ""  #: the newest day of which nothing can come any more, all of it sealed; "": none
 
     def ended(self) -> "Claim":
@@ -65,9 +69,15 @@ def to_member(content: bytes) -> Member | None:
     fields = _fields(content, Member)
     if fields is None:
         return None
-    for name in ("partitions", "refused"):
-        fields[name] = tuple(fields.get(name, ()))
-    fields["known"] = tuple(number for first, last in fields.get("known", ()) for number in range(first, last + 1))
+    try:
+        for name in ("partitions", "refused"):
+            fields[name] = tuple(_partition(number) for number in fields.get(name, ()))
+        spans = [(_partition(first), _partition(last)) for first, last in fields.get("known", ())]
+    except (TypeError, ValueError):
+        return None
+    fields["known"] = tuple(
+        sorted({number for first, last in spans[:MAX_PARTITIONS] for number in range(first, last + 1)})
+    )
     return Member(**fields)
 
 
@@ -81,13 +91,24 @@ def _fields(content: bytes, of: type[Member] | type[Claim]) -> dict[str, Any] | 
     """The fields that this version knows; a newer one may say more."""
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or found.get("v") != VERSION:
         return None
     known = {name: found[name] for name in of.__slots__ if name in found}
     needed = {"instance", "host", "pid", "archive", "lock"}
-    return known if needed <= known.keys() else None
+    if isinstance(found.get("owner" if of is Claim else "name"), str) and needed <= known.keys():
+        kinds = get_type_hints(of)
+        if all(type(value) is kinds[name] for name, value in known.items() if kinds[name] in {str, int, bool}):
+            return known
+    return None
+
+
+def _partition(number: Any) -> int:
+    """A partition from the network. Raises ValueError: there can be none with this number."""
+    if type(number) is not int or not 0 <= number < MAX_PARTITIONS:
+        raise ValueError(number)
+    return number
 
 
 def _spans(numbers: Sequence[int]) -> list[tuple[int, int]]:

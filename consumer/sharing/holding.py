@@ -17,6 +17,7 @@ from consumer.sharing.lease import Lease
 from consumer.sharing.place import Place
 from consumer.task import Task
 from consumer.writing.journal import Journal
+from consumer.writing.other_partitions import ArchiveSources, OtherPartitions
 from consumer.writing.records import Position
 from consumer.writing.sink import Sink
 from shipper import events
@@ -42,6 +43,7 @@ class Outfit:
     task: Callable[[int], Task]
     open_inbox: Callable[[int], OpenInbox]
     patience: Callable[[], Patience]
+    sources: ArchiveSources
 
 
 class Holding:
@@ -178,6 +180,7 @@ class Holding:
             outfit.patience(),
             self.lease,
             pulse=self.pulse,
+            others=OtherPartitions(self.partition, outfit.sources),
         )
         opening.callback(worker.close)
         return worker
@@ -185,6 +188,15 @@ class Holding:
     def _go_on_elsewhere(self, journal: Journal, before: Claim, task: Task) -> Task:
         """Begin where the other archive ends. What it has of a source is asked for at once, not after half a minute."""
         at = journal.position
+        if before.applied > at.applied:
+            events.archived_elsewhere(
+                partition=self.partition,
+                directory=before.directory,
+                collector=before.owner,
+                host=before.host,
+                first=at.applied + 1,
+                last=before.applied,
+            )
         if before.created and (before.applied > at.applied or before.created != at.created):
             journal.move_to(
                 Position(

@@ -3,14 +3,17 @@
 import asyncio
 import contextlib
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from math import inf
 
-from consumer.archive import Layout, journal_directory, open_archive
+from consumer.archive import Layout, check_subject, journal_directory, open_archive
 from consumer.page.serve import status_page
 from consumer.pipeline import OpenInbox
 from consumer.sealing.days import Days
+from consumer.sealing.duplicates import DuplicateCount
 from consumer.sealing.seal import Sealer
 from consumer.sharing.claiming import Holdings, this_process
 from consumer.sharing.collector import Collector
@@ -21,8 +24,10 @@ from consumer.sharing.registry import Registry
 from consumer.sharing.reload import Reloading
 from consumer.sharing.retired import Retired
 from consumer.task import Task, Until
+from consumer.writing.other_partitions import ArchiveSources
 from consumer.writing.sink import most_open
 from shipper import events, layout
+from shipper.bucket import map_key
 from shipper.errors import (
     BucketRefused,
     ConfigError,
@@ -33,16 +38,17 @@ from shipper.errors import (
     Unavailable,
 )
 from shipper.jetstream.connection import connect
-from shipper.jetstream.inbox import JetStreamInbox, stream_names
+from shipper.jetstream.inbox import JetStreamInbox, LostConsumers, stream_names
 from shipper.jetstream.leases import JetStreamBucket
 from shipper.layout import FileKey
 from shipper.lifecycle import Stop, stop_on_signals
+from shipper.partition_map import decode
 from shipper.ports import Bucket
 from shipper.retry import SESSION, Company, Patience
 from shipper.settings import CollectorSettings, Settings
 from shipper.subjects import COLLECTOR, control_up, partition_of_stream, stream_name
 from shipper.supervision import supervised
-from shipper.telemetry import serving
+from shipper.telemetry import print_summary, serving
 
 TEND_SECONDS = 10.0
 ANSWER_AGAIN_SECONDS = 2.0
@@ -77,6 +83,7 @@ async def _live(settings: Settings, until: Until, stop: Stop, *, for_ever: bool)
     where = layout_of(chosen)
     archive = open_archive(chosen.directory)
     journals = journal_directory(chosen.directory, archive, chosen.state)
+    check_subject(journals, settings.logs.subject)
     place = Place(where, archive, journals, settings.logs.subject)
     with _named(chosen) as (name, lock):
         life = _Life(settings, until, place, name, lock, stop, for_ever=for_ever)
@@ -84,7 +91,17 @@ async def _live(settings: Settings, until: Until, stop: Stop, *, for_ever: bool)
         collector = life.collector(registry)
         listen = chosen.listen if until is Until.STOPPED else ""
         page = status_page(settings, listen, name=name, archive=chosen.directory, status=collector.status)
-        with page as pages, serving(listen, ready=lambda: _trouble(collector), status=collector.status, pages=pages):
+        with (
+            page as pages,
+            serving(
+                listen,
+                ready=lambda: _trouble(collector),
+                status=collector.status,
+                pages=pages,
+                allowed_hosts=chosen.allowed_hosts,
+                hidden_metrics=events.PRODUCER_METRICS,
+            ),
+        ):
             async with supervised(collector.pulses, lambda: _sentence(collector)):
                 await life.live(collector)
 
@@ -111,9 +128,13 @@ class _Life:
             segment=chosen.segment,
             keep_days=chosen.keep_days,
             keep_bytes=chosen.keep_bytes,
+            keep_by=chosen.keep_by,
         )
+        self._duplicates = DuplicateCount(place.directory)
         self._partitions = 1
+        self._told_missing: list[int] | None = None  # chosen partitions without a stream, once that was looked at
         self._workers = Company()
+        self._lost_consumers = LostConsumers()
         self._is_unused: Callable[[int], bool] = lambda _: False
 
     async def registry(self) -> Registry:
@@ -125,7 +146,9 @@ class _Life:
         patience, open_bucket = self._patience(), self._open_bucket
         while not self._stop.asked:
             try:
-                await (await open_bucket()).close()
+                bucket = await open_bucket()
+                await self._compare_with_map(bucket)
+                await bucket.close()
                 break
             except BucketRefused as error:
                 events.leases_refused(error=str(error))
@@ -136,6 +159,14 @@ class _Life:
                 events.session_ended(program="collector", error=str(error), hint=error.hint, retry_in=delay)
                 await self._stop.nap(delay)
         return Registry(open_bucket, prefix=self._place.prefix, lease=self._settings.collector.lease)
+
+    async def _compare_with_map(self, bucket: Bucket) -> None:
+        """Say once at the start where SHIPPER_PARTITIONS disagrees with the partition map."""
+        configured, key = self._settings.logs.partitions, map_key(self._place.prefix)
+        entry = (await bucket.entries([key])).get(key) if configured else None
+        known = decode(entry.value) if entry else None
+        if known is not None and known.partitions != configured:
+            events.collector_follows_map(version=known.version, partitions=known.partitions, configured=configured)
 
     def collector(self, registry: Registry) -> Collector:
         """The collector, which holds nothing yet."""
@@ -152,17 +183,24 @@ class _Life:
             task=self._task,
             open_inbox=self._open_inbox,
             patience=lambda: self._patience(self._workers),
+            sources=ArchiveSources(self._place.newest_journals),
         )
         holdings = Holdings(outfit, registry, me)
         self._is_unused = registry.is_unused
-        return Collector(self._place, registry, holdings, me, self._find, self._stop, self._patience())
+        return Collector(self._place, registry, holdings, me, self._find, self._stop, self._patience(),
+                         doubled=lambda: self._duplicates.bytes)  # fmt: skip
 
     async def live(self, collector: Collector) -> None:
         """Write until the end, and see to the days that are over beside it."""
         if self._until is not Until.STOPPED:
+            began = time.monotonic()
             await collector.drain(lambda: self._tend_once(collector))
+            if not self._stop.asked:
+                self._sum_up(collector, time.monotonic() - began)
         else:
             beside = [asyncio.create_task(self._tend(collector)), asyncio.create_task(self._answer(collector))]
+            if self._place.layout.seals:
+                beside.append(asyncio.create_task(self._count_duplicates()))
             if self._settings.collector.serve_partitions:
                 beside.append(asyncio.create_task(_serve_partitions(self._settings, self._stop)))
             try:
@@ -172,10 +210,29 @@ class _Life:
                     task.cancel()
                 await asyncio.wait(beside)
 
+    def _sum_up(self, collector: Collector, seconds: float) -> None:
+        done = collector.archived
+        counts = {"host": done.hosts, "file": len(done.files), "line": done.lines, "byte": done.bytes}
+        if self._until is Until.SEALED:
+            counts["segment"] = self._sealer.sealed
+        print_summary("archived", counts, seconds, style=self._settings.log.format)
+
     async def _tend(self, collector: Collector) -> None:
         while True:
             await self._tend_once(collector)
             await asyncio.sleep(TEND_SECONDS)
+
+    async def _count_duplicates(self) -> None:
+        ending = threading.Event()  # a count may take long, and a thread is not cancelled
+        try:
+            while True:
+                try:
+                    await asyncio.to_thread(self._duplicates.look, lambda: not (ending.is_set() or self._stop.asked))
+                except OSError as error:
+                    events.days_failed(error=str(error))
+                await asyncio.sleep(self._duplicates.rest)
+        finally:
+            ending.set()
 
     async def _answer(self, collector: Collector) -> None:
         """Answer for retired partitions, in one session after the other."""
@@ -230,6 +287,7 @@ class _Life:
                 consumer=COLLECTOR,
                 name=self._name,
                 batch_bytes=self._settings.collector.batch,
+                lost=self._lost_consumers,
             )
 
         return open_inbox
@@ -240,8 +298,15 @@ class _Life:
     async def _find(self) -> list[int]:
         """The partitions to read: the chosen ones, unless they are retired, else every stream that there is."""
         found = sorted(self._settings.collector.read_partitions)
+        there: list[int] = []
+        if found and self._told_missing is None:
+            with contextlib.suppress(StreamMissing):  # its reader says so
+                there = await _streams(self._settings)
+            self._told_missing = sorted(set(found) - set(there))
+            if self._told_missing:
+                events.partitions_without_stream(missing=self._told_missing, there=there)
         if not found or any(map(self._is_unused, found)):
-            there = await _streams(self._settings)
+            there = there or await _streams(self._settings)
             chosen = found or there
             found = [number for number in chosen if number in there or not self._is_unused(number)]
         _check_template(self._place.layout, found)

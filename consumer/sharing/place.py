@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.archive import LOCKS, Layout, journal_path, lock_path, newest_epoch
+from consumer.archive import LOCKS, Layout, journal_path, lock_path, newest_epoch, newest_journals
 from shipper.errors import Fatal
 from shipper.files import Lock, make_directory
 from shipper.layout import MANIFEST_DIRECTORY, escape, unescape
@@ -37,6 +37,10 @@ class Place:
     def journal(self, partition: int, epoch: int) -> Path:
         """The journal of an epoch."""
         return journal_path(self.journals, self.prefix, partition, epoch)
+
+    def newest_journals(self) -> dict[int, Path]:
+        """The journal that counts of each partition of this archive."""
+        return newest_journals(self.journals, self.prefix)
 
     def lock(self, partition: int, epoch: int) -> Path:
         """What the one writer of an epoch locks."""

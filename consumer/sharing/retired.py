@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from consumer import receipts
+from consumer.questions import Questions
 from consumer.receipts import Place as From
 from consumer.sharing.place import Place, try_lock
 from consumer.writing.journal import Journal
@@ -23,13 +24,17 @@ class Retired:
     def __init__(self, place: Place, is_retired: Callable[[int], bool]) -> None:
         self._place = place
         self._is_retired = is_retired
+        self._questions = Questions(None)
 
     async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The last receipts of the host that asks; None: somebody else's question."""
         partition = question.get("partition")
         if question.get("ask") != "receipts" or not isinstance(partition, int) or not self._is_retired(partition):
             return None
-        return self._answer(subject.removeprefix(control_up("")), partition, receipts.asked_for(question))
+        host = subject.removeprefix(control_up(""))
+        if not self._questions.may_ask(host, question):
+            return None
+        return self._answer(host, partition, receipts.asked_for(question))
 
     def _answer(self, host: str, partition: int, asked: list[str] | None) -> Mapping[str, Any] | None:
         place, epoch = self._place, self._place.newest_epoch(partition)

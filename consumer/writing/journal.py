@@ -15,6 +15,7 @@ from consumer.writing.tables import (
     FILE_COLUMNS,
     MIGRATIONS,
     SCHEMA,
+    SHARED_SCHEMA,
     SOURCE_COLUMNS,
     VERSION,
     file_row,
@@ -88,6 +89,14 @@ class Journal:
                 self._remember([known])
         return known
 
+    def is_cached(self, key: SourceKey) -> bool:
+        """Whether `source` knows it without a read; may be called from any thread at any time."""
+        return key in self._sources
+
+    def shared(self) -> list[SourceKey]:
+        """The sources that were first met here when another partition had archived some of them."""
+        return [SourceKey(host, id_) for host, id_ in self._database.execute("SELECT host, id FROM shared")]
+
     def sources_of(self, host: str, *, newest: int) -> list[Known]:
         """The `newest` sources of `host` that the archive has something of, newest first."""
         rows = self._database.execute(
@@ -127,6 +136,7 @@ class Journal:
                 [(loss.path, loss.source.id, *loss.span, loss.reason) for loss in changes.losses],
             )
             self._database.executemany("INSERT OR REPLACE INTO departures VALUES (?, ?)", changes.left.items())
+            self._database.executemany("INSERT OR REPLACE INTO shared VALUES (?, ?)", changes.shared)
         self.position = changes.position
         self.files = {**self.files, **changes.files}
         self.left = {**self.left, **changes.left} if changes.left else self.left
@@ -214,6 +224,8 @@ class Journal:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             self._check_version()
+            with self._database:
+                self._database.execute(SHARED_SCHEMA)
             self.files = {file.path: file for file in self._read_files()}
             self.position = self._read_position()
             self.left = dict(self._database.execute("SELECT host, version FROM departures").fetchall())

@@ -86,3 +86,6 @@ class Changes:
     extents: list[Extent] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     left: dict[str, int] = field(default_factory=dict)  #: by host that left the partition: the version of its marker
+    shared: set[SourceKey] = field(
+        default_factory=set
+    )  #: sources that were first met here and are in another partition

@@ -8,6 +8,7 @@ from consumer.archive import Layout
 from consumer.sealing.ready import ReadyFrames
 from consumer.writing.crowd import OVERFLOW, Crowd
 from consumer.writing.journal import Journal
+from consumer.writing.other_partitions import Found, OtherPartitions
 from consumer.writing.plan import Draft, Plan
 from consumer.writing.records import Changes, Loss, Position
 from consumer.writing.sink import Sink
@@ -25,11 +26,12 @@ from consumer.writing.watermark import (
     missing_parts,
     taken_up,
 )
-from shipper import codec
+from shipper import codec, control
 from shipper.checksum import crc32, crc32_combine
 from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
 from shipper.layout import FileKey, day_of
+from shipper.lines import count_lines
 from shipper.model import Block, Delivery, Encoding, Span
 from shipper.subjects import parse_log_subject
 
@@ -43,6 +45,8 @@ WRITE_BYTES = 256 * 1024
 which the page cache takes as much again. So a full block is written alone."""
 MANY_WAITING = 64
 """Messages behind the batch: as many full blocks as lie between two syncs. While more wait, nobody waits for a disk."""
+MAX_GAP = 1 << 44
+"""Maximum bytes that one block may report as lost: 16 TiB. A larger number would hide the losses of other hosts."""
 MAX_OFFSET = (1 << 53) - 1
 """8 PiB: no file is longer, and sums of what is said to be missing stay numbers that every reader of JSON has."""
 
@@ -74,11 +78,21 @@ class Staged:
     dead: list[Dead] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     written_bytes: int = 0
+    lines: int = 0  #: newlines in the text that is new
+    text_bytes: int = 0
+    files: set[tuple[str, str]] = field(default_factory=set)  #: host and log file of the text that is new
     holes: dict[SourceKey, Hole] = field(default_factory=dict)
     rewritten: list[Known] = field(default_factory=list)  #: as they were before the block that shows it
+    archived_before: list[Found] = field(default_factory=list)  #: first met here, and another partition has a part
     keeps_up: bool  #: no more wait than go between two syncs
     crowd: Crowd
     crowded: Counter[str] = field(default_factory=Counter)  #: messages of hosts that have too many files
+
+    def count(self, key: FileKey, *, lines: int, octets: int) -> None:
+        """Text of a log file is new."""
+        self.lines += lines
+        self.text_bytes += octets
+        self.files.add((key.host, key.file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +103,35 @@ class _Target:
     key: FileKey
 
 
+@dataclass(slots=True)
+class Archived:
+    """What a run with an end made durable: the numbers of its summary line."""
+
+    files: set[tuple[str, str]] = field(default_factory=set)  #: host and log file
+    lines: int = 0
+    bytes: int = 0
+
+    def add(self, more: "Staged | Archived") -> None:
+        """Count a committed batch, or what another worker archived."""
+        self.files |= more.files
+        self.lines += more.lines
+        self.bytes += more.text_bytes if isinstance(more, Staged) else more.bytes
+
+    @property
+    def hosts(self) -> int:
+        """Hosts of which anything is new."""
+        return len({host for host, _ in self.files})
+
+
 class Stager:
     """Turns deliveries into appended bytes and journal changes. Owned by the partition's worker."""
 
     def __init__(
         self, journal: Journal, sink: Sink, *, output: str, partition: int, layout: Layout, ready: ReadyFrames,
-        archive: str = "",
+        archive: str = "", others: OtherPartitions | None = None,
     ) -> None:  # fmt: skip
         self._journal = journal
+        self._others = others or OtherPartitions(partition)
         self._sink = sink
         self._output = output
         self._partition = partition
@@ -127,6 +162,8 @@ class Stager:
         host = ""
         try:
             host = parse_log_subject(delivery.subject).host
+            if control.is_republished(delivery.headers):
+                raise Poison("nats-server sent it as a copy of a stored message: no host published it on this subject")
             if (version := codec.leaves(delivery.headers)) is not None:
                 outcome = self._stage_marker(host, version, staged)
             elif codec.is_plain(delivery.headers):
@@ -160,6 +197,7 @@ class Stager:
         if self._is_applied(delivery):
             return Verdict.DUPLICATE.value
         self._draft(target, delivery, plan).append(delivery, "", delivery.payload + b"\n")
+        staged.count(target.key, lines=1, octets=len(delivery.payload) + 1)
         return Verdict.WRITE.value
 
     def _stage_block(
@@ -170,7 +208,7 @@ class Stager:
         if block.map_version < self._left(host, staged):
             return STALE
         source = SourceKey(host, block.source)
-        before = plan.source(source) or begin(block, host)
+        before = self._as_archived(source, block, staged, plan) or begin(block, host)
         known = taken_up(block, before, self._archive)
         target = self._target(delivery, host, known.file, staged, plan)
         gone = given_up.get(source)
@@ -192,6 +230,23 @@ class Stager:
             except Poison as error:
                 return _bury(delivery, host, error, staged)
         return verdict.value
+
+    def _as_archived(self, source: SourceKey, block: Block, staged: Staged, plan: Plan) -> Known | None:
+        """What the archive has of a source, in whichever partition; None: nothing.
+
+        A block with a handoff says itself where the former partition ended.
+        """
+        own = plan.source(source)
+        if block.handoff is not None or (own is not None and source not in self._others.sources.shared):
+            return own
+        found = self._others.find(source)
+        if found is None or found.known.watermark <= (own.watermark if own else found.known.origin):
+            return own
+        if own is None:
+            staged.archived_before.append(found)
+            staged.changes.shared.add(source)
+        plan.sources[source] = found.known
+        return found.known
 
     def _accept(
         self, delivery: Delivery, block: Block, known: Known, gone: GivenUp | None, target: _Target, plan: Plan,
@@ -227,6 +282,8 @@ class Stager:
                 crc=block.block_crc if is_whole else None,
             )
             draft.account(new, rest, block.labels)
+            lines = block.lines if new == block.span else count_lines(rest.content)
+            staged.count(target.key, lines=lines, octets=len(rest.content))
             plan.extend(target.path, known.id, new)
             if frame == self._ready.codec:
                 self._ready.add(
@@ -317,6 +374,8 @@ def _bury(delivery: Delivery, host: str, error: Poison, staged: Staged) -> str:
 def _check_offsets(block: Block) -> None:
     if block.span.end + block.gap > MAX_OFFSET:
         raise Poison(f"Log-Span {block.span} with Log-Gap {block.gap} leads beyond what any file can hold")
+    if block.gap > MAX_GAP:
+        raise Poison(f"Log-Gap {block.gap} is more than any file loses")
 
 
 def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> tuple[int | None, bool]:

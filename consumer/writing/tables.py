@@ -35,6 +35,8 @@ CREATE INDEX IF NOT EXISTS gaps_by_path ON gaps (path);
 CREATE TABLE IF NOT EXISTS marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 """
+SHARED_SCHEMA = "CREATE TABLE IF NOT EXISTS shared (host TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (host, id))"
+"""Sources that more than one partition holds a part of. Older versions ignore the table, so it needs no version."""
 FROM_VERSION_1 = (
     "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE files ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",

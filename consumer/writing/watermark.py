@@ -4,11 +4,14 @@ import enum
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from shipper.model import Block, Span
+from shipper.model import Block, End, Span
 
 REASON_MISSING = "missing"
 REASON_ELSEWHERE = "elsewhere"
 """Of a gap whose bytes another collector's archive has."""
+
+REASON_EXCLUDED = End.EXCLUDED.value
+"""Of a gap whose bytes the host did not read, because its configuration does not name the file: they are not lost."""
 
 
 class SourceKey(NamedTuple):
@@ -57,6 +60,7 @@ class GivenUp(NamedTuple):
 
     offset: int  #: up to here
     elsewhere: int = 0  #: those before are in another collector's archive
+    reason: str = REASON_MISSING  #: of the gap that the others leave
 
 
 class Verdict(enum.Enum):
@@ -108,7 +112,7 @@ def missing_before(block: Block, known: Known) -> Span:
 def missing_parts(missing: Span, given_up: GivenUp) -> tuple[tuple[Span, str], ...]:
     """What is missing with the reasons: a part may be in another archive, and the rest nowhere."""
     border = min(max(missing.start, given_up.elsewhere), missing.end)
-    return (Span(missing.start, border), REASON_ELSEWHERE), (Span(border, missing.end), REASON_MISSING)
+    return (Span(missing.start, border), REASON_ELSEWHERE), (Span(border, missing.end), given_up.reason)
 
 
 def missing_behind(block: Block, known: Known) -> Span:

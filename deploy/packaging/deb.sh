@@ -36,10 +36,12 @@ mkdir "$work/src"
 $pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work" "$work/src"
 wheel=$(echo "$work"/fshipper-*.whl)
 "$python" -m venv --without-pip "$stage/$home"
-# The versions that were tested; the wheel says which of them it needs.
-sed -n 's/^\([A-Za-z0-9._-]*==[^ ;\\]*\).*/\1/p' "$here/requirements.lock" >"$work/constraints"
-$pip --python "$stage/$home/bin/python" install --quiet --no-compile --no-warn-script-location \
-	--constraint "$work/constraints" "$wheel${extras:+[$extras]}"
+# Only files whose hashes are in requirements.lock are installed.
+"$python" "$here/deploy/packaging/locked.py" ${extras:+"$extras"} >"$work/needed.lock"
+install="$pip --python $stage/$home/bin/python install --quiet --no-compile --no-warn-script-location"
+$install --require-hashes -r "$work/needed.lock"
+$install --no-deps --no-index "$wheel"
+"$python" "$here/deploy/packaging/locked.py" --sbom ${extras:+"$extras"} >"$work/sbom.json"
 
 # A venv knows its place: it is made here, and lives there.
 grep -rlI "$stage" "$stage/$home/bin" "$stage/$home/pyvenv.cfg" | xargs sed -i "s|$stage||g"
@@ -58,6 +60,7 @@ put 644 "$here/deploy/systemd/tmpfiles.d/fshipper.conf" usr/lib/tmpfiles.d/fship
 for file in "$here"/deploy/systemd/etc/* "$here"/deploy/systemd/nats-server.service "$here"/deploy/nats/nats-server.conf; do
 	put 644 "$file" "usr/share/doc/fshipper/examples/$(basename "$file")"
 done
+put 644 "$work/sbom.json" usr/share/doc/fshipper/sbom.json
 put 644 "$here/README.md" usr/share/doc/fshipper/README.md
 put 644 "$here/CHANGELOG.md" usr/share/doc/fshipper/CHANGELOG.md
 put 644 "$here/LICENSE" usr/share/doc/fshipper/copyright

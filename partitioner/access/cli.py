@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,14 +12,25 @@ from typing import Annotated
 import typer
 
 from partitioner.access import include
-from partitioner.access.place import OPERATOR_FILE, Added, Place
+from partitioner.access.place import ALONE, OPERATOR_FILE, SPARES, Added, Place
 from partitioner.access.rights import Role
-from partitioner.access.roster import Roster, Trust, entry
+from partitioner.access.roster import STREAMS_ACCOUNT, Layout, Roster, Trust, entry
+from partitioner.access.server_conf import (
+    SERVER_FILE,
+    Tls,
+    change_server_file,
+    check_unused,
+    including_accounts,
+    server_conf,
+)
 from shipper.errors import ConfigError, UsageError
+from shipper.files import replace_file
 from shipper.subjects import checked_host, checked_prefix
 
 DIRECTORY = Path("/etc/nats/fshipper")
-ADDED = frozenset({Role.HOST, Role.EDGE})
+ADDED = frozenset({Role.HOST, Role.EDGE, Role.MONITOR})
+
+_RELOAD = "It counts as soon as the server has read its files again: nats-server --signal reload\n"
 
 app = typer.Typer(help="Give hosts keys and least rights.", add_completion=False, rich_markup_mode=None)
 
@@ -38,48 +50,123 @@ def init(
         Trust,
         typer.Option("--by", help="How the server knows them: listed keys, signed tokens (JWT), TLS certificates."),
     ] = Trust.KEYS,
+    listen: Annotated[
+        str, typer.Option(help="Write the server's configuration, too: ADDRESS:PORT; not loopback only with TLS.")
+    ] = "",
+    tls_cert: Annotated[Path | None, typer.Option(help="The server's certificate, for --listen.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
+    tls_ca: Annotated[Path | None, typer.Option(help="The authority of the clients' certificates.")] = None,
     as_json: Json = False,
 ) -> None:
     """Begin a roster, with keys for collector, partitioner and reader."""
+    tls = Tls(tls_cert, tls_key, tls_ca)
+    if tls != Tls() and not listen:
+        raise UsageError("--tls-cert, --tls-key and --tls-ca are for --listen", hint="say --listen ADDRESS:4222, too")
+    conf = server_conf(directory.resolve(), trust, OPERATOR_FILE, listen=listen, tls=tls) if listen else ""
     with _touching(directory):
         added = _place(directory).make(checked_prefix(subject), trust)
+        if conf:
+            replace_file(directory / SERVER_FILE, conf.encode())
     _say_added(added, as_json=as_json)
     if not as_json:
-        sys.stdout.write(_next_step(directory, trust))
+        sys.stdout.write(
+            f"Start the server: nats-server -c {directory / SERVER_FILE}\n" if conf else _next_step(directory, trust)
+        )
 
 
 @app.command()
 def add(
     names: Names,
     *,
-    role: Annotated[Role, typer.Option("--as", help="What they are: host, or edge: the server of an edge site.")] = (
-        Role.HOST
-    ),
+    role: Annotated[
+        Role, typer.Option("--as", help="What they are: host; edge: the server of a site; monitor: reads.")
+    ] = (Role.HOST),
+    hosts: Annotated[
+        list[str] | None, typer.Option("--hosts", help="A site's hosts, as *.ship.example.net; may be repeated.")
+    ] = None,
+    domain: Annotated[str, typer.Option(help="A site's JetStream domain, if it is not its name.")] = "",
     directory: Directory = DIRECTORY,
     as_json: Json = False,
 ) -> None:
     """Give hosts a key of their own, and the right to speak as themselves."""
     if role not in ADDED:
-        raise UsageError(f"--as {role}: write host or edge; the programs got their keys from `fshipper hosts init`")
-    hosts = [checked_host(name) for name in dict.fromkeys(names)]
+        raise UsageError(
+            f"--as {role}: write host, edge or monitor; the programs got their keys from `fshipper hosts init`"
+        )
+    if role is not Role.EDGE and (hosts or domain):
+        raise UsageError("--hosts and --domain are for --as edge")
+    chosen = [checked_host(name) for name in dict.fromkeys(names)]
     with _touching(directory):
-        added = _place(directory).add(hosts, role)
+        added = _place(directory).add(chosen, role, hosts=hosts or (), domain=domain)
     _say_added(added, as_json=as_json)
-    if not as_json and Roster.load(directory).trust is not Trust.TOKENS:
-        sys.stdout.write("Then let the server read its list again: nats-server --signal reload\n")
+    roster = Roster.load(directory)
+    if role is Role.EDGE and not hosts and roster.has_accounts:
+        sys.stderr.write(
+            "warning: the site may speak for every host that is not in this roster. To name its hosts: revoke it, and "
+            "add it again with --hosts '*.ship.example.net'\n"
+        )
+    if not as_json:
+        sys.stdout.write(_reload(roster, role))
 
 
 @app.command("list")
 def list_members(*, directory: Directory = DIRECTORY, as_json: Json = False) -> None:
     """Show who has a key."""
-    members = sorted(Roster.load(directory).members.values(), key=lambda member: (member.role.value, member.name))
+    roster = Roster.load(directory)
+    members = sorted(roster.members.values(), key=lambda member: (member.role.value, member.name))
     if as_json:
         sys.stdout.write(json.dumps([entry(member) for member in members], indent=1) + "\n")
         return
+    if roster.layout is Layout.FLAT:
+        sys.stderr.write("warning: hosts are not isolated from each other: run fshipper hosts migrate\n")
     width = max((len(member.name) for member in members), default=0)
     for member in members:
         key = member.public_key or "its certificate"
         sys.stdout.write(f"{member.role.value:<12} {member.name:<{width}}  since {member.added}  {key}\n")
+
+
+@app.command()
+def migrate(
+    *,
+    directory: Directory = DIRECTORY,
+    streams: Annotated[
+        str, typer.Option("--account", help="The account in nats-server.conf that has the streams; it keeps them.")
+    ] = STREAMS_ACCOUNT,
+    domain: Annotated[
+        list[str] | None, typer.Option("--domain", help="SITE=DOMAIN where a site's JetStream domain is not its name.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--server-config", help="The nats-server.conf to change; the old text is kept.")
+    ] = None,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="End the old layout: when all hosts use the new one.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Give each host an account of its own, while running hosts go on. Keys and certificates stay as they are.
+
+    Hosts with tokens get new ones; the old ones are valid until --finish. Streams and what is in them stay.
+    """
+    if finish:
+        for path in {config or directory.parent / SERVER_FILE, directory.parent / SERVER_FILE}:
+            check_unused(path)
+        with _touching(directory):
+            _place(directory).finish()
+        sys.stdout.write(f"Nothing of the layout with one account is valid any more. {_RELOAD}")
+        return
+    domains = dict(_pair(text) for text in domain or ())
+    change = None
+    if config and Roster.load(directory).trust is not Trust.TOKENS:
+        change = including_accounts(config, directory, streams)  # first: what it refuses leaves everything as it is
+    with _touching(directory):
+        added = _place(directory).migrate(streams=streams, domains=domains)
+        roster = Roster.load(directory)
+        if config and change is not None:
+            change_server_file(config, change)
+    if as_json:
+        _say_added(added, as_json=True)
+        return
+    sys.stdout.write(_how_to_migrate(directory, roster, added, config if change is not None else None))
 
 
 @app.command()
@@ -99,19 +186,64 @@ def revoke(
         gone = _place(directory).revoke(names)
     for member in gone:
         sys.stdout.write(f"revoked {member.name}\n")
-    sys.stdout.write("It counts as soon as the server has read its files again: nats-server --signal reload\n")
+    sys.stdout.write(_RELOAD)
 
 
 def _next_step(directory: Path, trust: Trust) -> str:
     """nats-server takes every path of an `include` as relative to the directory of its configuration."""
-    included = json.dumps(f"{directory.name}/{OPERATOR_FILE if trust is Trust.TOKENS else include.FILE}")
+    included = json.dumps(f"{directory.name}/{OPERATOR_FILE if trust is Trust.TOKENS else include.ACCOUNTS_FILE}")
     line = f"include {included}"
     if trust is not Trust.TOKENS:
-        line = f"accounts {{ LOGS {{ jetstream: enabled, {line} }} }}"
+        line = f"accounts {{ {line} }}"
     return (
         f"Now put this into {directory.parent}/nats-server.conf (paths there are relative to that file):\n"
         f"  {line}\nthen add hosts: fshipper hosts add web1.example.net\n"
     )
+
+
+def _how_to_migrate(directory: Path, roster: Roster, added: Sequence[Added], config: Path | None) -> str:
+    """The steps that are left, in their order."""
+    steps = []
+    if roster.trust is not Trust.TOKENS and config is None:
+        old = f'{roster.streams} {{ jetstream: enabled, include "{directory.name}/{include.FILE}" }}'
+        new = f'include "{directory.name}/{include.ACCOUNTS_FILE}"'
+        steps.append(f"in nats-server.conf, inside of accounts {{ }}, replace\n       {old}\n     by\n       {new}")
+    if config is not None:
+        steps.append(f"check what was changed: nats-server -t -c {config}")
+    steps.append(
+        "let the server read its files twice, some seconds apart: nats-server --signal reload\n"
+        "     (nats-server joins accounts that are new at the second one; producers wait and go on, streams stay)"
+    )
+    if added:
+        steps.append("bring each host its new token, at any time; until then its old one is valid:")
+        steps += [f"  {each.secret} to {each.member.name}" for each in added]
+        steps.append("on each host: fshipper validate --connect says `isolated`")
+    steps.append("when that is done on all: fshipper hosts migrate --finish, and reload again")
+    numbers = itertools.count(1)
+    lines = [step if step.startswith("  ") else f"{next(numbers):>3}. {step}" for step in steps]
+    sites = [each for each in roster.members.values() if each.role is Role.EDGE]
+    lines += [f"site {each.name}: its JetStream domain must be {each.domain}" for each in sites]
+    return "Each host has an account of its own in the new files. Now\n" + "\n".join(lines) + "\n"
+
+
+def _reload(roster: Roster, role: Role) -> str:
+    if roster.trust is not Trust.TOKENS:
+        text = "Then let the server read its list again: nats-server --signal reload\n"
+        many = f"(twice, some seconds apart, if more than {SPARES[roster.trust]} were added since the last reload)\n"
+        return text + many if role in ALONE and roster.has_accounts else text
+    if not roster.has_accounts:
+        return ""
+    if role is Role.HOST:
+        most = SPARES[roster.trust]
+        return f"It can ship now; the collector can ask it after: nats-server --signal reload (every {most} hosts)\n"
+    return _RELOAD if role is Role.EDGE else ""
+
+
+def _pair(text: str) -> tuple[str, str]:
+    site, _, domain = text.partition("=")
+    if not site or not domain:
+        raise UsageError(f"--domain {text}: write SITE=DOMAIN")
+    return site, domain
 
 
 @contextlib.contextmanager

@@ -1,15 +1,31 @@
 """The least rights that each role needs, as NATS subjects. What is not here is refused by the server."""
 
 import enum
+import itertools
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from partitioner.push import TAIL
 from shipper.bucket import BUCKET_STREAM, map_key, to_subject
-from shipper.subjects import COLLECTOR, MOVER, beats_stream, control_down, control_up
+from shipper.jetstream.connection import MONITOR_API
+from shipper.jetstream.probe import USER_INFO
+from shipper.subjects import (
+    COLLECTOR,
+    MOVER,
+    beat_subject,
+    beats_stream,
+    control_ask,
+    control_down,
+    control_up,
+)
 
 ANSWERS = 16
 """Answers that a role may send to one question that it was asked."""
 ANSWER_SECONDS = 60
+_MONITOR_VERBS = (
+    "INFO", "STREAM.NAMES", "STREAM.LIST", "STREAM.INFO.*", "CONSUMER.INFO.*.*", "CONSUMER.NAMES.*", "CONSUMER.LIST.*",
+)  # fmt: skip
 
 
 class Role(enum.StrEnum):
@@ -20,6 +36,11 @@ class Role(enum.StrEnum):
     PARTITIONER = "partitioner"
     READER = "reader"
     EDGE = "edge"
+    MONITOR = "monitor"
+
+
+RESERVED = frozenset({MOVER, "fshipper", *(role.value for role in Role)})
+"""Names that no host may have: programs use them on the bus."""
 
 
 class Rights(NamedTuple):
@@ -28,6 +49,8 @@ class Rights(NamedTuple):
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
     never: tuple[str, ...] = ()
+    deaf: tuple[str, ...] = ()
+    """Subjects that the user may not subscribe to, whatever `subscribe` says."""
 
 
 def rights(role: Role, name: str, *, prefix: str) -> Rights:
@@ -46,6 +69,14 @@ def rights(role: Role, name: str, *, prefix: str) -> Rights:
             return _reader()
         case Role.EDGE:
             return _edge(prefix)
+        case Role.MONITOR:
+            return _monitor()
+
+
+def own_account_rights(name: str, *, prefix: str) -> Rights:
+    """What a host may do in an account of its own: as everywhere, and ask which account it is in."""
+    host = _host(name, prefix)
+    return host._replace(publish=(*host.publish, USER_INFO))
 
 
 def _host(name: str, prefix: str) -> Rights:
@@ -57,7 +88,7 @@ def _host(name: str, prefix: str) -> Rights:
             f"$JS.API.DIRECT.GET.*.{prefix}.*.{name}",
             f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(prefix))}",
         ),
-        subscribe=(f"_INBOX_{name}.>", control_down(name)),
+        subscribe=(f"_INBOX_{name}.>", control_down(name), control_ask(name)),
     )
 
 
@@ -124,10 +155,10 @@ def _reader() -> Rights:
 
 
 def _edge(prefix: str) -> Rights:
-    """The server of an edge site, as a leaf node: its hosts' heartbeats and questions, answers, and what is sourced.
+    """The server of an edge site in the account of the streams, as files before version 2 of the roster have it.
 
-    No line of any host, so that nothing is stored in the centre twice, or under another site's hosts. It may hear
-    what it likes: the inboxes of its hosts have no name in common.
+    It publishes heartbeats, questions, answers and what is sourced, and no line of any host. It may subscribe to
+    everything in that account: `fshipper hosts migrate` gives each site an account of its own.
     """
     return Rights(
         publish=(
@@ -140,3 +171,106 @@ def _edge(prefix: str) -> Rights:
         ),
         subscribe=(">",),
     )
+
+
+def _monitor() -> Rights:
+    """Reads states, heartbeats, leases, dead letters and the offsets of producers. It can change nothing.
+
+    It has no right to create consumers: a consumer delivers to any subject of the account of the streams.
+    """
+    return Rights(
+        publish=(*(f"{MONITOR_API}.{verb}" for verb in _MONITOR_VERBS), "$JS.API.DIRECT.GET.*", control_ask(">")),
+        subscribe=("_INBOX_monitor.>",),
+    )
+
+
+# -- accounts: what passes from one to another --------------------------------------------------------------------
+
+
+class Door(NamedTuple):
+    """One export of an account, which another account imports."""
+
+    subject: str
+    kind: str = "service"  #: or "stream"
+    many: bool = False  #: a question has several answers
+    local: str = ""  #: its name in the account that imports it, if it is another; `$1` is the first wildcard
+
+
+class Doors(NamedTuple):
+    """What passes between the account of the streams and another one."""
+
+    to_streams: tuple[Door, ...]  #: services of the account of the streams that the other one imports
+    from_other: tuple[Door, ...]  #: what the account of the streams imports from the other one
+
+
+def streams_exports(prefix: str) -> tuple[Door, ...]:
+    """What the account of the streams offers to all accounts that `fshipper hosts` writes."""
+    return (
+        Door(f"{prefix}.>"),
+        Door(control_up(">")),
+        Door("$JS.API.DIRECT.GET.*.>"),  # one message of one subject: hosts
+        *(Door(f"$JS.API.{verb}") for verb in _MONITOR_VERBS),
+        Door("$JS.API.DIRECT.GET.*", many=True),  # any message, and batches: the monitor
+    )
+
+
+def host_doors(name: str, *, prefix: str) -> Doors:
+    """A host asks exactly what it has the right to ask, and answers questions to itself."""
+    return Doors(
+        tuple(Door(subject) for subject in _host(name, prefix).publish),
+        (Door(control_down(name)), Door(control_ask(name))),
+    )
+
+
+def spare_doors(prefix: str) -> Doors:
+    """The account of a host whose name is not known yet; the rights of its user hold it to its own subjects."""
+    return Doors(
+        (Door(f"{prefix}.>"), Door(control_up(">")), Door("$JS.API.DIRECT.GET.*.>")),
+        (Door(control_down(">")), Door(control_ask(">"))),
+    )
+
+
+def monitor_doors() -> Doors:
+    """The monitor asks; nobody asks it. Questions to producers go to their accounts directly."""
+    verbs = tuple(Door(f"$JS.API.{verb}", local=f"{MONITOR_API}.{_numbered(verb)}") for verb in _MONITOR_VERBS)
+    return Doors((*verbs, Door("$JS.API.DIRECT.GET.*")), ())
+
+
+def _numbered(subject: str) -> str:
+    """`subject` with `$1`, `$2` ... for its wildcards."""
+    numbers = itertools.count(1)
+    return re.sub(r"\*", lambda _: f"${next(numbers)}", subject)
+
+
+def edge_doors(domain: str, hosts: Sequence[str], *, prefix: str) -> Doors:
+    """A site's server sends heartbeats and questions of its hosts, and is sourced from; `hosts`: names or patterns."""
+    names = tuple(hosts) or (">",)
+    return Doors(
+        tuple(Door(subject) for name in names for subject in (beat_subject(prefix, name), control_up(name))),
+        (
+            *(Door(subject) for name in names for subject in (control_down(name), control_ask(name))),
+            Door(f"$JS.{domain}.API.>"),
+            Door("$JS.FC.>"),  # flow control of what is sourced
+            Door("$JS.S.*", kind="stream"),  # and where it is delivered
+        ),
+    )
+
+
+def edge_rights(domain: str, hosts: Sequence[str], others: Sequence[str], *, prefix: str) -> Rights:
+    """What a site's server may do in its own account. `others`: hosts that are not its own, where it named none."""
+    names = tuple(hosts) or (">",)
+    beats = [beat_subject(prefix, name) for name in names]
+    inboxes = [_inbox(name) for name in hosts] if hosts else ["*.>"]
+    return Rights(
+        publish=(*beats, *map(control_up, names), "$JS.S.*", "_R_.>"),
+        subscribe=(
+            "_R_.>", *inboxes, *map(control_down, names), *map(control_ask, names), f"$JS.{domain}.API.>", "$JS.FC.>",
+        ),
+        never=tuple(subject for host in others for subject in (beat_subject(prefix, host), control_up(host))),
+        deaf=tuple(subject for host in others for subject in (control_down(host), control_ask(host))),
+    )  # fmt: skip
+
+
+def _inbox(host: str) -> str:
+    """Where answers to a host arrive; a wildcard is a whole token, so `*.ship.example.net` is one of any prefix."""
+    return f"{host}.>" if host.startswith("*") else f"_INBOX_{host}.>"

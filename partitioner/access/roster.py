@@ -1,17 +1,33 @@
 """The roster: who was given a key, as one file beside the server's configuration. No secret is in it."""
 
 import enum
+import itertools
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from partitioner.access.rights import Role
+from partitioner.access.rights import RESERVED, Role
 from shipper.errors import ConfigError, UsageError
 from shipper.files import replace_file
+from shipper.subjects import checked_host
 
-VERSION = 1
+VERSION = 2
+FLAT_VERSION = 1
+"""Of a roster without accounts; an older fshipper must be able to read it until it is migrated."""
 FILE = "roster.json"
+STREAMS_ACCOUNT = "LOGS"
+_STARS = re.compile(r"(\*\.)*")
+_DOMAIN = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Layout(enum.StrEnum):
+    """Which accounts the server has."""
+
+    FLAT = "flat"  #: one for everybody, as before version 2: any host can command the server by a reply subject
+    BOTH = "both"  #: one for each host; what the flat layout needs is still valid, until `hosts migrate --finish`
+    ISOLATED = "isolated"  #: one for each host, and nothing of the flat layout is valid
 
 
 class Trust(enum.StrEnum):
@@ -31,18 +47,44 @@ class Member(NamedTuple):
     """`U...`; empty: known by its certificate."""
     added: str
     """RFC 3339, UTC."""
+    account: str = ""
+    """The account of its own: a name; with tokens a public key (`A...`); empty: it has none."""
+    before: str = ""
+    """Tokens: the key of its token in the account of the streams, which is valid until `hosts migrate --finish`."""
+    domain: str = ""
+    """JetStream domain of a site."""
+    hosts: tuple[str, ...] = ()
+    """The hosts of a site: names, or patterns as `*.ship.example.net`; empty: any that the roster does not know."""
 
 
 class Roster(NamedTuple):
     """Everybody with rights, by name. `prefix`: first token of the lines' subjects.
 
-    `revoked`: public keys whose tokens are worth nothing any more, and since when (Unix seconds).
+    `revoked`: public keys whose tokens are invalid, and since when (Unix seconds). `streams`: name of the account of
+    the streams. `spares`: accounts for hosts and sites that are added next; the server knows them already.
     """
 
     prefix: str
     trust: Trust
     members: Mapping[str, Member]
     revoked: Mapping[str, int]
+    layout: Layout = Layout.FLAT
+    streams: str = STREAMS_ACCOUNT
+    spares: tuple[str, ...] = ()
+
+    @property
+    def has_accounts(self) -> bool:
+        """Whether hosts have accounts of their own."""
+        return self.layout is not Layout.FLAT
+
+    def others(self, site: Member) -> tuple[str, ...]:
+        """Names that are certainly of no host at a site which named none of its own."""
+        if site.hosts:
+            return ()
+        here = {each.name for each in self.members.values() if each.role is Role.HOST}
+        return tuple(
+            sorted(here.union(RESERVED, *(each.hosts for each in self.members.values() if each.name != site.name)))
+        )
 
     @classmethod
     def load(cls, directory: Path) -> Self:
@@ -54,11 +96,13 @@ class Roster(NamedTuple):
         path = directory / FILE
         try:
             found = json.loads(path.read_bytes())
-            if found["version"] != VERSION:
+            if found["version"] not in {FLAT_VERSION, VERSION}:
                 raise ConfigError(f"{path} has version {found['version']}", hint="use the fshipper that wrote it")
             members = [_member(entry) for entry in found["members"]]
             return cls(str(found["prefix"]), Trust(found["trust"]), {each.name: each for each in members},
-                       dict(found["revoked"]))  # fmt: skip
+                       dict(found["revoked"]), Layout(found.get("layout", Layout.FLAT)),
+                       str(found.get("streams", STREAMS_ACCOUNT)),
+                       tuple(map(str, found.get("spares", ()))))  # fmt: skip
         except FileNotFoundError:
             raise UsageError(f"there is no roster in {directory}", hint="make one: fshipper hosts init") from None
         except OSError as error:
@@ -70,9 +114,11 @@ class Roster(NamedTuple):
         """Put the roster into `directory`, as a whole."""
         members = [entry(member) for _, member in sorted(self.members.items())]
         content = {
-            "version": VERSION, "prefix": self.prefix, "trust": self.trust.value, "members": members,
-            "revoked": dict(self.revoked),
+            "version": VERSION if self.has_accounts else FLAT_VERSION, "prefix": self.prefix,
+            "trust": self.trust.value, "members": members, "revoked": dict(self.revoked),
         }  # fmt: skip
+        if self.has_accounts:
+            content |= {"layout": self.layout.value, "streams": self.streams, "spares": list(self.spares)}
         replace_file(directory / FILE, (json.dumps(content, indent=1) + "\n").encode())
 
     def with_member(self, member: Member) -> Self:
@@ -87,15 +133,28 @@ class Roster(NamedTuple):
             if member is None:
                 raise UsageError(f"{name} is not in the roster", hint="`fshipper hosts list` shows who is")
             if self.trust is Trust.TOKENS:
-                revoked[member.public_key] = at
+                revoked |= {key: at for key in (member.public_key, member.before) if key}
         return self._replace(members=left, revoked=revoked)
 
-    def check_name(self, name: str) -> None:
-        """Raise UsageError where `name` would hear what another host is told.
+    def check_name(self, name: str, role: Role = Role.HOST) -> None:
+        """Raise UsageError where `name` is not for a host or site, or would hear what another host is told.
 
         The inbox of `web1` is `_INBOX_web1.>`, which holds the inbox of `web1.example.net`.
         """
+        if name in RESERVED and role is not Role.MONITOR:
+            raise UsageError(
+                f"{name} cannot be the name of a {role}: fshipper uses it on the bus",
+                hint="use the full host name (hostname -f); programs get their keys from `fshipper hosts init`",
+            )
+        if role is not Role.HOST:
+            return
         for other in self.members.values():
+            for pattern in other.hosts:
+                if _match(pattern, name):
+                    raise UsageError(
+                        f"{name} cannot be a host here: it is one of the site {other.name} ({pattern})",
+                        hint="add it on the site's own server; a site that has moved: revoke it and add it again",
+                    )
             if other.role is Role.HOST and (_begins(other.name, name) or _begins(name, other.name)):
                 raise UsageError(
                     f"{name} and {other.name} cannot both be hosts: one name begins with the other, "
@@ -103,15 +162,60 @@ class Roster(NamedTuple):
                     hint="use full host names (hostname -f) for both",
                 )
 
+    def check_site(self, name: str, patterns: Iterable[str]) -> None:
+        """Raise UsageError where a host of the site `name` is one of the centre, or of another site."""
+        for pattern in patterns:
+            for other in self.members.values():
+                known = (other.name,) if other.role is Role.HOST else other.hosts
+                if taken := next((each for each in known if _match(pattern, each)), ""):
+                    raise UsageError(
+                        f"{pattern} of the site {name} includes {taken}, which is {other.role} {other.name} here",
+                        hint="name the site's hosts more exactly (--hosts), or revoke the other first",
+                    )
+
+
+def checked_hosts(patterns: Iterable[str]) -> tuple[str, ...]:
+    """The hosts of a site: names, whose first parts may be `*`. Raises UsageError, ConfigError."""
+    found = []
+    for pattern in dict.fromkeys(patterns):
+        stars = _STARS.match(pattern)[0]  # type: ignore[index]  # it matches everything
+        name = checked_host(pattern.removeprefix(stars))
+        if name in RESERVED:
+            raise UsageError(f"--hosts {pattern}: fshipper uses this name on the bus", hint="use full host names")
+        found.append(stars + name)
+    return tuple(found)
+
+
+def checked_domain(domain: str) -> str:
+    """`domain`, if a JetStream domain may be called so. Raises UsageError."""
+    if not _DOMAIN.fullmatch(domain):
+        raise UsageError(
+            f"{domain!r} cannot be a JetStream domain",
+            hint="write the `domain` of the site's nats-server.conf: --domain",
+        )
+    return domain
+
+
+def _match(one: str, other: str) -> bool:
+    """Whether the names that two patterns stand for may be the same; `*` is one part."""
+    pairs = list(itertools.zip_longest(one.split("."), other.split(".")))
+    return all(None not in pair and ("*" in pair or pair[0] == pair[1]) for pair in pairs)
+
 
 def _begins(longer: str, shorter: str) -> bool:
     return longer.startswith(shorter + ".")
 
 
 def _member(entry: Mapping[str, Any]) -> Member:
-    return Member(str(entry["name"]), Role(entry["role"]), str(entry["public_key"]), str(entry["added"]))
+    return Member(
+        str(entry["name"]), Role(entry["role"]), str(entry["public_key"]), str(entry["added"]),
+        str(entry.get("account", "")), str(entry.get("before", "")), str(entry.get("domain", "")),
+        tuple(map(str, entry.get("hosts", ()))),
+    )  # fmt: skip
 
 
-def entry(member: Member) -> dict[str, str]:
+def entry(member: Member) -> dict[str, Any]:
     """A member as JSON."""
-    return {"name": member.name, "role": member.role.value, "public_key": member.public_key, "added": member.added}
+    found = {"name": member.name, "role": member.role.value, "public_key": member.public_key, "added": member.added}
+    more = {"account": member.account, "before": member.before, "domain": member.domain, "hosts": list(member.hosts)}
+    return {**found, **{name: value for name, value in more.items() if value}}

@@ -6,21 +6,20 @@ Sources: nats-io/jwt v2 (claims), nats-server `server/auth.go` (templates of sco
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import nkeys
 
 from partitioner.access.keys import public
-from partitioner.access.rights import ANSWER_SECONDS, ANSWERS, Role, rights
+from partitioner.access.rights import ANSWER_SECONDS, ANSWERS, Door, Rights, Role
 
 NAME = "{{name()}}"
 """What the server replaces by the name in a user's token."""
 UNLIMITED = -1
-_LIMITS = (
-    "subs", "data", "payload", "imports", "exports", "conn", "leaf", "mem_storage", "disk_storage", "streams",
-    "consumer",
-)  # fmt: skip
+LIMITS = ("subs", "data", "payload", "imports", "exports", "conn", "leaf")
+STREAM_LIMITS = (*LIMITS, "mem_storage", "disk_storage", "streams", "consumer")
+"""Limits of an account with JetStream."""
 _HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
 
 
@@ -31,21 +30,23 @@ def operator_token(operator: nkeys.KeyPair, *, now: int, system: str) -> str:
 
 
 def account_token(
-    operator: nkeys.KeyPair, account: str, signers: Mapping[Role, str], *, prefix: str, revoked: Mapping[str, int],
-    now: int,
+    operator: nkeys.KeyPair, account: str, name: str, scopes: Iterable[tuple[Role, str, Rights]], *,
+    exports: Iterable[Door] = (), imports: Iterable[tuple[str, Door]] = (), revoked: Mapping[str, int], now: int,
+    limits: Iterable[str] = LIMITS,
 ) -> str:  # fmt: skip
-    """The account of the logs: what each role's signing key (public) may sign, and whose tokens are revoked."""
-    scopes = [_scope(role, signers[role], prefix) for role in signers]
+    """An account: which signing key (public) may sign users of which role, what passes, who is revoked."""
     nats = {
-        "type": "account", "version": 2, "limits": {**dict.fromkeys(_LIMITS, UNLIMITED), "wildcards": True},
-        "signing_keys": scopes, "revocations": dict(revoked), "default_permissions": {"pub": {}, "sub": {}},
+        "type": "account", "version": 2, "limits": {**dict.fromkeys(limits, UNLIMITED), "wildcards": True},
+        "exports": list(map(_export, exports)),
+        "imports": [_import(*each) for each in imports], "signing_keys": [_scope(*each) for each in scopes],
+        "revocations": dict(revoked), "default_permissions": {"pub": {}, "sub": {}},
     }  # fmt: skip
-    return _sign(operator, {"sub": account, "name": "LOGS", "nats": nats}, now)
+    return _sign(operator, {"sub": account, "name": name, "nats": nats}, now)
 
 
 def system_token(operator: nkeys.KeyPair, system: str, *, now: int) -> str:
     """The system account, which a server with an operator wants to have."""
-    limits = {**dict.fromkeys(_LIMITS[:7], UNLIMITED), "wildcards": True}
+    limits = {**dict.fromkeys(LIMITS, UNLIMITED), "wildcards": True}
     nats = {"type": "account", "version": 2, "limits": limits, "default_permissions": {"pub": {}, "sub": {}}}
     return _sign(operator, {"sub": system, "name": "SYS", "nats": nats}, now)
 
@@ -61,10 +62,26 @@ def user_credentials(signer: nkeys.KeyPair, account: str, user: nkeys.KeyPair, n
     ).encode()
 
 
-def _scope(role: Role, signer: str, prefix: str) -> dict[str, Any]:
-    allowed = rights(role, NAME, prefix=prefix)
+def issued_at(token: str) -> int:
+    """When a token of ours was signed, in Unix seconds."""
+    body = token.split(".")[1]
+    return int(json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["iat"])
+
+
+def _export(door: Door) -> dict[str, Any]:
+    found = {"name": door.subject, "subject": door.subject, "type": door.kind}
+    return {**found, "response_type": "Stream" if door.many else "Singleton"} if door.kind == "service" else found
+
+
+def _import(account: str, door: Door) -> dict[str, Any]:
+    found = {"name": door.subject, "subject": door.subject, "account": account, "type": door.kind}
+    return {**found, "local_subject": door.local} if door.local else found
+
+
+def _scope(role: Role, signer: str, allowed: Rights) -> dict[str, Any]:
     template = {
-        "pub": {"allow": list(allowed.publish), "deny": list(allowed.never)}, "sub": {"allow": list(allowed.subscribe)},
+        "pub": {"allow": list(allowed.publish), "deny": list(allowed.never)},
+        "sub": {"allow": list(allowed.subscribe), "deny": list(allowed.deaf)},
         "resp": {"max": ANSWERS, "ttl": ANSWER_SECONDS * 10**9},
         "subs": UNLIMITED, "data": UNLIMITED, "payload": UNLIMITED,
     }  # fmt: skip

@@ -20,7 +20,7 @@ from shipper.errors import Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.settings import Settings
 from shipper.subjects import stream_name
-from shipper.units import format_bytes
+from shipper.units import counted, format_bytes
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Where the backup is.")]
 Streams = Annotated[list[str] | None, typer.Argument(metavar="[STREAM]...", help="Only these streams.")]
@@ -65,7 +65,9 @@ def backup(
         sys.stdout.write(json.dumps([asdict(each) for each in saved], indent=2) + "\n")
     else:
         for each in saved:
-            sys.stdout.write(f"saved stream {each.name} ({each.messages} messages, {format_bytes(each.octets)})\n")
+            sys.stdout.write(
+                f"saved stream {each.name} ({counted(each.messages, 'message')}, {format_bytes(each.octets)})\n"
+            )
 
 
 def restore(
@@ -110,7 +112,7 @@ def restore(
     for saved, info in zip(left, made, strict=True):
         stream: dict[str, object] = info["config"]  # type: ignore[assignment]
         other = f" as {stream['name']}" if stream["name"] != saved.name else ""
-        sys.stdout.write(f"restored stream {saved.name}{other} ({saved.messages} messages)\n")
+        sys.stdout.write(f"restored stream {saved.name}{other} ({counted(saved.messages, 'message')})\n")
 
 
 def _chosen(

@@ -23,6 +23,7 @@ from shipper.subjects import (
     control_up,
     parse_log_subject,
     partition_of_stream,
+    retired_subject,
     stream_name,
 )
 
@@ -149,7 +150,7 @@ class Land:
 
     def _closed(self, partition: int) -> str:
         """What a stream listens to that takes nothing more: nobody publishes there."""
-        return f"retired.{self._prefix}.{partition}"
+        return retired_subject(self._prefix, partition)
 
     async def delete_stream(self, partition: int) -> None:
         """Remove a stream of which everything is archived."""

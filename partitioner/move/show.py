@@ -10,7 +10,8 @@ from rich.text import Text
 
 from partitioner.move.drive import Progress
 from partitioner.move.plan import Plan, loads, skew
-from shipper.units import format_bytes
+from shipper.tables import print_lines, rendered
+from shipper.units import counted, format_bytes
 
 MOST_LINES = 40
 
@@ -24,12 +25,12 @@ def print_plan(plan: Plan) -> None:
         line = f"  {move.host}: partition {move.before} → {move.after} ({format_bytes(move.bytes)} in the streams)"
         console.print(Text(line), soft_wrap=True)
     if len(moves) > MOST_LINES:
-        console.print(f"  and {len(moves) - MOST_LINES} more hosts")
+        console.print(f"  and {counted(len(moves) - MOST_LINES, 'more host')}")
     for number in plan.creates:
         console.print(Text(f"+ create the stream of partition {number}", style="green"))
     for number in plan.retires:
         console.print(Text(f"- retire the stream of partition {number}, once all of it is archived", style="red"))
-    console.print(_table(plan))
+    print_lines(console, rendered(console, _table(plan)))
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -60,10 +61,10 @@ def progress_line(progress: Progress) -> str:
 
 def _head(plan: Plan, moving: int) -> str:
     if not plan.is_new:
-        return f"the map (version {plan.after.version}) says {plan.after.partitions} partitions already"
+        return f"the map (version {plan.after.version}) says {counted(plan.after.partitions, 'partition')} already"
     return (
-        f"{plan.before.partitions} → {plan.after.partitions} partitions (version {plan.after.version} of the map):"
-        f" {moving} of {len(plan.weights)} hosts move"
+        f"{plan.before.partitions} → {counted(plan.after.partitions, 'partition')}"
+        f" (version {plan.after.version} of the map): {moving} of {counted(len(plan.weights), 'host')} move"
     )
 
 

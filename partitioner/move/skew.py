@@ -13,9 +13,10 @@ from rich.text import Text
 from partitioner.move.hot import Hot, hot_hosts, proposal
 from partitioner.move.land import Land
 from partitioner.move.plan import skew
-from shipper.jetstream.connection import connect
+from shipper.jetstream.connection import MONITOR_INBOX, connect_as
 from shipper.partition_map import PartitionMap, static
 from shipper.settings import Settings
+from shipper.tables import print_lines, rendered
 from shipper.units import format_bytes
 
 MOST_HOSTS = 10
@@ -33,12 +34,16 @@ class Spread:
 
 async def spread(settings: Settings) -> Spread:
     """Ask the streams. Raises Unavailable, SessionLost."""
-    connection = await connect(settings.nats, name="fshipper partition status", inbox="_INBOX_partitioner")
+    connection = await connect_as(
+        settings.nats, name="fshipper partition status", inboxes=("_INBOX_partitioner", MONITOR_INBOX)
+    )
     try:
         land = Land(connection, settings.logs.subject)
         streams, stored = await land.streams(), await land.map()
         known = stored.map or static(settings.logs.partitions or max(streams, default=0) + 1)
-        octets = {number: await land.weights({number: info}) for number, info in streams.items()}
+        # Weighing needs a consumer, which a monitor may not make: it sees partitions, and no bytes by host.
+        weighed = {} if connection.is_monitor else streams
+        octets = {number: await land.weights({number: info}) for number, info in weighed.items()}
     finally:
         await connection.close()
     weights: dict[str, int] = {}
@@ -71,7 +76,7 @@ def print_spread(found: Spread) -> None:
     for octets, host, number in sorted(hosts, key=lambda each: (-each[0], each[1]))[:MOST_HOSTS]:
         share = octets / max(1, sum(found.bytes[number].values()))
         table.add_row(Text(host), str(number), format_bytes(octets), f"{share:.0%}")
-    console.print(table)
+    print_lines(console, rendered(console, table))
     sums = [sum(each.values()) for number, each in found.bytes.items() if number in found.map.used]
     named = f"map version {found.map.version}" if found.map.version else "no map, SHIPPER_PARTITIONS counts"
     console.print(Text(f"skew {skew(sums):.2f} (the fullest partition to the mean); {named}"), soft_wrap=True)

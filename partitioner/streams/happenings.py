@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from shipper.units import counted
+
 Event = Mapping[str, Any]
 
 ADVISORIES = "$JS.EVENT.ADVISORY.>"
@@ -78,7 +80,7 @@ def _quorum(event: Event) -> str:
 
 
 def _snapshot(event: Event) -> str:
-    return f"{_about(event)} is being backed up ({event['state']['messages']} messages){_client(event)}"
+    return f"{_about(event)} is being backed up ({counted(event['state']['messages'], 'message')}){_client(event)}"
 
 
 def _snapshot_done(event: Event) -> str:

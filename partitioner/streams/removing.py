@@ -17,6 +17,7 @@ from shipper.errors import Fatal, Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.settings import Settings
 from shipper.subjects import partition_of_stream
+from shipper.units import counted
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="A stream by its name, or a partition: p3.")]
 Force = Annotated[bool, typer.Option("--force", help="Also what is not archived: it is lost, or sent again.")]
@@ -74,7 +75,7 @@ def purge(
     if as_json:
         sys.stdout.write(json.dumps({"stream": name, "purged": purged, "below": end, "asked": wanted}) + "\n")
     else:
-        sys.stdout.write(f"removed {purged} messages from {name}\n")
+        sys.stdout.write(f"removed {counted(purged, 'message')} from {name}\n")
 
 
 def rm_message(

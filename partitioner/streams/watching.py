@@ -12,7 +12,7 @@ import typer
 from partitioner.options import Config, Subject, Url, settings_of
 from partitioner.streams import happenings
 from partitioner.streams.naming import full_name
-from shipper.errors import Transient, Unavailable, UsageError
+from shipper.errors import InsecureConnection, Transient, Unavailable, UsageError
 from shipper.jetstream.admin import Admin, administration
 from shipper.jetstream.connection import Heard
 from shipper.lifecycle import Stop
@@ -89,7 +89,7 @@ async def _watch(
                         await _hear(admin, subjects, heard, enough)
                         attempt = 0
                 except (Transient, Unavailable) as error:
-                    if isinstance(error, Unavailable) and not attempt:
+                    if isinstance(error, Unavailable | InsecureConnection) and not attempt:
                         raise
                     attempt += 1
                     sys.stderr.write(f"the server was lost ({error}); what happens meanwhile is not heard\n")

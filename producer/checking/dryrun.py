@@ -27,6 +27,7 @@ from producer.inputs.segments import LOG
 from producer.looking.discover import Watched
 from producer.run import host_of, planned, state_path
 from shipper.errors import ConfigError, Fatal
+from shipper.model import End
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import stream_name
 
@@ -86,9 +87,10 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
         lost = _lost(sources.read(0))  # no byte, but the last words of what is gone, and where the rest of it lies
         reads = _reads(sources, {source.id for source in known}, following.spools)
         skipped = list(skips(watched, sources))
+        left_out = _left_out(sources)
     finally:
         sources.close()
-    notes = [*_unmatched(watched), *lost, *_about(checkpoints)]
+    notes = [*_unmatched(watched), *left_out, *lost, *_about(checkpoints)]
     stream = stream_name(task.prefix, task.partition)
     inputs = inputs_named(settings.producer)
     return Report(task.host, task.subject, task.partition, stream, inputs, reads, skipped, notes)
@@ -133,7 +135,15 @@ def _lost(farewells: list[Piece]) -> list[str]:
     return [
         f"{piece.file}: {piece.gap} bytes are lost ({piece.end.value}); a gap would be recorded"
         for piece in farewells
-        if piece.gap and piece.end
+        if piece.gap and piece.end and piece.end is not End.EXCLUDED
+    ]
+
+
+def _left_out(sources: Sources) -> list[str]:
+    """The files that the checkpoint knows and the configuration no longer names."""
+    return [
+        f"{file} is excluded or no longer named: it is not read; {unread} unread bytes stay on this host"
+        for file, unread in sorted(sources.left_out.items())
     ]
 
 

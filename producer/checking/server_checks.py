@@ -1,19 +1,25 @@
 """Would the server take what this host sends? Asked with the producer's own rights; nothing is stored."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from producer.checking.finding import Finding, good, note, warning, wrong
+from shipper.bucket import BUCKET_STREAM, map_key, to_subject
 from shipper.errors import ShipperError, Unavailable
-from shipper.jetstream.probe import Outcome, Probe, Reply, probing
+from shipper.jetstream.probe import USER_INFO, Outcome, Probe, Reply, probing
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
+from shipper.partition_map import PartitionMap, decode
+from shipper.partitioning import MAX_PARTITIONS
 from shipper.settings import NatsSettings
-from shipper.subjects import control_down, control_up
-from shipper.units import format_bytes
+from shipper.subjects import beat_subject, beats_stream, control_down, control_up, log_subject, stream_name
+from shipper.units import counted, format_bytes
 
 WRONG_LAST_SEQUENCE = 10071  # the answer to a probe that had every right and met the right stream
 OTHER_STREAM = 10060
+_OWN_ACCOUNT = re.compile(r"host-[0-9a-f]{8}|A[A-Z2-7]{55}")
+"""How `fshipper hosts` calls the accounts of hosts; a user may ask for its account in those only."""
 NOT_FOUND_STREAM = 10059
 NEARLY_FULL_PERCENT = 70
 """Behind it the collector purges what producers may still want replayed."""
@@ -25,6 +31,7 @@ class Sending(NamedTuple):
     """What a producer would send, and where."""
 
     host: str
+    prefix: str
     subject: str
     stream: str
     partition: int
@@ -50,10 +57,44 @@ async def ask_server(settings: NatsSettings, sending: Sending) -> list[Finding]:
             findings.append(good("server", f"connected to {probe.server}"))
             findings.append(judge_payload(probe.max_payload, sending))
             findings.extend(await _rights(probe, sending))
+            if not findings[2].hint:  # else no answer can arrive
+                findings.append(judge_account(await probe.account()))
     except ShipperError as error:
         check = "connection" if findings else "server"
         findings.append(wrong(check, str(error), error.hint or "look at the server's log"))
     return findings
+
+
+class MapFound(NamedTuple):
+    """What the server says about the partitions."""
+
+    map: PartitionMap | None
+    denied: str  #: why this host may not read the map; empty: it may
+    streams: int  #: without a map: how many partitions have a stream, from partition 0 on
+
+    def of_host(self, sending: Sending) -> Sending:
+        """Where the host really sends: the map has precedence over the settings."""
+        if self.map is None:
+            return sending
+        number = self.map.partition_of(sending.host)
+        return sending._replace(
+            partition=number,
+            partitions=self.map.partitions,
+            subject=log_subject(sending.prefix, number, sending.host),
+            stream=stream_name(sending.prefix, number),
+        )
+
+
+async def _partition_map(probe: Probe, sending: Sending) -> MapFound:
+    reply = await probe.last_stored(to_subject(map_key(sending.prefix)), BUCKET_STREAM)
+    known = decode(reply.payload) if reply.outcome is Outcome.ANSWERED else None
+    streams = 0
+    while known is None and streams < MAX_PARTITIONS:
+        subject = log_subject(sending.prefix, streams, sending.host)
+        if (await probe.last_stored(subject, stream_name(sending.prefix, streams))).outcome is not Outcome.ANSWERED:
+            break
+        streams += 1
+    return MapFound(known, reply.denied, streams)
 
 
 async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
@@ -63,12 +104,15 @@ async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
     if inbox.hint:  # every answer below would go there
         denied = await probe.publish(sending.subject, sending.stream)
         return [inbox, asked, *([judge_publish(denied, sending)] if denied.outcome is Outcome.DENIED else [])]
+    found = await _partition_map(probe, sending)
+    numbers, sending = judge_map(found, sending), found.of_host(sending)
     published = judge_publish(await probe.publish(sending.subject, sending.stream), sending)
     stream = judge_stream(await probe.stream(sending.stream), sending)
     direct = judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)
     question = json.dumps({"v": 1, "ask": "receipts", "partition": sending.partition}).encode()
     collector = judge_collector(await probe.ask(control_up(sending.host), question), sending)
-    return [inbox, asked, published, *stream, direct, collector]
+    beat = await probe.last_stored(beat_subject(sending.prefix, sending.host), beats_stream(sending.prefix))
+    return [inbox, asked, numbers, published, *stream, direct, collector, judge_name(beat, sending)]
 
 
 # -- what an answer means -------------------------------------------------------------------------------------------
@@ -84,6 +128,32 @@ def judge_payload(max_payload: int, sending: Sending) -> Finding:
         "max_payload",
         f"{taken} only; {needed}",
         "raise max_payload in the server's configuration, or lower --block (SHIPPER_BLOCK)",
+    )
+
+
+def judge_map(found: MapFound, sending: Sending) -> Finding:
+    """Whether the settings, the partition map and the streams agree on the number of partitions."""
+    check, configured = "partitions", max(1, sending.partitions)
+    if found.denied:
+        right = f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(sending.prefix))}"
+        return warning(
+            check,
+            f"this host may not read the partition map: {found.denied}",
+            f'give the user the right to publish to "{right}"',
+        )
+    if found.map is not None:
+        number = found.map.partition_of(sending.host)
+        by_map = f"version {found.map.version} of the partition map: partition {number} of {found.map.partitions}"
+        if configured == found.map.partitions:
+            return good(check, by_map)
+        return note(check, f"{by_map}; SHIPPER_PARTITIONS says {sending.partitions}, and the map decides")
+    write_map = "run once: fshipper partition apply; then all hosts follow the partition map"
+    if found.streams in {0, configured}:
+        return note(check, f"the server has no partition map, so SHIPPER_PARTITIONS counts: {configured}")
+    return wrong(
+        check,
+        f"SHIPPER_PARTITIONS says {sending.partitions}, the server has {found.streams} partitions and no partition map",
+        f"set SHIPPER_PARTITIONS={found.streams} (--partitions), or {write_map}",
     )
 
 
@@ -154,8 +224,41 @@ def judge_collector(reply: Reply, sending: Sending) -> Finding:
         return wrong("collector", reply.denied, f'give the user the right to publish to "{subject}"')
     receipts = reply.content.get("receipts")
     if reply.outcome is Outcome.ANSWERED and isinstance(receipts, list):
-        return note("collector", f"a collector answers for partition {sending.partition}: {len(receipts)} files known")
+        return note(
+            "collector",
+            f"a collector answers for partition {sending.partition}: {counted(len(receipts), 'file')} known",
+        )
     return note("collector", f"no collector answers for partition {sending.partition}; what is sent waits for one")
+
+
+def judge_name(reply: Reply, sending: Sending) -> Finding:
+    """Whether another live producer with this host's name would be noticed at the start; it is shipped all the same."""
+    if reply.outcome is Outcome.ANSWERED:
+        return good("name", f"another live producer that is called {sending.host} would be noticed")
+    unchecked = f"whether another live producer is called {sending.host} is not checked at the start"
+    if reply.outcome is Outcome.DENIED:
+        right = f"$JS.API.DIRECT.GET.*.{sending.subject.partition('.')[0]}.*.{sending.host}"
+        return warning("name", f"{unchecked}: {reply.denied}", f'give the user the right to publish to "{right}"')
+    return note("name", f"{unchecked}: nobody keeps heartbeats here")
+
+
+def judge_account(reply: Reply) -> Finding:
+    """Whether this host has an account of its own, as `fshipper hosts` makes them.
+
+    In one account with JetStream and other hosts, whoever has any host's key can name a reply subject to which the
+    server then publishes with its own rights: lines of other hosts, the partition map, commands to JetStream.
+    """
+    data = reply.content.get("data") or {}
+    account, publish = str(data.get("account", "")), (data.get("permissions") or {}).get("publish") or {}
+    if USER_INFO in (publish.get("allow") or ()) and _OWN_ACCOUNT.fullmatch(account):
+        return good("isolated", f"this host has an account of its own, {account}")
+    where = f"account {account}" if account else "an account"
+    return warning(
+        "isolated",
+        f"not isolated: this user shares {where} with other hosts or with JetStream, so any host's key can forge lines "
+        "of others, and command the streams",
+        "on the server's machine: fshipper hosts migrate; then, with tokens, bring the new one here (docs/security.md)",
+    )
 
 
 def _losing(config: Json) -> Iterator[Finding]:

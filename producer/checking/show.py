@@ -11,7 +11,7 @@ from rich.text import Text
 
 from producer.checking.dryrun import Read, Report
 from producer.checking.finding import Finding, Sign
-from shipper.units import format_bytes
+from shipper.units import counted, format_bytes
 
 SIGNS = {
     Sign.GOOD: ("+", "green"),
@@ -26,9 +26,8 @@ def print_report(report: Report) -> None:
     """Where it would go, a table of what would be read, then what would not and why."""
     console = _console()
     total = sum(read.bytes for read in report.reads)
-    console.print(
-        Text(f"{len(report.reads)} files, {format_bytes(total)} to read, to {report.subject} in {report.stream}")
-    )
+    what = f"{counted(len(report.reads), 'file')}, {format_bytes(total)} to read"
+    console.print(Text(f"{what}, to {report.subject} in {report.stream}"))
     for name in report.inputs:
         console.print(Text(_printable(f"+ {name}")), soft_wrap=True)
     if report.reads:

@@ -1,8 +1,10 @@
 """`fshipper validate`: can the settings be used, what are they and where from; --connect asks the server, too."""
 
 import asyncio
+import ipaddress
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,12 +19,12 @@ from producer.checking.finding import Finding, Sign, good, note, warning, wrong
 from producer.checking.roles import Role
 from producer.checking.server_checks import Sending, ask_server
 from producer.checking.show import findings_json, print_findings, print_settings
-from producer.run import host_of, planned, state_path
+from producer.run import NAME_IT, host_of, planned, state_path
 from shipper.config import Layer, load, places
 from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, UsageError
 from shipper.partitioning import partition_for
-from shipper.settings import Settings
-from shipper.subjects import log_subject, stream_name
+from shipper.settings import Settings, host_of_url
+from shipper.subjects import is_everybodys, log_subject, stream_name
 from shipper.telemetry import set_up_logging
 
 HIDDEN = "***"
@@ -69,7 +71,7 @@ def validate(
         raise typer.Exit(EXIT_CONFIG) from None
     set_up_logging(style=settings.log.format, level="critical")
     origins = places(flags, config=config)
-    local = [*(_local(settings, origins) if role in {None, Role.HOST} else _other(role, settings))]
+    local = [*(_local(settings, origins) if role in {None, Role.HOST} else _other(role, settings, origins))]
     asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and _has_host(local) else []
     _show(effective(settings, origins), [*local, *asked], as_json=as_json)
     raise typer.Exit(_exit_code(local, asked))
@@ -120,8 +122,13 @@ def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
         yield wrong("host", str(error), error.hint)
         return
     yield from _unreadable_secrets(settings)
+    yield from _exposed(settings, origins)
     sending = _sending(settings)
     yield good("host", f"{host}, partition {sending.partition}: {sending.subject} in stream {sending.stream}")
+    if is_everybodys(host):
+        yield warning(
+            "host_name", f"every machine is called {host}; it is kept, as it was shipped under before", NAME_IT
+        )
     if "collector.directory" in origins:
         yield writable("archive", settings.collector.directory)
     if _ships(settings) or "collector.directory" not in origins:
@@ -129,10 +136,11 @@ def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
         yield writable("state", state_path(settings.producer, host))
 
 
-def _other(role: Role, settings: Settings) -> Iterator[Finding]:
+def _other(role: Role, settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
     """What a role needs that is not a host's."""
     yield good("settings", "every setting is known and has a value that it can have")
     yield from _unreadable_secrets(settings)
+    yield from _exposed(settings, origins)
     yield from roles.readable_archive(role, os.environ)
     yield from (writable(check, path) for check, path in roles.directories(role, settings, os.environ))
     yield from roles.program(role, settings)
@@ -158,6 +166,9 @@ def _found(found: Report) -> Iterator[Finding]:
     for skip in found.skips:
         if skip.reason == "unreadable":
             yield wrong("files", f"cannot read {skip.path}: {skip.text}", "correct the path or its permissions")
+        elif skip.reason == "link_not_followed":
+            hint = "if you trust the link, add the directory of its target to producer.link_roots"
+            yield warning("files", f"{skip.path}: {skip.text}", hint)
 
 
 def _unreadable_secrets(settings: Settings) -> Iterator[Finding]:
@@ -169,6 +180,58 @@ def _unreadable_secrets(settings: Settings) -> Iterator[Finding]:
                     pass
         except OSError as error:
             yield wrong(f"nats.{name}", f"cannot read {path}: {error.strerror}", "correct the path or its permissions")
+
+
+def _exposed(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
+    """Secrets that other users of this machine can read or replace, and passwords that travel unencrypted."""
+    nats = settings.nats
+    for name in ("creds", "nkey_seed", "key"):
+        if path := getattr(nats, name):
+            yield from _open_to_others(f"nats.{name}", path, holds_secret=True)
+    for name in ("certificate", "ca"):
+        if path := getattr(nats, name):
+            yield from _open_to_others(f"nats.{name}", path, holds_secret=False)
+    in_url = any(_user_in(url) for url in nats.url)
+    secrets = {"nats.password": nats.password, "nats.token": nats.token, "nats.url": in_url}
+    files = {origin for origin in origins.values() if origin.startswith(("/", ".")) or Path(origin).is_file()}
+    for origin in sorted(files):
+        holds_secret = any(value and origins.get(key) == origin for key, value in secrets.items())
+        yield from _open_to_others("config", Path(origin), holds_secret=holds_secret)
+    remote = [url for url in nats.url if not _is_loopback(url)]
+    if remote and not nats.wants_tls and (nats.password or nats.token or any(map(_user_in, remote))):
+        yield warning(
+            "tls",
+            "a password or token is sent to another machine, and nothing asks for TLS: where the server does not"
+            " require it, everybody on the way reads the password",
+            "write tls:// in NATS_URL, or set NATS_CA: then a connection without TLS is refused",
+        )
+
+
+def _open_to_others(check: str, path: Path, *, holds_secret: bool) -> Iterator[Finding]:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # that it cannot be read is another finding
+    may = [what for what, bit in (("read", stat.S_IROTH), ("change", stat.S_IWOTH)) if mode & bit]
+    if mode & stat.S_IWOTH or (holds_secret and may):
+        what = (
+            "holds a secret, and every user of this machine may" if holds_secret else "every user of this machine may"
+        )
+        yield warning(
+            check, f"{path}: {what} {' and '.join(may)} it", f"chmod {'600' if holds_secret else '644'} {path}"
+        )
+
+
+def _user_in(url: str) -> bool:
+    return "@" in url.partition("://")[2] or ("://" not in url and "@" in url)
+
+
+def _is_loopback(url: str) -> bool:
+    host = host_of_url(url)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def writable(check: str, directory: Path) -> Finding:
@@ -204,6 +267,7 @@ def _sending(settings: Settings) -> Sending:
     partition = partition_for(host, settings.logs.partitions)
     return Sending(
         host=host,
+        prefix=prefix,
         subject=log_subject(prefix, partition, host),
         stream=stream_name(prefix, partition),
         partition=partition,

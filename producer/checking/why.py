@@ -11,6 +11,7 @@ from producer.following.sources import Sources
 from producer.following.tail import Tail
 from producer.following.unpack import is_compressed
 from producer.looking.discover import Key, Seen, Watched, matches
+from producer.looking.links import ExcludedName, Links, NotFollowed
 
 OTHER_KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -43,7 +44,8 @@ def skips(watched: Watched, sources: Sources) -> Iterator[Skip]:
     for name, pattern in matched:
         if name not in told:
             told.add(name)
-            if skip := _why(name, pattern, watched, read, sources):
+            refused = sources.refused.get(name)
+            if skip := _why_refused(name, refused) if refused else _why(name, pattern, watched, read, sources):
                 yield skip
 
 
@@ -67,13 +69,19 @@ def _why(name: str, pattern: str, watched: Watched, read: Mapping[Key, Tail], so
     return _why_file(Seen(name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns), read, sources)
 
 
+def _why_refused(name: str, refused: NotFollowed) -> Skip:
+    if isinstance(refused, ExcludedName):
+        return Skip(name, "excluded", refused.reason)
+    return Skip(name, "link_not_followed", f"{refused.reason}; see link_roots")
+
+
 def _why_file(seen: Seen, read: Mapping[Key, Tail], sources: Sources) -> Skip | None:
     tail = read.get(seen.key)
     if tail is not None:
         return None if tail.path == seen.path else _second_name(seen.path, tail.path)
-    if error := _unreadable(seen.path):
+    if error := _unreadable(seen.path, sources.links):
         return Skip(seen.path, "unreadable", error)
-    if _is_compressed(seen.path):
+    if _is_compressed(seen.path, sources.links):
         return Skip(seen.path, "compressed", f"{_whose(seen.path)}; name it by its own path to ship it as it is")
     if sources.is_copy(seen):
         return Skip(seen.path, "copy", "a copy that copytruncate made: its lines are read from the original")
@@ -86,9 +94,9 @@ def _whose(path: str) -> str:
     return f"a compressed rotation of {names[0]} without unread lines" if names else "compressed, and nobody's rotation"
 
 
-def _is_compressed(path: str) -> bool:
+def _is_compressed(path: str, links: Links) -> bool:
     try:
-        return is_compressed(path)
+        return is_compressed(path, links)
     except OSError:
         return False
 
@@ -106,9 +114,9 @@ def _is_link(path: str) -> bool:
         return False
 
 
-def _unreadable(path: str) -> str:
+def _unreadable(path: str, links: Links) -> str:
     try:
-        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+        os.close(links.open(path))
     except OSError as error:
         return error.strerror or str(error)
     return ""

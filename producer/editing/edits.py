@@ -6,13 +6,15 @@ blacked out (`redact`).
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from producer.editing.budget import DEFAULT_SECONDS, Budget
 from producer.editing.charset import Charset
+from producer.editing.matcher import Apart, Matcher
 from producer.editing.patterns import Pattern, Range, joined, others
-from producer.editing.redact import Redaction
+from producer.editing.redact import READY, Redaction
 from producer.following.cut import Cut
 from producer.following.tail import Piece
 from shipper.edits import MAX_MAP_BYTES, Edit
@@ -46,33 +48,53 @@ class Change(NamedTuple):
 class Edits:
     """What is done to the text of every file, and what is said of it. Nothing, by default."""
 
-    keep: tuple[Pattern, ...] = ()
-    drop: tuple[Pattern, ...] = ()
+    keep: tuple[Pattern | Apart, ...] = ()
+    drop: tuple[Pattern | Apart, ...] = ()
     redact: tuple[Redaction, ...] = ()
     charset: str = ""  #: utf-16 (where a file begins with a byte order mark), utf-16-le, utf-16-be
     labels: tuple[tuple[str, str], ...] = ()
     most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
+    budget: Budget = field(default_factory=Budget, compare=False)
+    matcher: Matcher | None = field(default=None, compare=False)  #: runs the patterns that may take for ever
 
     @classmethod
     def of(
         cls,
         *,
-        keep_lines: Iterable[str] = (),
-        drop_lines: Iterable[str] = (),
-        redact: Iterable[str] = (),
+        keep_lines: Collection[str] = (),
+        drop_lines: Collection[str] = (),
+        redact: Collection[str] = (),
         charset: str = "",
         labels: Mapping[str, str] | None = None,
         most_bytes: int = MAX_BLOCK_BYTES,
+        pattern_seconds: float = DEFAULT_SECONDS,
     ) -> "Edits":
         """The edits that settings name. Raises re.error: the settings have not been validated."""
+        budget = Budget(pattern_seconds)
+        apart = tuple(dict.fromkeys((*nonlinear((*keep_lines, *drop_lines)), *nonlinear(redact, may_be_empty=False))))
+        matcher = Matcher(apart, budget) if apart else None
+
+        def matching(text: str, *, may_be_empty: bool = True) -> Pattern | Apart:
+            pattern = Pattern.of(text, may_be_empty=may_be_empty)
+            return Apart(matcher, apart.index(text)) if matcher and pattern.must_be_apart else pattern
+
         return cls(
-            keep=tuple(map(Pattern.of, keep_lines)),
-            drop=tuple(map(Pattern.of, drop_lines)),
-            redact=tuple(map(Redaction.of, redact)),
+            keep=tuple(map(matching, keep_lines)),
+            drop=tuple(map(matching, drop_lines)),
+            redact=tuple(
+                Redaction.of(text, lambda each: matching(each, may_be_empty=False).matches) for text in redact
+            ),
             charset=charset,
             labels=tuple((labels or {}).items()),
             most_bytes=most_bytes,
+            budget=budget,
+            matcher=matcher,
         )
+
+    def close(self) -> None:
+        """End what runs for the patterns."""
+        if self.matcher:
+            self.matcher.close()
 
     @property
     def change_text(self) -> bool:
@@ -97,12 +119,14 @@ class Edits:
             lead_bytes=block_bytes if self.keep or self.drop else 0,
             charset=self.charset,
             seam=self.seam if self.redact else None,
+            budget=self.budget if self.keep or self.drop or self.redact else None,
         )
 
     def of_piece(self, piece: Piece) -> Text | None:
-        """The edited text of `piece`; None: it goes as it is."""
+        """The edited text of `piece`; None: it goes as it is. Raises OverBudget: its patterns take too long."""
         if not piece.data:
             return None
+        self.budget.begin()
         if piece.charset is not Charset.BYTES:
             return self._converted(piece)
         changes = self._changes(piece.data, piece.lead)
@@ -112,10 +136,12 @@ class Edits:
         """Where to cut an over-long line: in nothing to redact that is shorter than `CLEAR_BYTES`, if it can be.
 
         It is behind a separator, so far before the end of `data` that what begins before the cut ends in sight.
+        Raises OverBudget.
         """
         reach, clear = min(SEAM_BYTES, len(data) // 2), min(CLEAR_BYTES, len(data) // 4)
         around = data[-2 * reach :]
-        secrets = joined(sorted(span for rule in self.redact for span in rule.find(around)))
+        self.budget.begin()
+        secrets = joined(sorted(self.budget.checked(span for rule in self.redact for span in rule.find(around))))
         ends = [found.end() for found in _SEPARATOR.finditer(around, reach, len(around) - clear)]
         for end in (*reversed(ends), len(around) - clear):
             if not any(begin - NAME_BYTES < end < stop for begin, stop in secrets):
@@ -135,8 +161,8 @@ class Edits:
 
     def _left_out(self, data: bytes, lead: bytes) -> list[Range]:
         """The runs of lines that are left out: `drop` wins over `keep`."""
-        dropped = {span for pattern in self.drop for span in pattern.lines(data)}
-        kept = {span for pattern in self.keep for span in pattern.lines(data)} - dropped
+        dropped = set(self.budget.checked(span for pattern in self.drop for span in pattern.lines(data)))
+        kept = set(self.budget.checked(span for pattern in self.keep for span in pattern.lines(data))) - dropped
         if lead:
             first = (0, data.find(b"\n") + 1 or len(data))
             dropped.discard(first)
@@ -149,7 +175,9 @@ class Edits:
         return (matches[0] or not self.keep) and not matches[1]
 
     def _redactions(self, data: bytes, out: list[Range]) -> list[Change]:
-        found = sorted((begin, -end, rule.name) for rule in self.redact for begin, end in rule.find(data))
+        found = sorted(
+            self.budget.checked((begin, -end, rule.name) for rule in self.redact for begin, end in rule.find(data))
+        )
         changes: list[Change] = []
         for begin, minus_end, name in found:
             if changes and begin < changes[-1].end:  # one secret in another: the longer of both goes
@@ -181,6 +209,11 @@ class Edits:
         text = b"".join(lines)
         changes = self._changes(text, charset.text(piece.lead, at=0))
         return _folded(lines, lengths, self._fitting(changes, len(text)))
+
+
+def nonlinear(texts: Iterable[str], *, may_be_empty: bool = True) -> list[str]:
+    """Those of the patterns that have to run in a process of their own. Raises re.error."""
+    return [text for text in texts if text not in READY and Pattern.of(text, may_be_empty=may_be_empty).must_be_apart]
 
 
 def _folded(lines: list[bytes], lengths: list[int], changes: list[Change]) -> Text:

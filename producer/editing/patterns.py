@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from producer.editing.linear import Linear, is_bounded
+
 Range = tuple[int, int]
 """Begin and end in a block's bytes."""
 
@@ -29,22 +31,44 @@ class Pattern(NamedTuple):
 
     regex: re.Pattern[bytes]
     scans: bool  #: it may run over a whole block at once
+    linear: Linear | None = None  #: the same for the linear engine, where that is what runs it
 
     @classmethod
-    def of(cls, text: str) -> "Pattern":
-        """The pattern that a user wrote. Raises re.error."""
+    def of(cls, text: str, *, may_be_empty: bool = True) -> "Pattern":
+        """The pattern that a user wrote. Raises re.error.
+
+        `may_be_empty`: its lines are wanted, not its matches, so that one of no byte is as good as any.
+        """
+        pattern = cls.of_re(text)
+        if pattern.is_quick:
+            return pattern
+        return pattern._replace(linear=Linear.of(pattern.regex.pattern, may_be_empty=may_be_empty))
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether `re` runs it on a whole block, in a time that is linear in the block."""
+        return self.scans and is_bounded(self.regex.pattern)
+
+    @property
+    def must_be_apart(self) -> bool:
+        """Whether only `re` can run it, in a time without a bound."""
+        return self.linear is None and not self.is_quick
+
+    @classmethod
+    def of_re(cls, text: str) -> "Pattern":
+        """The pattern for `re`, whose time may be exponential in the text. Raises re.error."""
         ends = re.sub(rb"\\(.)", _line_ends, text.encode(), flags=re.DOTALL)
         return cls(re.compile(ends, re.MULTILINE), _SCANNABLE.fullmatch(text) is not None)
 
     def matches_line(self, data: bytes, begin: int, end: int) -> bool:
         """Whether it matches in the line `begin` to `end`, which has no newline."""
-        if self.regex.search(data, begin, end):
+        if self._search(data, begin, end):
             return True
-        return data[end - 1 : end] == b"\r" and end > begin and self.regex.search(data, begin, end - 1) is not None
+        return data[end - 1 : end] == b"\r" and end > begin and self._search(data, begin, end - 1) is not None
 
     def lines(self, data: bytes) -> Iterator[Range]:
         """The lines in which it matches, in order, with their newlines."""
-        if self.scans:
+        if self._scans(data):
             yield from self._scanned(data)
             return
         for begin, end in lines_of(data):
@@ -53,26 +77,42 @@ class Pattern(NamedTuple):
 
     def matches(self, data: bytes) -> Iterator[Range]:
         """What it matches, in order; never nothing, never a line's end."""
-        if self.scans:
+        if self._scans(data):
             spans = self._scanned_matches(data)
         else:
             lines = ((begin, _without_line_end(data, begin, end)) for begin, end in lines_of(data))
-            spans = (match.span() for begin, end in lines for match in self.regex.finditer(data, begin, end))
+            spans = (span for begin, end in lines for span in self._finditer(data, begin, end))
         return ((begin, end) for begin, end in spans if begin < end)
 
+    def _scans(self, data: bytes) -> bool:
+        """Whether it finds in a whole block what it finds in each line; `$` is also before a CR."""
+        if self.scans or self.linear is None:
+            return self.scans
+        return b"\r\n" not in data and not data.endswith(b"\r")
+
+    def _search(self, data: bytes, begin: int, end: int) -> Range | None:
+        if self.linear:
+            return self.linear.search(data, begin, end)
+        found = self.regex.search(data, begin, end)
+        return found.span() if found else None
+
+    def _finditer(self, data: bytes, begin: int, end: int) -> Iterator[Range]:
+        if self.linear:
+            return self.linear.finditer(data, begin, end)
+        return (match.span() for match in self.regex.finditer(data, begin, end))
+
     def _scanned_matches(self, data: bytes) -> Iterator[Range]:
-        for match in self.regex.finditer(data):
-            begin, end = match.span()
+        for begin, end in self._finditer(data, 0, len(data)):
             if data[end - 1 : end + 1] == b"\r\n" and begin < end:  # what is there without the line's end?
-                yield from (shorter.span() for shorter in self.regex.finditer(data, begin, end - 1))
+                yield from self._finditer(data, begin, end - 1)
             else:
                 yield begin, end
 
     def _scanned(self, data: bytes) -> Iterator[Range]:
-        at = 0
-        while at < len(data) and (found := self.regex.search(data, at)) and found.start() < len(data):
-            begin = data.rfind(b"\n", 0, found.start()) + 1
-            at = data.find(b"\n", found.start()) + 1 or len(data)
+        at, last = 0, len(data) - data.endswith(b"\n")  # behind a newline at the end is no line
+        while at < len(data) and (found := self._search(data, at, len(data))) and found[0] <= last:
+            begin = data.rfind(b"\n", 0, found[0]) + 1
+            at = data.find(b"\n", found[0]) + 1 or len(data)
             yield begin, at
 
 

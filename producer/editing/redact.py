@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from producer.editing.patterns import Pattern, Range
+from producer.editing.patterns import Range
 
 Find = Callable[[bytes], Iterable[Range]]
 
@@ -24,7 +24,7 @@ _LOCAL_BYTES = 128
 
 _VALUE = (
     rb"""(?:\\"([^"\\\n]+)"""  # quoted within a quoted text
-    rb"""|"((?:[^"\\\n]|\\[^\n])+)"""
+    rb"""|"((?:[^"\\\n]++|\\[^\n])++)"""
     rb"""|'([^'\n]+)"""
     rb"""|([^\s&;,"'\\]+))"""
 )
@@ -37,12 +37,15 @@ _IS = rb"[ \t]*(?:[=:]{1,2}>?|%3[ad])[ \t]*"
 _NAMED = re.compile(
     rb"(?:password|passwd|passphrase|pwd|secret(?:key)?|token|api[_-]?key|access[_-]?key|private[_-]?key)"
     rb"(?:[_-][a-z0-9_-]{0,24})?\\?[\"']?" + _IS + _VALUE +
-    rb"|(?:password|passwd|passphrase|secret|token)>([^<\n]+)</"
     rb"|(?<=--)(?:password|passwd|passphrase|secret|token)[ \t]+\\?[\"']?([^\s\"'\\-][^\s\"'\\]*)"
     rb"|authorization\\?[\"']?" + _IS + rb"\\?[\"']?(?:[a-z0-9-]+[ \t]+)?([^\s,\"'\\]+)"
     rb"|\bbearer[ \t]+([a-z0-9._~+/=-]+)"
 )  # fmt: skip
 """On lower-case bytes: the value is the one group that matched. A value whose quote is not closed goes to the end."""
+_ELEMENTS = frozenset({b"password", b"passwd", b"passphrase", b"secret", b"token"})
+_ELEMENT = re.compile(rb"(?:password|passwd|passphrase|secret|token)>")
+"""Begins an element of XML, whose text is a secret where `</` follows it."""
+_TEXT_END = re.compile(rb"[<\n]|\Z")
 _SHAPED = re.compile(
     rb"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,3}"
     rb"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])"
@@ -60,11 +63,11 @@ class Redaction(NamedTuple):
     name: bytes  #: `[card]`
 
     @classmethod
-    def of(cls, text: str) -> "Redaction":
-        """A ready pattern by its name, or a regular expression. Raises re.error."""
+    def of(cls, text: str, find: Callable[[str], Find]) -> "Redaction":
+        """A ready pattern by its name, or what `find` makes of a regular expression."""
         if text in READY:
             return cls(READY[text], b"[%s]" % text.encode())
-        return cls(Pattern.of(text).matches, b"[redacted]")
+        return cls(find(text), b"[redacted]")
 
 
 def cards(data: bytes) -> Iterator[Range]:
@@ -135,12 +138,20 @@ def tokens(data: bytes) -> Iterator[Range]:
     """Values of passwords, keys and tokens by the name before them; what is known by its looks."""
     lower = data.lower()
     for name in _NAMES:  # finding words is many times faster than an expression that has to try every byte
-        at = lower.find(name)
+        at, text_end = lower.find(name), -1
         while at >= 0:
-            found = _NAMED.match(lower, at)
-            if found:
+            behind = at + len(name)
+            if found := _NAMED.match(lower, at):
+                behind = found.end()
                 yield found.span(found.lastindex or 0)
-            at = lower.find(name, found.end() if found else at + len(name))  # no value is read twice
+            elif name in _ELEMENTS and (found := _ELEMENT.match(lower, at)):
+                begin = found.end()
+                if text_end < begin and (stop := _TEXT_END.search(lower, begin)):
+                    text_end = stop.start()  # of every element that begins before: no text is looked through twice
+                if begin < text_end and lower.startswith(b"</", text_end):
+                    behind = text_end + len(b"</")
+                    yield begin, text_end
+            at = lower.find(name, behind)  # no value is read twice
     for found in _SHAPED.finditer(data):
         yield found.span(found.lastindex or 0)
 

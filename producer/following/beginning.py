@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Container, Mapping
-from dataclasses import replace
 
 from producer.following.blanks import Blanks
 from producer.following.copies import Copies
@@ -35,7 +34,7 @@ class Beginning:
         self._ledger = ledger
         self._may_match = ways(following.watched.patterns)
         self._copies = Copies(tails, ledger.known, rests)
-        self._packed = Packed(following.watched)
+        self._packed = Packed(following.watched, following.links)
         self._missed = Missed(following, opening, ledger, self._copies, self._packed, rests)
         self._replaced = Replaced(tails, reading, opening, ledger, rests)
         self.blanks = Blanks(ledger)
@@ -63,7 +62,7 @@ class Beginning:
     def appeared(self, seen: Seen) -> list[Source]:
         """The generations that begin because `seen` is there, which nobody reads: perhaps some that were missed."""
         resting = self._opening.resting(seen.key)
-        if resting is not None and self._opening.resume(replace(resting, ended_at=0.0), farewell=False):
+        if resting is not None and self._opening.resume(resting.named_again(), farewell=False):
             return []
         if self._opening.is_put_off(seen.key) or self._packed.leaves_out(seen) or self._missed.is_copy(seen):
             return []
@@ -77,8 +76,11 @@ class Beginning:
             return []  # an older generation may be on its way into a compressed file: the next look knows
         if name == seen.path and not missed and self._replaced.goes_on(seen):
             return []
-        begun = [self._opening.begin(each, name) for each in missed]
-        if name == seen.path and None not in begun:  # else the next look begins with it: the older generation is first
+        begun, waits = list[Source | None](), False
+        for each in missed:
+            begun.append(older := self._opening.begin(each, name))
+            waits |= older is None and each.path not in self._opening.refused
+        if name == seen.path and not waits:  # else the next look begins with it: the older generation is first
             begun.append(self._opening.begin(seen, name))
         return [source for source in begun if source is not None]
 

@@ -11,6 +11,7 @@ from producer.following.tails import Key, Tails
 from producer.following.unpack import Damaged
 from producer.looking import discover
 from producer.looking.discover import Seen
+from producer.looking.links import Links
 from producer.recover import crc_of
 
 COMPARED_BYTES = 4096
@@ -42,7 +43,9 @@ class Copies:
         before, _ = self._found.get(seen.key, (None, ""))
         if before is not None and (before.size, before.mtime_ns) == (seen.size, seen.mtime_ns):
             return True
-        found = self._packed_from(seen) if unpack.is_compressed(seen.path) else self._copied_from(seen)
+        found = (
+            self._packed_from(seen) if unpack.is_compressed(seen.path, self._rests.links) else self._copied_from(seen)
+        )
         self._found.pop(seen.key, None)
         if found is not None:
             self._found[seen.key] = (seen, found)
@@ -58,7 +61,7 @@ class Copies:
         marks = [mark for name in discover.originals(seen.path) for mark in self._marks(name)]
         if not marks:
             return None
-        descriptor = os.open(seen.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = self._rests.links.open(seen.path)
         try:
             return next((source.id for source, mark in marks if self._holds(descriptor, source, mark)), None)
         finally:
@@ -121,7 +124,9 @@ class Copies:
         ]
         head = self._rests.begins_with(seen) if likely else None
         likely = [source for source in likely if head is not None and source.mark.is_head_of(head)]
-        found = next((source for source in likely if _keeps_time(source, seen)), None) or _holder(seen, likely)
+        found = next((source for source in likely if _keeps_time(source, seen)), None) or _holder(
+            seen, likely, self._rests.links
+        )
         if found is None:
             return None
         self._rests.claims[seen.key] = found.id
@@ -142,11 +147,11 @@ def _keeps_time(source: Source, seen: Seen) -> bool:
     return source.mtime_ns == seen.mtime_ns and source.mtime_ns % SECOND_NS != 0
 
 
-def _holder(seen: Seen, sources: list[Source]) -> Source | None:
+def _holder(seen: Seen, sources: list[Source], links: Links) -> Source | None:
     """The first of `sources` whose content a compressed file holds, up to the source's offset."""
     if not sources:
         return None
-    with open(seen.path, "rb") as file:
+    with open(links.open(seen.path), "rb") as file:
         try:
             found = set(unpack.agreeing(unpack.content(file, unpack.suffix_of(seen.path)), {s.mark for s in sources}))
         except Damaged:

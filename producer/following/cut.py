@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from producer.editing.budget import Budget
 from producer.editing.charset import Charset
 from shipper.model import MAX_BLOCK_BYTES
 
@@ -19,6 +20,7 @@ class Cut:
     lead_bytes: int = 0  #: of a line's first piece, what its later pieces carry along
     charset: str = ""  #: utf-16, utf-16-le, utf-16-be: what files may be written in
     seam: Callable[[bytes], int] | None = None  #: where an over-long line is best cut
+    budget: Budget | None = None  #: of the patterns that pieces are edited by; None: by none
 
     def read_bytes(self, charset: Charset) -> int:
         """How much to read at once."""

@@ -7,6 +7,8 @@
    system) a file goes only if it was rotated.
 3. Rename it to a hidden name beside it. Only so is it certain that what is removed next is this file: under its old
    name a rotation may have put another one. A kill here leaves the hidden name, under which the source is found again.
+   All names are relative to the descriptor of the directory, to which no link may lead, and which only root, the user
+   of the producer or the owner of the file may rule: else a hostile user chooses what is removed.
 4. Look once more; unlink, or put it back. Where a writer came in that moment, its bytes are read through the
    descriptor, which needs no name.
 """
@@ -20,6 +22,7 @@ import signal
 
 from producer.following.finished import Finished, hidden_name
 from producer.following.source import Source
+from producer.looking.links import NotFollowed, directory_without_links, is_directory_of_others
 
 UNTOLD = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
@@ -31,6 +34,8 @@ class Fate(enum.Enum):
     LATE = "deleted while a program wrote into it"
     CHANGED = "it changed since it was shipped"
     WRITTEN = "a program has it open for writing"
+    LINKED = "a link leads to its directory; name the file by its own path"
+    FOREIGN = "other users may rename files in its directory"
     UNKNOWN = "whether a program has it open for writing is not told to this user"
 
 
@@ -48,7 +53,12 @@ def delete(file: Finished, descriptor: int) -> Fate:
     try:
         if held is Fate.WRITTEN or (held is Fate.UNKNOWN and not file.rotated):
             return held
-        return _unlink(file, descriptor, leased=held is None)
+        with directory_without_links(os.path.dirname(file.path)) as directory:
+            if is_directory_of_others(os.fstat(directory), os.fstat(descriptor)):
+                return Fate.FOREIGN
+            return _unlink(file, descriptor, directory, leased=held is None)
+    except NotFollowed:
+        return Fate.LINKED
     finally:
         if held is None:
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -82,19 +92,19 @@ def _lease(descriptor: int) -> Fate | None:
     return None
 
 
-def _unlink(file: Finished, descriptor: int, *, leased: bool) -> Fate:
-    hidden = hidden_name(file.path, file.source)
-    if hidden != file.path:
-        os.rename(file.path, hidden)
+def _unlink(file: Finished, descriptor: int, directory: int, *, leased: bool) -> Fate:
+    name, hidden = os.path.basename(file.path), os.path.basename(hidden_name(file.path, file.source))
+    if hidden != name:
+        os.rename(name, hidden, src_dir_fd=directory, dst_dir_fd=directory)
     try:
-        found = os.lstat(hidden)
+        found = os.stat(hidden, dir_fd=directory, follow_symlinks=False)
         ours = (found.st_dev, found.st_ino) == file.source.key
         if not (ours and _is_as_long(descriptor, file.source)) or _is_asked_for(descriptor, leased=leased):
-            _put_back(hidden, file.path)
+            _put_back(hidden, name, directory)
             return Fate.CHANGED
-        os.unlink(hidden)
+        os.unlink(hidden, dir_fd=directory)
     except OSError:
-        _put_back(hidden, file.path)
+        _put_back(hidden, name, directory)
         raise
     late = os.fstat(descriptor).st_size > file.source.size or _is_asked_for(descriptor, leased=leased)
     return Fate.LATE if late else Fate.DELETED
@@ -105,13 +115,21 @@ def _is_asked_for(descriptor: int, *, leased: bool) -> bool:
     return leased and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
 
-def _put_back(hidden: str, path: str) -> None:
+def _is_there(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _put_back(hidden: str, name: str, directory: int) -> None:
     """Give a file its name again, unless that is taken by now: then the hidden one stays, and is found by its inode."""
     with contextlib.suppress(OSError):
         try:
-            os.link(hidden, path, follow_symlinks=False)
+            os.link(hidden, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
         except PermissionError:  # a file system without hard links
-            if not os.path.lexists(path):
-                os.rename(hidden, path)
+            if not _is_there(name, directory):
+                os.rename(hidden, name, src_dir_fd=directory, dst_dir_fd=directory)
             return
-        os.unlink(hidden)
+        os.unlink(hidden, dir_fd=directory)

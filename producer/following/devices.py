@@ -8,18 +8,19 @@ from producer.following.source import Source
 from producer.following.tail import holds
 from producer.looking import discover
 from producer.looking.discover import Seen
+from producer.looking.links import Links
 from shipper import events
 
 
-def at_their_devices(sources: Iterable[Source], files: Iterable[Seen]) -> list[Source]:
+def at_their_devices(sources: Iterable[Source], files: Iterable[Seen], links: Links) -> list[Source]:
     """`sources` with the device numbers that their files have now. `files`: what a look found."""
     by_inode: dict[int, list[Seen]] = {}
     for seen in files:
         by_inode.setdefault(seen.inode, []).append(seen)
-    return [_at_its_device(source, by_inode.get(source.inode, [])) for source in sources]
+    return [_at_its_device(source, by_inode.get(source.inode, []), links) for source in sources]
 
 
-def lies_at_its_name(source: Source, newest: Mapping[tuple[int, int], str]) -> bool:
+def lies_at_its_name(source: Source, newest: Mapping[tuple[int, int], str], links: Links) -> bool:
     """Whether a source lives under the name under which it was first seen; True also where that is unknown.
 
     An inode number may have come back with another file: `newest` says by key which source began last.
@@ -28,19 +29,19 @@ def lies_at_its_name(source: Source, newest: Mapping[tuple[int, int], str]) -> b
         return False
     try:
         seen = discover.seen_at(source.file)
-        return seen is not None and seen.key == source.key and holds(seen, source.mark)
+        return seen is not None and seen.key == source.key and holds(seen, source.mark, links)
     except OSError:
         return True
 
 
-def _at_its_device(source: Source, files: list[Seen]) -> Source:
+def _at_its_device(source: Source, files: list[Seen], links: Links) -> Source:
     """A source that shipped nothing yet, or whose file cannot be found, stays as it is."""
     try:
         if not _has_moved(source, files):
             return source
         beside = [seen for name in source.names for seen in (discover.seen_at(name), *discover.rotations(name))]
         for seen in (*files, *beside):
-            if seen is not None and seen.inode == source.inode and holds(seen, source.mark):
+            if seen is not None and seen.inode == source.inode and holds(seen, source.mark, links):
                 events.device_changed(file=source.file, source=source.id)
                 return replace(source, device=seen.device)
     except OSError as error:

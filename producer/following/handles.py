@@ -5,6 +5,8 @@ from collections import OrderedDict
 from collections.abc import Sized
 from typing import Protocol
 
+from producer.looking.links import FOLLOWED_BY_OWNER, Links
+
 RESERVED_DESCRIPTORS = 48
 """For everything that is no log file: connection, checkpoint, watcher, metrics, and what they open for a moment."""
 UNBOUNDED = 1 << 30
@@ -23,10 +25,11 @@ class Holder(Protocol):
 class Handles:
     """At most `at_most` open files, save for those that have no name any more: their bytes lie nowhere else.
 
-    `others`: what is open beside them and counts, too. Owned by `Tails`.
+    `others`: what is open beside them and counts, too; `links`: how a file is opened again. Owned by `Tails`.
     """
 
-    def __init__(self, at_most: int = UNBOUNDED, others: Sized = ()) -> None:
+    def __init__(self, at_most: int = UNBOUNDED, others: Sized = (), links: Links = FOLLOWED_BY_OWNER) -> None:
+        self.links = links
         self._at_most = at_most
         self._others = others
         self._open: OrderedDict[int, Holder] = OrderedDict()

@@ -97,6 +97,10 @@ class Held:
         holding = self._holdings.get(source)
         return None if holding is None else f"/dev/fd/{holding.descriptor}"
 
+    def leave_out(self, source: str) -> None:
+        """Close the file of a source that is not read any more: the configuration no longer names it."""
+        self._close(source)
+
     def close(self) -> None:
         """The process ends: what has no name any more is gone with it."""
         nameless = [holding for holding in self._holdings.values() if not _has_name(holding.descriptor)]

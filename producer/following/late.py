@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from producer.following.opening import Opening
 from producer.following.source import Source
@@ -32,7 +31,7 @@ class Late:
         """Go on with the sources whose files are longer than what was shipped."""
         for ended in self._grown():
             source = self._known.get(ended.id, ended)
-            if source.ended_at and self._opening.resume(replace(source, ended_at=0.0), farewell=False):
+            if source.ended_at and self._opening.resume(source.named_again(), farewell=False):
                 events.late_lines(file=source.file, source=source.id)
 
     def _grown(self) -> list[Source]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from producer.checkpoints import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoints
 from producer.following.source import SETTLED, Point, Source
 from producer.following.tail import Piece, Tail
+from producer.looking.discover import Seen
 from producer.looking.targets import Targets
 from producer.moving.place import Place
 from producer.receipts import Receipt, Told
@@ -16,12 +17,18 @@ from shipper import events
 class Ledger:
     """Every source of this host by its id. Owned by `Sources`."""
 
-    def __init__(self, checkpoints: Checkpoints, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        wall: Callable[[], float] = time.time,
+        may_hold: Callable[[str, Seen], bool] = lambda _name, _seen: True,
+    ) -> None:
         self._checkpoints = checkpoints
         self._wall = wall
         self._known: dict[str, Source] = {}
-        self.targets = Targets()  #: what the names lead to
+        self.targets = Targets(may_hold)  #: what the names lead to
         self._dirty: set[str] = set()
+        self._claimed: dict[str, tuple[str, Receipt]] = {}  # the same, which nobody asked for
         self._ahead: dict[str, tuple[str, Receipt]] = {}  # by source: an archive's receipt of what is not acknowledged
         self._changed_until: dict[str, int] = {}  # by the name in the archive, ns
         self._before: dict[str, int] = {}  # the same when the last look ended
@@ -117,6 +124,24 @@ class Ledger:
         for receipt, source in self._known_in(told):
             self._archived(source, told.archive, receipt)
 
+    def heard(self, told: Told) -> list[str]:
+        """Note an unsolicited message as far as it proves itself; the sources for which the collector is to be asked.
+
+        Its sum must be the one that this host has at the watermark. Anything else could be a forgery, by which a spool
+        would be removed, or bytes left out at a move, that no archive has.
+        """
+        unproven = []
+        for receipt, source in self._known_in(told):
+            if receipt.watermark <= source.archived_in(told.archive):
+                continue
+            if source.proves(receipt.watermark, receipt.host_crc):
+                self._archived(source, told.archive, receipt)
+            elif receipt.watermark > source.offset and receipt.host_crc >= 0:
+                self._claimed[source.id] = (told.archive, receipt)  # its bytes may be acknowledged in a moment
+            else:
+                unproven.append(source.id)
+        return unproven
+
     def _archived(self, source: Source, archive: str, receipt: Receipt) -> None:
         """Note a receipt; one that came before the PubAck of its bytes is not said again, so it is kept for that."""
         self._ahead.pop(source.id, None)
@@ -156,7 +181,13 @@ class Ledger:
         point = Point(sequence, piece.span.end, piece.source_crc)
         source = self._known[piece.source].acknowledged(point, piece.mark)
         self._change(source)
-        if piece.source in self._ahead:
+        if piece.source in self._claimed:
+            archive, receipt = self._claimed[piece.source]
+            if source.proves(receipt.watermark, receipt.host_crc):
+                self._archived(source, archive, receipt)
+            if receipt.watermark <= source.offset:
+                del self._claimed[piece.source]
+        elif piece.source in self._ahead:
             archive, receipt = self._ahead[piece.source]
             if source.contradicts(receipt.watermark, receipt.crc):
                 del self._ahead[piece.source]
@@ -166,6 +197,12 @@ class Ledger:
     def ended(self, id_: str, *, file_rests: bool) -> Source:
         """The last block of a source is acknowledged; `file_rests`: its file may show up under another name."""
         source = self._known[id_].ended(self._wall(), file_rests=file_rests)
+        self._change(source)
+        return source
+
+    def left_out(self, id_: str) -> Source:
+        """The configuration no longer names the file of a source: it ends here, until the file is named again."""
+        source = self._known[id_].left_out(self._wall())
         self._change(source)
         return source
 
@@ -206,6 +243,7 @@ class Ledger:
         others = [self._known[id_] for id_ in self._dirty if id_ in self._known and id_ not in changed]
         self._checkpoints.stand_at(place, [*others, *changed.values()])
         self._ahead.clear()
+        self._claimed.clear()
 
     def rewound(self, *, sequence: int, archived: Mapping[str, int], as_: int = SETTLED) -> list[Source]:
         """The sources at what the server (up to `sequence`) or the archive (`archived` bytes) still has, durable."""
@@ -241,6 +279,7 @@ class Ledger:
         """Know a source no more, save for its name; the checkpoint still has it."""
         self._dirty.discard(id_)
         self._ahead.pop(id_, None)
+        self._claimed.pop(id_, None)
         return self._known.pop(id_)
 
     def forget(self, sources: Iterable[Source]) -> bool:

@@ -75,7 +75,7 @@ class Missed:
         if self._packed.is_named(sibling) or os.path.lexists(sibling.path.removesuffix(suffix)):
             return False  # shipped as it is; or its original still lies beside it
         try:
-            if not unpack.is_compressed(sibling.path) or self._rests.begins_with(sibling):
+            if not unpack.is_compressed(sibling.path, self._following.links) or self._rests.begins_with(sibling):
                 return True
         except OSError as error:
             events.file_unreadable(path=sibling.path, error=error.strerror or str(error))

@@ -17,6 +17,7 @@ from producer.following.tails import Key, Tails
 from producer.following.unpack import Unfinished
 from producer.looking import discover
 from producer.looking.discover import Seen
+from producer.looking.links import OWN_DESCRIPTORS, ExcludedName, NotFollowed
 from producer.looking.targets import real_of
 from shipper import events
 from shipper.model import End
@@ -36,6 +37,7 @@ class Opening:
     ) -> None:
         self._rests = rests
         self._following = following
+        self._links = following.links
         self._wall = wall
         self._tails = tails
         self._reading = reading
@@ -46,11 +48,15 @@ class Opening:
         self._resting: dict[Key, Source] = {}  # ended, perhaps still on disk
         self._waiting: list[Source] = []  # could not be opened: unknown, not gone
         self._waiting_keys: set[Key] = set()
+        self._refused: dict[str, NotFollowed] = {}  # by name: why it is not read
+        self._said: set[str] = set()
         self._unopened: dict[Key, tuple[Seen, str]] = {}  # the same, of files that are no source yet
 
     def found(self, files: Mapping[Key, Seen]) -> None:
         """What a look found."""
         self._files = files
+        self._said.intersection_update(self._refused)
+        self._refused = {}
         self.list_again()
 
     def list_again(self) -> None:
@@ -98,7 +104,7 @@ class Opening:
             return True
         mark = tail.mark if tail else ended.mark if ended else None
         try:
-            return mark is not None and holds(seen, mark)
+            return mark is not None and holds(seen, mark, self._links)
         except OSError:
             return True
 
@@ -118,10 +124,11 @@ class Opening:
         self._skip_if_old(seen, file)
         descriptor = -1
         try:
-            if file != seen.path and unpack.is_compressed(seen.path):
+            if file != seen.path and unpack.is_compressed(seen.path, self._links):
                 return self._begin_packed(seen, file)
-            descriptor = os.open(seen.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = self._links.open(seen.path)
             stat = os.fstat(descriptor)
+            self._check_names(stat, seen.path)
             if _key(descriptor) == seen.key:
                 origin = min(self._begin_at.get(seen.key, 0), stat.st_size)
                 mark, real = first_mark(descriptor, origin), real_of(file, seen.path)
@@ -129,6 +136,10 @@ class Opening:
                 self.put(Tail(source, descriptor, seen.path))
                 return source
         except Unfinished:
+            return None
+        except NotFollowed as refused:
+            _close(descriptor)
+            self.refuse(seen.path, refused)
             return None
         except OSError as error:
             if not discover.is_gone(error):
@@ -199,7 +210,10 @@ class Opening:
         descriptor, path = -1, None
         try:
             path = self._path_of(source)
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if path else -1
+            descriptor = self._links.open(path) if path else -1
+            if path:
+                self._check_way(source, path)
+                self._check_names(os.fstat(descriptor), path)
             if path and _key(descriptor) != source.key:  # renamed since it was found: it lies somewhere else now
                 return self._put_off(source, descriptor)
             if path and _is_same(descriptor, path, source) and not self._may_be_packed(source):
@@ -209,6 +223,13 @@ class Opening:
                 self.put(tail)
                 self._follow(source, tail)
                 return True
+        except ExcludedName as refused:
+            _close(descriptor)
+            self.refuse(source.file, refused)
+            return True  # it goes on once it is not excluded any more
+        except NotFollowed as refused:
+            self.refuse(source.file, refused)
+            return self._put_off(source, descriptor)
         except OSError as error:
             if not discover.is_gone(error):
                 events.file_unreadable(path=source.file, error=error.strerror or str(error))
@@ -217,6 +238,40 @@ class Opening:
         if farewell:
             self.lose(source, End.TRUNCATED if path == source.file else End.DELETED)
         return False
+
+    def _check_way(self, source: Source, path: str) -> None:
+        """A file to which a link led is read in its own directory only where that link is trusted. Raises NotFollowed.
+
+        Older versions followed every link, and a rotation takes the file away from under it.
+        """
+        seen = self._files.get(source.key)
+        is_watched = seen is not None and seen.path == path
+        is_ours = path.startswith(OWN_DESCRIPTORS)
+        if source.real and not is_watched and not is_ours and not self._links.belongs(source.file, path):
+            raise NotFollowed(f"not followed: {path} of what the link {source.file} led to", source.file)
+
+    def _check_names(self, stat: os.stat_result, path: str) -> None:
+        """A file that is excluded under another name is not read under this one either. Raises ExcludedName."""
+        watched = self._following.watched
+        if watched.exclude and stat.st_nlink > 1 and path not in watched.own:
+            twin = discover.excluded_twin(path, (stat.st_dev, stat.st_ino), watched, self.listing)
+            if twin:
+                raise ExcludedName(path, twin)
+
+    def refuse(self, path: str, refused: NotFollowed) -> None:
+        """A name is not read, whatever is there: said once."""
+        if path not in self._said:
+            self._said.add(path)
+            if isinstance(refused, ExcludedName):
+                events.name_excluded(path=path, reason=refused.reason)
+            else:
+                events.link_not_followed(path=path, reason=refused.reason)
+        self._refused[path] = refused
+
+    @property
+    def refused(self) -> Mapping[str, NotFollowed]:
+        """The names that are not read, and why, as the last look found them."""
+        return self._refused
 
     def _may_be_packed(self, source: Source) -> bool:
         """Whether what came into a file that had no byte yet may lie compressed now, and its inode number be reused."""
@@ -248,7 +303,7 @@ class Opening:
     def delete(self, file: Finished) -> Fate:
         """Delete the file of a source that ended; if it got more bytes just then, go on with it. Raises OSError."""
         source = file.source
-        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = self._links.open(file.path)
         fate = Fate.CHANGED
         try:
             fate = delete(file, descriptor)
@@ -267,12 +322,12 @@ class Opening:
 
     def _path_of(self, source: Source) -> str | None:
         """Where a source's file lies now: under a name that is watched, in place, or renamed beside it."""
-        if source.key in self._files:
-            return self._files[source.key].path
-        for name in source.names:
+        for name in source.names:  # first: another name may be a link that a hostile user made to it
             seen = discover.seen_at(name)
             if seen is not None and seen.key == source.key:
                 return name
+        if source.key in self._files:
+            return self._files[source.key].path
         beside = self._beside(source.file, source.key)
         if beside is None and self._following.heirs:
             beside = self._following.heirs.path(source.key)
@@ -293,7 +348,7 @@ class Opening:
             path = self._path_of(source) if source.inode else None
             if path is None or path == self._following.held.path(source.id):
                 return False
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = self._links.open(path)
             try:
                 return _key(descriptor) == source.key and _is_same(descriptor, path, source)
             finally:

@@ -9,13 +9,15 @@ from producer.following import unpack
 from producer.following.copies import originals
 from producer.following.tails import Key
 from producer.looking.discover import Seen, Watched
+from producer.looking.links import Links
 from shipper import events
 
 
 class Packed:
     """The compressed files that the looks found. Owned by `Sources`."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: Watched, links: Links) -> None:
+        self._links = links
         self._named = set(watched.patterns)
         self._found: dict[Key, str] = {}
         self._said: set[str] = set()
@@ -29,7 +31,7 @@ class Packed:
         if seen.key in self._found or self.is_named(seen):
             return seen.key in self._found
         try:
-            packed = unpack.is_compressed(seen.path)
+            packed = unpack.is_compressed(seen.path, self._links)
         except OSError:
             return False  # opening it meets the same error and says so
         if packed and seen.size:

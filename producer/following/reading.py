@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from producer.editing.budget import OverBudget
 from producer.following.cut import Cut
 from producer.following.handles import UNBOUNDED
 from producer.following.heirs import Heirs
@@ -18,6 +19,7 @@ from producer.following.tails import Tails
 from producer.inputs.segments import lost_behind
 from producer.looking import discover
 from producer.looking.discover import Watched
+from producer.looking.links import FOLLOWED_BY_OWNER, Links
 from shipper import events
 from shipper.model import End, Span
 
@@ -52,6 +54,7 @@ class Following:
     open_files: int = UNBOUNDED  #: most descriptors for files
     spools: Mapping[str, str] = field(default_factory=dict)  #: archive names of the files that inputs append to
     heirs: Heirs | None = None  #: where the next sources of this process find the files that have no name
+    links: Links = FOLLOWED_BY_OWNER  #: which links are followed
     held: Held = field(default_factory=Held)  #: where files that ended stay open until they are archived
 
     def ignores(self, mtime_ns: int, now: float) -> bool:
@@ -86,6 +89,7 @@ class Reading:
         self._active: dict[str, Tail] = {}
         self._farewells: list[Piece] = []
         self._sent: dict[str, dict[str, int]] = {}  # by name: the sources that were read, and up to where
+        self._last_read: Tail | None = None
 
     @property
     def idle(self) -> bool:
@@ -173,11 +177,14 @@ class Reading:
         try:
             while budget > 0 and (piece := tail.read(self._following.cut, flush=flush)):
                 is_silent = False
+                self._last_read = tail
                 budget -= _cost(piece)
                 if tail.left_at is not None:
                     tail.left_at = self._clock()  # late lines: the silence begins anew
                 yield piece
                 del piece
+                if self._must_wait(tail):  # it was put back
+                    return
             self._works(tail)
         except discover.GONE:
             self.bereave(tail, End.DELETED)
@@ -185,11 +192,31 @@ class Reading:
         except OSError as error:
             self._fails(tail, error)
             return
+        except OverBudget as error:  # in the middle of an over-long line, before anything of it was read
+            self._hold_back(tail, error)
+            return
         finally:
             tail.forget_ahead()
         if tail.tip is not Tip.MORE:
             self._active.pop(tail.id, None)
             self._end_if_over(tail, silent=is_silent)
+
+    def put_back(self, error: OverBudget) -> None:
+        """The piece that was read last cannot be edited: its file is held back, from that piece on."""
+        tail = self._last_read
+        if tail is not None:
+            tail.put_back()
+            self._sent.setdefault(tail.file, {})[tail.id] = tail.offset
+            self._hold_back(tail, error)
+
+    def _hold_back(self, tail: Tail, error: OverBudget) -> None:
+        if budget := self._following.cut.budget:
+            budget.hold(tail.id, tail.path, tail.offset, error)
+
+    def _must_wait(self, tail: Tail) -> bool:
+        """Whether the next block of a file takes its patterns too long."""
+        budget = self._following.cut.budget
+        return budget is not None and budget.must_wait(tail.id)
 
     def _end_if_over(self, tail: Tail, *, silent: bool) -> None:
         if tail.tip is Tip.REWRITTEN:
@@ -222,7 +249,7 @@ class Reading:
             for tail in self._tails.family(name):
                 if self._tails.awaits_before(name, tail.id) or self._must_not_begin(tail):
                     break
-                if tail.id in self._active:
+                if tail.id in self._active and not self._must_wait(tail):
                     readable.add(tail.id)
                 if self._holds_up(tail):
                     break
@@ -296,6 +323,10 @@ class Reading:
         """The file of a source is not there any more, or was rewritten: go on in its rest, or say farewell."""
         self._orphans.add(source, why)
 
+    def left_out(self, source: Source) -> None:
+        """The configuration no longer names the file of a source: nothing more is read, and the archive is told so."""
+        self._farewells.append(_last_piece(source, End.EXCLUDED, max(0, source.size - source.offset)))
+
     def _settle_orphans(self) -> None:
         for orphan in self._orphans.due(self._holds_up):
             tail = self._orphans.settle(orphan)
@@ -309,9 +340,14 @@ class Reading:
         gap = max(0, source.size - source.offset)
         if gap:
             events.bytes_lost(file=source.file, lost=gap, reason=why.value)
-        span = Span(source.offset, source.offset)
-        piece = Piece(source.id, source.file, source.origin, span, b"", source.crc, source.mark, why, gap)
-        self._farewells.append(piece._replace(handoff=source.handoff))
+        self._farewells.append(_last_piece(source, why, gap))
+
+
+def _last_piece(source: Source, why: End, gap: int) -> Piece:
+    """The last, empty piece of a source that has no open file."""
+    span = Span(source.offset, source.offset)
+    piece = Piece(source.id, source.file, source.origin, span, b"", source.crc, source.mark, why, gap)
+    return piece._replace(handoff=source.handoff)
 
 
 def _cost(piece: Piece) -> int:

@@ -50,7 +50,7 @@ class Replaced:
             return False
         descriptor = None
         try:
-            descriptor = open_file(seen.path, seen.key)
+            descriptor = open_file(seen.path, seen.key, self._rests.links)
             if descriptor is not None and _begins_with(descriptor, before) and self._has_no_rest(before.source):
                 goes_on = self._go_on(before, descriptor, seen)
                 descriptor = None

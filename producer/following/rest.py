@@ -18,6 +18,7 @@ from producer.following.tails import Key
 from producer.following.unpack import Damaged, Unfinished
 from producer.looking import discover
 from producer.looking.discover import Seen
+from producer.looking.links import Links
 from shipper import events
 
 SETTLED_SECONDS = 60.0
@@ -39,10 +40,16 @@ class Rest(NamedTuple):
 class Rests:
     """Finds the rest of a source. `directory`: for what is unpacked; `is_taken`: whether another source is read there.
 
+    `may_hold`: whether a file may be read as a rotation of a name.
+
     Owned by `Sources`; called by one thread at a time.
     """
 
-    def __init__(self, directory: Path, clock: Callable[[], float], is_taken: Callable[[Seen], bool]) -> None:
+    def __init__(self, directory: Path, clock: Callable[[], float], is_taken: Callable[[Seen], bool],
+        links: Links, may_hold: Callable[[str, Seen], bool],
+    ) -> None:  # fmt: skip
+        self.links = links
+        self._may_hold = may_hold
         self._directory = directory
         self._clock = clock
         self._is_taken = is_taken
@@ -82,7 +89,7 @@ class Rests:
 
     def begins_with(self, seen: Seen) -> bytes | None:
         """The first bytes of what a compressed file holds; None: it cannot be read. Raises Unfinished and OSError."""
-        with open(seen.path, "rb") as file:
+        with open(self.links.open(seen.path), "rb") as file:
             try:
                 return unpack.head_of(file, unpack.suffix_of(seen.path))
             except Damaged as error:
@@ -102,7 +109,8 @@ class Rests:
         found = {}
         for base in source.names:
             for name in (base, *discover.originals(base)):
-                for seen in (*discover.rotations(name), *_packed_in_place(name)):
+                beside = (*discover.rotations(name), *_packed_in_place(name))
+                for seen in [seen for seen in beside if self._may_hold(source.file, seen)]:
                     found[seen.key] = (seen.mtime_ns < since, discover.age(seen, base), seen)
         for _, _, seen in sorted(found.values()):
             own = seen.key == source.key or self.claims.get(seen.key) == source.id
@@ -111,13 +119,13 @@ class Rests:
                 yield seen
 
     def _rest_in(self, seen: Seen, source: Source) -> Rest | None:
-        if unpack.is_compressed(seen.path):
+        if unpack.is_compressed(seen.path, self.links):
             try:
                 return self._unpacked(seen, source)
             except Damaged as error:
                 events.file_unreadable(path=seen.path, error=str(error))
                 return None
-        descriptor = open_file(seen.path, seen.key)
+        descriptor = open_file(seen.path, seen.key, self.links)
         if descriptor is None:
             raise Unfinished  # renamed since it was listed
         if source.mark.agrees(descriptor):
@@ -129,7 +137,10 @@ class Rests:
         """The content of a compressed file, its head and what lies behind the offset; None: it is another content."""
         mark = source.mark
         keep_from = max(0, min(source.offset, mark.offset) - KEPT_BYTES)
-        with open(seen.path, "rb") as packed, tempfile.TemporaryFile(dir=self._directory, buffering=0) as target:
+        with (
+            open(self.links.open(seen.path), "rb") as packed,
+            tempfile.TemporaryFile(dir=self._directory, buffering=0) as target,
+        ):
             position, agrees = 0, False
             try:
                 for data in unpack.content(packed, unpack.suffix_of(seen.path)):

@@ -51,6 +51,7 @@ class Source:
     real: str = ""  #: where the file lay to which links led under that name; "": there were none
     archives: tuple[Archived, ...] = ()  #: by the receipts of their collectors, the newest last
     handoff: Handoff | None = None  #: what the host's former partition has of it
+    excluded: bool = False  #: it ended because the configuration no longer named its file
 
     @property
     def key(self) -> tuple[int, int]:
@@ -107,6 +108,11 @@ class Source:
         points = (*self.ring, Point(0, self.offset, self.crc))
         return crc >= 0 and any(point.offset == offset and point.crc != crc for point in points)
 
+    def proves(self, offset: int, crc: int) -> bool:
+        """Whether `crc` is the sum of the source from its origin to `offset`, as far as the points here tell."""
+        points = (*self.ring, Point(0, self.offset, self.crc))
+        return crc >= 0 and any((point.offset, point.crc) == (offset, crc) for point in points)
+
     def in_archive(self, archive: str, offset: int) -> "Source":
         """The source as its archives hold it, of which `archive` has everything before `offset`."""
         others = [each for each in self.archives if each.archive != archive]
@@ -129,7 +135,15 @@ class Source:
         """
         device, inode = (self.device, self.inode) if file_rests else (0, 0)
         ring = (*self.ring[:-1:8], *self.ring[-1:])
-        return dataclasses.replace(self, device=device, inode=inode, ring=ring, ended_at=at)
+        return dataclasses.replace(self, device=device, inode=inode, ring=ring, ended_at=at, excluded=False)
+
+    def left_out(self, at: float) -> "Source":
+        """The source, ended because the configuration no longer names its file. Named again, it goes on."""
+        return dataclasses.replace(self.ended(at, file_rests=True), excluded=True)
+
+    def named_again(self) -> "Source":
+        """The source, living again: the configuration names its file."""
+        return dataclasses.replace(self, ended_at=0.0, excluded=False)
 
     def rewound(self, *, sequence: int, archived: int, as_: int = SETTLED) -> "Source":
         """The source at the newest point that the server still has or the collector has archived.
@@ -166,7 +180,8 @@ class Source:
     def _at(self, ring: list[Point]) -> "Source":
         last = ring[-1] if ring else Point(0, self.origin, 0)
         size = max(self.size, self.offset)  # what was read and acknowledged was there, whatever the last look found
-        return dataclasses.replace(self, offset=last.offset, crc=last.crc, size=size, ring=tuple(ring), ended_at=0.0)
+        back = dataclasses.replace(self, offset=last.offset, crc=last.crc, size=size, ring=tuple(ring))
+        return back.named_again()  # if it is still excluded, the next start notices that
 
 
 def new_source(file: str, stat: os.stat_result, *, origin: int, mark: Mark, real: str = "") -> Source:

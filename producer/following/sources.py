@@ -5,10 +5,13 @@ knows how far each is acknowledged.
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from producer.checkpoints import Checkpoints
+from producer.editing.budget import OverBudget
 from producer.following.beginning import Beginning
 from producer.following.deletion import GONE, Fate, delete
 from producer.following.devices import at_their_devices, lies_at_its_name
@@ -22,8 +25,10 @@ from producer.following.rest import Rests
 from producer.following.source import Source
 from producer.following.tail import Piece, Tail, Tip
 from producer.following.tails import Key, Tails
+from producer.following.unpack import Unfinished
 from producer.looking import discover
-from producer.looking.discover import Look, Seen
+from producer.looking.discover import Look, Seen, wanted
+from producer.looking.links import ExcludedName, Links, NotFollowed
 from producer.receipts import Told
 from shipper import events
 from shipper.model import End
@@ -45,9 +50,9 @@ class Sources:
         self._following = following
         self._heirs = following.heirs
         self._clock = clock
-        self._tails = Tails(Handles(following.open_files, following.held))
-        self.ledger = Ledger(checkpoints, wall)
-        self._rests = Rests(checkpoints.directory, clock, self._is_known)
+        self._tails = Tails(Handles(following.open_files, following.held, following.links))
+        self.ledger = Ledger(checkpoints, wall, self._may_hold)
+        self._rests = Rests(checkpoints.directory, clock, self._is_known, following.links, self._may_hold)
         self._reading = Reading(following, self._tails, self.ledger.known, self._rests, clock)
         self._opening = Opening(following, self._tails, self._reading, self.ledger, self._rests, wall)
         self._beginning = Beginning(following, self._tails, self._reading, self._opening, self.ledger, self._rests)
@@ -55,26 +60,40 @@ class Sources:
         self._over: list[tuple[str, End]] = []  # last blocks that are acknowledged
         self._first_look = True
         self._fifos: set[str] = set()  # said already
+        self._is_wanted = wanted(following.watched)
+        self._left_out: dict[str, int] = {}  # by source: bytes of its file that are not read, as it is excluded
         self.found = Look([], [], {}, set(), [])  #: what the last look found
         self.grew: dict[Key, str] = {}  #: files that were larger than before, with their paths
         self.is_unsettled = True  #: something that the last look found is unknown: it must be asked again soon
         self._forget_at = clock() + FORGET_SECONDS
 
     def adopt(self, sources: list[Source]) -> None:
-        """Begin with what is known: find each source's file again, or say farewell to it."""
-        self._opening.found({seen.key: seen for seen in discover.look(self._following.watched).files})
+        """Begin with what is known: find each source's file again, or say farewell to it.
+
+        A source whose file the configuration no longer names is not read, and its file is not opened.
+        """
+        found = discover.look(self._following.watched)
+        self._opening.found({seen.key: seen for seen in found.files})
         sources = [self._following.held.at_its_file(source) for source in sources]
-        before, sources = sources, at_their_devices(sources, self._opening.files.values())
+        names = {source.file for source in sources if self._is_named(source) and not self._is_twin(source, found)}
+        unnamed = [source for source in sources if source.file not in names]
+        before = [source for source in sources if source.file in names]
+        sources = [*unnamed, *at_their_devices(before, self._opening.files.values(), self._following.links)]
         newest = {source.key: source.id for source in sources if not source.ended_at}
         sources = self._beginning.blanks.without(sources)
         for source in sources:
             self.ledger.learn(source)
-        for source in set(sources) - set(before):
+        for source in set(sources) - {*before, *unnamed}:
             self.ledger.moved(source)
         self.ledger.look_ends(())
         # the youngest of a family comes last, whenever it was first seen
-        for source in sorted(sources, key=lambda source: lies_at_its_name(source, newest)):
-            if source.ended_at:
+        for source in unnamed:
+            self._leave_out(source, newest)
+        named = [source for source in sources if source.file in names]
+        for source in sorted(named, key=lambda source: lies_at_its_name(source, newest, self._following.links)):
+            if source.excluded:
+                self._name_again(source)
+            elif source.ended_at:
                 self._opening.rest(source)
                 self._late.remember(source)
             elif not source.inode:  # went back, and its file was gone when it ended
@@ -85,6 +104,82 @@ class Sources:
                 self._opening.resume(source)
         if self._heirs:
             self._heirs.release()
+
+    def _is_named(self, source: Source) -> bool:
+        """Whether the configuration names the file of a source, whatever name a rotation gave to it since."""
+        return source.file in self._following.spools or self._is_wanted(source.file)
+
+    def _is_twin(self, source: Source, found: Look) -> bool:
+        """Whether the file of a source is excluded under another name, to which a link leads or which it has, too."""
+        if source.file in found.excluded:
+            return True
+        watched = self._following.watched
+        try:
+            stat = os.stat(source.file) if watched.exclude else None
+            if stat is None or stat.st_nlink <= 1 or (stat.st_dev, stat.st_ino) != source.key:
+                return False
+            return bool(discover.excluded_twin(source.file, source.key, watched, self._opening.listing))
+        except OSError:
+            return False  # opening it tells
+
+    def _name_again(self, source: Source) -> None:
+        """Go on with a source that was excluded, in its file or in its rest; what is gone by now was excluded."""
+        living = source.named_again()
+        if self._opening.resume(living, farewell=False):
+            return
+        rest = None
+        with contextlib.suppress(OSError, Unfinished):  # the next start looks again
+            rest = self._rests.find(living) if living.mark.head_length else None
+        if rest is None:
+            self._opening.rest(source)
+            return
+        os.close(rest.descriptor)
+        self.ledger.learn(living)
+        self._opening.lose(living, End.DELETED)
+
+    def _is_under_another_name(self, source: Source) -> bool:
+        """Whether a file that lost its name in the configuration has another one there: then it is read as before."""
+        if source.key not in self._opening.files or not source.inode:
+            return False
+        if source.ended_at and not source.excluded:
+            self._opening.rest(source)
+            return True
+        return self._opening.resume(source.named_again(), farewell=False)
+
+    def _leave_out(self, source: Source, newest: Mapping[Key, str]) -> None:
+        """Read nothing more of a source, and record that: it is excluded, and not lost."""
+        if self._is_under_another_name(source):
+            return
+        self._following.held.leave_out(source.id)
+        self._opening.rest(source)  # it goes on if its file comes back under a name that is watched
+        self._left_out[source.id] = 0
+        if source.ended_at and not source.excluded:
+            return
+        if newest.get(source.key) == source.id or source.excluded:
+            source = replace(source, size=max(source.size, _size_at(source.file, source.key)))
+            self.ledger.seen_at_least(source.id, source.size)
+        self._left_out[source.id] = unread = max(0, source.size - source.offset)
+        if source.excluded:
+            return
+        events.file_excluded(path=source.file, source=source.id, unread=unread)
+        if source.offset > source.origin:
+            self._reading.left_out(source)
+        else:  # the archive knows nothing of it, and needs to know nothing
+            self._opening.rest(self.ledger.left_out(source.id))
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """By name: the files that are known and that the configuration no longer names, with their unread bytes."""
+        found: dict[str, int] = {}
+        for id_, unread in self._left_out.items():
+            source = self.ledger.known.get(id_)
+            if source is not None and (source.excluded or not source.ended_at) and self._tails.of(id_) is None:
+                found[source.file] = found.get(source.file, 0) + unread
+        return found
+
+    def is_left_out(self, source: Source) -> bool:
+        """Whether a source is not read because the configuration does not name its file."""
+        return source.id in self._left_out and self._tails.of(source.id) is None
 
     @property
     def idle(self) -> bool:
@@ -100,7 +195,11 @@ class Sources:
     def unread(self) -> list[str]:
         """The files of which something that the last look found could not be read."""
         held = [tail.path for tail in self._tails if not tail.ending and tail.unread_bytes]
-        return [*held, *self._opening.unopened, *self._reading.waiting]
+        named = self._following.watched.patterns
+        refused = [
+            path for path, why in self._opening.refused.items() if path in named and not isinstance(why, ExcludedName)
+        ]
+        return [*held, *self._opening.unopened, *self._reading.waiting, *refused]
 
     @property
     def unopened(self) -> list[str]:
@@ -123,6 +222,10 @@ class Sources:
         To be asked to the end; each is read when it is asked for.
         """
         return self._reading.pieces(budget_bytes)
+
+    def put_back(self, error: OverBudget) -> None:
+        """The last of the pieces cannot be edited: its file is held back, from that piece on."""
+        self._reading.put_back(error)
 
     def read(self, budget_bytes: int) -> list[Piece]:
         """All of them at once."""
@@ -148,6 +251,8 @@ class Sources:
             events.file_unreadable(path=path, error=error.strerror or str(error))
         files = {seen.key: seen for seen in found.files}
         self._opening.found(files)
+        for path, name in found.excluded.items():
+            self._opening.refuse(path, ExcludedName(path, name))
         if self._first_look and self._following.start_at_end:
             self._opening.begin_at_end()
         self._first_look = False
@@ -162,7 +267,7 @@ class Sources:
             if (tail := self._tails.at(seen.key)) is not None:
                 self._found_again(tail, seen.path)
             else:
-                begun.extend(self._beginning.appeared(seen))
+                begun.extend(self._appeared(seen))
         begun.extend(self._beginning.vanished(found.names))
         self._opening.follow_all(begun)  # durable before its first byte is read
         self._notice_who_left(files)
@@ -223,8 +328,38 @@ class Sources:
     def _is_known(self, seen: Seen) -> bool:
         return self._opening.is_known(seen)
 
+    def _appeared(self, seen: Seen) -> list[Source]:
+        """The generations that begin because of a file, under the first of its names that may be opened."""
+        begun: list[Source] = []
+        for path in (seen.path, *self.found.others.get(seen.key, ())):
+            begun += self._beginning.appeared(seen._replace(path=path))
+            if path not in self._opening.refused:
+                break
+        return begun
+
+    def _may_hold(self, name: str, seen: Seen) -> bool:
+        """Whether a file may be read as a rotation of `name`."""
+        excluded = self._following.watched.excludes(seen.path) and not discover.is_rotated_name(seen.path)
+        return not excluded and self._following.links.belongs(name, seen.path)
+
+    @property
+    def links_not_followed(self) -> int:
+        """How many names are not read because a hostile user can have made the link there."""
+        return sum(not isinstance(why, ExcludedName) for why in self._opening.refused.values())
+
+    @property
+    def links(self) -> Links:
+        """Which links are followed."""
+        return self._following.links
+
+    @property
+    def refused(self) -> Mapping[str, NotFollowed]:
+        """The names that are watched and not read because of links, and why."""
+        return self._opening.refused
+
     def _found_again(self, tail: Tail, path: str) -> None:
-        tail.path = path
+        if path != tail.path and not discover.lies_at(tail.path, tail.key):
+            tail.path = path
         if tail.ends_as is not None:
             return
         tail.present = True
@@ -248,6 +383,8 @@ class Sources:
             self._forget_at = self._clock() + FORGET_SECONDS
             resting = (self._opening.resting(key) for key in files)
             kept = self._beginning.copied | {source.id for source in resting if source is not None}
+            left_out = [source for source in self.ledger.known.values() if source.excluded]
+            kept |= {source.id for source in left_out if discover.lies_at(source.file, source.key)}
             for source in self.ledger.forget_old(kept):  # else what still lies there would be shipped again
                 self._opening.forget(source)
 
@@ -264,7 +401,9 @@ class Sources:
         over, self._over = self._over, []
         for source, why in over:
             tail = self._tails.of(source)
-            if tail is None:
+            if why is End.EXCLUDED:
+                self._opening.rest(self.ledger.left_out(source))
+            elif tail is None:
                 self.ledger.ended(source, file_rests=False)
             elif why is End.TRUNCATED or not self._has_more(tail):
                 ended = self.ledger.ended(source, file_rests=self._opening.file_rests(tail, why))
@@ -287,9 +426,17 @@ class Sources:
         self.ledger.told(told)
         self._following.held.settle(self.ledger.known)
 
+    def heard(self, told: Told) -> list[str]:
+        """The same of a message that nobody asked for; the sources of which it proves nothing."""
+        unproven = self.ledger.heard(told)
+        self._following.held.settle(self.ledger.known)
+        return unproven
+
     def may_be_read_again(self, source: Source) -> bool:
         """Whether bytes of a source that are acknowledged may still be found."""
         tail = self._tails.of(source.id)
+        if self.is_left_out(source):
+            return False
         return (tail is not None and tail.ends_as is None) or self._opening.may_lie_somewhere(source)
 
     def may_all_be_read_again(self, ids: Iterable[str]) -> bool:
@@ -300,12 +447,15 @@ class Sources:
     def lies_on_disk(self, source: Source) -> bool:
         """Whether another process would find the bytes of a source, too: its file has a name and did not begin anew."""
         tail = self._tails.of(source.id)
+        if self.is_left_out(source):
+            return False
         is_rest = tail is not None and tail.ends_as is not None
         return not is_rest and self._tails.at(source.key) is tail and self._opening.lies_on_disk(source)
 
     def finished(self) -> list[Finished]:
         """The files that may be deleted once the archive has them."""
-        return finished(self.ledger.known.values(), self._tails, self._following.watched)
+        named = [source for source in self.ledger.known.values() if self._is_named(source) and not source.excluded]
+        return finished(named, self._tails, self._following.watched)
 
     def delete(self, file: Finished) -> Fate:
         """Delete a file unless it changed; what is written in that moment is read all the same. Raises OSError."""
@@ -331,6 +481,15 @@ class Sources:
         self._tails.revive(tail)
         self._reading.add(tail)
         return True
+
+
+def _size_at(path: str, key: Key) -> int:
+    """How long the file `key` is, if it lies at `path`; 0: that is not known."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0
+    return found.st_size if (found.st_dev, found.st_ino) == key else 0
 
 
 def _restless(tails: Iterable[Tail]) -> list[Tail]:

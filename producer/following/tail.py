@@ -15,6 +15,7 @@ from producer.following.identity import HEAD_BYTES, TAIL_BYTES, Mark, first_mark
 from producer.following.source import Source
 from producer.looking import discover
 from producer.looking.discover import Seen
+from producer.looking.links import FOLLOWED_BY_OWNER, Links, NotFollowed
 from shipper.checksum import crc32, crc32_combine
 from shipper.model import End, Handoff, Span
 
@@ -51,6 +52,10 @@ class Tip(enum.Enum):
     REWRITTEN = "rewritten"  #: the file is shorter, or has other bytes before the offset
 
 
+_Place = tuple[int, int, bytes, bytes, bytes | None]
+"""What of a tail changes with a piece: offset, sum, head, the bytes before the offset, the line's first piece."""
+
+
 class Tail:
     """The open file of one source. Owned by `Sources`; raises OSError where a read fails: that is "unknown"."""
 
@@ -81,6 +86,7 @@ class Tail:
         self._ahead, self._ahead_at = b"", 0  # read already, not cut yet (one line a piece)
         self._charset: Charset | None = None  # unknown until its first bytes are there
         self._lead: bytes | None = None  # of the line that the offset is in; None: to be looked for
+        self._before_piece: _Place = (self.offset, self.crc, self._head, self._before, self._lead)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -163,6 +169,12 @@ class Tail:
         last = Piece(self.id, self.file, self.origin, span, b"", self.crc, self.mark, why, gap)
         return last._replace(handoff=self.handoff) if self.handoff else last
 
+    def put_back(self) -> None:
+        """Have not read the last piece: it is read again."""
+        self.offset, self.crc, self._head, self._before, self._lead = self._before_piece
+        self.forget_ahead()
+        self.tip = Tip.MORE
+
     def forget_ahead(self) -> None:
         """Keep nothing in memory between two turns; what was not cut yet is read again."""
         self._ahead, self._ahead_at = b"", 0
@@ -227,11 +239,15 @@ class Tail:
 
     def _opened(self) -> int:
         """The file where it was, or where a rename within the directory put it."""
-        descriptor = open_file(self.path, self.key)
+        links = self.handles.links if self.handles else FOLLOWED_BY_OWNER
+        try:
+            descriptor = open_file(self.path, self.key, links)
+        except NotFollowed:
+            descriptor = None  # another name may lead there
         if descriptor is None:
             beside = dict.fromkeys(os.path.dirname(name) for name in (self.path, *self._names))
             path = next((path for each in beside if (path := discover.find_inode(each, self.key)) is not None), None)
-            descriptor = open_file(path, self.key) if path and self._may_lie_at(path) else None
+            descriptor = open_file(path, self.key, links) if path and self._may_lie_at(path) else None
             if descriptor is None or path is None:
                 raise FileNotFoundError(errno.ENOENT, "deleted while it was not open", self.path)
             self.path = path
@@ -268,6 +284,7 @@ class Tail:
 
     def _cut_off(self, data: bytes, cut: Cut, charset: Charset) -> Piece:
         """The next piece, with what its editing needs."""
+        self._before_piece = (self.offset, self.crc, self._head, self._before, self._lead)
         if not cut.lead_bytes:
             return self._advance(data)._replace(charset=charset) if cut.charset else self._advance(data)
         if self._lead is None:
@@ -308,10 +325,10 @@ def _whole_lines(descriptor: int, offset: int, size: int) -> int:
     return size - PROBE_BYTES + behind if behind and len(end) == PROBE_BYTES else size
 
 
-def open_file(path: str, key: tuple[int, int]) -> int | None:
+def open_file(path: str, key: tuple[int, int], links: Links) -> int | None:
     """A descriptor of the file `key` (device and inode) at `path`; None: another file lies there, or none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = links.open(path)
     except discover.GONE:
         return None
     found = os.fstat(descriptor)
@@ -321,9 +338,9 @@ def open_file(path: str, key: tuple[int, int]) -> int | None:
     return None
 
 
-def holds(seen: Seen, mark: Mark) -> bool:
+def holds(seen: Seen, mark: Mark, links: Links) -> bool:
     """Whether the file that was seen holds what the mark says. Raises OSError: unknown."""
-    descriptor = open_file(seen.path, seen.key)
+    descriptor = open_file(seen.path, seen.key, links)
     if descriptor is None:
         return False
     try:

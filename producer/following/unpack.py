@@ -11,6 +11,7 @@ from typing import BinaryIO, Protocol
 import zstandard
 
 from producer.following.identity import HEAD_BYTES, TAIL_BYTES, Mark
+from producer.looking.links import Links
 
 CHUNK_BYTES = 256 * 1024
 ZSTD_INPUT_BYTES = 1024  # a zstd frame may swell 30 000 times
@@ -66,12 +67,12 @@ def suffix_of(path: str) -> str:
     return suffix if suffix in _MAGIC else ""
 
 
-def is_compressed(path: str) -> bool:
+def is_compressed(path: str, links: Links) -> bool:
     """Whether name and first bytes both say so, or the file holds too little to tell. Raises OSError."""
     magic = _MAGIC.get(suffix_of(path))
     if magic is None:
         return False
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = links.open(path)
     try:
         return magic.startswith(os.pread(descriptor, len(magic), 0))
     finally:

@@ -9,6 +9,7 @@ import socket
 import struct
 import termios
 import time
+from typing import NamedTuple
 
 from producer.inputs.addresses import RXQ_OVFL, Address, listen
 from producer.inputs.framing import Frames, line_of
@@ -17,6 +18,13 @@ from producer.inputs.spool import Spool
 from shipper import events
 
 MAX_CONNECTIONS = 512
+MAX_CONNECTIONS_AN_ADDRESS = 256
+"""For one client address, so that one machine cannot lock the others out."""
+IDLE_SECONDS = 10.0
+"""Time without a message after which a connection may be closed for a new one. While there is room none is closed: a
+sender of plain TCP does not notice it at once, and loses what it writes next."""
+KEEPALIVE_SECONDS = 60
+"""Time after which the kernel checks whether a silent sender still exists."""
 MAX_DATAGRAM_BYTES = 256 * 1024
 """More than UDP can carry, and than a unix socket takes by default."""
 BATCH_BYTES = 1024 * 1024
@@ -37,14 +45,32 @@ _WRAPS = 1 << 32
 _LENGTH = struct.Struct("=i")
 
 
+class _Sender(NamedTuple):
+    """Who is connected."""
+
+    frames: Frames
+    address: str  #: empty for a unix socket
+    last_message: float  #: monotonic time of its last whole message, or of its connection
+
+
 class Syslog(Reader):
     """One address. What the kernel holds is read only while the spool has room: senders wait, datagrams are counted."""
 
-    def __init__(self, spool: Spool, address: Address, *, max_connections: int = MAX_CONNECTIONS) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        address: Address,
+        *,
+        max_connections: int = MAX_CONNECTIONS,
+        max_an_address: int = MAX_CONNECTIONS_AN_ADDRESS,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
         super().__init__(spool)
         self._address = address
         self._max_connections = max_connections
-        self._connections: dict[socket.socket, Frames] = {}
+        self._max_an_address = max_an_address
+        self._idle_seconds = idle_seconds
+        self._connections: dict[socket.socket, _Sender] = {}  # the one whose last message is oldest first
         self._selector = selectors.DefaultSelector()
         self._dropped = 0  # by the kernel, as it counts: modulo 2**32
         self._untold, self._tell_at = 0, 0.0  # of those, what is not said yet, and when it is
@@ -63,10 +89,19 @@ class Syslog(Reader):
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._selector.register(self._told, selectors.EVENT_READ)
         while not self._stopping.is_set() and self.spool.wait_for_room():
-            self._turn(max(0.0, self._tell_at - time.monotonic()) if self._untold else None)
+            self._turn(self._wait_seconds())
             self._tell_dropped(time.monotonic())
+            if not self._accepts and self._longest_idle():
+                self._accept_again()
         self._read_the_last()
-        self.append(b"".join(frames.close() for frames in self._connections.values()))
+        self.append(b"".join(sender.frames.close() for sender in self._connections.values()))
+
+    def _wait_seconds(self) -> float | None:
+        """Until something is due; None: nothing is."""
+        due = [max(0.0, self._tell_at - time.monotonic())] if self._untold else []
+        if not self._accepts:
+            due.append(min(1.0, self._idle_seconds))  # then a connection may be idle
+        return min(due, default=None)
 
     def _read_the_last(self) -> None:
         """What the kernel took before the stop, and how much of it is lost."""
@@ -96,7 +131,7 @@ class Syslog(Reader):
         ready = [key for key, _ in self._selector.select(wait_seconds) if key.fileobj != self._told]
         for key in ready:
             if key.fileobj is self._socket and self._address.is_stream:
-                self._accept()
+                lines.append(self._accept())
             elif key.fileobj is self._socket:
                 lines.append(self._datagrams())
             elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._connections:
@@ -133,40 +168,89 @@ class Syslog(Reader):
             events.messages_lost(input=self.spool.name, lost=self._untold, reason="receive_buffer")
             self._untold, self._tell_at = 0, time.monotonic() + TELL_SECONDS
 
-    def _accept(self) -> None:
+    def _accept(self) -> bytes:
+        """Take a connection, if need be in place of an idle one; what that one had begun is a line."""
+        idle = None
+        if len(self._connections) >= self._max_connections and not (idle := self._longest_idle()):
+            self._accepts = False
+            self._selector.unregister(self._socket)  # more wait in the kernel until one ends or is idle
+            events.connections_full(input=self.spool.name, limit=self._max_connections)
+            return b""
         try:
-            connection, _ = self._socket.accept()
+            connection, peer = self._socket.accept()
         except OSError:
             self._stopping.wait(ACCEPT_SECONDS)  # the peer is gone again, or there are no descriptors just now
-            return
+            return b""
+        address = str(peer[0]) if self._address.kind == "tcp" else ""
+        held = sum(sender.address == address for sender in self._connections.values()) if address else 0
+        if held >= self._max_an_address and not (idle := self._longest_idle(address)):
+            connection.close()
+            events.connection_refused(input=self.spool.name, address=address, limit=self._max_an_address)
+            return b""
+        begun = self._close_idle(idle) if idle else b""
         connection.setblocking(False)
-        self._connections[connection] = Frames(b"\n" if self._address.kind == "tcp" else b"\n\0")
+        if address:
+            _keep_alive(connection)
+        frames = Frames(b"\n" if self._address.kind == "tcp" else b"\n\0")
+        self._connections[connection] = _Sender(frames, address, time.monotonic())
         self._selector.register(connection, selectors.EVENT_READ)
-        if self._accepts and len(self._connections) >= self._max_connections:
-            self._accepts = False
-            self._selector.unregister(self._socket)  # more wait in the kernel until one ends
-            events.connections_full(input=self.spool.name, limit=self._max_connections)
+        return begun
+
+    def _longest_idle(self, address: str | None = None) -> socket.socket | None:
+        """The connection, of that address or of any, whose last message is oldest, if that is long ago."""
+        latest = time.monotonic() - self._idle_seconds
+        for connection, sender in self._connections.items():
+            if sender.last_message > latest:
+                return None  # as all that follow
+            if address in {None, sender.address} and not _unread_bytes(connection):
+                return connection
+        return None
+
+    def _close_idle(self, connection: socket.socket) -> bytes:
+        sender = self._connections[connection]
+        seconds = time.monotonic() - sender.last_message
+        events.connection_closed(input=self.spool.name, address=sender.address, idle_seconds=round(seconds, 1))
+        self._hang_up(connection)
+        return sender.frames.close()
 
     def _received(self, connection: socket.socket) -> bytes:
-        frames = self._connections[connection]
+        sender = self._connections[connection]
         try:
             data = connection.recv(READ_BYTES)
         except BlockingIOError:
             return b""
         except OSError:
             data = b""  # reset by the peer
-        if data:
-            return frames.feed(data)
-        self._hang_up(connection)
-        return frames.close()
+        if not data:
+            self._hang_up(connection)
+            return sender.frames.close()
+        lines = sender.frames.feed(data)
+        if lines:
+            del self._connections[connection]  # to the end of the order
+            self._connections[connection] = _Sender(sender.frames, sender.address, time.monotonic())
+        return lines
 
     def _hang_up(self, connection: socket.socket) -> None:
         self._selector.unregister(connection)
         connection.close()
         del self._connections[connection]
         if not self._accepts:
-            self._accepts = True
-            self._selector.register(self._socket, selectors.EVENT_READ)
+            self._accept_again()
+
+    def _accept_again(self) -> None:
+        self._accepts = True
+        self._selector.register(self._socket, selectors.EVENT_READ)
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """A sender that has lost its power never closes."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
+        (socket.TCP_KEEPINTVL, 10),
+        (socket.TCP_KEEPCNT, 6),
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _unread_bytes(connection: socket.socket) -> int:

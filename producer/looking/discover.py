@@ -8,16 +8,18 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
-from producer.looking.places import EVERY_DEPTH, directories, expand, links
+from producer.looking.places import EVERY_DEPTH, directories, expand, links, names_of
 
 COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z")
 GONE = (FileNotFoundError, NotADirectoryError)
 TICK_NS = 2_000_000_000  # the coarsest clock of a file system
 LONGEST_COUNT = 3  # digits: app.log.12 is a count and grows with age, app.log-20261120 a date and does not
+_ROTATED_NAME = re.compile(r"([.\-_]\d[\dTZ:+\-_.]*)?(\.(gz|zst|bz2|xz|lz4|Z))?")
 _ROTATED = re.compile(r"[.\-_](\d+)")  # app.log.1, app.log-20261120; not app.log.bak, which is a copy
 
 Key = tuple[int, int]
@@ -62,6 +64,12 @@ class Watched:
         )
 
 
+def wanted(watched: Watched) -> Callable[[str], bool]:
+    """Says whether `watched` names an absolute path, and does not exclude it."""
+    is_named = names_of(watched.patterns)
+    return lambda path: is_named(path) and not watched.excludes(path)
+
+
 class Look(NamedTuple):
     """What one look at the file system found."""
 
@@ -72,16 +80,18 @@ class Look(NamedTuple):
     ]  #: every name that leads to a file, links on the way too; None: it leads nowhere yet
     directories: set[str]  #: where names could come, go, or change; not all of them exist
     fifos: list[str]  #: FIFOs that a glob found: they are read only where they are named
+    others: Mapping[Key, list[str]] = MappingProxyType({})  #: the further names of files
+    excluded: Mapping[str, str] = MappingProxyType({})  #: names that lead over links to excluded ones, which are these
 
 
 def look(watched: Watched) -> Look:
     """Every regular file that `watched` names now."""
     files: dict[Key, Seen] = {}
     names: dict[str, Key | None] = {}
-    found = Look([], [], names, directories(watched.patterns), [])
-    for path, entry in _names(watched).items():
-        if watched.exclude and watched.excludes(path):
-            continue
+    others: dict[Key, list[str]] = {}
+    excluded: dict[str, str] = {}
+    found = Look([], [], names, directories(watched.patterns), [], others, excluded)
+    for path, entry in _not_excluded(watched, excluded):
         key = None
         try:
             status = os.stat(path) if entry is None else entry.stat()
@@ -97,13 +107,73 @@ def look(watched: Watched) -> Look:
                 continue
             seen = Seen(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
             names[path] = key = seen.key
-            files.setdefault(key, seen)
+            if files.setdefault(key, seen) is not seen:
+                others.setdefault(key, []).append(path)
         if entry is None or entry.is_symlink():
-            for name in links(path):
-                names.setdefault(name, key)
-                found.directories.add(os.path.dirname(name))
+            _note_links(path, key, names, found.directories)
     found.files.extend(files.values())
     return found
+
+
+def _not_excluded(watched: Watched, behind: dict[str, str]) -> "Iterator[tuple[str, os.DirEntry[str] | None]]":
+    """The names that are watched; `behind` gets those that lead over links to excluded ones."""
+    real_directories: dict[str, str] = {}
+    for path, entry in _names(watched).items():
+        if watched.exclude:
+            if watched.excludes(path):
+                continue
+            is_link = entry is None or entry.is_symlink()
+            if name := _excluded_behind(path, watched, real_directories, is_link=is_link):
+                behind[path] = name
+                continue
+        yield path, entry
+
+
+def _excluded_behind(path: str, watched: Watched, real_directories: dict[str, str], *, is_link: bool) -> str:
+    """The excluded name to which links lead from `path`; empty: there is none."""
+    if path in watched.own:
+        return ""
+    if is_link:
+        names = [*map(os.path.normpath, links(path)), os.path.realpath(path)]
+    else:
+        directory, name = os.path.split(path)
+        if directory not in real_directories:
+            real_directories[directory] = os.path.realpath(directory)
+        names = [os.path.join(real_directories[directory], name)]
+    return next((name for name in names if name != path and watched.excludes(name)), "")
+
+
+def excluded_twin(path: str, key: Key, watched: Watched, listing: "Listing") -> str:
+    """An excluded name of the file `key`, which is also at `path`; empty: there is none. Raises OSError.
+
+    A name that a rotation gave to the file does not count: a rotated file is excluded so that it is not read twice.
+    """
+    plain = [os.path.dirname(name) for name in watched.exclude if "/" in name and not glob.has_magic(name)]
+    for directory in {os.path.dirname(path), os.path.dirname(os.path.realpath(path)), *plain} | directories(
+        watched.patterns
+    ):
+        for name in listing.names_of(directory, key):
+            if watched.excludes(name) and not is_rotated_name(name, path):
+                return name
+    return ""
+
+
+def is_rotated_name(path: str, original: str = "") -> bool:
+    """Whether `path` is what a rotation makes of a name: with a count or a date, compressed or not, and nothing else.
+
+    `original`: of this name; else of any.
+    """
+    name = os.path.basename(path)
+    starts = [len(os.path.basename(original))] if original else range(1, len(name))
+    is_other = bool(original) and not name.startswith(os.path.basename(original))
+    return not is_other and any(start < len(name) and _ROTATED_NAME.fullmatch(name, start) for start in starts)
+
+
+def _note_links(path: str, key: Key | None, names: dict[str, Key | None], directories: set[str]) -> None:
+    """What the links at `path` lead over."""
+    for name in links(path):
+        names.setdefault(name, key)
+        directories.add(os.path.dirname(name))
 
 
 def _names(watched: Watched) -> "dict[str, os.DirEntry[str] | None]":
@@ -172,6 +242,12 @@ class Listing:
             del self._entries[directory]
             found = _lies_among(self._listed(directory).by_inode.get(key[1], ()), directory, key)
         return found
+
+    def names_of(self, directory: str, key: Key) -> list[str]:
+        """The names in `directory` under which the file `key` is now. Raises OSError."""
+        names = self._listed(directory).by_inode.get(key[1], ())
+        paths = (os.path.join(directory, name) for name in names)
+        return [path for path in paths if any(seen.key == key for seen in _seen(path))]
 
     def _listed(self, directory: str) -> "_Entries":
         if directory not in self._entries:

@@ -87,6 +87,44 @@ def ways(patterns: Sequence[str]) -> Callable[[str], bool]:
     return lambda path: path in plain or any(_leads(path, steps) for steps in globs)
 
 
+def names_of(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Says whether an absolute path is one that `patterns` find, if a file is there."""
+    plain = frozenset(patterns)
+    globs = [_full_steps(pattern) for pattern in patterns if glob.has_magic(pattern)]
+
+    def is_named(path: str) -> bool:
+        if path in plain:
+            return True
+        parts = path.split(os.sep)[1:]
+        return any(_fits(parts, steps) for steps in globs)
+
+    return is_named
+
+
+def _full_steps(pattern: str) -> "list[Step | None]":
+    """What each part of a path must match; None, for `**`: any number of directories, or of parts at the end."""
+    return [None if part == EVERY_DEPTH else _step(part) for part in pattern.split(os.sep)[1:]]
+
+
+def _step(part: str) -> "Step":
+    """Whether a part of a path matches; a hidden one only where the pattern begins with a dot, as in a shell."""
+    is_match, is_plain, hidden = re.compile(fnmatch.translate(part)).match, not glob.has_magic(part), part[:1] == "."
+    return lambda text: text == part if is_plain else (hidden or text[:1] != ".") and is_match(text) is not None
+
+
+def _fits(parts: Sequence[str], steps: "Sequence[Step | None]") -> bool:
+    if not steps:
+        return not parts
+    if not parts:
+        return False
+    if (step := steps[0]) is not None:
+        return bool(step(parts[0])) and _fits(parts[1:], steps[1:])
+    if len(steps) == 1:
+        return not any(part[:1] == "." for part in parts)
+    depths = range(next((at for at, part in enumerate(parts) if part[:1] == "."), len(parts)) + 1)
+    return any(_fits(parts[depth:], steps[1:]) for depth in depths)
+
+
 Step = Callable[[str], object]
 
 

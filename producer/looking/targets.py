@@ -4,7 +4,7 @@ Kubernetes: /var/log/containers/c.log -> /var/log/pods/web/0.log, which is renam
 """
 
 import os
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from producer.following.source import Source
 from producer.looking import discover
@@ -16,9 +16,13 @@ MOST_TARGETS = 4
 
 
 class Targets:
-    """What the watched names lead to, and led to. Owned by `Ledger`."""
+    """What the watched names lead to, and led to. Owned by `Ledger`.
 
-    def __init__(self) -> None:
+    `may_hold`: whether a file may be read as a rotation of a name.
+    """
+
+    def __init__(self, may_hold: Callable[[str, Seen], bool] = lambda _name, _seen: True) -> None:
+        self._may_hold = may_hold
         self._of: dict[str, list[str]] = {}  # by the name in the archive, the newest last
         self._listing: Listing | None = None
         self._real_directories: dict[str, str] = {}  # while that listing is the newest: thousands of names ask
@@ -47,7 +51,7 @@ class Targets:
             except OSError as error:  # a directory that may be searched, but not listed
                 events.file_unreadable(path=name, error=error.strerror or str(error))
                 continue
-            for seen in beside:
+            for seen in [seen for seen in beside if self._may_hold(file, seen)]:
                 found.setdefault(seen.key, (discover.age(seen, name), seen))
         return [seen for _, seen in sorted(found.values())]
 

@@ -3,23 +3,28 @@
 stay -> the map says otherwise -> leaving (durable) -> marker -> final receipts -> the new place (durable) -> stay
 """
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from producer.beside import Beside
 from producer.checkpoints import Checkpoints, checkpoint_needed
 from producer.following.ledger import Ledger
+from producer.following.source import Source
 from producer.following.sources import Sources
+from producer.moving.assignment import partitions_there, past_of
 from producer.moving.handoff import asked_for, handed_off
 from producer.moving.leaving import Leaving
 from producer.moving.place import Place
 from producer.moving.watch import Watch
 from producer.receipts import Told
+from producer.resume import receipt_of
 from producer.task import Task
 from shipper import events
-from shipper.errors import ShipperError
+from shipper.errors import ShipperError, StreamMissing
+from shipper.partitioning import partition_for
 from shipper.ports import Publisher
-from shipper.subjects import control_up
+from shipper.subjects import control_up, stream_name
 
 STREAM_SECONDS = 10.0
 
@@ -35,14 +40,84 @@ class Moving:
         self._checkpoints = checkpoints
         self.place = checkpoints.place or Place(partition=task.partition)
         self.watch = Watch(task.prefix, task.host, rouse=rouse)
+        self._told_of: Place | None = None  # the place for which a disagreement with the settings was said
 
-    async def look(self, publisher: Publisher) -> None:
-        """Read the map as a session begins. A host without a past, and one that is right, take up its version."""
+    async def look(self, publisher: Publisher, known: Mapping[str, Source]) -> None:
+        """Read the map as a session begins. A host without a past, and one that is right, take up its version.
+
+        `known`: the sources of the checkpoint, which may be of a version that did not remember the partition.
+        """
         await self.watch.look(publisher)
+        if self._checkpoints.place is None:
+            self._stand_at(await self._first_place(publisher, known))
+        self._take_up()
+        self._tell_of_settings()
+
+    async def _first_place(self, publisher: Publisher, known: Mapping[str, Source]) -> Place:
+        partition_map = self.watch.known
+        if partition_map is None or not self._checkpoints.fresh:
+            task = self._task
+            seen = await partitions_there(publisher, task.prefix, task.host, partition_map, first=self.place.partition)
+            past = past_of(seen, known)
+            if past is not None:
+                return Place(partition=past)
+        return self.watch.belongs(self.place)
+
+    def _take_up(self) -> None:
         there = self.watch.belongs(self.place)
         stays = not self.place.leaving and there.partition == self.place.partition
         if there != self.place and (stays or self._checkpoints.fresh):
             self._stand_at(there)
+
+    def _tell_of_settings(self) -> None:
+        """Say once where SHIPPER_PARTITIONS disagrees with the partition in which this host ships."""
+        task, partition_map, place = self._task, self.watch.known, self.place
+        if self._told_of == place:
+            return
+        self._told_of = place
+        if partition_map is not None:
+            if max(1, task.partitions) != partition_map.partitions:
+                events.partition_by_map(
+                    partition=place.partition,
+                    version=partition_map.version,
+                    partitions=partition_map.partitions,
+                    configured=task.partitions,
+                )
+        elif place.partition != partition_for(task.host, task.partitions):
+            events.partition_kept(partition=place.partition, configured=task.partitions)
+
+    async def others_with_a_past(self, publisher: Publisher) -> list[int]:
+        """The other partitions whose streams hold blocks of this host."""
+        task = self._task
+        seen = await partitions_there(publisher, task.prefix, task.host, self.watch.known, first=self.place.partition)
+        return [
+            each.partition
+            for each in seen
+            if each.partition != self.place.partition and each.last is not None and receipt_of(each.last) is not None
+        ]
+
+    async def explained(self, publisher: Publisher, missing: StreamMissing) -> StreamMissing:
+        """`missing` with what is wrong where the server has other partitions than the settings or the map say."""
+        task, partition_map, place = self._task, self.watch.known, self.place
+        stream = stream_name(task.prefix, place.partition)
+        if partition_map is not None:
+            return StreamMissing(
+                f"stream {stream} does not exist, but version {partition_map.version} of the partition map sends this"
+                " host there",
+                hint="create it: fshipper partition apply",
+            )
+        with contextlib.suppress(ShipperError):
+            seen = await partitions_there(publisher, task.prefix, task.host, None, first=place.partition)
+            if seen:
+                there = len(seen)
+                return StreamMissing(
+                    f"stream {stream} does not exist: SHIPPER_PARTITIONS says {task.partitions}, the server has"
+                    f" {there} partition{'s' if there != 1 else ''} ({stream_name(task.prefix, 0)} to"
+                    f" {stream_name(task.prefix, there - 1)})",
+                    hint=f"set SHIPPER_PARTITIONS={there} (--partitions), or run once: fshipper partition apply; then"
+                    " all hosts follow the partition map",
+                )
+        return missing
 
     def not_before(self, version: int) -> None:
         """The collector says that this host left by `version` once: what it sends by an older one would be dropped."""

@@ -45,6 +45,11 @@ class Watch:
         """Monotonic time when `see_to` wants to be called."""
         return self._next_at if self._looking is None else self._clock() + LOOK_SECONDS
 
+    @property
+    def known(self) -> PartitionMap | None:
+        """The newest map; None: there is none, or this host may not read it."""
+        return self._known
+
     def belongs(self, place: Place) -> Place:
         """Where a host at `place` should be, as far as the map is known."""
         return place.under(self._known, self._host) if self._known else place

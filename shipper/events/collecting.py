@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from shipper.telemetry import Counter, Gauge, Histogram, logger
@@ -27,19 +27,51 @@ _WRITTEN_BYTES = Counter("fshipper_archive_written_bytes_total", "Bytes made dur
 _APPLIED = Counter("fshipper_archive_messages_total", "Messages by what became of them", ["partition", "outcome"])
 _COMMIT_SECONDS = Histogram("fshipper_archive_commit_seconds", "Write, sync and journal of one batch", ["partition"])
 _GAPS = Counter("fshipper_archive_gap_bytes_total", "Bytes known to be missing in the archive", ["partition", "reason"])
+_EXCLUDED = Counter(
+    "fshipper_archive_excluded_bytes_total",
+    "Bytes that hosts did not read because their configuration no longer names the file",
+    ["partition"],
+)
 _HOLES = Gauge("fshipper_archive_open_holes", "Sources that wait for missing blocks", ["partition"])
 _REWRITTEN = Counter("fshipper_archive_rewritten_total", "Sound blocks whose source sum differs", ["partition"])
+_CROSSED = Counter(
+    "fshipper_archive_sources_in_two_partitions_total", "Sources that arrived in a second partition without a move",
+    ["partition"],
+)  # fmt: skip
 _SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments closed for good", ["partition"])
 _MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments that became larger ones", ["partition"])
 _DAMAGED = Counter("fshipper_archive_damaged_segments_total", "Segments that are not as listed", ["partition"])
 _REMOVED = Counter("fshipper_archive_removed_bytes_total", "Stored bytes of days that retention removed", ["reason"])
+_DOUBLED = Gauge(
+    "fshipper_archive_doubled_bytes", "Bytes of sources that sealed segments hold twice, by where the later copy is",
+    ["partition"],
+)  # fmt: skip
 _TROUBLE = Gauge("fshipper_archive_trouble", "1 while the archive cannot be written", ["partition"])
 _CROWDED = Counter("fshipper_overflow_messages_total", "Messages of hosts with too many open files", ["partition"])
+_REFUSED_QUESTIONS = Counter(
+    "fshipper_refused_questions_total",
+    "Questions of hosts that were not answered: too many, or not theirs to ask",
+    ["partition"],
+)
+_REMOVED_HOST_DAYS = Counter(
+    "fshipper_removed_host_days_total",
+    "Days of single hosts that retention by size removed: they held more than their share",
+)
+_REMOVED_HOST_BYTES = Counter("fshipper_removed_host_bytes_total", "Bytes of segments in these days")
+_HOSTS_OVER_SHARE = Gauge(
+    "fshipper_hosts_over_share",
+    "Hosts that hold more than keep_bytes divided by the number of hosts, while it is exceeded",
+)
+_CUT_DEAD_LETTERS = Counter(
+    "fshipper_cut_dead_letters_total",
+    "Dead letters kept without most of their payload: their host has more than its share",
+)
 _DEAD_LETTERS = Counter("fshipper_dead_letters_total", "Messages that nobody could apply", ["partition"])
 _PURGED = Counter("fshipper_stream_purged_messages_total", "Messages removed behind the archive", ["partition"])
 _GONE = Counter("fshipper_gone_messages_total", "Messages that left the stream before they were read", ["partition"])
 _LEASES = Gauge("fshipper_leases_held", "Partitions that this collector writes")
 _FENCED = Counter("fshipper_fenced_total", "Partitions that another collector took over from this one")
+_CONSUMERS = Counter("fshipper_consumers_created_total", "Deleted consumers that the collector created again")
 _RECENT_GAPS: deque[Gap] = deque(maxlen=MOST_RECENT)
 _LAG = Gauge("fshipper_lag_messages", "Messages in the stream behind the last applied one", ["partition"])
 
@@ -117,11 +149,32 @@ def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, se
     logger.debug("batch_committed", partition=partition, bytes=octets, seconds=round(seconds, 4), **outcomes)
 
 
+def dead_letter_cut(*, host: str) -> None:
+    """A host has more dead letters than its share: this one is kept with its reason and its first bytes only."""
+    _CUT_DEAD_LETTERS.inc()
+    logger.warning("dead_letter_cut", host=host, hint="`fshipper dlq ls` shows why its messages cannot be applied")
+
+
+def question_refused(*, host: str, partition: int | None, reason: str) -> None:
+    """A question on `ctl.up` is not answered: its host asks too often, or for what only the partitioner may have."""
+    _REFUSED_QUESTIONS.labels("-" if partition is None else str(partition)).inc()
+    logger.warning(
+        "question_refused", host=host, partition=partition, reason=reason,
+        hint="nothing of other hosts is affected; if it goes on, look at the host or take its key away",
+    )  # fmt: skip
+
+
 def gap_recorded(*, partition: int, host: str, file: str, start: int, end: int, reason: str) -> None:
     """Bytes of a source are known to be missing in the archive."""
     _GAPS.labels(str(partition), reason).inc(end - start)
     _RECENT_GAPS.append(Gap(time.time(), partition, host, file, start, end, reason))
     logger.error("gap_recorded", partition=partition, host=host, file=file, start=start, end=end, reason=reason)
+
+
+def exclusion_recorded(*, partition: int, host: str, file: str, start: int, end: int) -> None:
+    """A host does not read the rest of a file, because its configuration no longer names it: nothing is lost."""
+    _EXCLUDED.labels(str(partition)).inc(end - start)
+    logger.info("exclusion_recorded", partition=partition, host=host, file=file, start=start, end=end)
 
 
 def hole_opened(*, partition: int, host: str, file: str, start: int, end: int) -> None:
@@ -143,6 +196,45 @@ def source_rewritten(*, partition: int, host: str, file: str, offset: int) -> No
     """A sound block continues other bytes than the archive has: the file was rewritten in place."""
     _REWRITTEN.labels(str(partition)).inc()
     logger.error("source_rewritten", partition=partition, host=host, file=file, offset=offset)
+
+
+def source_archived_before(*, partition: int, other: int, host: str, file: str, source: str, watermark: int) -> None:
+    """A source arrives in a second partition without a move: what the archive holds is dropped, the rest is written."""
+    _CROSSED.labels(str(partition)).inc()
+    logger.warning(
+        "source_archived_before", partition=partition, other=other, host=host, file=file, source=source,
+        watermark=watermark,
+    )  # fmt: skip
+
+
+def collector_follows_map(*, version: int, partitions: int, configured: int) -> None:
+    """SHIPPER_PARTITIONS disagrees with the partition map of the server; the collector reads what the map uses."""
+    logger.warning(
+        "collector_follows_map", map_version=version, map_partitions=partitions, configured=configured,
+        hint="the map decides: SHIPPER_PARTITIONS is not needed",
+    )  # fmt: skip
+
+
+def partitions_without_stream(*, missing: list[int], there: list[int]) -> None:
+    """SHIPPER_READ_PARTITIONS names partitions that the server does not have; the collector waits for their streams."""
+    logger.warning(
+        "partitions_without_stream", missing=missing, there=there,
+        hint="set SHIPPER_READ_PARTITIONS (--partitions) to partitions that are there, or leave it out to read all",
+    )  # fmt: skip
+
+
+def archived_elsewhere(*, partition: int, directory: str, collector: str, host: str, first: int, last: int) -> None:
+    """Messages of a partition are in another collector's archive; this one continues after them."""
+    logger.warning(
+        "archived_elsewhere", partition=partition, first_message=first, last_message=last, collector=collector,
+        on_host=host, directory=directory or "not known",
+        hint="one archive for all collectors: set the same SHIPPER_DIRECTORY, or audit each of them",
+    )  # fmt: skip
+
+
+def journal_unreadable(*, partition: int, journal: str, error: str) -> None:
+    """The journal of another partition cannot be read: what it archived of a new source here is not known."""
+    logger.error("journal_unreadable", partition=partition, journal=journal, error=error)
 
 
 def message_dead_lettered(*, partition: int, sequence: int, subject: str, reason: str) -> None:
@@ -239,6 +331,17 @@ def streams_refused(*, error: str) -> None:
     logger.error("streams_refused", error=error)
 
 
+def consumer_created(*, stream: str, consumer: str) -> None:
+    """The consumer was missing, and the collector created it again; reading continues where the journal is."""
+    _CONSUMERS.inc()
+    logger.warning("consumer_created", stream=stream, consumer=consumer)
+
+
+def consumer_not_created(*, stream: str, consumer: str, error: str) -> None:
+    """The consumer is missing, and the server refuses to create it."""
+    logger.warning("consumer_not_created", stream=stream, consumer=consumer, error=error)
+
+
 def standing_by(*, partitions: int) -> None:
     """Other collectors write every partition; this one takes over when one of them ends."""
     logger.info("standing_by", partitions=partitions)
@@ -270,6 +373,35 @@ def segment_damaged(*, partition: int, path: str, reason: str) -> None:
     """A sealed segment is not what its manifest says: it was not merged, and is left as it is."""
     _DAMAGED.labels(str(partition)).inc()
     logger.error("segment_damaged", partition=partition, path=path, reason=reason, hint="fshipper audit tells more")
+
+
+def duplicates_counted(*, octets: Mapping[int, int]) -> None:
+    """The manifests of the archive were searched for bytes that are held twice; `octets` by partition."""
+    for partition, count in octets.items():
+        _DOUBLED.labels(str(partition)).set(count)
+
+
+def archive_doubled(*, octets: int) -> None:
+    """More bytes than before are in the archive twice."""
+    hint = "fshipper audit --repair-duplicates shows the later copies; with --yes it removes them"
+    logger.error("archive_doubled", bytes=octets, hint=hint)
+
+
+def host_day_removed(*, date: str, host: str, octets: int, segments: int) -> None:
+    """Retention by size removed a day of one host, which held more than its share of the archive."""
+    _REMOVED_HOST_DAYS.inc()
+    _REMOVED_HOST_BYTES.inc(octets)
+    logger.warning("host_day_removed", date=date, host=host, bytes=octets, segments=segments)
+
+
+def hosts_over_share(*, hosts: Sequence[str], share: int) -> None:
+    """These hosts, the largest first, hold more than their share of an archive that is larger than `keep_bytes`."""
+    _HOSTS_OVER_SHARE.set(len(hosts))
+    if hosts:
+        logger.warning(
+            "hosts_over_share", hosts=hosts[:5], count=len(hosts), share_bytes=share,
+            hint="their oldest closed days are removed first; other hosts lose nothing",
+        )  # fmt: skip
 
 
 def day_removed(*, date: str, reason: str, octets: int, segments: int) -> None:

@@ -15,6 +15,10 @@ _DELETED_FILES = Counter("fshipper_deleted_files_total", "Files deleted because 
 _DELETED_BYTES = Counter("fshipper_deleted_bytes_total", "Bytes of files deleted because the archive has all of them")
 _NOT_DELETED = Counter("fshipper_undeleted_files_total", "Archived files that could not be deleted, each once")
 _IGNORED_BYTES = Counter("fshipper_ignored_bytes_total", "Bytes left out because their file was old when first seen")
+_EXCLUDED_BYTES = Counter(
+    "fshipper_excluded_bytes_total", "Bytes that were not read because the configuration no longer names their file"
+)
+_NOT_FOLLOWED = Counter("fshipper_links_not_followed_total", "Names that are not read because of links, each once")
 _MOVES = Counter("fshipper_host_moves_total", "Moves of this host from one partition to another")
 
 
@@ -22,13 +26,59 @@ _BACKLOG = Gauge("fshipper_backlog_bytes", "Bytes seen in the files that JetStre
 _BACKLOG_AGE = Gauge(
     "fshipper_backlog_age_seconds", "Since the oldest byte was seen that JetStream has not acknowledged"
 )
+_OVER_BUDGET = Counter(
+    "fshipper_blocks_over_budget_total", "Blocks not shipped because the patterns take more than pattern_time for them"
+)
+_HELD_BACK = Gauge(
+    "fshipper_held_back_files", "Files whose next block takes the patterns more than pattern_time; they wait"
+)
 _FILES = Gauge("fshipper_files", "Files that are followed")
 _UNOPENED = Gauge("fshipper_unopened_files", "Files that cannot be opened now")
+_REFUSED_CONNECTIONS = Counter(
+    "fshipper_input_refused_connections_total", "Connections to a listener that one address had too many of", ["input"]
+)
+_CLOSED_CONNECTIONS = Counter(
+    "fshipper_input_closed_connections_total", "Connections without messages that a full listener closed", ["input"]
+)
 
 
 def producer_started(*, host: str, subject: str, files: int) -> None:
     """A producer begins to ship."""
     logger.info("producer_started", host=host, subject=subject, files=files)
+
+
+_NAME_SHARED = Counter("fshipper_shared_name_total", "Looks that found another live producer with this host's name")
+_NAME_UNSUITABLE = Gauge("fshipper_unsuitable_name", "1 while the host has a name that every machine has")
+
+
+def name_in_doubt(*, host: str, other: str, at_most: float) -> None:
+    """Another process sent heartbeats under this name lately: this one waits for a sign that it lives."""
+    logger.warning("name_in_doubt", host=host, other=other, waits_at_most_seconds=round(at_most, 1))
+
+
+def name_shared(*, host: str, other: str) -> None:
+    """Another live producer ships under this name, too."""
+    _NAME_SHARED.inc()
+    hint = "give one of the two another name (HOSTNAME, --host): both write the files of one host"
+    logger.error("name_shared", host=host, other=other, hint=hint)
+
+
+def name_unsuitable(*, host: str, reason: str) -> None:
+    """The host keeps a name that others may have, because it shipped under it before."""
+    _NAME_UNSUITABLE.set(1)
+    hint = "set HOSTNAME (--host) to a name of its own; its files are shipped anew, as files of a new host"
+    logger.error("name_unsuitable", host=host, reason=reason, hint=hint)
+
+
+def name_of_container(*, host: str) -> None:
+    """The host's name looks like the id of a container, which is another one after each restart."""
+    hint = "set HOSTNAME (--host) to the name of the machine or service, so that it stays one host"
+    logger.warning("name_of_container", host=host, hint=hint)
+
+
+def nothing_matched(*, problem: str) -> None:
+    """A configured path or glob leads to no file now; a file that appears later is followed."""
+    logger.warning("nothing_matched", problem=problem)
 
 
 def backlog_measured(*, octets: int, age: float, files: int, unreadable: int) -> None:
@@ -113,6 +163,27 @@ def settings_reloaded(*, files: int) -> None:
     logger.info("settings_reloaded", files=files)
 
 
+def block_over_budget(*, file: str, offset: int, error: str, retry_in: float, files: int) -> None:
+    """The patterns take too long for the next block of a file: it is held back, and never shipped unedited."""
+    _OVER_BUDGET.inc()
+    _HELD_BACK.set(files)
+    logger.error(
+        "block_over_budget", file=file, offset=offset, error=error, retry_in=round(retry_in),
+        hint="correct the pattern and reload (SIGHUP), or raise pattern_time; other files go on, nothing is lost",
+    )  # fmt: skip
+
+
+def block_within_budget(*, file: str, offset: int, files: int) -> None:
+    """A file that was held back goes on."""
+    _HELD_BACK.set(files)
+    logger.info("block_within_budget", file=file, offset=offset)
+
+
+def files_held_back(*, files: int) -> None:
+    """So many files wait because their next block is over budget."""
+    _HELD_BACK.set(files)
+
+
 def restart_needed(*, keys: list[str]) -> None:
     """Settings that changed and that only a start can take over; the others are taken over now."""
     logger.warning("restart_needed", keys=keys)
@@ -129,6 +200,12 @@ def file_not_deleted(*, path: str, error: str) -> None:
     """The archive has all of a file, but it cannot be deleted now; it is tried again and not said again."""
     _NOT_DELETED.inc()
     logger.warning("file_not_deleted", file=path, error=error)
+
+
+def file_excluded(*, path: str, source: str, unread: int) -> None:
+    """The configuration no longer names a file that was read before, or excludes it: nothing more of it is read."""
+    _EXCLUDED_BYTES.inc(unread)
+    logger.info("file_excluded", file=path, source=source, unread_bytes=unread)
 
 
 def file_ignored(*, path: str, octets: int) -> None:
@@ -173,6 +250,18 @@ def connections_full(*, input: str, limit: int) -> None:  # noqa: A002
     logger.warning("connections_full", input=input, limit=limit)
 
 
+def connection_refused(*, input: str, address: str, limit: int) -> None:  # noqa: A002
+    """One address has as many connections to a listener as it may have, and none of them is idle."""
+    _REFUSED_CONNECTIONS.labels(input).inc()
+    logger.warning("connection_refused", input=input, address=address, limit=limit)
+
+
+def connection_closed(*, input: str, address: str, idle_seconds: float) -> None:  # noqa: A002
+    """A listener is full: it closed a connection without messages for a new one. Its sender may lose a message."""
+    _CLOSED_CONNECTIONS.labels(input).inc()
+    logger.warning("connection_closed", input=input, address=address, idle_seconds=idle_seconds)
+
+
 def listening_openly(*, input: str) -> None:  # noqa: A002
     """A listener can be reached from other machines: whoever reaches it can write to the archive."""
     logger.warning("listening_openly", input=input)
@@ -186,6 +275,22 @@ def journal_ended(*, error: str, retry_in: float) -> None:
 def cursor_damaged(*, path: str, kept: str, goes_on: str) -> None:
     """The record of how far the journal is read cannot be used; it is kept aside."""
     logger.error("cursor_damaged", path=path, kept=kept, goes_on=goes_on)
+
+
+def link_not_followed(*, path: str, reason: str) -> None:
+    """A name that is watched leads over a link that a hostile user can have made: what is there is not read."""
+    _NOT_FOLLOWED.inc()
+    logger.warning(
+        "link_not_followed",
+        file=path,
+        reason=reason,
+        hint="if you trust the link, add the directory of its target to producer.link_roots (SHIPPER_LINK_ROOTS)",
+    )
+
+
+def name_excluded(*, path: str, reason: str) -> None:
+    """A name that is watched leads to a file that is excluded under another name: it is not read."""
+    logger.info("name_excluded", file=path, reason=reason)
 
 
 def fifo_not_read(*, path: str) -> None:
@@ -291,6 +396,31 @@ def host_moved(*, host: str, before: int, partition: int, version: int) -> None:
     """The old partition has archived all of this host; it goes on in another one."""
     _MOVES.inc()
     logger.info("host_moved", host=host, before=before, partition=partition, version=version)
+
+
+def partition_by_map(*, partition: int, version: int, partitions: int, configured: int) -> None:
+    """SHIPPER_PARTITIONS disagrees with the partition map of the server; the host follows the map."""
+    say = logger.warning if configured else logger.info
+    say(
+        "partition_by_map", partition=partition, map_version=version, map_partitions=partitions, configured=configured,
+        hint="the map decides: SHIPPER_PARTITIONS is not needed",
+    )  # fmt: skip
+
+
+def partition_kept(*, partition: int, configured: int) -> None:
+    """There is no partition map, and SHIPPER_PARTITIONS changed: the host stays where its checkpoint is."""
+    logger.warning(
+        "partition_kept", partition=partition, configured=configured,
+        hint="to move hosts: fshipper partition move --partitions N",
+    )  # fmt: skip
+
+
+def shipped_as_another_host(*, file: str, other: str, host: str) -> None:
+    """A file was shipped under another host name before; it is shipped again, as this name was given."""
+    logger.warning(
+        "shipped_as_another_host", file=file, other=other, host=host,
+        hint="its lines are in the archive as those of two hosts; to keep one name, set HOSTNAME (--host) to the other",
+    )  # fmt: skip
 
 
 def stream_denied(*, partition: int, reason: str) -> None:

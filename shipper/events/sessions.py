@@ -1,8 +1,26 @@
 """What can happen to both programs."""
 
+import time
+
 from shipper.telemetry import Counter, logger
 
+SAID_EVERY_SECONDS = 60.0
+"""Minimum interval between two log lines about control messages that are ignored for one reason."""
+
+_CONTROL_IGNORED = Counter(
+    "fshipper_control_ignored_total", "Control messages that were neither obeyed nor answered", ["reason"]
+)
+_CONTROL_SAID: dict[str, float] = {}
 _SESSIONS = Counter("fshipper_sessions_ended_total", "Sessions with the server that ended in trouble", ["program"])
+_REFUSED_REQUESTS = Counter(
+    "fshipper_refused_requests_total", "HTTP requests by a name that is not allowed, answered with 421"
+)
+
+
+def host_refused(*, name: str) -> None:
+    """An HTTP request had a `Host` that is neither the machine's nor allowed: a proxy, a service name, or an attack."""
+    _REFUSED_REQUESTS.inc()
+    logger.warning("host_refused", name=name, hint="SHIPPER_ALLOWED_HOSTS allows names")
 
 
 def session_ended(*, program: str, error: str, hint: str, retry_in: float) -> None:
@@ -10,6 +28,15 @@ def session_ended(*, program: str, error: str, hint: str, retry_in: float) -> No
     _SESSIONS.labels(program).inc()
     fields = {"hint": hint} if hint else {}
     logger.warning("session_ended", error=error, retry_in=round(retry_in, 2), **fields)
+
+
+def control_ignored(*, subject: str, reason: str) -> None:
+    """A control message was neither obeyed nor answered; said at most once a minute for each reason."""
+    _CONTROL_IGNORED.labels(reason).inc()
+    now = time.monotonic()
+    if now - _CONTROL_SAID.get(reason, -SAID_EVERY_SECONDS) >= SAID_EVERY_SECONDS:
+        _CONTROL_SAID[reason] = now
+        logger.warning("control_ignored", subject=subject, reason=reason)
 
 
 def stream_full(*, error: str, hint: str, retry_in: float) -> None:

@@ -13,7 +13,15 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import ConfigError, NodeAway, SessionLost, ShipperError, StreamMissing, Unavailable
-from shipper.jetstream.connection import API, NOT_FOUND_CONSUMER, ApiError, Connection, connect, describe
+from shipper.jetstream.connection import (
+    API,
+    MONITOR_INBOX,
+    NOT_FOUND_CONSUMER,
+    ApiError,
+    Connection,
+    connect_as,
+    describe,
+)
 from shipper.jetstream.inbox import read_delivery
 from shipper.settings import NatsSettings
 
@@ -232,7 +240,7 @@ async def administration(settings: NatsSettings) -> AsyncIterator[Admin]:
     Raises:
         Unavailable: no server answers.
     """
-    connection = await connect(settings, name="fshipper partition", inbox="_INBOX_partitioner")
+    connection = await connect_as(settings, name="fshipper partition", inboxes=("_INBOX_partitioner", MONITOR_INBOX))
     try:
         yield Admin(connection)
     finally:

@@ -13,7 +13,7 @@ import nats.aio.client
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.errors import ConnectionClosedError
+from nats.errors import ConnectionClosedError, Error
 
 from shipper.jetstream.sieve import Arrived, Sieve
 
@@ -23,6 +23,8 @@ UNREADABLE = {"Log-Unreadable": "the message's headers are no UTF-8"}
 nats.aio.client.DEFAULT_BUFFER_SIZE = 256 * 1024  # type: ignore[attr-defined,unused-ignore]
 """What nats-py reads at a time, and asyncio keeps for it: with its own 32 KiB a block arrives in two parts, and the
 socket is paused and resumed for each. asyncio itself receives 256 KiB at a time."""
+
+NO_TLS = "the server offers no TLS"
 
 _REGULAR = re.compile(rb"NATS/1\.0\r\n(?:[A-Za-z0-9-]+: [!-~]*\r\n)+\r\n")
 """Headers as our producers write them: they need none of nats-py's care, which takes twice as long."""
@@ -42,6 +44,37 @@ class TolerantClient(Client):
         super().__init__()
         self._direct: dict[int, Callable[[Msg], None]] = {}
         self._told: set[asyncio.Task[None]] = set()  # of errors
+        self._needs_tls = False
+
+    def require_tls(self) -> None:
+        """Send nothing but a TLS handshake, not even the user, until the connection is encrypted.
+
+        nats-py upgrades a connection only if the server's INFO says `tls_required`. INFO arrives unencrypted, so
+        whoever is on the way can remove that word.
+        """
+        self._needs_tls = True
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection uses TLS."""
+        transport = self._transport
+        if getattr(transport, "_using_tls", False):  # of a WebSocket
+            return True
+        writer = getattr(transport, "_io_writer", None)
+        return writer is not None and writer.get_extra_info("ssl_object") is not None
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if self._needs_tls and initial_connection and not self.is_encrypted:
+            if not (info.get("tls_required") or info.get("tls_available")):
+                raise Error(NO_TLS)
+            info["tls_required"] = True  # the only field that makes nats-py start TLS
+        await super()._process_info(info, initial_connection)
+
+    def _connect_command(self) -> bytes:
+        """The first command, which holds the user: the last place to check, whatever way led here."""
+        if self._needs_tls and not self.is_encrypted:
+            raise Error(NO_TLS)
+        return bytes(super()._connect_command())
 
     def sift(self) -> None:
         """Take direct subscriptions' messages from the socket from now on; to be called behind `connect`, at once.

@@ -5,13 +5,14 @@ import contextlib
 import json
 import random
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import nats
 import nats.errors
 from nats.aio.msg import Msg
 
+from shipper import control, events
 from shipper.errors import (
     ConfigError,
     RightMissing,
@@ -23,8 +24,9 @@ from shipper.errors import (
 )
 from shipper.jetstream.client import TolerantClient
 from shipper.jetstream.refusals import GRANT_HINT, REFUSED, refused_right, unconnected
-from shipper.jetstream.secrets import check_readable, check_secrets
+from shipper.jetstream.secrets import check_readable, check_secrets, check_urls
 from shipper.settings import NatsSettings
+from shipper.subjects import control_down, control_up
 
 API = "$JS.API"
 PING_SECONDS = 5  # nats-py's default notices a dead peer after four minutes
@@ -32,9 +34,17 @@ SOCKET_BUFFER_BYTES = 16 * 1024 * 1024
 CLOSE_SECONDS = 1.0  # nc.close() can hang for a quarter of an hour on a dead peer (nats.py#671)
 API_TIMEOUT_SECONDS = 5.0
 
+MONITOR_INBOX = "_INBOX_monitor"
+MONITOR_API = "$JS.monitor.API"
+"""Where a monitor asks for states: in its own account, `$JS.API` is the API of that account, which has no streams."""
+
 NOT_FOUND_STREAM = 10059
 NOT_FOUND_CONSUMER = 10014
 JETSTREAM_OFF = frozenset({10039, 10076})
+
+CONTROL_SUBJECTS = (control_up(""), control_down(""))
+CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a handler raises when a message's content is not what it should be; trouble of its own is of other types."""
 
 Heard = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 
@@ -57,6 +67,7 @@ class Connection:
         self._lost = asyncio.Event()
         self._woken: list[Callable[[], None]] = []
         self.dispensable: set[str] = set()  #: subjects whose refusal ends nothing
+        self.is_monitor = False  #: what would change something is refused, so it is not tried
         self.refused: set[str] = set()  #: those of them that the server does not let us publish
 
     @property
@@ -88,7 +99,11 @@ class Connection:
 
     def refuses(self, error: str) -> bool:
         """Whether `error` is the server's refusal of a subject that can be done without."""
-        refused = {subject for subject in self.dispensable if f'publish to "{subject}"' in error.lower()}
+        said = error.lower()
+        refused = {
+            subject for subject in self.dispensable
+            if f'publish to "{subject.lower()}"' in said or f'subscription to "{subject.lower()}"' in said
+        }  # fmt: skip
         self.refused |= refused
         return bool(refused)
 
@@ -138,8 +153,9 @@ class Connection:
         Raises:
             ApiError: the server refused; SessionLost: it did not answer; Unavailable: it has no JetStream.
         """
+        api = MONITOR_API if self.is_monitor else API
         try:
-            answer = await self.request(f"{API}.{verb}", json.dumps(body).encode() if body else b"", within=within)
+            answer = await self.request(f"{api}.{verb}", json.dumps(body).encode() if body else b"", within=within)
         except nats.errors.NoRespondersError:
             raise Unavailable(
                 "the NATS server answers, but JetStream is not enabled for this account",
@@ -157,7 +173,7 @@ class Connection:
         except (nats.errors.NoRespondersError, SessionLost):
             self.check()
             return None
-        return _json(answer)
+        return control.decode(answer.data)
 
     async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
         """Send a JSON message to whoever listens."""
@@ -168,14 +184,28 @@ class Connection:
             raise SessionLost(describe(error)) from None
 
     async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
+        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer.
+
+        No content ends the session: what cannot be understood is counted and ignored. Answers go only where the one
+        that may ask on this subject listens.
+        """
 
         async def on_message(message: Msg) -> None:
-            content = _json(message)
-            answer = await heard(message.subject, content) if content is not None else None
-            if answer is not None and message.reply:
-                with contextlib.suppress(nats.errors.Error):
-                    await message.respond(json.dumps(answer).encode())
+            reason = unwanted(message)
+            if reason:
+                events.control_ignored(subject=_printable(message.subject), reason=reason)
+                return
+            content = control.decode(message.data)
+            if content is None:
+                events.control_ignored(subject=_printable(message.subject), reason="no JSON object")
+                return
+            try:
+                answer = await heard(message.subject, content)
+                if answer is not None and message.reply:
+                    with contextlib.suppress(nats.errors.Error):
+                        await message.respond(json.dumps(answer).encode())
+            except CONTENT_ERRORS as error:
+                events.control_ignored(subject=_printable(message.subject), reason=type(error).__name__)
 
         self.check()
         try:
@@ -212,8 +242,10 @@ async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connectio
     """A connection to the first of the servers (in random order) that answers.
 
     Raises:
-        Unavailable: none does. Fatal: the server refuses us. ConfigError: a file of the settings cannot be used.
+        Unavailable: none does. Fatal: the server refuses us. ConfigError: the settings cannot be used.
+        InsecureConnection: the settings ask for TLS, and no server offers it; nothing was sent.
     """
+    check_urls(settings)
     troubles = []
     for url in random.sample(settings.url, len(settings.url)):
         try:
@@ -222,11 +254,47 @@ async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connectio
             raise
         except (nats.errors.Error, OSError, TimeoutError) as error:
             troubles.append(f"{_without_user(url)}: {describe(error)}")
+        except (AttributeError, KeyError, TypeError, ValueError):  # nats-py believes that INFO is what INFO should be
+            troubles.append(f"{_without_user(url)}: the answer is not that of a NATS server")
     raise unconnected(troubles, settings)
+
+
+async def connect_as(settings: NatsSettings, *, name: str, inboxes: Sequence[str]) -> Connection:
+    """A connection with the first of `inboxes` that this user may subscribe to: an operator's, or a monitor's.
+
+    Raises as `connect`, and RightMissing: it may subscribe to none; the first one is named.
+    """
+    refusals: list[RightMissing] = []
+    for inbox in inboxes:
+        connection = await connect(settings, name=name, inbox=inbox)
+        try:
+            await connection.client.subscribe(connection.client.new_inbox(), cb=_ignore)
+            await connection.client.flush(round(API_TIMEOUT_SECONDS))
+            await connection.client.flush(round(API_TIMEOUT_SECONDS))
+            connection.check()
+        except RightMissing as error:
+            refusals.append(error)
+            await connection.close()
+        except (nats.errors.Error, OSError) as error:
+            await connection.close()
+            raise SessionLost(describe(error)) from None
+        except BaseException:
+            await connection.close()
+            raise
+        else:
+            connection.is_monitor = inbox == MONITOR_INBOX
+            return connection
+    raise refusals[0]
+
+
+async def _ignore(_: Msg) -> None:
+    """Nothing arrives here: only the right to subscribe is asked for."""
 
 
 async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) -> Connection:
     client = TolerantClient()
+    if settings.wants_tls:
+        client.require_tls()
     connection = Connection(client)
 
     async def on_error(error: Exception) -> None:
@@ -280,12 +348,16 @@ def _credentials(settings: NatsSettings) -> dict[str, Any]:
         "user_credentials": str(settings.creds) if settings.creds else None,
         "nkeys_seed": str(settings.nkey_seed) if settings.nkey_seed else None,
     }
-    if settings.ca or settings.certificate:
+    if settings.wants_tls:
         options |= {"tls": _tls(settings), "tls_handshake_first": settings.tls_first}
     return {key: value for key, value in options.items() if value is not None}
 
 
 def _tls(settings: NatsSettings) -> ssl.SSLContext:
+    if settings.key and not settings.certificate:
+        raise ConfigError(
+            "NATS_KEY is set, and NATS_CERTIFICATE is not", hint="set NATS_CERTIFICATE to the certificate of this key"
+        )
     try:
         context = ssl.create_default_context(cafile=str(settings.ca) if settings.ca else None)
         if settings.certificate:
@@ -315,12 +387,21 @@ def _refused(verb: str, error: Mapping[str, Any]) -> ShipperError:
     return ApiError(verb, error)
 
 
-def _json(message: Msg) -> Mapping[str, Any] | None:
-    try:
-        content = json.loads(message.data)
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
+def unwanted(message: Msg) -> str:
+    """Why a message to a listener is neither read nor answered; empty: it is."""
+    is_control = message.subject.startswith(CONTROL_SUBJECTS)
+    if is_control and control.is_republished(message.headers):
+        return "copy of a stored message"
+    if is_control and message.reply and not control.may_answer(message.subject, message.reply):
+        return "reply subject of another"
+    if len(message.data) > control.most_bytes(message.subject):
+        return "too large"
+    return ""
+
+
+def _printable(subject: str) -> str:
+    """A subject from the network, for a log line."""
+    return subject.encode("utf-8", "backslashreplace").decode()[:200]
 
 
 def _without_user(url: str) -> str:

@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import functools
+import importlib.resources
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -12,7 +15,8 @@ import nats.errors
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from shipper.errors import SessionLost, StreamMissing
+from shipper import events
+from shipper.errors import RightMissing, SessionLost, StreamMissing
 from shipper.jetstream.connection import (
     API,
     NOT_FOUND_CONSUMER,
@@ -37,14 +41,61 @@ STRAY_SECONDS = 1.0
 SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS
 ACK_TOKENS_V1 = 9  # $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<time>.<pending>
 NANOSECONDS = 1_000_000_000
+MISSING_SECONDS = 2.0
+"""How long a consumer must be missing before it is created again: `partition apply` deletes and creates one, too."""
+REFUSED_SECONDS = 60.0
+"""Wait before a right that the server refused is tried again; each attempt costs a session and a line in its log."""
+SERVER_METADATA = "_nats."
 NORMAL_ENDS = ("Message Size Exceeds MaxBytes", "Batch Completed")  # of a pull with max_bytes, both with status 409
+
+
+class LostConsumers:
+    """What a process knows of the consumers that it reads by, over all sessions: it creates again what is deleted."""
+
+    def __init__(self) -> None:
+        self._configs: dict[str, Mapping[str, Any]] = {}
+        self._missing_since: dict[str, float] = {}
+        self._refused_at = -math.inf
+
+    def found(self, stream: str, config: Mapping[str, Any]) -> None:
+        """The consumer of `stream` exists, with this configuration."""
+        self._configs[stream] = config
+        self._missing_since.pop(stream, None)
+
+    def is_due(self, stream: str) -> bool:
+        """Whether the missing consumer of `stream` is to be created now."""
+        now = time.monotonic()
+        missing = now - self._missing_since.setdefault(stream, now)
+        return missing >= MISSING_SECONDS and now - self._refused_at >= REFUSED_SECONDS
+
+    def refused(self) -> None:
+        """The server refuses this user the right to create it."""
+        self._refused_at = time.monotonic()
+
+    def config(self, stream: str, consumer: str) -> dict[str, Any]:
+        """The configuration that the consumer had; if this process never saw it, that of the shipped template."""
+        config = dict(self._configs.get(stream) or shipped_consumer())
+        metadata = config.get("metadata") or {}
+        config["metadata"] = {key: text for key, text in metadata.items() if not key.startswith(SERVER_METADATA)}
+        return config | {"name": consumer, "durable_name": consumer}
+
+
+@functools.cache
+def shipped_consumer() -> Mapping[str, Any]:
+    """The configuration of the collector's consumer that `fshipper partition apply` uses without --template."""
+    template = importlib.resources.files("deploy") / "nats" / "stream.json"
+    consumer: Mapping[str, Any] = json.loads(template.read_text(encoding="utf-8"))["consumer"]
+    return consumer
 
 
 class JetStreamInbox:
     """One session of reading `stream` through its durable `consumer`; ends at the first trouble."""
 
-    def __init__(self, connection: Connection, *, stream: str, consumer: str, batch_bytes: int) -> None:
+    def __init__(
+        self, connection: Connection, *, stream: str, consumer: str, batch_bytes: int, lost: LostConsumers | None = None
+    ) -> None:
         self._connection = connection
+        self._lost_consumers = lost or LostConsumers()
         self._stream = stream
         self._consumer = consumer
         self._batch_bytes = batch_bytes
@@ -66,15 +117,16 @@ class JetStreamInbox:
 
     @classmethod
     async def open(
-        cls, settings: NatsSettings, *, stream: str, consumer: str, name: str, batch_bytes: int
-    ) -> "JetStreamInbox":
-        """A session with the first server that answers.
+        cls, settings: NatsSettings, *, stream: str, consumer: str, name: str, batch_bytes: int,
+        lost: LostConsumers | None = None,
+    ) -> "JetStreamInbox":  # fmt: skip
+        """A session with the first server that answers; `lost` outlives the sessions of a process.
 
         Raises:
             Unavailable: none answers.
         """
         connection = await connect(settings, name=f"fshipper consume {name} {stream}", inbox="_INBOX_collector")
-        return cls(connection, stream=stream, consumer=consumer, batch_bytes=batch_bytes)
+        return cls(connection, stream=stream, consumer=consumer, batch_bytes=batch_bytes, lost=lost)
 
     async def state(self) -> StreamState:
         """What the stream holds now."""
@@ -105,16 +157,38 @@ class JetStreamInbox:
         await self._pull()
 
     async def _find_consumer(self) -> None:
-        """Raise `StreamMissing` if there is none: the server leaves the reset of a missing one unanswered."""
+        """Raise `StreamMissing` if there is none: the server leaves the reset of a missing one unanswered.
+
+        One that stays missing is created again, where this user has the right; its position does not matter, because
+        `begin` resets it.
+        """
         try:
-            await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
+            info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
+            self._lost_consumers.found(self._stream, info["config"])
         except ApiError as error:
-            if error.code == NOT_FOUND_CONSUMER:
+            if error.code != NOT_FOUND_CONSUMER:
+                raise
+            if not (self._lost_consumers.is_due(self._stream) and await self._create_consumer()):
                 raise StreamMissing(
                     f"stream {self._stream} has no consumer {self._consumer!r}",
                     hint="create it: fshipper partition apply --partitions N",
                 ) from None
-            raise
+
+    async def _create_consumer(self) -> bool:
+        """Create the consumer as it was; False: this user has no right to, or the server refuses."""
+        verb = f"CONSUMER.CREATE.{self._stream}.{self._consumer}"
+        config = self._lost_consumers.config(self._stream, self._consumer)
+        try:
+            await self._connection.api(verb, {"stream_name": self._stream, "config": config, "action": "create"})
+        except RightMissing:
+            self._lost_consumers.refused()
+            return False
+        except ApiError as error:
+            events.consumer_not_created(stream=self._stream, consumer=self._consumer, error=str(error))
+            return False
+        self._lost_consumers.found(self._stream, config)
+        events.consumer_created(stream=self._stream, consumer=self._consumer)
+        return True
 
     async def _subscribe(self) -> None:
         """A new inbox: what earlier pulls still bring goes to the old one, and nobody looks at it."""

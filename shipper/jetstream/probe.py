@@ -19,6 +19,8 @@ from shipper.settings import NatsSettings
 ANSWER_SECONDS = 2.0
 FLUSH_SECONDS = 5
 NO_RESPONDERS = "503"
+USER_INFO = "$SYS.REQ.USER.INFO"
+"""Where the server tells a user which account it is in."""
 NEVER_SEQUENCE = 2**63 - 1
 """No stream comes so far, so a message that expects it is refused, by error 10071, and never stored."""
 
@@ -70,7 +72,7 @@ class Probe:
         """Address and version of the server, and whether the connection is encrypted."""
         client = self._connection.client
         address = client.connected_url.netloc.rpartition("@")[2] if client.connected_url else "?"
-        return f"{address}, nats-server {client.connected_server_version}{', TLS' if self._is_encrypted else ''}"
+        return f"{address}, nats-server {client.connected_server_version}{', TLS' if client.is_encrypted else ''}"
 
     @property
     def max_payload(self) -> int:
@@ -103,6 +105,10 @@ class Probe:
         found = dict(message.headers or {})
         return Reply(Outcome.NOBODY if found.get("Status") == NO_RESPONDERS else Outcome.ANSWERED, found, message.data)
 
+    async def account(self) -> Reply:
+        """Which account this user is in, as the server says; denied where it may not ask."""
+        return await self.ask(USER_INFO)
+
     async def stream(self, name: str) -> Reply:
         """The stream's configuration and state, which a producer need not have the right to see."""
         return await self.ask(f"{API}.STREAM.INFO.{name}")
@@ -115,11 +121,6 @@ class Probe:
     async def last_stored(self, subject: str, stream: str) -> Reply:
         """What a direct get of the newest message on `subject` brings."""
         return await self.ask(f"{API}.DIRECT.GET.{stream}.{subject}")
-
-    @property
-    def _is_encrypted(self) -> bool:
-        writer = getattr(self._connection.client._transport, "_io_writer", None)  # noqa: SLF001 - nowhere else
-        return writer is not None and writer.get_extra_info("ssl_object") is not None
 
     async def _violation(self) -> str:
         """The violation of permissions that the last command was; it comes before the answer to a PING behind it."""

@@ -1,5 +1,6 @@
 """The publishing port on a real server: our own window of replies, because `js.publish_async` loses error acks."""
 
+import asyncio
 import datetime as dt
 import json
 import re
@@ -24,6 +25,7 @@ from shipper.errors import (
 from shipper.jetstream.connection import API, SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
 from shipper.model import Entry, Published, Stored
 from shipper.settings import NatsSettings
+from shipper.subjects import control_ask
 
 FULL = frozenset({10077, 10023, 10167, 10047})  # stream full, server full, too many requests, no storage left
 NO_RESPONDERS = "503"
@@ -32,12 +34,14 @@ HEADER_ROOM_BYTES = 16 * 1024
 HANDSHAKE_SECONDS = 5.0
 ROOM_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent: with more, what nobody has to hear is left out
 BUCKET_SECONDS = 2.0
+REFUSAL_SECONDS = 0.05  # between two looks whether the server refused a question
 _FRACTION = re.compile(r"(.*:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
 class JetStreamPublisher:
     """One session of publishing to `stream`; ends at the first trouble, but a full stream may be waited for in it."""
 
+    may_read_mentions = True  #: until a server refused it once
     may_see_streams = True  #: until a server refused it once, which costs a session: a host needs no right for it
 
     def __init__(self, connection: Connection, stream: str) -> None:
@@ -65,6 +69,7 @@ class JetStreamPublisher:
                 f"the server takes {connection.max_payload} bytes a message, a block needs {block_bytes} and headers",
                 hint="raise max_payload in the server's configuration, or lower --block (SHIPPER_BLOCK)",
             )
+        connection.dispensable.add(control_ask(host))  # rights of before version 2 of the roster do not have it
         session = cls(connection, stream)
         await connection.client.subscribe_direct(f"{session._reply}*", session._on_ack)
         return session
@@ -78,6 +83,17 @@ class JetStreamPublisher:
         except nats.errors.NoRespondersError:
             raise await self._silence() from None
         return stored(found)
+
+    async def last_stored_in(self, stream: str, subject: str) -> Stored | None:
+        """The newest message on `subject` in another partition's stream."""
+        where = f"{API}.DIRECT.GET.{stream}.{subject}"
+        try:
+            return stored(await self._connection.request(where, b"", within=HANDSHAKE_SECONDS))
+        except nats.errors.NoRespondersError:
+            raise StreamMissing(f"stream {stream} does not exist") from None
+        except RightMissing as error:
+            self._connection.forgive()  # an operator may allow a host its own partition only
+            raise StreamMissing(str(error)) from None
 
     async def _silence(self) -> ShipperError:
         """Why nobody answers for the stream. Raises what the server says: there is no JetStream, or no such stream."""
@@ -136,6 +152,27 @@ class JetStreamPublisher:
         except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
         return True
+
+    async def mentioned(self, stream: str, subject: str) -> Stored | None:
+        """The newest message on exactly `subject` that `stream` keeps of what was mentioned."""
+        self._check()
+        connection, where = self._connection, f"{API}.DIRECT.GET.{stream}.{subject}"
+        if where in connection.refused or not JetStreamPublisher.may_read_mentions:
+            return None
+        connection.dispensable.add(where)
+        asking = asyncio.ensure_future(connection.request(where, b"", within=BUCKET_SECONDS))
+        try:
+            while not asking.done() and where not in connection.refused:  # a refusal is no answer
+                await asyncio.wait({asking}, timeout=REFUSAL_SECONDS)
+            if where in connection.refused:
+                JetStreamPublisher.may_read_mentions = False
+                return None
+            return stored(asking.result())
+        except (nats.errors.NoRespondersError, SessionLost):
+            self._check()
+            return None  # nobody keeps it, or it cannot be read now
+        finally:
+            asking.cancel()
 
     def acknowledged(self) -> list[Published]:
         """The acks that came since the last call, in the order of the publishes; never waits."""

@@ -1,5 +1,6 @@
-"""Are the files that say who we are what they should be? nats-py would only say `invalid seed`."""
+"""Checks of the settings before a connection is made: nats-py would only say `invalid seed`, or less."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -7,6 +8,21 @@ from shipper.errors import ConfigError
 from shipper.settings import NatsSettings
 
 _SEED = re.compile(rb"BEGIN USER NKEY SEED-+\s+(S[A-Z2-7]+)\s")
+
+
+def check_urls(settings: NatsSettings) -> None:
+    """Raise ConfigError where a URL can never give the connection that the settings ask for."""
+    schemes = {url.partition("://")[0] for url in settings.url if "://" in url}
+    if "ws" in schemes and settings.wants_tls:
+        raise ConfigError(
+            "NATS_URL has a ws:// URL, which is never encrypted, and the settings ask for TLS",
+            hint="write wss:// for a WebSocket with TLS, or tls:// for the NATS port",
+        )
+    if schemes & {"ws", "wss"} and importlib.util.find_spec("aiohttp") is None:
+        raise ConfigError(
+            "a WebSocket URL (ws://, wss://) needs the Python package aiohttp, which is not installed",
+            hint="install it beside fshipper: pip install 'fshipper[websocket]'; or use tls://HOST:4222 in NATS_URL",
+        )
 
 
 def check_readable(path: Path | None) -> None:

@@ -12,6 +12,7 @@ from shipper.jetstream.publisher import NOT_FOUND
 from shipper.jetstream.refusals import GRANT_HINT
 from shipper.model import StreamState
 from shipper.origin import Origin, origin_of, sequence_at_origin
+from shipper.subjects import is_closed
 
 ANSWER_SECONDS = 10.0
 """A link to a ship is slow, and a whole message may have to come over it."""
@@ -96,6 +97,7 @@ def stream_state(info: dict[str, Any]) -> StreamState:
         max_bytes=info["config"].get("max_bytes", -1),
         created=info["created"],
         site=origin.domain if (origin := origin_of(info["config"])) else "",
+        is_closed=is_closed(info["config"].get("subjects") or ()),
     )
 
 

@@ -35,6 +35,10 @@ class MemoryPublisher(MemorySession):
         self.check()
         return self.bus.stream(self._stream).last_on(subject)
 
+    async def last_stored_in(self, stream: str, subject: str) -> Stored | None:
+        """The newest message on `subject` in another partition's stream. Raises StreamMissing."""
+        return self.bus.stream(stream).last_on(subject)
+
     async def entry(self, key: str) -> Entry | None:
         """What the shared bucket holds under `key`."""
         self.check()
@@ -58,6 +62,13 @@ class MemoryPublisher(MemorySession):
         with contextlib.suppress(ShipperError):
             self.bus.store(subject, {}, payload)
         return True
+
+    async def mentioned(self, stream: str, subject: str) -> Stored | None:
+        """The newest message on exactly `subject` that `stream` keeps of what was mentioned."""
+        self.check()
+        with contextlib.suppress(ShipperError):
+            return self.bus.stream(stream).last_on(subject)
+        return None
 
     def acknowledged(self) -> list[Published]:
         """The acks that came since the last call, in the order of the publishes; never waits."""

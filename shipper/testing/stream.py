@@ -7,6 +7,7 @@ from typing import Protocol
 
 from shipper.errors import StreamFull
 from shipper.model import Stored, StreamState
+from shipper.subjects import is_closed
 from shipper.testing.clock import NANOSECONDS, Clock
 
 DUPLICATE_WINDOW_NS = 120 * NANOSECONDS
@@ -78,7 +79,8 @@ class MemoryStream:
     def state(self) -> StreamState:
         """What the stream holds now."""
         first = self._sequences[0] if self._sequences else self.last_sequence + 1
-        return StreamState(first, self.last_sequence, len(self), self.stored_bytes, self.max_bytes, self._created)
+        limits = (self.stored_bytes, self.max_bytes, self._created)
+        return StreamState(first, self.last_sequence, len(self), *limits, is_closed=is_closed(self.subjects))
 
     def get(self, sequence: int) -> Stored | None:
         """The message with exactly `sequence`."""

@@ -25,6 +25,8 @@ class Audited(NamedTuple):
     bytes_counted: int
     gap_bytes: int
     offset_gap_bytes: int
+    doubled_bytes: int
+    doubled_lines: int
     duplicates: int
     joins: int
     segments_missing: int
@@ -53,7 +55,8 @@ def account(rows: Sequence[Audited], day: Day, seq_missing: int) -> Account:
         segments_read=segments - whole("segments_missing") - whole("segments_truncated"),
         **{name: whole(name) for name in ("lines_manifest", "lines_counted", "bytes_manifest", "bytes_counted")},
         bytes_stored=sum(segment.bytes_stored for segment in day.present),
-        **{name: whole(name) for name in ("gap_bytes", "duplicates", "joins", "offset_gap_bytes")},
+        **{name: whole(name) for name in ("gap_bytes", "doubled_bytes", "doubled_lines", "duplicates")},
+        **{name: whole(name) for name in ("joins", "offset_gap_bytes")},
         seq_missing=seq_missing,
         hosts=tuple(_hosts(rows)),
         trouble_counts=_counts(rows, day),
@@ -70,6 +73,7 @@ def _counts(rows: Sequence[Audited], day: Day) -> dict[str, int]:
         "unregistered": sum(row.files_unregistered for row in rows),
         "offset_gap": sum(1 for row in rows if row.offset_gap_bytes),
         "gap": sum(1 for row in rows if row.gap_bytes),
+        "doubled": sum(1 for row in rows if row.doubled_bytes),
     }
 
 
@@ -90,13 +94,14 @@ def _kinds(row: Audited) -> list[str]:
         ("unregistered", row.files_unregistered),
         ("offset_gap", row.offset_gap_bytes),
         ("gap", row.gap_bytes),
+        ("doubled", row.doubled_bytes),
     )
     return [kind for kind, number in numbers if number]
 
 
 def _trouble(row: Audited, kind: str) -> Trouble:
     """`example` is of the worst kind; of the others the log file is named."""
-    lost = {"gap": row.gap_bytes, "offset_gap": row.offset_gap_bytes}.get(kind)
+    lost = {"gap": row.gap_bytes, "offset_gap": row.offset_gap_bytes, "doubled": row.doubled_bytes}.get(kind)
     return Trouble(
         kind=kind,
         partition=row.partition,

@@ -13,7 +13,7 @@ STATUSES = (*TROUBLES, "silent", "complete")
 
 _SUMS = (
     *("segments", "segments_read", "lines_manifest", "lines_counted", "bytes_manifest", "bytes_counted"),
-    *("gap_bytes", "duplicates", "joins", "offset_gap_bytes", "seq_missing"),
+    *("gap_bytes", "doubled_bytes", "doubled_lines", "duplicates", "joins", "offset_gap_bytes", "seq_missing"),
 )
 
 

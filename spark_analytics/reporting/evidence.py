@@ -57,6 +57,8 @@ class Account:
     bytes_counted: int = 0
     bytes_stored: int = 0
     gap_bytes: int = 0
+    doubled_bytes: int = 0  #: that an earlier segment holds, too: the totals count them twice
+    doubled_lines: int = 0  #: where a part of a segment is doubled, its share of the lines
     duplicates: int = 0
     joins: int = 0
     offset_gap_bytes: int = 0  #: of sources between two spans of the day, that no recorded gap explains

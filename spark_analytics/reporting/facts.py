@@ -16,6 +16,7 @@ class State(enum.Enum):
 
     DAMAGED = "damaged"  #: the archive does not hold what its manifests list
     GAPS = "gaps"  #: bytes are known to be lost
+    DOUBLED = "doubled"  #: bytes are in the archive twice, and counted twice
     OPEN = "open"  #: the day is not closed yet
     ATTENTION = "attention"  #: everything is there, and something in it wants a look
     COMPLETE = "complete"  #: everything is there, and nothing stands out
@@ -29,6 +30,7 @@ TROUBLES = {
     "unregistered": State.DAMAGED,  #: on disk, no manifest lists it
     "offset_gap": State.GAPS,  #: bytes of a source between two spans that no segment holds and no gap explains
     "gap": State.GAPS,  #: lost before the collector could have it, and recorded
+    "doubled": State.DOUBLED,  #: bytes of a source that an earlier segment holds, too
 }
 """Every kind of trouble, worst first, and what it makes of a day."""
 
@@ -104,7 +106,7 @@ class HostCell:
 class Completeness:
     """Listed against counted."""
 
-    state: State  #: `damaged`, `gaps`, `open` or `complete`: of the archive alone, whatever the lines say
+    state: State  #: `damaged`, `gaps`, `doubled`, `open` or `complete`: of the archive alone, whatever the lines say
     segments: int
     segments_read: int
     lines_manifest: int
@@ -123,6 +125,8 @@ class Completeness:
     incomplete_hosts: int
     troubles: tuple[Trouble, ...]
     trouble_count: int
+    doubled_bytes: int = 0  #: that the totals count twice
+    doubled_lines: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

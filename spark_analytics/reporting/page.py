@@ -35,6 +35,7 @@ MARKS = {
     State.ATTENTION: "i",
     State.OPEN: "…",
     State.GAPS: "!",
+    State.DOUBLED: "2",
     State.DAMAGED: "✕",
 }
 """The sign of each state: colour alone is not seen by everybody."""

@@ -1,5 +1,6 @@
 """`fshipper report show`: a report that was made, in the terminal. Starts neither Spark nor Java."""
 
+import os
 import re
 from typing import Annotated
 
@@ -18,9 +19,12 @@ def show(
     ] = "report",
     date: Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, or latest.")] = "latest",
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json as it is.")] = False,
+    directory: Annotated[str, typer.Argument(help="The same as --out.", show_default=False)] = "",
 ) -> None:
     """Show a report that was made, without Spark."""
-    with reaching.reached(out) as (where,):
+    if directory and out not in {directory, "report", os.environ.get("SHIPPER_REPORT")}:
+        raise UsageError("the reports are named twice", hint="give their directory as an argument or with --out")
+    with reaching.reached(directory or out) as (where,):
         path = found(where, date)
         content = path.read_bytes()
     if as_json:

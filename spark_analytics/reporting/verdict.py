@@ -63,10 +63,15 @@ def _headline(state: State, judged: Judged, findings: Sequence[Finding]) -> str:
         State.GAPS: f"{count(judged.account.gap_bytes, 'byte')} known to be lost"
         if judged.account.gap_bytes
         else "Something is known to be lost",
+        State.DOUBLED: f"The totals count {_twice(judged.account)} twice",
         State.OPEN: "The day is not closed yet",
         State.ATTENTION: f"Everything is there; {count(wanting, 'thing')} {'wants' if wanting == 1 else 'want'} a look",
         State.COMPLETE: f"Every line that was listed was counted; {calm}",
     }[state]
+
+
+def _twice(account: Account) -> str:
+    return f"{count(account.doubled_bytes, 'byte')} and {count(account.doubled_lines, 'line')}"
 
 
 # -- the archive --------------------------------------------------------------------------------------------------
@@ -78,6 +83,7 @@ _TEXTS = {
     "unreadable": ("manifest line", "that cannot be read"),
     "unregistered": ("sealed file", "on disk that no manifest lists, not counted here"),
     "offset_gap": ("log file", "with bytes between two spans that no segment holds"),
+    "doubled": ("log file", "with bytes that an earlier segment holds, too"),
     "gap": ("log file", "with bytes lost before the collector could have them, recorded as gaps"),
 }
 
@@ -89,6 +95,9 @@ def _archive(judged: Judged) -> Iterator[Finding]:
             rows = [trouble for trouble in account.troubles if trouble.kind == kind]
             noun, text = _TEXTS.get(kind, ("trouble", f"of kind {kind}"))
             yield _finding(kind, kind_state(kind, account), f"{count(number, noun)} {text}", rows, number)
+    if account.doubled_bytes:
+        text = f"all totals count {_twice(account)} twice until you run fshipper audit --repair-duplicates"
+        yield Finding(kind="repair", state=State.DOUBLED, text=text)
     yield from _notes(account)
 
 
@@ -102,7 +111,7 @@ def _told(row: Trouble) -> str:
     """One trouble in the words of its kind."""
     # The day is known and the partition is on the page: host and segment are what a reader looks for.
     where = clean(row.path.rpartition("host=")[2] or f"{row.host} {row.file}")
-    if row.kind in {"gap", "offset_gap"}:
+    if row.kind in {"gap", "offset_gap", "doubled"}:
         detail = f"{clean(row.host)} {clean(row.file)}"
         return f"{detail} ({clean(row.detail, 120)})" if row.detail else detail
     if row.kind in {"missing", "truncated", "differs"}:

@@ -69,6 +69,16 @@ class Told(Fleet):
         self.server = server
         self.apply()
 
+    def add_stream(self, number: int) -> None:
+        """The stream of one more partition."""
+
+        async def work() -> None:
+            async with administration(NatsSettings(url=self.server.url)) as admin:
+                config = (await admin.stream("LOGS_0"))["config"]
+                await admin.create_stream(config | {"name": f"LOGS_{number}", "subjects": [f"logs.p{number}.>"]})
+
+        asyncio.run(work())
+
     def blocks(self, log: Log, *borders: int) -> list[Wild]:
         """The blocks of a source between some offsets; all of it is one without any."""
         ends = borders or (0, len(log.data))

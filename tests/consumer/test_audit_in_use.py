@@ -85,7 +85,9 @@ def test_producers_are_asked_and_what_is_in_the_stream_is_told_from_what_is_lost
     path.write_bytes(LINES)
     arguments = (str(fleet.archive), "--state", str(tmp_path / "state"), "--hosts", "--url", natsd.url)
     producer = fleet.produce(HOST, path)
-    fleet.ship_once("gone.example.net", path)
+    other = tmp_path / "other.log"
+    other.write_bytes(LINES)
+    fleet.ship_once("gone.example.net", other)
     until(lambda: fleet.messages() == 2, what=producer.log)
     fleet.drain()
     said = audit(*arguments)
@@ -139,7 +141,7 @@ def test_people_get_findings_a_table_and_on_a_terminal_a_bar(fleet: Fleet, tmp_p
         "host", "file", "date", "files", "lines", "shipped", "archived", "damaged", "missing",
     ]  # fmt: skip
     assert lines[1].startswith(f"{HOST}  {path}  ")
-    assert lines[-1].startswith("complete; 1 hosts, 1 files; 10,000 lines")
+    assert lines[-1].startswith("complete; 1 host, 1 file; 10,000 lines")
 
     (segment,) = fleet.archive.glob("date=*/*/*/[!_.]*")
     segment.unlink()

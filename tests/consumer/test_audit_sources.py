@@ -72,6 +72,19 @@ async def test_bytes_that_another_collectors_archive_holds_are_shown_and_not_mis
     assert said.found["totals"]["missing"]["bytes"] == 0
 
 
+async def test_bytes_that_a_host_was_configured_not_to_read_are_a_note_and_the_audit_is_complete(
+    tmp_path: Path,
+) -> None:
+    archive = Audited(tmp_path)
+    archive.send(Log(LINES), 0, 1000, last=End.EXCLUDED, gap=500)
+    await archive.drain(Until.SEALED)
+    said = archive.audit()
+    assert (said.code, said.kinds) == (0, [])
+    assert "1000-1500" in said.notes[0]
+    assert "configuration" in said.notes[0]
+    assert said.found["totals"]["missing"]["bytes"] == 0
+
+
 async def test_days_are_judged_together_and_one_day_by_itself(tmp_path: Path) -> None:
     archive = Audited(tmp_path)
     for start, end in cuts(LINES, 1600):

@@ -256,3 +256,13 @@ async def test_many_hosts_are_asked_at_once(tmp_path: Path) -> None:
     with pytest.raises(ShipperError):
         await desk.drain()
     assert time.monotonic() - began < 3  # one after the other: 6 s
+
+
+async def test_bytes_that_the_host_no_longer_reads_are_recorded_as_excluded_without_waiting(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path, hole_patience=0.01, hole_limit=1e9), Log(LINES)
+    desk.producer(HOST, lambda question: {"v": 1, "answer": "gone", "why": "excluded"})
+    for span in [(0, 4), (8, 19)]:
+        desk.send(log, *span)
+    await desk.drain(Until.SEALED)
+    (segment,) = desk.segments()
+    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(4, 8, "excluded")]

@@ -5,12 +5,15 @@ import sqlite3
 import zlib
 from pathlib import Path
 
+import pytest
 from collecting import FILE, HOST, Desk, Log
 
+from consumer.questions import Questions
 from consumer.task import Until
 from consumer.writing.watermark import SourceKey
 from shipper import codec
 from shipper.model import Handoff
+from shipper.subjects import MOVER
 
 LINES = b"one\ntwo\nthree\nfour\n"
 HERE, ELSEWHERE = "00c0ffee00c0ffee", "00beef0000beef00"
@@ -118,12 +121,61 @@ async def test_the_last_receipts_wait_until_the_hosts_files_are_put_aside(tmp_pa
 async def test_a_closed_stream_is_sealed_when_it_is_asked_for(tmp_path: Path) -> None:
     desk, log = Desk(tmp_path), Log(LINES)
     last = send(desk, log, 0, 19)
-    asker = desk.producer("nobody", lambda _: None)
+    asker, question = desk.producer("nobody", lambda _: None), {"v": 1, "ask": "finish", "partition": 0}
     async with desk.running():
-        said = await _answer(asker, {"v": 1, "ask": "finish", "partition": 0}, lambda said: said["through"] == last)
-        await _answer(asker, {"v": 1, "ask": "finish", "partition": 0}, lambda said: said["open"] == 0)
+        desk.stream.subjects = ("retired.logs.0",)
+        said = await _answer(asker, question, lambda said: said["through"] == last, of=MOVER)
+        await _answer(asker, question, lambda said: said["open"] == 0, of=MOVER)
         assert said["open"] in {0, 1}
     assert len(desk.segments()) == 1
+
+
+@pytest.mark.parametrize(("of", "subjects"), [(HOST, ("retired.logs.0",)), (MOVER, ("logs.p0.>",))])
+async def test_no_host_can_have_a_stream_sealed_and_the_partitioner_only_a_closed_one(
+    of: str, subjects: tuple[str, ...], tmp_path: Path
+) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    send(desk, log, 0, 19)
+    asker = desk.producer("nobody", lambda _: None)
+    async with desk.running() as worker:
+        await _answer(asker, {"v": 1, "ask": "receipts", "partition": 0}, lambda said: said["receipts"])
+        desk.stream.subjects = subjects
+        for _ in range(3):
+            assert await asker.ask(f"ctl.up.{of}", {"v": 1, "ask": "finish", "partition": 0}, 0.1) is None
+        await asyncio.sleep(0.2)
+        assert worker.status()["refused_questions"] == 3
+        assert [path for path in worker.files if "_open" in path]
+
+
+async def test_questions_without_end_are_not_answered_and_do_not_keep_others_from_theirs(tmp_path: Path) -> None:
+    desk, log = Desk(tmp_path), Log(LINES)
+    send(desk, log, 0, 19)
+    asker = desk.producer("nobody", lambda _: None)
+    question = {"v": 1, "ask": "receipts", "partition": 0, "sources": ["0" * 16] * 2000}
+    async with desk.running() as worker:
+        await _answer(asker, {"v": 1, "ask": "receipts", "partition": 0}, lambda said: said["receipts"])
+        await _answer(asker, question, lambda said: said["receipts"] == [], of="flood.example.net")
+        async with asyncio.timeout(15):
+            while not worker.status()["refused_questions"]:
+                await asker.ask("ctl.up.flood.example.net", question, 1.0)
+        odd = {"v": 1, "ask": "receipts", "partition": 0, "sources": ["\ud800", 7, "x" * 99, log.id]}
+        said = await _answer(asker, odd, lambda said: said["receipts"])
+        assert [each["source"] for each in said["receipts"]] == [log.id]
+
+
+def test_an_honest_host_asks_for_all_of_100_000_files_in_one_go_and_forgotten_hosts_are_few() -> None:
+    now = 0.0
+    questions = Questions(0, clock=lambda: now)
+    full = {"sources": ["0" * 16] * 2000}
+    assert all(questions.may_ask("honest", full) for _ in range(50))
+    while questions.may_ask("flood", full):
+        pass
+    assert questions.may_ask("honest", full)
+    now += 4.2
+    assert [questions.may_ask("flood", full) for _ in range(3)] == [True, True, False]
+    for number in range(30_000):
+        assert questions.may_ask(f"h{number}", {"sources": []})
+    assert len(questions._points) <= 20_000
 
 
 def test_a_journal_of_the_version_before_learns_of_departures(tmp_path: Path) -> None:
@@ -137,11 +189,11 @@ def test_a_journal_of_the_version_before_learns_of_departures(tmp_path: Path) ->
         assert journal.left == {}
 
 
-async def _answer(asker, question, enough):  # type: ignore[no-untyped-def]
+async def _answer(asker, question, enough, of=HOST):  # type: ignore[no-untyped-def]
     """The first answer that is `enough`."""
     async with asyncio.timeout(15):
         while True:
-            said = await asker.ask(f"ctl.up.{HOST}", question, 1.0)
+            said = await asker.ask(f"ctl.up.{of}", question, 1.0)
             if said is not None and enough(said):
                 return said
             await asyncio.sleep(0.01)

@@ -74,6 +74,9 @@ def test_a_second_collector_of_a_partition_is_refused_and_names_the_first(fleet:
     second = fleet.run("consume", "--drain")
     assert second.returncode == 1
     assert f"in use by process {first.process.pid}" in second.stderr
+    assert "a collector runs and writes everything that arrives, so there is nothing to do" in second.stderr
+    assert f"ps -fp {first.process.pid}" in second.stderr
+    assert "state directory" not in second.stderr
     elsewhere = fleet.run("consume", "--drain", SHIPPER_STATE=str(tmp_path / "elsewhere"))
     assert f"in use by process {first.process.pid}" in elsewhere.stderr
     assert first.stop() == 0

@@ -6,7 +6,7 @@ import pytest
 
 from consumer.fleet.fleet import Fleet, floors_of, partitions_of
 from consumer.fleet.state import State, Thresholds, judge
-from consumer.fleet.table import Host, Table, counts
+from consumer.fleet.table import CLASH_SECONDS, Host, Table, counts
 from consumer.fleet.told import fleet_json, printable
 from shipper.heartbeat import Heartbeat, encode
 from shipper.jetstream.beats import News
@@ -199,3 +199,74 @@ def test_a_dead_hosts_rate_counts_for_nothing():
 def test_names_are_made_printable_wherever_they_stand():
     hostile = {"hosts": [{"why": "\x1b[2J\u202e\udcff\n", "n": 1}]}
     assert printable(hostile) == {"hosts": [{"why": "\\x1b[2J\\u202e\\udcff\\n", "n": 1}]}
+
+
+# -- two producers under one name ------------------------------------------------------------------------------------
+
+RUNS = {name: dataclasses.replace(BEAT, run=name, machine=f"machine-{name}", state="/s", pid=7) for name in "ABC"}
+
+
+def hear(table: Table, *beats: Heartbeat, at: float = 0.0, host: str = "web1") -> Host:
+    """The host after one look for each heartbeat."""
+    for number, beat in enumerate(beats):
+        stored = Stored(number + 1, int(at * SECOND), f"logs.beat.{host}", {}, encode(beat))
+        table.hear(News(int(at * SECOND), [stored], complete=number == 0))
+    (found,) = table.hosts(int(at * SECOND))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [("A", State.QUIET), ("AAB", State.QUIET), ("ABC", State.QUIET), ("ABBA", State.SHARED), ("ABAB", State.SHARED)],
+)
+def test_a_restart_changes_the_process_once_and_two_that_live_take_turns(runs, expected):
+    found = hear(Table(), *(RUNS[name] for name in runs))
+    assert found.state is expected
+    assert ("two producers have this name: process 7 on machine-" in found.why) is (expected is State.SHARED)
+
+
+def test_that_two_had_a_name_is_forgotten_after_a_while():
+    table = Table()
+    assert hear(table, *(RUNS[name] for name in "ABA")).state is State.SHARED
+    assert hear(table, RUNS["A"], at=CLASH_SECONDS - 1).state is State.SHARED
+    assert hear(table, RUNS["A"], at=CLASH_SECONDS + 1).state is State.QUIET
+
+
+def test_what_a_producer_saw_itself_counts_at_one_look():
+    found = hear(Table(), dataclasses.replace(RUNS["A"], other="process 9 on machine-B"))
+    assert (found.state, "process 9 on machine-B" in found.why) == (State.SHARED, True)
+    assert fleet(stream(), at=0.0, hosts=[found]).troubled_hosts == [found]
+
+
+def test_a_producer_that_was_refused_is_told_and_does_not_stand_for_the_host():
+    refused = dataclasses.replace(RUNS["B"], refused=True, backlog=99, up=0.1)
+    found = hear(Table(), RUNS["A"], refused)
+    assert (found.state, found.beat.run) == (State.SHARED, "A")
+    assert "machine-B" in found.why
+    assert hear(Table(), refused).state is State.SHARED
+
+
+def test_a_dead_or_stuck_host_stays_that_and_older_producers_alarm_nobody():
+    shared = dataclasses.replace(RUNS["A"], other="another")
+    table = Table()
+    hear(table, shared)
+    (dead,) = table.hosts(60 * SECOND)
+    assert (dead.state, "was last heard" in dead.why, "two producers" in dead.why) == (State.DEAD, True, True)
+    stuck = hear(Table(), dataclasses.replace(WAITING, run="A", other="another"))
+    assert (stuck.state, "two producers" in stuck.why) == (State.STUCK, True)
+    older = [dataclasses.replace(BEAT, files=number) for number in (1, 2, 1)]
+    assert hear(Table(), *older).state is State.QUIET
+    assert hear(Table(), RUNS["A"], BEAT, RUNS["A"]).state is State.QUIET  # a downgrade, and an upgrade
+
+
+def test_a_host_that_is_called_localhost_is_not_well():
+    found = hear(Table(), BEAT, host="localhost")
+    assert (found.state, "every machine is called localhost" in found.why) == (State.SHARED, True)
+
+
+def test_what_a_hostile_host_says_of_another_is_short_and_printable():
+    hostile = dataclasses.replace(RUNS["A"], machine="\x1b[2J" * 999, state="\n" * 999, other="\x07" * 9999, pid=-5)
+    found = hear(Table(), hostile)
+    assert found.beat.pid == 0
+    assert len(found.why) < 1000
+    assert "\x1b" not in printable(found.why)

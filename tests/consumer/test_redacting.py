@@ -194,7 +194,7 @@ async def test_a_damaged_segment_is_not_made_to_look_sound(archive: Audited) -> 
 
 async def test_who_merges_is_waited_for(archive: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(archive)
-    monkeypatch.setattr("consumer.redacting.rewriter.WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("consumer.sealing.rewriting.WAIT_SECONDS", 0.2)
     with rewriting(archive.archive, 0) as alone:
         assert alone
         assert redact(archive.archive, "--match", "57", "--yes").code == 69

@@ -125,7 +125,7 @@ def test_a_day_that_comes_back_is_sealed_listed_and_removed_again(tmp_path: Path
 def test_a_report_on_a_removed_day_says_so(tmp_path: Path) -> None:
     fill(tmp_path)
     tend(tmp_path, keep_days=1)
-    with pytest.raises(Unavailable, match=f"{DAYS[0]} was removed .* by keep_days at .*200 lines of 1 hosts"):
+    with pytest.raises(Unavailable, match=f"{DAYS[0]} was removed .* by keep_days at .*200 lines of 1 host"):
         inventory.read_day(tmp_path / "archive", DAYS[0])
     assert inventory.read_day(tmp_path / "archive", DAYS[-2]).present
 

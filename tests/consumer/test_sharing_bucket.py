@@ -110,8 +110,7 @@ def test_streams_that_are_added_are_read_and_status_and_metrics_tell_who_has_wha
         until(lambda: "standing_by" in first.log + second.log)
         until(lambda: sorted(status(port)["stands_by"] for port in ports) == [False, True])
         until(lambda: all(map(is_ready, ports)))  # a standby is healthy
-        shared.partitions = 2
-        shared.apply()
+        shared.must("partition", "move", "--partitions", "2", "--yes")
         until(lambda: len(held(first)) == len(held(second)) == 1, what=first.log + second.log)
         assert "streams_found" in first.log + second.log
         until(lambda: all(len(status(port)["partitions"]) == 1 for port in ports))

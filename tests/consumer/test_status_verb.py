@@ -118,7 +118,7 @@ def test_a_partition_without_a_collector_is_not_well(fleet):
     code, found = status(fleet)
     assert code == 2
     assert [each["why"] for each in found["partitions"] if each["lag"]] == [
-        "1 messages wait, and no collector reads them"
+        "1 message waits, and no collector reads them"
     ]
     assert [host["state"] for host in found["hosts"]] == ["unknown"]  # --once tells nobody
     fleet.drain()
@@ -223,3 +223,12 @@ def test_a_collectors_rights_are_enough(tmp_path):
 
         until(lambda: '"state": "shipping"' in seen(), what=web1.log + collector.log)
         assert "refused" not in web1.log + collector.log
+
+
+def test_a_named_host_that_nobody_knows_is_not_well(fleet):
+    quiet = Heartbeat(version="1.0", partition=0, every=60.0, up=60.0, files=1, silent=60.0)
+    publish(fleet.url, ("logs.beat.web1", encode(quiet)))
+    assert fleet.run("status", "web1").returncode == 0
+    mistyped = fleet.run("status", "wbe1", "web*")
+    assert (mistyped.returncode, mistyped.stderr) == (2, "error: no host is called 'wbe1': there is web1\n")
+    assert fleet.run("status", "web1", "--state", "dead").returncode == 0  # none is dead: that was checked

@@ -146,9 +146,10 @@ def test_hosts_and_streams_that_appear_are_followed(told: Told):
     told.send(*told.blocks(db), *told.blocks(web))
     following.says(web.data)
     told.partitions = 16
-    told.apply()
     log = Log(b"of another stream\n", host="web99.example.net")
-    assert partition_for(log.host, 16) >= 4
+    number = partition_for(log.host, 16)
+    assert number >= 4
+    told.add_stream(number)
     told.send(*told.blocks(log))
     following.says(log.data)
     assert following.said() == web.data + log.data
@@ -233,9 +234,13 @@ def test_following_ends_when_its_reader_does_though_nothing_comes(told: Told):
 HOSTILE = b"\x1b]0;owned\x07\x1b[2J\xff\xc2\x9b31m \xe2\x80\xae caf\xc3\xa9\ttab\r\n"
 
 
-def test_a_pipe_gets_the_bytes_and_a_terminal_none_that_commands_it(told: Told):
+def test_only_raw_in_a_pipe_gives_bytes_that_a_terminal_might_obey(told: Told):
     told.send(*told.blocks(Log(HOSTILE, host=WEB)))
     assert told.tail("--raw") == HOSTILE
+    for options in ([], ["--time"], ["--no-color"]):
+        piped = told.tail(*options)
+        assert b"\\x1b]0;owned\\x07\\x1b[2J\\xff\\x9b31m \\u202e caf\xc3\xa9\ttab\n" in piped
+        assert b"\x1b" not in piped
     shown = on_a_terminal(told, "tail")
     assert b"\\x1b]0;owned\\x07\\x1b[2J\\xff\\x9b31m \\u202e caf\xc3\xa9\ttab" in shown
     assert b"\x1b[" in shown.split(b"/var/log")[0]  # its own colours

@@ -112,3 +112,62 @@ def test_a_host_that_may_not_ships_all_the_same_and_says_it_once(tmp_path, capsy
     with running(tmp_path / "natsd", extra=HOST_RIGHTS % '"logs.p0.web1", ') as natsd:
         assert host_on(natsd, "", say_and_ship) == []
     assert capsys.readouterr().err.count("heartbeats_refused") == 1
+
+
+# -- reading it again -------------------------------------------------------------------------------------------------
+
+
+async def test_the_newest_mention_can_be_read_where_somebody_keeps_it(world):
+    async with publishing(world) as session:
+        assert await soon(session.mentioned("LOGS_BEATS", BEAT)) is None
+        for payload in (b"first", b"second"):
+            assert await soon(session.mention(BEAT, payload))
+        await publish(session, 1)
+        assert len(await settled(session, 1)) == 1
+        found = await soon(session.mentioned("LOGS_BEATS", BEAT))
+        assert (found.subject, found.payload) == (BEAT, b"second")
+        assert await soon(session.mentioned("LOGS_BEATS", "logs.beat.nobody")) is None
+        assert await soon(session.mentioned("NOBODYS_BEATS", BEAT)) is None  # nobody keeps it
+        await publish(session, 2)
+        assert len(await settled(session, 1)) == 1
+
+
+async def read_and_ship(session):
+    assert await soon(session.mention(BEAT, b"mine"))
+    await session.publish(1, "logs.p0.web1", {"Log-Id": "1"}, b"line\n")
+    assert len(await settled_plainly(session)) == 1
+    session.found = [await soon(session.mentioned("LOGS_BEATS", BEAT)) for _ in range(3)]
+    session.others = await soon(session.mentioned("LOGS_BEATS", "logs.beat.web2"))
+    await session.publish(2, "logs.p0.web1", {"Log-Id": "1"}, b"line\n")
+    assert len(await settled_plainly(session)) == 1
+
+
+READING = '"logs.*.web1", '
+
+
+def test_the_rights_of_a_host_are_enough_to_read_its_own_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(JetStreamPublisher, "may_read_mentions", True)
+    seen = []
+
+    async def work(session):
+        await read_and_ship(session)
+        seen.append(([each.payload for each in session.found], session.others))
+
+    with running(tmp_path / "natsd", extra=HOST_RIGHTS % READING) as natsd:
+        host_on(natsd, "", work)
+    assert seen == [([b"mine"] * 3, None)]
+
+
+def test_a_host_that_may_not_read_it_ships_all_the_same_in_the_same_session(tmp_path, monkeypatch):
+    monkeypatch.setattr(JetStreamPublisher, "may_read_mentions", True)
+    seen = []
+
+    async def work(session):
+        await read_and_ship(session)
+        seen.append(session.found)
+
+    narrow = HOST_RIGHTS.replace("$JS.API.DIRECT.GET.*.logs.*.web1", "$JS.API.DIRECT.GET.LOGS_0.logs.p0.web1")
+    with running(tmp_path / "natsd", extra=narrow % READING) as natsd:
+        host_on(natsd, "", work)
+    assert seen == [[None, None, None]]
+    assert JetStreamPublisher.may_read_mentions is False

@@ -66,6 +66,16 @@ async def test_the_last_message_of_a_stream_that_does_not_exist_is_a_missing_str
             await soon(session.last_stored(WEB1))
 
 
+async def test_another_partition_is_asked_for_its_last_message_by_the_name_of_its_stream(world):
+    async with publishing(world) as session:
+        assert await session.last_stored_in("LOGS_0", WEB1) is None
+        await world.put(b"x", subject=WEB1)
+        assert (await session.last_stored_in("LOGS_0", WEB1)).payload == b"x"
+        with pytest.raises(StreamMissing):
+            await soon(session.last_stored_in("LOGS_7", "logs.p7.web1"))
+        assert (await session.last_stored(WEB1)).payload == b"x"  # that was no end of the session
+
+
 async def test_a_subject_that_no_stream_takes_is_a_missing_stream(world):
     async with publishing(world) as session:
         await publish(session, 1, subject="elsewhere.p0.web1")

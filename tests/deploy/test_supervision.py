@@ -61,7 +61,7 @@ def test_a_producer_tells_its_life(tmp_path, fleet, manager):
     settings.write_text(f'[producer]\nfiles = ["{log}"]\n')
     program = fleet.start("produce", "--config", str(settings), HOSTNAME=HOST, **manager.environment(WATCHDOG_SECONDS))
     until(lambda: manager.count("READY=1"), what=program.log)
-    until(lambda: manager.status.startswith(f"shipping as {HOST}: 1 files"))
+    until(lambda: manager.status.startswith(f"shipping as {HOST}: 1 file,"))
     assert goes_on(manager)
     settings.write_text(f'[producer]\nfiles = ["{log}"]\npol = 1\n')
     program.process.send_signal(signal.SIGHUP)

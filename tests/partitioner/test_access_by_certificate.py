@@ -38,8 +38,11 @@ class Certified:
         (authority or self.authority).cert_pem.write_to_path(str(path))
         return path
 
+    def log(self, host: str) -> Path:
+        return self.directory / f"{host}.log"
+
     def produce(self, host: str, **more: str) -> tuple[int, str]:
-        log = self.directory / "app.log"
+        log = self.log(host)
         log.write_bytes(LINES)
         done = self.fleet.run("produce", "--once", str(log), HOSTNAME=host, **{"NATS_TLS_FIRST": "true"} | more)
         return done.returncode, done.stderr
@@ -57,7 +60,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certified]:
     server.private_key_pem.write_to_path(str(directory / "server.key"))
     server.cert_chain_pems[0].write_to_path(str(directory / "server.pem"))
     extra = f"""
-        accounts {{ LOGS {{ jetstream: enabled, include "../access/users.conf" }} }}
+        accounts {{ include "../access/accounts.conf" }}
         tls {{ cert_file: "{directory}/server.pem", key_file: "{directory}/server.key", ca_file: "{world.ca()}",
                verify_and_map: true, handshake_first: true }}
     """
@@ -73,8 +76,7 @@ def test_each_program_works_with_its_own_certificate(world: Certified) -> None:
         assert code == 0, said
     done = world.fleet.run("consume", "--drain", NATS_TLS_FIRST="true", **world.issue("collector"))
     assert done.returncode == 0, done.stderr
-    log = world.directory / "app.log"
-    assert world.fleet.archived(HOST, log) == world.fleet.archived(OTHER, log) == LINES
+    assert [world.fleet.archived(host, world.log(host)) for host in (HOST, OTHER)] == [LINES, LINES]
 
 
 def test_the_certificate_of_another_host_is_refused_with_the_right_that_is_missing(world: Certified) -> None:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import trustme
 from fleet import Fleet
 from natsd import binary
 
@@ -142,3 +143,93 @@ def test_a_damaged_roster_is_not_written_over(fleet: Fleet) -> None:
 def contents(fleet: Fleet) -> dict[str, bytes]:
     place = fleet.directory / "fshipper"
     return {str(path): path.read_bytes() for path in place.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+@pytest.mark.parametrize("name", ["fshipper-partition", "collector", "partitioner", "reader", "monitor", "Collector."])
+def test_a_name_of_a_program_is_refused(fleet: Fleet, name: str) -> None:
+    hosts(fleet, "init", "--by", "certificates")  # where the name alone is the identity
+    before = contents(fleet)
+    for role in ("host", "edge"):
+        done = hosts(fleet, "add", name, "--as", role)
+        assert done.returncode in {64, 78}, (role, done.stderr)
+        reasons = ("cannot be the name of", "is in the roster already", "is taken")
+        assert any(reason in done.stderr for reason in reasons), done.stderr
+    assert contents(fleet) == before
+
+
+def test_the_hosts_of_a_site_are_of_nobody_else(fleet: Fleet) -> None:
+    hosts(fleet, "init")
+    assert hosts(fleet, "add", HOST).returncode == 0
+    for pattern in ("*.example.net", HOST):
+        done = hosts(fleet, "add", "edge1", "--as", "edge", "--hosts", pattern)
+        assert done.returncode == 64
+        assert HOST in done.stderr
+    assert hosts(fleet, "add", "edge1", "--as", "edge", "--hosts", "*.ship.example.net").returncode == 0
+    assert hosts(fleet, "add", "edge2", "--as", "edge", "--hosts", "web1.*.example.net").returncode in {64, 78}
+    done = hosts(fleet, "add", "web9.ship.example.net")
+    assert done.returncode == 64
+    assert "edge1" in done.stderr
+    assert hosts(fleet, "add", "web9.example.net", "--hosts", "x").returncode == 64
+    text = (fleet.directory / "fshipper" / "accounts.conf").read_text()
+    assert '"ctl.down.*.ship.example.net"' in text
+
+
+def test_a_site_without_named_hosts_is_warned_of(fleet: Fleet) -> None:
+    hosts(fleet, "init")
+    done = hosts(fleet, "add", "edge1", "--as", "edge")
+    assert done.returncode == 0
+    assert "--hosts" in done.stderr
+    assert hosts(fleet, "add", "ship.example.net", "--as", "edge").returncode == 64  # that is no JetStream domain
+    assert hosts(fleet, "add", "ship.example.net", "--as", "edge", "--domain", "SHIP").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--listen", "10.0.0.5:4222"), "--tls-cert"),
+        (("--listen", "0.0.0.0:4222"), "--tls-cert"),
+        (("--listen", "10.0.0.5:4222", "--tls-cert", "/x.pem"), "belong together"),
+        (("--listen", "10.0.0.5"), "ADDRESS:PORT"),
+        (("--listen", "10.0.0.5:99999"), "ADDRESS:PORT"),
+        (("--tls-cert", "/x.pem"), "--listen"),
+        (("--listen", "10.0.0.5:1", "--by", "certificates", "--tls-cert", "/x", "--tls-key", "/y"), "--tls-ca"),
+    ],
+)
+def test_a_server_is_not_opened_without_tls(fleet: Fleet, options: tuple[str, ...], said: str) -> None:
+    done = hosts(fleet, "init", *options)
+    assert done.returncode == 64
+    assert said in done.stderr
+    assert not (fleet.directory / "fshipper").exists()
+
+
+@pytest.mark.parametrize("by", ["keys", "tokens", "certificates"])
+def test_the_generated_server_file_is_sound_and_listens_where_it_was_told(fleet: Fleet, by: str) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    for name, blob in (
+        ("pem", issued.cert_chain_pems[0]),
+        ("key", issued.private_key_pem),
+        ("ca", authority.cert_pem),
+    ):
+        blob.write_to_path(str(fleet.directory / f"server.{name}"))
+    tls = [
+        f"--tls-{what}={fleet.directory}/server.{name}"
+        for what, name in (("cert", "pem"), ("key", "key"), ("ca", "ca"))
+    ]
+    done = hosts(fleet, "init", "--by", by, "--listen", "10.0.0.5:4333", *tls)
+    assert done.returncode == 0, done.stderr
+    conf = fleet.directory / "fshipper" / "nats-server.conf"
+    text = conf.read_text()
+    assert 'host: "10.0.0.5"' in text
+    assert "\ntls {" in text
+    conf.write_text(text.replace("/var/lib/nats", str(fleet.directory / "store")))
+    done = subprocess.run([binary(), "-t", "-c", str(conf)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_shipped_configuration_with_keys_listens_for_everybody() -> None:
+    for path in (*SECURE.glob("*.conf"), *(SECURE.parent / "edge").glob("*.conf")):
+        text = path.read_text()
+        assert "0.0.0.0" not in text, path
+        assert "users.conf" not in text, path
+    assert all("\ntls {" in path.read_text() for path in SECURE.glob("*.conf"))

@@ -1,5 +1,6 @@
 """With the files that `fshipper hosts` writes, a real server lets each program do its work, and nothing else."""
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def secured(tmp_path: Path, *, tokens: bool) -> Iterator[Secured]:
     fleet = Fleet(tmp_path, "nats://127.0.0.1:1", partitions=2)
     fleet.must("hosts", "init", "--by", "tokens" if tokens else "keys", SHIPPER_ACCESS=str(place))
     fleet.must("hosts", "add", HOST, OTHER, SHIPPER_ACCESS=str(place))
-    extra = 'accounts { LOGS { jetstream: enabled, include "../access/users.conf" } }'
+    extra = 'accounts { include "../access/accounts.conf" }'
     if tokens:
         extra = 'include "../access/operator.conf"'
     with running(tmp_path / "natsd", extra=extra) as server, fleet:
@@ -81,16 +82,16 @@ def apply(world: Secured) -> None:
 
 def test_every_program_does_its_work_with_its_own_key(world: Secured, tmp_path: Path) -> None:
     apply(world)
-    log = tmp_path / "app.log"
-    log.write_bytes(LINES)
-    for host in (HOST, OTHER):
+    logs = {host: tmp_path / f"{host}.log" for host in (HOST, OTHER)}
+    for host, log in logs.items():
+        log.write_bytes(LINES)
         done = world.fleet.run("produce", "--once", str(log), HOSTNAME=host, **world.as_(host))
         assert done.returncode == 0, done.stderr
         assert "violation" not in done.stderr.lower()
     done = world.fleet.run("consume", "--drain", **world.as_("collector"))
     assert done.returncode == 0, done.stderr
     assert "violation" not in done.stderr.lower()
-    assert world.fleet.archived(HOST, log) == world.fleet.archived(OTHER, log) == LINES
+    assert [world.fleet.archived(host, log) for host, log in logs.items()] == [LINES, LINES]
     assert json.loads(world.fleet.must("partition", "status", "--json", **world.as_("partitioner")))
     assert world.fleet.must("tail", "--raw", "--from", "streams", HOST, **world.as_("reader")).encode() == LINES
     done = world.fleet.run("status", "--json", **world.as_("collector"))
@@ -234,7 +235,7 @@ def test_a_program_with_the_wrong_key_names_the_missing_right(
     ],
 )
 def test_a_single_missing_right_is_named(keyed: Secured, tmp_path: Path, taken: str, right: str) -> None:
-    users = keyed.place / "users.conf"
+    users = keyed.place / "accounts.conf"
     before = users.read_text()
     assert taken in before
     users.write_text(before.replace(taken, ""))
@@ -288,3 +289,44 @@ def test_secrets_are_for_their_owner_only_and_nothing_else_holds_one(world: Secu
     for path in others:
         assert b"\nSU" not in path.read_bytes()
         assert not [secret for secret in secrets if secret.read_bytes().split()[-1] in path.read_bytes()]
+
+
+def test_a_monitor_sees_everything_and_changes_nothing(world: Secured, tmp_path: Path) -> None:
+    world.hosts("add", "alice", "--as", "monitor")
+    world.server.reload()
+    apply(world)
+    log = tmp_path / "app.log"
+    log.write_bytes(LINES)
+    collector = world.fleet.start("consume", **world.as_("collector"))
+    producer = world.fleet.start("produce", str(log), HOSTNAME=HOST, SHIPPER_HEARTBEAT="0.25s", **world.as_(HOST))
+    until(lambda: world.fleet.archived(HOST, log) == LINES, what=collector.log)
+
+    async def bury() -> None:
+        client = await world.connect("partitioner")
+        for number in range(3):
+            await client.request(f"dlq.LOGS_0.{HOST}", b"poison %d" % number, headers={"Dlq-Reason": "test"})
+        await client.close()
+
+    asyncio.run(bury())
+    alice = world.as_("alice")
+    until(lambda: HOST in world.fleet.run("status", "--json", **alice).stdout, what=producer.log)
+    assert world.fleet.run("status", "--json", **alice).returncode in {0, 2}
+    audit = world.fleet.run("audit", "--hosts", **alice)
+    assert audit.returncode == 0, audit.stdout + audit.stderr
+    assert "no producer answers" not in audit.stdout
+    assert world.fleet.must("dlq", "ls", **alice).count("test") == 3
+    assert "poison 1" in world.fleet.must("dlq", "show", "2", **alice)
+    assert len(json.loads(world.fleet.must("partition", "status", "--json", **alice))) == 2
+    assert world.fleet.run("partition", "plan", "--partitions", "2", **alice).returncode in {0, 2}
+    for command in (
+        ("partition", "apply", "--max-bytes", "2GiB", "--yes"),
+        ("dlq", "drop", "1", "--yes"),
+        ("status", "--forget", HOST),
+    ):
+        done = world.fleet.run(*command, **alice)
+        assert done.returncode not in {0, 2}, command
+        assert "the server refuses this user the right to" in done.stderr, (command, done.stderr)
+    assert world.fleet.must("dlq", "ls", **alice).count("test") == 3
+    assert len(json.loads(world.fleet.must("partition", "status", "--json", **alice))) == 2
+    for program in (producer, collector):
+        assert program.stop() == 0

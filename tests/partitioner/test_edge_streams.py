@@ -101,8 +101,8 @@ def test_a_site_that_is_not_named_is_kept_and_that_is_said(sited):
 
 def test_a_stream_is_for_producers_or_a_copy_and_stays_so(sited):
     code, _, said = sited("apply", "--partitions", 101, "--max-bytes", "1MB", "--yes")
-    assert code == 1
-    assert "it is sourced from edge1" in said
+    assert code == 78
+    assert "fshipper partition move" in said
     code, _, said = sited("apply", "--partitions", 1, "--max-bytes", "1MB", "--edge", "edge2=0", "--yes")
     assert code == 78
     assert "one of the centre" in said

@@ -8,6 +8,7 @@ from fleet import Fleet, until
 from moving import streams_of
 from natsd import NatsServer
 
+from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
 from shipper.settings import NatsSettings
 
@@ -25,7 +26,7 @@ def test_a_move_is_planned_asked_for_and_done_and_then_nothing_is_left_to_do(tmp
         dry = fleet.run("partition", "move", "--partitions", "4", "--override", f"{HOST}=3", "--dry-run", "--json")
         assert dry.returncode == 2, dry.stderr
         planned = json.loads(dry.stdout)
-        assert (planned["version"], planned["creates"], planned["moves"][0]["after"]) == (1, [2, 3], 3)
+        assert (planned["version"], planned["creates"], planned["moves"][0]["after"]) == (2, [2, 3], 3)
         refused = fleet.run("partition", "move", "--partitions", "4")
         assert refused.returncode == 64
         assert "--yes" in refused.stderr
@@ -33,7 +34,7 @@ def test_a_move_is_planned_asked_for_and_done_and_then_nothing_is_left_to_do(tmp
         done = json.loads(
             fleet.must("partition", "move", "--partitions", "4", "--override", f"{HOST}=3", "--yes", "--json")
         )
-        assert (done["version"], done["hosts"], done["at_home"], done["away"]) == (1, 1, 1, [])
+        assert (done["version"], done["hosts"], done["at_home"], done["away"]) == (2, 1, 1, [])
         log.write_bytes(b"one\ntwo\n")
         until(lambda: b"two\n" in fleet.archived(HOST, log), what=producer.log)
         (opened,) = fleet.archive.glob("live/**/app.log")
@@ -43,7 +44,7 @@ def test_a_move_is_planned_asked_for_and_done_and_then_nothing_is_left_to_do(tmp
         fleet.must("partition", "move", "--partitions", "2", "--no-override", HOST, "--yes")
         assert streams_of(fleet) == [0, 1]
         rows = json.loads(fleet.must("partition", "status", "--json"))
-        assert {row["map_version"] for row in rows} == {2}
+        assert {row["map_version"] for row in rows} == {3}
         log.write_bytes(b"one\ntwo\nthree\n")
         until(lambda: fleet.archived(HOST, log).endswith(b"three\n"))
         assert (producer.stop(), collector.stop()) == (0, 0)
@@ -57,7 +58,9 @@ def test_streams_are_made_on_demand_within_limits(tmp_path: Path, natsd: NatsSer
         until(lambda: "session_begun" in serving.log)
         fleet.ship_once(HOST, log)
         assert len(streams_of(fleet)) == 1
-        refused = fleet.run("produce", "--once", str(log), HOSTNAME="db1.example.net", SHIPPER_PARTITIONS="16")
+        other = tmp_path / "other.log"
+        other.write_bytes(b"two\n")
+        refused = fleet.run("produce", "--once", str(other), HOSTNAME="db1.example.net", SHIPPER_PARTITIONS="16")
         assert refused.returncode == 69
         assert "stream_denied" in refused.stderr
         assert serving.stop() == 0
@@ -67,7 +70,8 @@ def test_a_small_collector_makes_streams_itself(tmp_path: Path, natsd: NatsServe
     log = tmp_path / "app.log"
     log.write_bytes(b"one\n")
     with Fleet(tmp_path, natsd.url, partitions=2) as fleet:
-        fleet.must("partition", "apply", "--partitions", "1")
+        fleet.apply()
+        asyncio.run(_delete_stream(natsd.url, "LOGS_1"))
         collector = fleet.consume("--serve-partitions")
         until(lambda: "session_begun" in collector.log)
         fleet.ship_once(HOST, log)
@@ -85,6 +89,11 @@ def test_lines_are_pushed_to_whoever_only_subscribes(tmp_path: Path, natsd: Nats
             (f"logs.p1.{HOST}", b"one"),
             (f"logs.p1.{HOST}", b"two"),
         ]
+
+
+async def _delete_stream(url: str, name: str) -> None:
+    async with administration(NatsSettings(url=url)) as admin:
+        await admin.delete_stream(name)
 
 
 async def _pushed(url: str, target: str, count: int) -> list[tuple[str, bytes]]:

@@ -223,8 +223,8 @@ def test_a_file_of_streams_alone_asks_for_nothing_else(natsd, partition, tmp_pat
 def test_flags_count_before_the_file_and_the_file_before_the_environment(partition, tmp_path, monkeypatch):
     monkeypatch.setenv("SHIPPER_PARTITIONS", "5")
     (tmp_path / "f.toml").write_text("partitions = 2\n")
-    assert partition("plan", "--file", tmp_path / "f.toml")[1].splitlines()[-1] == "8 to create"
-    assert partition("plan", "--file", tmp_path / "f.toml", "--partitions", "1")[1].splitlines()[-1] == "6 to create"
+    assert partition("plan", "--file", tmp_path / "f.toml")[1].splitlines()[-1] == "9 to create"
+    assert partition("plan", "--file", tmp_path / "f.toml", "--partitions", "1")[1].splitlines()[-1] == "7 to create"
 
 
 def test_the_template_is_changed_field_by_field(tmp_path):

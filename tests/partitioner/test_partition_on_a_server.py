@@ -30,6 +30,7 @@ def test_apply_creates_streams_consumers_and_dead_letters_and_says_so(natsd, par
         "created consumer collector on LOGS_0",
         "created stream LOGS_1 (logs.p1.>)",
         "created consumer collector on LOGS_1",
+        "created partition map map.logs (hosts follow it: partitions 0 to 1)",
     ]
     names = [info["config"]["name"] for info in on_server(natsd, lambda admin: admin.streams())]
     assert names == ["DLQ", "DLQ_ADV", "KV_fshipper", "LOGS_0", "LOGS_1", "LOGS_BEATS"]
@@ -45,7 +46,7 @@ def test_applying_again_does_nothing_and_the_plan_is_empty(partition):
 
 def test_a_plan_shows_what_apply_would_do_and_does_none_of_it(natsd, partition):
     code, out, _ = partition("plan", "--partitions", "1")
-    assert (code, out.splitlines()[-1]) == (2, "6 to create")
+    assert (code, out.splitlines()[-1]) == (2, "7 to create")
     assert partition("plan", "--no-detailed-exitcode")[0] == 0
     assert on_server(natsd, lambda admin: admin.streams()) == []
 
@@ -66,10 +67,54 @@ def test_the_number_of_partitions_comes_from_the_environment_too(natsd, partitio
     assert len(on_server(natsd, lambda admin: admin.streams())) == 7
 
 
-def test_more_partitions_are_added_without_a_question(partition):
-    partition("apply", "--partitions", "1")
-    code, out, _ = partition("apply", "--partitions", "2")
-    assert (code, out.splitlines()[0]) == (0, "created stream LOGS_1 (logs.p1.>)")
+@pytest.mark.parametrize("verb", ["apply", "plan"])
+@pytest.mark.parametrize("number", ["1", "4", "0"])
+def test_another_number_of_partitions_than_the_map_has_is_refused_with_the_command_that_moves_hosts(
+    natsd, partition, verb, number
+):
+    partition("apply", "--partitions", "2")
+    before = on_server(natsd, lambda admin: admin.streams())
+    code, out, err = partition(verb, "--partitions", number)
+    assert (code, out) == (78, "")
+    assert "the partition map (version 1) has 2 partitions" in err
+    assert f"fshipper partition move --partitions {max(1, int(number))}" in err
+    assert [info["config"] for info in before] == [
+        info["config"] for info in on_server(natsd, lambda admin: admin.streams())
+    ]
+
+
+def test_without_a_number_the_map_says_how_many_partitions_there_are(partition):
+    partition("apply", "--partitions", "3")
+    assert partition("apply") == (0, "nothing to do\n", "")
+    assert partition("plan") == (0, "nothing to do\n", "")
+
+
+def without_map(natsd):
+    """The server as a version left it that wrote no map."""
+    on_server(natsd, lambda admin: admin.purge("KV_fshipper", below=2**53, subject="$KV.fshipper.map.logs"))
+
+
+def test_a_server_of_an_older_version_gets_the_map_of_the_partitions_that_it_has(natsd, partition):
+    partition("apply", "--partitions", "3")
+    without_map(natsd)
+    publish(natsd, "logs.p1.web1", b"line")
+    code, _, err = partition("apply", "--partitions", "8")
+    assert (code, "the server has 3 partitions" in err) == (78, True)
+    assert partition("plan")[0] == 2
+    assert partition("apply")[:2] == (0, "created partition map map.logs (hosts follow it: partitions 0 to 2)\n")
+
+
+def test_an_interrupted_apply_goes_on_with_the_number_that_was_asked_for(natsd, partition):
+    partition("apply", "--partitions", "2")
+    without_map(natsd)  # the map comes last
+    code, out, _ = partition("apply", "--partitions", "4")
+    assert (code, out.splitlines()[-1]) == (0, "created partition map map.logs (hosts follow it: partitions 0 to 3)")
+
+
+def test_an_edge_site_is_not_taken_for_the_centre(partition):
+    assert partition("edge", "100-101")[0] == 0
+    code, _, err = partition("apply")
+    assert (code, "fshipper partition edge 100,101" in err) == (78, True)
 
 
 def test_changing_what_exists_wants_a_terminal_or_yes(natsd, partition):
@@ -104,14 +149,21 @@ def test_streams_of_others_are_left_alone(natsd, partition):
     on_server(natsd, lambda admin: admin.create_stream({"name": "ORDERS", "subjects": ["orders.>"]}))
     before = config_of(natsd, "ORDERS")
     partition("apply", "--partitions", "2")
-    partition("apply", "--partitions", "1", "--prune", "--yes", "--allow-data-loss")
+    surplus(natsd, 2)
+    assert partition("apply", "--prune", "--yes", "--allow-data-loss")[:2] == (0, "deleted stream LOGS_2\n")
     assert config_of(natsd, "ORDERS") == before
+
+
+def surplus(natsd, number):
+    """A stream of a partition that the map does not use."""
+    config = {"name": f"LOGS_{number}", "subjects": [f"logs.p{number}.>"], "max_bytes": 10**6}
+    on_server(natsd, lambda admin: admin.create_stream(config))
 
 
 def test_lowering_the_room_below_what_is_stored_is_refused_and_nothing_else_is_done_either(natsd, partition):
     partition("apply", "--max-bytes", "100MiB")
     publish(natsd, "logs.p0.web1", *[b"x" * 500_000] * 4)
-    code, out, err = partition("apply", "--partitions", "2", "--max-bytes", "1MiB", "--yes")
+    code, out, err = partition("apply", "--max-bytes", "1MiB", "--replicas", "1", "--yes")
     assert (code, out) == (1, "")
     assert "max_bytes 1.0 MiB is less than the 1.9 MiB stored" in err
     assert "--allow-data-loss" in err
@@ -120,11 +172,14 @@ def test_lowering_the_room_below_what_is_stored_is_refused_and_nothing_else_is_d
 
 
 def test_pruning_deletes_an_empty_stream_and_refuses_one_with_lines(natsd, partition):
-    partition("apply", "--partitions", "3")
+    partition("apply", "--partitions", "1")
+    surplus(natsd, 1)
+    surplus(natsd, 2)
     publish(natsd, "logs.p1.web1", b"line")
-    code, _, err = partition("apply", "--partitions", "1", "--prune", "--yes")
-    assert (code, "LOGS_1: it holds 1 messages, 1 not yet acknowledged" in err) == (1, True)
-    assert partition("apply", "--partitions", "2", "--prune", "--yes")[:2] == (0, "deleted stream LOGS_2\n")
+    code, _, err = partition("apply", "--prune", "--yes")
+    assert (code, "LOGS_1: it holds 1 message," in err) == (1, True)
+    on_server(natsd, lambda admin: admin.purge("LOGS_1", below=2**53))
+    assert partition("apply", "--prune", "--yes")[:2] == (0, "deleted stream LOGS_1\ndeleted stream LOGS_2\n")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +254,7 @@ def test_status_is_a_table_for_people_and_shows_a_missing_consumer(natsd, partit
     assert code == 0
     assert header.split()[:4] == ["partition", "stream", "messages", "bytes"]
     assert zero.split()[:3] == ["0", "LOGS_0", "0"]
-    assert one.endswith("no consumer ")
+    assert one.endswith("no consumer")
 
 
 def test_status_without_streams_says_what_to_run(partition):

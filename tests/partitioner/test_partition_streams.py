@@ -185,7 +185,7 @@ def test_a_purge_takes_what_was_stored_before_a_time_and_nothing_that_is_not_arc
     assert (code, out) == (0, "removed 2 messages from LOGS_0\n")
     assert "messages 3 to 3 stay: the collector has not archived what follows (--force removes them)" in err
     archive(natsd, 3)
-    assert partition("purge", "p0", "--before", between, "--yes")[1] == "removed 1 messages from LOGS_0\n"
+    assert partition("purge", "p0", "--before", between, "--yes")[1] == "removed 1 message from LOGS_0\n"
     assert partition("purge", "p0", "--before", "1h", "--yes")[1] == "removed 0 messages from LOGS_0\n"
     code, out, _ = partition("purge", "p0", "--all", "--force", "--yes", "--json")
     assert json.loads(out) == {"stream": "LOGS_0", "purged": 2, "below": 6, "asked": 6}

@@ -16,6 +16,7 @@ from producer.following.identity import Mark
 from producer.following.reading import Following, Order
 from producer.following.tail import Piece
 from producer.looking.discover import Watched
+from producer.namesake import Namesake
 from producer.pipeline import Pipeline
 from producer.task import Task
 from shipper import codec
@@ -44,6 +45,7 @@ class Producer:
         self.options = options
         self.sessions = 0
         self.stop = Stop()
+        self.namesake: Namesake | None = None
 
     @property
     def stream(self) -> Any:
@@ -89,7 +91,7 @@ class Producer:
     async def run(self) -> None:
         self.stop = Stop()
         self.checkpoints = Checkpoints(self.directory / "checkpoint.sqlite")
-        self.pipeline = Pipeline(self.task(), self.checkpoints, self._begin, self.stop)
+        self.pipeline = Pipeline(self.task(), self.checkpoints, self._begin, self.stop, namesake=self.namesake)
         try:
             await self.pipeline.run()
         finally:

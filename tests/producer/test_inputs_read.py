@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,59 @@ def test_what_the_kernel_holds_at_a_stop_is_still_read(tmp_path: Path) -> None:
     reader.read()
     reader.release()
     assert text(tmp_path) == b"<13>one\n"
+
+
+def test_512_idle_connections_do_not_lock_a_sender_out(tmp_path: Path) -> None:
+    port = free_port(socket.SOCK_STREAM)
+    reader = Syslog(spool_in(tmp_path), parse(f"tcp:127.0.0.1:{port}"), idle_seconds=0.2)
+    with running(reader), contextlib.ExitStack() as stack:
+
+        def sender(address: str) -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", port), 10, source_address=(address, 0)))
+
+        idle = [sender(f"127.0.0.{2 + number % 4}") for number in range(512)]
+        idle[0].sendall(b"begun")  # and never ended
+        for number in range(3):
+            sender("127.0.0.9").sendall(b"<13>fine %d\n" % number)
+            until(lambda n=number: b"<13>fine %d\n" % n in text(tmp_path))
+        until(lambda: len(reader._connections) == 512)
+        assert b"begun\n" in text(tmp_path)
+
+
+def test_one_address_has_at_most_its_share_of_the_connections(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port(socket.SOCK_STREAM)
+    reader = Syslog(spool_in(tmp_path), parse(f"tcp:127.0.0.1:{port}"), max_an_address=3, idle_seconds=3600)
+    with running(reader), contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+        until(lambda: len(reader._connections) == 3)
+        with socket.create_connection(("127.0.0.1", port), 10) as fourth:
+            assert fourth.recv(1) == b""
+        with socket.create_connection(("127.0.0.1", port), 10, source_address=("127.0.0.2", 0)) as other:
+            other.sendall(b"<13>fine\n")
+            until(lambda: text(tmp_path) == b"<13>fine\n")
+    assert "connection_refused" in capsys.readouterr().err
+
+
+def test_a_connection_with_messages_is_closed_for_no_other_one(tmp_path: Path) -> None:
+    port = free_port(socket.SOCK_STREAM)
+    reader = Syslog(spool_in(tmp_path), parse(f"tcp:127.0.0.1:{port}"), max_connections=2, idle_seconds=1.0)
+    with running(reader), contextlib.ExitStack() as stack:
+        busy, idle, third = (stack.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(3))
+        third.sendall(b"<13>third\n")
+        sent = 0
+        while b"third" not in text(tmp_path):
+            busy.sendall(b"<13>busy %d\n" % sent)
+            sent += 1
+            time.sleep(0.1)
+            assert sent < 300
+        idle.settimeout(10)
+        assert idle.recv(1) == b""
+        busy.sendall(b"<13>last\n")
+        until(lambda: b"<13>last\n" in text(tmp_path))
+    assert text(tmp_path).count(b"busy") == sent
 
 
 def test_datagrams_that_the_kernel_had_to_drop_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -335,3 +335,37 @@ def test_settings_that_cannot_be_used_end_with_78(rehearse: Rehearse) -> None:
 def test_json_without_dry_run_is_a_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(["produce", "--json", str(tmp_path / "app.log")]) == 64
     assert "--dry-run" in capsys.readouterr().err
+
+
+def test_a_file_that_is_known_and_no_longer_named_is_not_listed_as_to_be_read(
+    tmp_path: Path, rehearse: Rehearse
+) -> None:
+    path = tmp_path / "secret.log"
+    path.write_bytes(b"shipped\n")
+    host = shipped(tmp_path, "*.log")
+    append(path, b"not yet\n")
+    host.kill()
+    found = rehearse(tmp_path / "*.log", "--exclude", "*secret*")
+    assert reads(found) == {}
+    assert any(f"{path} is excluded or no longer named" in warning for warning in found["warnings"])
+    found = rehearse("/nothing/*.log")
+    assert reads(found) == {}
+    found = rehearse(tmp_path / "*.log")
+    assert reads(found) == {"secret.log": (8, 8, True)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a link to another user")
+def test_a_link_that_is_not_followed_is_listed_with_the_reason_and_the_setting(
+    tmp_path: Path, rehearse: Rehearse
+) -> None:
+    (tmp_path / "target").write_bytes(b"of root\n")
+    link = tmp_path / "app.log"
+    link.symlink_to(tmp_path / "target")
+    os.chown(link, 4711, 4711, follow_symlinks=False)
+    found = rehearse(tmp_path / "*.log")
+    assert (reads(found), skips(found)) == ({}, {"app.log": "link_not_followed"})
+    assert "link_roots" in found["skips"][0]["text"]
+    found = rehearse(tmp_path / "*.log", "--link-roots", tmp_path)
+    assert reads(found) == {"app.log": (0, 8, False)}
+    assert "name the file by its own path" in rehearse(link, "--once", code=78)["error"]
+    assert "is not an absolute path" in rehearse(tmp_path / "*.log", "--link-roots", "pods", code=78)["error"]

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from producing import Host, append, rotate
 
+from producer.looking.links import Links
+
 
 def test_a_glob_ships_every_file_it_matches_each_in_order(tmp_path: Path) -> None:
     for name in ("a.log", "b.log", "c.txt"):
@@ -140,10 +142,11 @@ class Denied:
     """Makes system calls on chosen files fail, as a full table, a missing right or a bad disk do."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._real_open, self._real_pread, self._real_stat = os.open, os.pread, os.stat
+        self._real_open, self._real_pread, self._real_stat = Links.open, os.pread, os.stat
         self._open: dict[str, int] = {}
         self._read: dict[tuple[int, int], int] = {}
-        monkeypatch.setattr(os, "open", self._opens)
+        opens = self._opens
+        monkeypatch.setattr(Links, "open", lambda links, path: opens(links, path))  # noqa: PLW0108 - a method of `Links`
         monkeypatch.setattr(os, "pread", self._preads)
 
     def opening(self, path: Path, number: int) -> None:
@@ -156,10 +159,10 @@ class Denied:
     def nothing(self) -> None:
         self._open, self._read = {}, {}
 
-    def _opens(self, path: object, *arguments: int, **named: int) -> int:
-        if (number := self._open.get(str(path))) is not None:
-            raise OSError(number, os.strerror(number), str(path))
-        return self._real_open(path, *arguments, **named)
+    def _opens(self, links: Links, path: str) -> int:
+        if (number := self._open.get(path)) is not None:
+            raise OSError(number, os.strerror(number), path)
+        return self._real_open(links, path)
 
     def _preads(self, descriptor: int, size: int, offset: int) -> bytes:
         found = os.fstat(descriptor)

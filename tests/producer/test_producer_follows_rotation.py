@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from producing import Host, append, rotate
 
+from producer.looking.links import Links
 from shipper.model import End
 
 
@@ -212,16 +213,16 @@ def test_a_rotation_between_the_look_and_the_open_loses_nothing(
     host.ship()
     rotate(path)
     path.write_bytes(b"1\n")
-    real, rotations = os.open, []
+    real, rotations = Links.open, []
 
-    def rotating(name: object, *arguments: int, **named: int) -> int:
-        if str(name) == str(path) and not rotations:
+    def rotating(links: Links, name: str) -> int:
+        if name == str(path) and not rotations:
             rotations.append(name)
             rotate(path)
             path.write_bytes(b"2\n")
-        return real(name, *arguments, **named)
+        return real(links, name)
 
-    monkeypatch.setattr(os, "open", rotating)
+    monkeypatch.setattr(Links, "open", rotating)
     host.ship()
     host.ship()
     host.ship()

@@ -11,6 +11,8 @@ from natsd import NatsServer
 from producing import Host, append, rotate
 from shipping import Producer
 
+from producer.looking.links import Links
+
 DAY = 86400.0
 
 
@@ -28,14 +30,14 @@ def old_file(path: Path, content: bytes, *, days: float = 8) -> Path:
 
 def refuse_to_open(path: Path, patch: pytest.MonkeyPatch) -> None:
     """The right to read `path` is missing; the tests may run as root, who has every right."""
-    really_open = os.open
+    really_open = Links.open
 
-    def refusing(name: str, *arguments: int, **options: int) -> int:
-        if str(name) == str(path):
+    def refusing(links: Links, name: str) -> int:
+        if name == str(path):
             raise PermissionError(errno.EACCES, "Permission denied", name)
-        return really_open(name, *arguments, **options)
+        return really_open(links, name)
 
-    patch.setattr(os, "open", refusing)
+    patch.setattr(Links, "open", refusing)
 
 
 def test_of_an_old_file_only_what_is_written_later_arrives(tmp_path: Path) -> None:

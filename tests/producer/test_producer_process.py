@@ -23,6 +23,11 @@ def test_a_state_directory_that_is_in_use_is_refused_with_the_name_of_the_proces
         second = fleet.run("produce", "--once", str(path), HOSTNAME=HOST)
         assert second.returncode == 1
         assert str(first.process.pid) in second.stderr
+        assert f"(fshipper produce {path})" in second.stderr
+        assert f"systemctl status fshipper-producer, or ps -fp {first.process.pid}" in second.stderr
+        assert "curl http://127.0.0.1:0/status" in second.stderr
+        assert f"kill -HUP {first.process.pid}" in second.stderr
+        assert "state directory" not in second.stderr
         assert first.stop() == 0
 
 

@@ -13,6 +13,8 @@ from fleet import Fleet, Program, until
 from natsd import NatsServer, running
 from producing import append
 
+from shipper.partitioning import partition_for
+
 HOST = "web1.example.net"
 
 
@@ -24,7 +26,7 @@ class Reloaded:
         self.directory = directory
         self.configure(f'files = ["{directory}/app.log"]', f'listen = "{listen}"', *first)
         self.program: Program = fleet.start(
-            "produce", "--config", str(self.config), HOSTNAME=HOST, SHIPPER_LISTEN="", **environment
+            "produce", "--config", str(self.config), HOSTNAME=HOST, SHIPPER_LISTEN=None, **environment
         )
         until(lambda: "session_begun" in self.log, what=self.log)
 
@@ -191,7 +193,7 @@ def test_what_only_a_start_can_change_is_said_and_the_rest_taken_over(tmp_path: 
         until(lambda: fleet.messages() == 2, what=producer.log)
         assert not (tmp_path / "elsewhere").exists()
         assert producer.program.stop() == 0
-        assert producer.said(f"logs.p0.{HOST}") >= 2
+        assert producer.said(f"logs.p{partition_for(HOST, 4)}.{HOST}") >= 2
 
 
 def test_a_fifo_that_a_reload_names_or_leaves_out_needs_a_restart_and_says_so(

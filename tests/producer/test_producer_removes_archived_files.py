@@ -377,9 +377,9 @@ async def test_what_is_written_in_the_moment_of_the_deletion_is_shipped(
     service = (tmp_path / "app.log.1").open("ab", buffering=0)
     unlink = os.unlink
 
-    def write_and_unlink(name: str) -> None:
+    def write_and_unlink(name: str, **place: int) -> None:
         service.write(b"late\n")
-        unlink(name)
+        unlink(name, **place)
 
     with service:
         monkeypatch.setattr(deletion.os, "unlink", write_and_unlink)
@@ -406,10 +406,11 @@ class Writer:
             self._leased = descriptor
             return lease(descriptor)
 
-        def opened_just_before(name: str, *more: str) -> None:
+        def opened_just_before(name: str, *more: str, **place: int) -> None:
             if self._thread is None:
-                self._open(name)
-            really(name, *more)
+                directory = place.get("dir_fd", place.get("src_dir_fd"))
+                self._open(os.path.join(os.readlink(f"/proc/self/fd/{directory}"), name))
+            really(name, *more, **place)
 
         monkeypatch.setattr(deletion, "_lease", leased)
         monkeypatch.setattr(deletion.os, moment, opened_just_before)

@@ -15,6 +15,7 @@ from producing import Host, append
 
 from producer.looking import discover
 from producer.looking.discover import Listing, Look, Seen, Watched
+from producer.looking.links import Links
 from producer.looking.places import directories, ways
 
 
@@ -25,6 +26,8 @@ class Calls:
         self.count = dict.fromkeys(names, 0)
         for name in names:
             monkeypatch.setattr(os, name, self._counted(name, getattr(os, name)))
+        if "open" in names:
+            monkeypatch.setattr(Links, "open", self._counted("open", Links.open))
 
     def _counted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **more: Any) -> Any:

@@ -16,6 +16,7 @@ from natsd import NatsServer, running
 from producer.checking.finding import Sign
 from producer.checking.validate import writable
 from shipper.face import run
+from shipper.heartbeat import beats_config
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
 from shipper.settings import NatsSettings
@@ -224,7 +225,18 @@ def test_a_server_that_is_ready_passes_every_check_and_stores_nothing(validate: 
     asked = ["server", "max_payload", "inbox", "questions", "publish", "stream", "direct_get"]
     assert {signs(found)[name] for name in asked} == {"ok"}
     assert "no collector answers" in check(found, "collector")["text"]
+    assert "nobody keeps heartbeats here" in check(found, "name")["text"]
     assert messages(natsd) == 0
+    on_server(natsd, lambda admin: admin.create_stream(beats_config("logs")))
+    assert signs(validate("--connect", "--url", natsd.url)[1])["name"] == "ok"
+
+
+def test_a_host_that_may_not_read_its_heartbeats_is_told_that_its_name_is_not_checked(
+    validate: Validate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, found = with_rights(validate, tmp_path, monkeypatch, without="$JS.API.DIRECT.GET.*.logs.*.web1.example.net")
+    assert (code, signs(found)["name"]) == (69, "warning")
+    assert "is not checked at the start" in check(found, "name")["text"]
 
 
 def test_without_connect_nobody_is_asked(validate: Validate) -> None:
@@ -237,6 +249,34 @@ def test_a_missing_stream_is_said_with_the_command_that_makes_it(validate: Valid
     assert code == 69
     assert (check(found, "publish")["sign"], check(found, "stream")["sign"]) == ("wrong", "wrong")
     assert check(found, "publish")["hint"] == "create it: fshipper partition apply --partitions 4"
+
+
+def test_the_partition_map_decides_and_the_settings_that_disagree_are_named(
+    validate: Validate, tmp_path: Path, natsd: NatsServer
+) -> None:
+    Fleet(tmp_path, natsd.url, partitions=4).apply()
+    code, found = validate("--connect", "--url", natsd.url, "--partitions", "64")
+    assert (code, check(found, "partitions")["sign"]) == (0, "info")
+    assert (
+        "version 1 of the partition map: partition 1 of 4; SHIPPER_PARTITIONS says 64"
+        in (check(found, "partitions")["text"])
+    )
+    assert "LOGS_1" in check(found, "publish")["text"]
+    _, found = validate("--connect", "--url", natsd.url, "--partitions", "4")
+    assert check(found, "partitions")["sign"] == "ok"
+
+
+@pytest.mark.parametrize(("number", "sign"), [("0", "wrong"), ("64", "wrong"), ("4", "info")])
+def test_without_a_map_the_settings_must_agree_with_the_streams(
+    validate: Validate, natsd: NatsServer, number: str, sign: str
+) -> None:
+    for partition in range(4):
+        make(natsd, name=f"LOGS_{partition}", subjects=[f"logs.p{partition}.>"])
+    code, found = validate("--connect", "--url", natsd.url, "--partitions", number)
+    assert (check(found, "partitions")["sign"], code) == (sign, 69 if sign == "wrong" else 0)
+    if sign == "wrong":
+        assert "the server has 4 partitions and no partition map" in check(found, "partitions")["text"]
+        assert "SHIPPER_PARTITIONS=4" in check(found, "partitions")["hint"]
 
 
 def test_a_server_without_jetstream_is_said(validate: Validate, tmp_path: Path) -> None:
@@ -358,3 +398,70 @@ def test_a_wrong_password_is_refused_by_the_server(
     code, found = with_rights(validate, tmp_path, monkeypatch, password="wrong")
     assert (code, check(found, "server")["sign"]) == (69, "wrong")
     assert "refuses us" in check(found, "server")["text"]
+
+
+# -- secrets that others can read ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [(0o600, ""), (0o640, ""), (0o644, "may read it"), (0o606, "may read and change it"), (0o602, "may change it")],
+)
+@pytest.mark.parametrize("setting", ["NATS_NKEY", "NATS_CREDS", "NATS_KEY"])
+def test_a_secret_that_other_users_can_read_or_change_is_a_visible_warning(
+    validate: Validate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, mode: int, said: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("SU...")
+    secret.chmod(mode)
+    monkeypatch.setenv(setting, str(secret))
+    code, found = validate()
+    warnings = [each for each in found["checks"] if each["check"].startswith("nats.") and each["sign"] == "warning"]
+    assert code == 0
+    assert [said in each["text"] and str(secret) in each["text"] for each in warnings] == ([True] if said else [])
+    assert all(each["hint"] == f"chmod 600 {secret}" for each in warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [
+        ('[nats]\npassword = "hush"\n', 0o644, "holds a secret, and every user of this machine may read it"),
+        ('[nats]\ntoken = "hush"\n', 0o666, "may read and change it"),
+        ('[nats]\nurl = "nats://me:hush@127.0.0.1:4222"\n', 0o604, "holds a secret"),
+        ("[logs]\npartitions = 4\n", 0o666, "every user of this machine may read and change it"),
+        ("[logs]\npartitions = 4\n", 0o644, ""),
+        ('[nats]\npassword = "hush"\n', 0o640, ""),
+    ],
+)
+def test_a_configuration_file_that_others_can_read_or_change_is_a_warning(
+    validate: Validate, tmp_path: Path, text: str, mode: int, said: str
+) -> None:
+    config = tmp_path / "fshipper.toml"
+    config.write_text(text)
+    config.chmod(mode)
+    code, found = validate("--config", str(config))
+    warnings = [each["text"] for each in found["checks"] if each["check"] == "config"]
+    assert code == 0
+    assert [said in warning for warning in warnings] == ([True] if said else [])
+    assert "hush" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("environment", "warned"),
+    [
+        ({"NATS_URL": "nats://nats.example.net", "NATS_TOKEN": "hush"}, True),
+        ({"NATS_URL": "nats://me:hush@nats.example.net"}, True),
+        ({"NATS_URL": "nats://127.0.0.1,me:hush@10.0.0.1:4222"}, True),
+        ({"NATS_URL": "tls://nats.example.net", "NATS_TOKEN": "hush"}, False),
+        ({"NATS_URL": "nats://me:hush@127.0.0.1,nats://[::1]:4222,localhost", "NATS_TOKEN": "hush"}, False),
+        ({"NATS_URL": "nats://nats.example.net"}, False),
+    ],
+)
+def test_a_password_for_another_machine_without_tls_is_a_warning(
+    validate: Validate, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], warned: bool
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    code, found = validate()
+    assert code == 0
+    assert [each["sign"] for each in found["checks"] if each["check"] == "tls"] == (["warning"] if warned else [])

@@ -15,6 +15,7 @@ from watchdog.observers import inotify_c
 from producer.checkpoints import Checkpoints
 from producer.following.sources import Sources
 from producer.looking import wake as waking
+from producer.looking.links import Links
 from producer.looking.looks import Looks, pause_seconds
 from producer.looking.mounts import remote_devices
 from producer.looking.wake import Wake, Watcher
@@ -420,11 +421,11 @@ async def test_what_cannot_be_opened_is_asked_again_at_every_poll_although_hints
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = made(tmp_path / "app.log")
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda name, *rest, **more: denied() if name == str(path) else real(name, *rest))
+    real = Links.open
+    monkeypatch.setattr(Links, "open", lambda links, name: denied() if name == str(path) else real(links, name))
     clocked = Clocked(Producer(tmp_path, "app.log", poll=1.0, watch=True))
     assert clocked.looked_within(1.2)
-    monkeypatch.setattr(os, "open", real)
+    monkeypatch.setattr(Links, "open", real)
     assert clocked.looked_within(1.2)
     assert not clocked.looked_within(5.0)
     clocked.close()

@@ -1,10 +1,14 @@
-"""Receipts that come before the PubAck of their bytes: a collector says each only once."""
+"""Receipts that come before the PubAck of their bytes, and receipts that nobody asked for."""
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from producing import Host, append
 
+from producer.arrival import CLAIM_SECONDS, LATE_SECONDS, Arrival
 from producer.following.source import Archived
 from producer.receipts import Receipt, Told
 
@@ -24,6 +28,11 @@ class InFlight:
     def tell(self, watermark: int, crc: int, *, archive: str = "a1") -> None:
         piece = self.pieces[0]
         self.host.sources.told(Told(archive, 0, (Receipt(self.id, piece.file, 0, watermark, crc),)))
+
+    def hear(self, watermark: int, crc: int, *, archive: str = "a1", source: str = "") -> list[str]:
+        """The same as a message that nobody asked for."""
+        receipt = Receipt(source or self.id, self.pieces[0].file, 0, watermark, crc)
+        return self.host.sources.heard(Told(archive, 0, (receipt,)))
 
     @property
     def archives(self) -> tuple[Archived, ...]:
@@ -59,3 +68,94 @@ def test_the_newest_receipt_is_the_one_that_waits(tmp_path: Path, later: int) ->
     told.tell(later, -1, archive="a2")
     told.host.acknowledge()
     assert told.archives[-1] == Archived("a2", later)
+
+
+# -- what a producer believes although it did not ask ----------------------------------------------------------------
+
+
+def test_an_unsolicited_receipt_counts_where_its_sum_is_that_of_the_acknowledged_bytes(tmp_path: Path) -> None:
+    told = InFlight(tmp_path)
+    told.host.acknowledge()
+    assert told.hear(told.pieces[0].span.end, told.pieces[0].source_crc) == []
+    assert told.archives == (Archived("a1", told.pieces[0].span.end),)
+    assert told.hear(len(TEXT), told.pieces[1].source_crc) == []
+    assert told.ledger.unarchived_bytes == 0
+
+
+@pytest.mark.parametrize(("watermark", "crc"), [(len(TEXT), -1), (45, -1), (45, 0), (45, 123), (10**12, -1)])
+def test_an_unsolicited_receipt_that_proves_nothing_changes_nothing_and_the_collector_is_asked(
+    tmp_path: Path, watermark: int, crc: int
+) -> None:
+    told = InFlight(tmp_path)
+    told.host.acknowledge()
+    before = told.ledger.known[told.id]
+    assert told.hear(watermark, crc) == [told.id]
+    assert told.ledger.known[told.id] == before
+    assert told.archives == ()
+    told.tell(45, -1)  # the answer of the collector, which was asked, counts as before
+    assert told.archives == (Archived("a1", 45),)
+
+
+@pytest.mark.parametrize(("watermark", "crc"), [(len(TEXT), 123), (0, 0)])
+def test_an_unsolicited_receipt_with_a_wrong_sum_is_none(tmp_path: Path, watermark: int, crc: int) -> None:
+    told = InFlight(tmp_path)
+    told.host.acknowledge()
+    assert told.hear(watermark, crc) == []
+    assert told.archives == ()
+
+
+def test_an_unsolicited_receipt_that_overtook_the_acknowledgements_counts_once_they_prove_it(tmp_path: Path) -> None:
+    told = InFlight(tmp_path)
+    assert told.hear(len(TEXT), told.pieces[1].source_crc) == []
+    told.host.acknowledge(1)
+    assert told.archives == ()
+    told.host.acknowledge(1)
+    assert told.archives == (Archived("a1", len(TEXT)),)
+
+
+def test_a_forged_receipt_that_overtook_the_acknowledgements_never_counts(tmp_path: Path) -> None:
+    told = InFlight(tmp_path)
+    assert told.hear(len(TEXT), 1) == []
+    assert told.hear(10**15, 1) == []
+    told.host.acknowledge()
+    assert told.archives == ()
+
+
+def test_receipts_of_sources_that_nobody_knows_are_not_asked_for(tmp_path: Path) -> None:
+    assert InFlight(tmp_path).hear(45, -1, source="0" * 16) == []
+
+
+class Collector:
+    """Answers questions for receipts; the stream has no message of the host any more."""
+
+    def __init__(self, told: InFlight) -> None:
+        self.told = told
+        self.questions: list[Mapping[str, Any]] = []
+
+    async def last_stored(self, _: str) -> None:
+        return None
+
+    async def ask(self, _: str, question: Mapping[str, Any], __: float) -> Mapping[str, Any]:
+        self.questions.append(question)
+        receipt = {"source": self.told.id, "file": "/a", "origin": 0, "watermark": len(TEXT), "crc": -1}
+        return {"v": 1, "archive": "a1", "through": 2, "receipts": [receipt]}
+
+
+async def test_the_collector_is_asked_soon_and_once_for_what_unsolicited_receipts_do_not_prove(tmp_path: Path) -> None:
+    now = [1000.0]
+    told = InFlight(tmp_path)
+    told.host.acknowledge()
+    collector = Collector(told)
+    arrival = Arrival("logs.p0.h", "h", 0, rouse=lambda: None, clock=lambda: now[0])
+    arrival.acknowledged(told.id)
+    for _ in range(100):
+        arrival.unproven(told.hear(45, -1))
+    assert CLAIM_SECONDS < LATE_SECONDS / 2
+    assert arrival.next_at == now[0] + CLAIM_SECONDS
+    now[0] += CLAIM_SECONDS
+    assert not arrival.due(collector, told.ledger)  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not arrival.due(collector, told.ledger)  # type: ignore[arg-type]
+    assert [question["sources"] for question in collector.questions] == [[told.id]]
+    assert told.archives == (Archived("a1", len(TEXT)),)

@@ -108,6 +108,7 @@ def totals_of(spark, out: Path) -> dict[tuple[int, str, str], tuple[int, int]]:
 def archive(tmp_path: Path) -> Archive:
     root = tmp_path / "archive"
     root.mkdir()
+    (root / layout.IDENTITY).write_text('{"v": 1, "id": "00c0ffee00c0ffee"}\n')
     return Archive(root)
 
 

@@ -204,13 +204,14 @@ SAID = {
     "unregistered": "1 sealed file on disk that no manifest lists, not counted here: web1/",
     "offset_gap": "1 log file with bytes between two spans that no segment holds: web1 /var/log/syslog (9 bytes)",
     "gap": "1 log file with bytes lost before the collector could have them, recorded as gaps: web1 /var/log/syslog (9",
+    "doubled": "1 log file with bytes that an earlier segment holds, too: web1 /var/log/syslog (9 bytes)",
 }
 
 
 def trouble_of(kind):
     if kind == "unreadable":
         return a_trouble(kind, "", path="collector-a.jsonl:17", detail="no JSON", file="")
-    lost = {"path": "", "detail": "9 bytes"} if kind in {"gap", "offset_gap"} else {}
+    lost = {"path": "", "detail": "9 bytes"} if kind in {"gap", "offset_gap", "doubled"} else {}
     return a_trouble(kind, "web1", **lost)
 
 
@@ -229,6 +230,20 @@ def test_all_troubles_at_once_are_all_named_worst_first():
 
     assert [finding.kind for finding in made.verdict.findings] == list(TROUBLES)
     assert made.verdict.state is State.DAMAGED
+
+
+def test_what_is_counted_twice_is_said_with_how_much_and_what_to_do():
+    account = an_account(
+        [a_host("web1")], troubles=[trouble_of("doubled")], doubled_bytes=8893, doubled_lines=1000, open_files=1
+    )
+    made = facts_of(a_host("web1"), account=account)
+
+    assert made.completeness.state is State.DOUBLED
+    assert (made.completeness.doubled_bytes, made.completeness.doubled_lines) == (8893, 1000)
+    assert made.verdict.headline == "The totals count 8,893 bytes and 1,000 lines twice"
+    assert "fshipper audit --repair-duplicates" in made.verdict.findings[1].text
+    lost = dataclasses.replace(account, trouble_counts={"doubled": 1, "gap": 1})
+    assert facts_of(a_host("web1"), account=lost).completeness.state is State.GAPS
 
 
 def test_until_the_day_is_closed_an_unlisted_file_is_no_damage():

@@ -177,6 +177,8 @@ def test_show_prints_the_summary_and_the_json_as_they_are(out):
     assert shown.output == (out / DATE / "report.txt").read_text()
     assert text.as_text(assemble.facts(a_day(50))) in shown.output
     assert json.loads(run(app, ["--out", str(out), "--date", DATE, "--json"]).output)["v"] == record.VERSION
+    assert run(app, [str(out)], env={"SHIPPER_REPORT": "/nowhere"}).output == shown.output
+    assert isinstance(run(app, [str(out), "--out", "/elsewhere"]).exception, UsageError)
 
 
 def test_show_says_what_there_is(out, tmp_path):

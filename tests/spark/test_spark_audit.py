@@ -17,6 +17,8 @@ def rows_by_file(out):
 def test_the_audit_names_each_log_file_whose_account_does_not_add_up(archive, spark, tmp_path):
     archive.seal(b"fine\n", file="/fine")
     archive.seal(b"a\nb\n", file="/gap", gaps=(archive.gap(10, 110), archive.gap(200, 205)))
+    left_out = dataclasses.replace(archive.gap(10, 110), reason="excluded")
+    archive.seal(b"not all of it\n", file="/excluded", gaps=(left_out,))
     lost = archive.seal(b"lost\n" * 3, file="/lost")
     (archive.root / lost.path).unlink()
     archive.seal(b"other\n", file="/differs", lines=7, bytes_raw=99)
@@ -32,6 +34,7 @@ def test_the_audit_names_each_log_file_whose_account_does_not_add_up(archive, sp
     assert {file: row["status"] for file, row in rows.items()} == {
         "/fine": "complete",
         "/gap": "gap",
+        "/excluded": "complete",
         "/lost": "missing",
         "/differs": "differs",
         "/short": "differs",
@@ -41,7 +44,7 @@ def test_the_audit_names_each_log_file_whose_account_does_not_add_up(archive, sp
     assert (rows["/lost"]["lines_manifest"], rows["/lost"]["lines_counted"]) == (3, 0)
     assert made.completeness.state.value == "damaged"
     assert {trouble.kind for trouble in made.completeness.troubles} == {"missing", "differs", "unregistered", "gap"}
-    assert made.totals.lines == 1 + 2 + 1 + 0
+    assert made.totals.lines == 1 + 2 + 1 + 0 + 1
 
 
 def test_the_last_manifest_line_of_a_path_holds_and_a_torn_one_is_ignored_with_a_note(archive, spark, tmp_path):

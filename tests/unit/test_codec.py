@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -48,6 +49,16 @@ def blocks(draw):
         edited=draw(st.none() | st.just(edited)),
         labels=draw(LABELS),
     )
+
+
+def test_collectors_that_do_not_know_exclusion_read_an_end_without_a_gap():
+    block = replace(codec.from_headers(GOOD), end=End.EXCLUDED, gap=4096)
+    headers = codec.to_headers(block)
+    assert headers["Log-End"] == "deleted"
+    assert "Log-Gap" not in headers
+    new = {name for name in headers if name.startswith("Log-")} - GOOD.keys() - {"Log-End"}
+    assert not new, "an older collector rejects a Log- header that it does not know"
+    assert codec.from_headers(headers) == block
 
 
 @given(blocks())

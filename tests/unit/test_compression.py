@@ -127,7 +127,7 @@ def test_a_bomb_behind_the_text_of_an_edited_block_is_poison(encoding, content):
     assert peak < 5 * MAX_BLOCK_BYTES
 
 
-@pytest.mark.parametrize("behind", [b"x", gzip.compress(b"another member")])
+@pytest.mark.parametrize("behind", [b"x", gzip.compress(b"another member", mtime=0)])
 def test_bytes_behind_the_one_gzip_member_are_poison(behind):
     data = b"line\n"
     with pytest.raises(Poison, match="one whole gzip member"):

@@ -207,3 +207,21 @@ def test_the_partition_is_that_of_the_host():
 
 def test_this_machine_has_a_name():
     assert default_host()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("producer.block", "1GB", "--block: producer.block = '1GB': it can be at most 512KiB"),
+        ("producer.block", "1", "it can be at least 4KiB"),
+        ("producer.window", "1TB", "it can be at most 256MiB"),
+        ("producer.poll", "2h", "it can be at most 1h"),
+        ("collector.keep_sources", "-1", "is no duration"),
+        ("producer.ack_timeout", "10ms", "it can be at least 100ms"),
+        ("logs.partitions", -1, "greater than or equal to 0"),
+    ],
+)
+def test_a_limit_is_said_in_units_that_can_be_typed(key, value, said):
+    with pytest.raises(ConfigError) as raised:
+        load({key: value}, environment={})
+    assert said in str(raised.value)

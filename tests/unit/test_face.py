@@ -153,3 +153,20 @@ def test_a_defect_keeps_its_trace(monkeypatch):
     monkeypatch.setattr(face, "entry_points", lambda group: [Verb(ZeroDivisionError("a defect"))])
     with pytest.raises(ZeroDivisionError):
         face.run(["boom"])
+
+
+@pytest.mark.parametrize(
+    "url", [["--url", "nats://me:hush@127.0.0.1:1"], ["--url=127.0.0.1:1,nats://token@127.0.0.1:1"]]
+)
+def test_a_password_on_the_command_line_works_and_is_warned_of_once(url, capsys):
+    assert face.run(["partition", "status", *url]) == 69
+    said = capsys.readouterr().err
+    assert said.count("warning: ") == 1
+    assert "NATS_URL in an environment file" in said
+    assert "hush" not in said
+
+
+@pytest.mark.parametrize("arguments", [["--url", NOBODY], ["--url", f"127.0.0.1:1,{NOBODY}"], ["--url"]])
+def test_a_url_without_a_password_is_not_warned_of(arguments, capsys):
+    face.run(["partition", "status", *arguments])
+    assert "warning: " not in capsys.readouterr().err

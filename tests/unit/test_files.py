@@ -7,7 +7,7 @@ import pytest
 
 from shipper import files
 from shipper.errors import Fatal
-from shipper.files import Lock, make_directory, replace_file
+from shipper.files import Lock, LockHeld, make_directory, replace_file
 
 HOLDER = """
 import sys
@@ -127,3 +127,35 @@ def test_a_lock_is_given_back_when_the_work_fails(tmp_path):
         raise KeyError
     with Lock(tmp_path / "lock", "it"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"", "process unknown"),
+        (b"\xff\x00rubbish\n", "process unknown"),
+        (b"99999999\n; rm -rf /\n", "process 99999999"),
+        (b"-1\n127.0.0.1:9600\n", "process unknown"),
+    ],
+)
+def test_what_a_lock_file_says_is_not_trusted(tmp_path, content, named):
+    path = tmp_path / "lock"
+    with Lock(path, "it"):
+        path.write_bytes(content)
+        with pytest.raises(LockHeld) as caught, Lock(path, "it"):
+            pass
+    assert f"it is in use by {named} (lock" in str(caught.value)
+    assert caught.value.holder.listen == ""
+
+
+def test_the_holder_is_told_with_its_command_and_where_it_can_be_asked(tmp_path):
+    with (
+        Lock(tmp_path / "lock", "it", listen="127.0.0.1:9600"),
+        pytest.raises(LockHeld) as caught,
+        Lock(tmp_path / "lock", "it"),
+    ):
+        pass
+    assert caught.value.holder.listen == "127.0.0.1:9600"
+    assert f"process {os.getpid()} (" in str(caught.value)
+    command = Path("/proc/self/cmdline").read_bytes().split(b"\0")[1].decode()
+    assert command in caught.value.holder.command

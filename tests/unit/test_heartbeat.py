@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shipper.heartbeat import MAX_BYTES, MAX_FILES, MAX_NAME, FileBehind, Heartbeat, decode, encode
+from shipper.heartbeat import MAX_BYTES, MAX_FILES, MAX_NAME, FileBehind, Heartbeat, decode, encode, plausible
 
 BEAT = Heartbeat(version="1.2.3", partition=3, every=5.0, up=86400.5, files=12)
 
@@ -74,3 +74,15 @@ JSON = st.recursive(
 def test_nothing_that_anybody_sends_raises(changed):
     heard = decode(fields(**changed))
     assert heard is None or len(encode(heard)) <= MAX_BYTES
+
+
+def test_numbers_that_cannot_be_are_in_no_sum_and_said_to_be_wrong():
+    for wrong in ({"backlog": 2**62}, {"held": 2**51}, {"backlog_age": 1e12}, {"worst": (behind("/f", 2**60),)}):
+        beat = plausible(dataclasses.replace(BEAT, backlog_files=7, **wrong))
+        assert (beat.backlog, beat.backlog_age, beat.held, beat.worst) == (0, 0, 0, ())
+        assert "numbers that cannot be" in beat.trouble
+
+
+def test_a_backlog_of_a_tebibyte_is_believed():
+    beat = dataclasses.replace(BEAT, backlog=2**40, backlog_age=86400.0 * 30)
+    assert plausible(beat) == beat

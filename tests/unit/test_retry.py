@@ -1,6 +1,16 @@
+import math
+
 import pytest
 
-from shipper.errors import Permanent, StreamFull, Transient, Unavailable
+from shipper.errors import (
+    CertificateRefused,
+    InsecureConnection,
+    Permanent,
+    RightMissing,
+    StreamFull,
+    Transient,
+    Unavailable,
+)
 from shipper.lifecycle import Stop
 from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Company, Patience, until_done
 from shipper.testing import Clock
@@ -119,3 +129,43 @@ async def test_a_stop_ends_the_attempts_and_the_nap_between_them():
     work = Failing(Transient("1"), Transient("2"), Transient("3"))
     with pytest.raises(Transient, match="2"):
         await until_done(work, policy=hour, stop=stop, attempts=9)
+
+
+FOR_A_PERSON = [InsecureConnection, CertificateRefused, RightMissing]
+
+
+@pytest.mark.parametrize("error", FOR_A_PERSON)
+def test_what_only_a_person_can_cure_ends_a_start_and_a_command_at_once_with_its_own_exit_code(clock, error):
+    for patience in (
+        Patience(at_start=10.0, later=math.inf, clock=clock),
+        Patience(at_start=5.0, later=60.0, clock=clock),
+    ):
+        with pytest.raises(error):
+            patience.after(error("no"), AT_ONCE)
+    served = Patience(at_start=5.0, later=60.0, clock=clock)
+    served.served()
+    with pytest.raises(error):
+        served.after(error("no"), AT_ONCE)
+    assert (InsecureConnection.exit_code, CertificateRefused.exit_code) == (78, 1)
+
+
+@pytest.mark.parametrize("error", FOR_A_PERSON)
+def test_a_daemon_that_has_worked_or_was_reloaded_retries_what_only_a_person_can_cure(clock, error):
+    served, reloaded = (Patience(at_start=at, later=math.inf, clock=clock) for at in (10.0, math.inf))
+    served.served()
+    for patience in (served, reloaded):
+        for _ in range(50):
+            clock.turn(1000.0)
+            assert patience.after(error("no"), SESSION) <= 5.0
+
+
+async def test_what_only_a_person_can_cure_is_attempted_once(clock):
+    attempts = []
+
+    async def work():
+        attempts.append(1)
+        raise InsecureConnection("no")
+
+    with pytest.raises(InsecureConnection):
+        await until_done(work, policy=AT_ONCE, stop=Stop(), attempts=4)
+    assert len(attempts) == 1

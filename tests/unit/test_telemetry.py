@@ -1,9 +1,10 @@
 import contextlib
-import http.client
+import io
 import json
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
@@ -247,21 +248,16 @@ def test_a_status_that_changes_while_it_is_asked_for_is_asked_for_again():
         assert json.loads(fetched(endpoints, "/status")[2]) == {"sources": 3}
 
 
-def test_connections_are_bounded_and_come_back(capfd):
+def test_connections_are_bounded_and_the_oldest_silent_ones_give_way(capfd):
+    before = threading.active_count()
     with contextlib.closing(served()) as endpoints, contextlib.ExitStack() as stack:
-        for _ in range(telemetry.MOST_CONNECTIONS):  # each says nothing
+        for _ in range(2 * telemetry.MOST_CONNECTIONS):  # each says nothing
             stack.enter_context(socket.create_connection(("127.0.0.1", endpoints.port)))
-        until(lambda: _is_sent_away(endpoints))
+        assert fetched(endpoints, "/healthz")[0] == 200
+        until(lambda: threading.active_count() - before <= telemetry.MOST_REQUESTS_AN_ADDRESS + 2)
         stack.close()
-        until(lambda: not _is_sent_away(endpoints))
+        until(lambda: threading.active_count() - before <= 1)
     assert capfd.readouterr().err == ""
-
-
-def _is_sent_away(endpoints):
-    try:
-        return fetched(endpoints, "/healthz")[0] != 200
-    except (OSError, http.client.HTTPException):
-        return True
 
 
 def test_nothing_is_served_on_request():
@@ -276,6 +272,9 @@ def test_an_address_that_cannot_be_used_costs_a_warning_and_not_the_program(list
         other.listen()
         with serving(listen.format(port=other.getsockname()[1]), ready=str, status=dict) as endpoints:
             assert endpoints is None
+    said = capsys.readouterr().err
+    assert "--listen" in said
+    assert ("perhaps another fshipper" in said) == ("{port}" in listen)
 
 
 def test_the_port_is_free_again_behind_the_block():
@@ -293,3 +292,39 @@ def test_what_a_terminal_might_obey_is_escaped_in_the_log() -> None:
     assert said.count("\n") == 1
     assert not set(said) & set("\x1b\u202e")
     assert "\\x1b[2J" in said
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [(None, True), ("", True), ("1", False), ("0", False)])
+def test_the_log_on_a_terminal_obeys_no_color(monkeypatch, no_color, coloured):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    before = structlog.get_config()
+    try:
+        telemetry.set_up_logging(style="text", level="info")
+        structlog.get_logger().info("something_happened", host="web1")
+    finally:
+        structlog.configure(**before)
+    assert "something_happened" in terminal.getvalue()
+    assert ("\x1b[" in terminal.getvalue()) is coloured
+
+
+def test_a_program_serves_its_own_metrics_and_those_of_both_only():
+    kept = {}
+    for hidden in (events.PRODUCER_METRICS, events.COLLECTOR_METRICS):
+        with telemetry.serving("127.0.0.1:0", ready=str, status=dict, hidden_metrics=hidden) as endpoints:
+            body = fetched(endpoints, "/metrics")[2].decode()
+        kept[hidden] = {line.split()[2] for line in body.splitlines() if line.startswith("# TYPE fshipper_")}
+        assert "_created" not in body.replace("consumers_created", "")
+    collector, producer = kept.values()
+    assert {"fshipper_leases_held", "fshipper_sessions_ended_total"} <= collector
+    assert {"fshipper_published_bytes_total", "fshipper_sessions_ended_total"} <= producer
+    assert "fshipper_published_bytes_total" not in collector
+    assert "fshipper_leases_held" not in producer
+    assert "fshipper_control_ignored_total" in collector & producer

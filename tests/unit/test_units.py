@@ -1,6 +1,6 @@
 import pytest
 
-from shipper.units import format_bytes, parse_seconds, parse_size
+from shipper.units import counted, exact_seconds, exact_size, format_bytes, parse_seconds, parse_size
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,17 @@ def test_what_is_no_duration_is_a_value_error_with_an_example(text):
 )
 def test_bytes_are_shown_in_the_largest_unit_that_fits(count, text):
     assert format_bytes(count) == text
+
+
+@pytest.mark.parametrize("count", [1, 1000, 1024, 4096, 512 * 1024, 256 * 1024**2, 3 * 1024**4])
+def test_an_exact_size_is_read_as_what_it_was(count):
+    assert parse_size(exact_size(count)) == count
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.1, 1, 60, 90, 3600, 86400, 90 * 86400])
+def test_exact_seconds_are_read_as_what_they_were(seconds):
+    assert parse_seconds(exact_seconds(seconds)) == seconds
+
+
+def test_a_noun_has_the_number_of_what_is_counted():
+    assert [counted(number, "host") for number in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]

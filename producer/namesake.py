@@ -1,0 +1,236 @@
+"""Whether another live producer has the name of this host, as a cloned machine has: two would write one host's files.
+
+What tells is the heartbeats of the host's own subject, which it may read. Each names the process that sent it. One that
+another process sent proves nothing: that process may have died. A second one of it, sent while this one looks, does.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import math
+import os
+import secrets
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from shipper import events
+from shipper.errors import ConfigError, SessionLost, ShipperError
+from shipper.heartbeat import Heartbeat, dead_after, decode
+from shipper.ports import Publisher
+from shipper.subjects import beat_subject, beats_stream
+
+MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+PROCESSES = Path("/proc/self/ns/pid")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+LOOK_SECONDS, SHORTEST_SECONDS = 1.0, 0.05
+"""Between two looks at the start, while another process may live; shorter where it sends heartbeats more often."""
+MOST_WAIT_SECONDS = 60.0
+"""At the start, for a sign of life of another process; later it is still noticed, and alarmed."""
+MOST_TELLING_SECONDS = 16.0
+"""For so long a refused producer tells of it, before it ends."""
+REMEMBER_SECONDS = 300.0
+"""For so long every heartbeat names the other process, after it was seen last."""
+_RUN = secrets.token_hex(8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """Which process this is, among all that may have the host's name."""
+
+    id: str  #: the same for every run on one machine, since its boot, with one state directory
+    kernel: str  #: the same for all processes that see each other's numbers
+    run: str  #: of this process only
+    machine: str
+    state: str
+    pid: int
+
+
+def this_instance(state: Path) -> Instance:
+    """This process, with its checkpoint in `state`, which exists."""
+    found = state.stat()
+    boot = (_machine_id(), _text(BOOT_ID))
+    return Instance(
+        id=_hash(*boot, str(state.resolve()), str(found.st_dev), str(found.st_ino)),
+        kernel=_hash(*boot, str(_number_of(PROCESSES))),
+        run=_RUN,
+        machine=socket.gethostname(),
+        state=str(state),
+        pid=os.getpid(),
+    )
+
+
+def _between_looks(every: float) -> float:
+    return min(LOOK_SECONDS, max(SHORTEST_SECONDS, every / 2))
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(("fshipper instance", *parts)).encode(errors="replace")).hexdigest()[:16]
+
+
+def _number_of(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _machine_id() -> str:
+    """The machine's id, which only ever leaves it as part of a hash (machine-id(5)); empty: it has none."""
+    return next(filter(None, map(_text, MACHINE_IDS)), "")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+class _Newest(NamedTuple):
+    sequence: int
+    time_ns: int
+    beat: Heartbeat
+
+
+class Namesake:
+    """Looks for another producer with this host's name. Owned by the pipeline; `me` None: nobody looks."""
+
+    def __init__(
+        self,
+        host: str,
+        prefix: str,
+        me: Instance | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._host = host
+        self._stream, self._subject = beats_stream(prefix), beat_subject(prefix, host)
+        self.me = me  #: this process
+        self._clock = clock
+        self._wall_ns = wall_ns
+        self._is_checked = me is None
+        self._own = self._foreign = 0  # sequences of the newest heartbeats that were seen: this process's, and others'
+        self._looking: asyncio.Task[None] | None = None
+        self._other, self._other_at = "", -math.inf
+
+    async def check_at_start(
+        self,
+        publisher: Publisher,
+        *,
+        pause: Callable[[float], Awaitable[None]],
+        is_stopping: Callable[[], bool],
+        tell: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """Once in the life of a process: refuse to begin beside another live one; `pause` may end early.
+
+        `tell` lets the centre know that this one is refused; False: heartbeats are off.
+
+        Raises:
+            ConfigError: another producer lives under this name. SessionLost: the next session asks again, or asked to
+                stop.
+        """
+        if self._is_checked:
+            return
+        first = found = await self._newest(publisher)
+        age = max(0, self._wall_ns() - first.time_ns) / 1e9 if first else 0.0
+        left = min(dead_after(first.beat.every) - age, MOST_WAIT_SECONDS) if first else 0.0
+        until = self._clock() + left
+        if first and self._is_foreign(first) and left > 0:
+            events.name_in_doubt(host=self._host, other=first.beat.sender, at_most=left)
+        while first and found and self._is_foreign(found) and (rest := until - self._clock()) > 0:
+            if found.sequence > first.sequence:
+                with contextlib.suppress(ShipperError):
+                    await self._tell_of_it(publisher, found.beat.every, pause, is_stopping, tell)
+                raise self._refusal(found.beat)
+            await pause(min(_between_looks(first.beat.every), rest))
+            if is_stopping():
+                raise SessionLost("asked to stop before it was known whether another producer has this name")
+            found = await self._newest(publisher)
+        self._is_checked = True
+
+    async def _tell_of_it(
+        self,
+        publisher: Publisher,
+        every: float,
+        pause: Callable[[float], Awaitable[None]],
+        is_stopping: Callable[[], bool],
+        tell: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """Until the other one, whose next heartbeat replaces what is told, has seen it and says so, or for a while."""
+        until = self._clock() + min(3 * every + LOOK_SECONDS, MOST_TELLING_SECONDS)
+        while self._clock() < until and await tell() and not is_stopping():
+            await pause(_between_looks(every))
+            found = await self._newest(publisher)
+            if found and found.beat.other:
+                return
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether nothing speaks against shipping under this name."""
+        return self._is_checked
+
+    def look_later(self, publisher: Publisher, within: float) -> None:
+        """Look again in `within` seconds, without waiting: just before this process sends its next heartbeat.
+
+        Until then the newest one is this process's own, unless another one sent some, too.
+        """
+        if self.me is None or (self._looking and not self._looking.done()):
+            return
+        self._looking = asyncio.ensure_future(self._look(publisher, within))
+
+    def session_ends(self) -> None:
+        """Nobody answers any more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    @property
+    def other(self) -> str:
+        """The other live process, for people; empty: none was seen lately."""
+        return self._other if self._clock() - self._other_at < REMEMBER_SECONDS else ""
+
+    async def _look(self, publisher: Publisher, within: float) -> None:
+        await asyncio.sleep(within)
+        try:
+            found = await self._newest(publisher)
+        except ShipperError:
+            return  # the session's own calls meet it, too
+        if found is None or self.me is None or not found.beat.run:
+            return
+        if found.beat.run == self.me.run:
+            self._own = max(self._own, found.sequence)
+            return
+        if min(self._own or math.inf, self._foreign or math.inf) < found.sequence:  # it was sent since this one looks
+            refused = ", which was refused" if found.beat.refused else ""
+            self._other, self._other_at = f"{found.beat.sender}{refused}", self._clock()
+            events.name_shared(host=self._host, other=self._other)
+        self._foreign = max(self._foreign, found.sequence)
+
+    async def _newest(self, publisher: Publisher) -> _Newest | None:
+        stored = await publisher.mentioned(self._stream, self._subject)
+        beat = decode(stored.payload) if stored else None
+        return _Newest(stored.sequence, stored.time_ns, beat) if stored and beat else None
+
+    def _is_foreign(self, found: _Newest) -> bool:
+        """Whether another process sent it that may live: this one's lock proves that older runs of it are dead."""
+        beat, me = found.beat, self.me
+        if me is None or not beat.run or beat.leaves or beat.refused or beat.run == me.run or beat.instance == me.id:
+            return False
+        return beat.kernel != me.kernel or Path(f"/proc/{beat.pid}").exists()
+
+    def _refusal(self, other: Heartbeat) -> ConfigError:
+        me = self.me
+        here = f"process {me.pid} on {me.machine}, state directory {me.state}" if me else "this process"
+        return ConfigError(
+            f"another producer ships as host {self._host}: {other.sender}; this one is {here}",
+            hint=(
+                "if this machine is a copy of that one, give it a name of its own: hostnamectl set-hostname NAME,"
+                " HOSTNAME or --host; if it replaces that one, stop the other first: systemctl stop fshipper-producer;"
+                " if both run on one machine, let one producer ship all files"
+            ),
+        )

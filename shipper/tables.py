@@ -1,0 +1,119 @@
+"""Tables for people that fit the terminal: no number, host name or state word is ever cut or broken."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+LEAST_WIDTH = 24
+"""A wrapped column is not made narrower than this while another column can go."""
+UNLIMITED = 100_000  # columns, to measure what a table would like to have
+STACK = ""
+"""In `give_up`: the columns of `above` move to a line of their own above the others."""
+
+
+def fitted(
+    console: Console,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Text]],
+    *,
+    numbers: Collection[str] = (),
+    wrapped: str = "",
+    above: Collection[str] = (),
+    give_up: Sequence[str] = (),
+    boxed: bool = False,
+) -> list[Text]:
+    """The lines of a table as wide as `console`, without trailing blanks.
+
+    Column `wrapped` takes the room that is left. Where the columns do not fit, `give_up` is done from its beginning, as
+    far as needed: a name is a column that is left out, STACK moves the columns of `above`. What does not fit even then
+    is wider than the console, and is not cut.
+    """
+    kept, is_stacked = list(columns), False
+    steps = iter(give_up)
+    while True:
+        below = [name for name in kept if not (is_stacked and name in above)]
+        draft = _Draft(columns, rows, below, numbers, wrapped, boxed=boxed and not is_stacked)
+        room = console.width - draft.width(console)
+        step = next(steps, None) if room < 0 else None
+        if step is None:
+            break
+        if step == STACK:
+            is_stacked = True
+        else:
+            kept.remove(step)
+    lines = draft.lines(console, LEAST_WIDTH + max(0, room)) if below else []
+    return list(_stacked(columns, rows, above, lines)) if is_stacked else lines
+
+
+def print_lines(console: Console, lines: Sequence[Text]) -> None:
+    """Print `lines` as they are: what is wider than the console is folded by the terminal, not cut."""
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def rendered(console: Console, table: Table, *, width: int = 0) -> list[Text]:
+    """The lines of `table` without trailing blanks, `width` columns wide (0: the console's width)."""
+    options = console.options.update(width=width or console.width)
+    lines = []
+    for segments in console.render_lines(table, options, pad=False):
+        line = Text(no_wrap=True, overflow="ignore")
+        for segment in segments:
+            line.append(segment.text, segment.style)
+        line.rstrip()
+        lines.append(line)
+    return lines
+
+
+class _Draft:
+    """One choice of columns."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Text]],
+        chosen: Sequence[str],
+        numbers: Collection[str],
+        wrapped: str,
+        *,
+        boxed: bool,
+    ) -> None:
+        places = [columns.index(name) for name in chosen]
+        self._table = Table(box=Table().box if boxed else None, header_style="bold", pad_edge=boxed)
+        for name in chosen:
+            self._table.add_column(
+                name, justify="right" if name in numbers else "left", no_wrap=name != wrapped, overflow="fold"
+            )
+        self._wrapped = [column for column in self._table.columns if column.header == wrapped]
+        for row in rows:
+            self._table.add_row(*(row[place] for place in places))
+
+    def width(self, console: Console) -> int:
+        """How wide it is with the wrapped column at its least width."""
+        return self._width(console, LEAST_WIDTH)
+
+    def lines(self, console: Console, wrapped_width: int) -> list[Text]:
+        width = self._width(console, wrapped_width)
+        return rendered(console, self._table, width=max(1, width))
+
+    def _width(self, console: Console, wrapped_width: int) -> int:
+        for column in self._wrapped:
+            column.max_width = wrapped_width
+        return console.measure(self._table, options=console.options.update(width=UNLIMITED)).maximum
+
+
+def _stacked(
+    columns: Sequence[str], rows: Sequence[Sequence[Text]], above: Collection[str], lines: Sequence[Text]
+) -> Iterator[Text]:
+    """The names and the rows, each with its cells of `above` first; these once for rows that have the same."""
+    places = [place for place, name in enumerate(columns) if name in above]
+    heads = [Text("  ".join(columns[place] for place in places), "bold")]
+    heads += [Text("  ").join(row[place] for place in places if row[place].plain) for row in rows]
+    before = None
+    for number, head in enumerate(heads):
+        if head != before:
+            yield Text.assemble(head, no_wrap=True, overflow="ignore")
+        before = head
+        if number < len(lines):
+            yield Text.assemble("  ", lines[number], no_wrap=True, overflow="ignore")

@@ -1,0 +1,241 @@
+"""The end of `fshipper report` by a signal: quick, whole, and with every process that it started.
+
+A thread ends the process, because the main thread may be in a call into Java or Arrow that handles no signal. It waits
+until a `whole` section is completed, calls what was registered with `called_at_end`, kills all descendants, removes
+what was registered with `removed_at_end` and ends the process: with 130 after SIGINT, else by the signal itself (143 in
+a shell after SIGTERM), which systemd counts as a clean stop. There is no `spark.stop()`: it takes seconds.
+"""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from types import FrameType
+
+EXIT_INTERRUPTED = 130
+
+WHOLE_SECONDS = 0.6
+"""Maximum time that a signal waits for a `whole` section. All of the times here must be less than 2 s together."""
+CALL_SECONDS = 0.3
+"""Maximum time for what is registered with `called_at_end`: it asks Java, which may not answer."""
+KILL_SECONDS = 0.7
+"""Maximum time to wait for killed descendants; the kernel returns their memory first."""
+REMOVE_SECONDS = 0.3
+"""Maximum time to remove files; the next run removes the rest."""
+
+_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _Ending:
+    """What is needed to end this process; one for each `ending`."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._in_whole = False
+        self._is_whole = threading.Event()
+        self._is_whole.set()
+        self._calls: list[Callable[[], object]] = []
+        self._removals: list[Callable[[], object]] = []
+        self._not_mine = frozenset(_children())  # of the shell that became this process by exec
+        self._received, self._written = socket.socketpair()
+        self._written.setblocking(False)
+        threading.Thread(target=self._run, name="ending", daemon=True).start()
+
+    def wakeup_fd(self) -> int:
+        """Where the interpreter writes the number of each signal as soon as it is delivered."""
+        return self._written.fileno()
+
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        """The handler, in the main thread. Outside a `whole` section that thread does nothing more."""
+        self._asked = True
+        if not self._in_whole:
+            _park()
+
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        self._is_whole.clear()  # first: a signal in between only costs the time that it waits for this section
+        self._in_whole = True
+        try:
+            yield
+        finally:
+            self._is_whole.set()
+            self._in_whole = False
+            if self._asked:
+                _park()
+
+    @contextlib.contextmanager
+    def calling(self, call: Callable[[], object]) -> Iterator[None]:
+        with _listed(self._calls, call):
+            yield
+
+    @contextlib.contextmanager
+    def removing(self, remove: Callable[[], object]) -> Iterator[None]:
+        with _listed(self._removals, remove):
+            yield
+
+    def close(self) -> None:
+        """The thread ends; no signal is awaited any more."""
+        self._written.close()
+
+    def _run(self) -> None:
+        with self._received:
+            while numbers := self._received.recv(1):
+                if numbers[0] in _ENDED_BY:
+                    self._end(numbers[0])
+
+    def _end(self, number: int) -> None:
+        self._is_whole.wait(WHOLE_SECONDS)
+        _call_all(self._calls, CALL_SECONDS)
+        _silence()  # other threads may complain that Java is gone
+        kill_descendants(KILL_SECONDS, but=self._not_mine)
+        _call_all(self._removals, REMOVE_SECONDS)
+        if number == signal.SIGINT:
+            os._exit(EXIT_INTERRUPTED)
+        _die_by(number)
+
+
+@contextlib.contextmanager
+def _listed(calls: list[Callable[[], object]], call: Callable[[], object]) -> Iterator[None]:
+    calls.append(call)
+    try:
+        yield
+    finally:
+        calls.remove(call)
+
+
+def _call_all(calls: list[Callable[[], object]], seconds: float) -> None:
+    def each() -> None:
+        for call in reversed([*calls]):
+            with contextlib.suppress(Exception):
+                call()
+
+    caller = threading.Thread(target=each, daemon=True)
+    caller.start()
+    caller.join(seconds)
+
+
+def _silence() -> None:
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+_ending: _Ending | None = None
+
+
+@contextlib.contextmanager
+def ending() -> Iterator[None]:
+    """Until the block ends, SIGINT, SIGTERM and SIGHUP (unless ignored, as by nohup) end the process as said above.
+
+    Outside the main thread, and inside another such block, nothing changes.
+    """
+    global _ending  # noqa: PLW0603 - signal handlers are the process's
+    if _ending is not None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _become_subreaper()
+    made = _ending = _Ending()
+    wakeup = signal.set_wakeup_fd(made.wakeup_fd(), warn_on_full_buffer=False)
+    numbers = [n for n in _ENDED_BY if n != signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, made.handle) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(wakeup)
+        _ending = None
+        made.close()
+
+
+@contextlib.contextmanager
+def whole() -> Iterator[None]:
+    """A section of the main thread, normally some ms, that a signal does not cut: the process ends after it."""
+    with _ending.whole() if _ending else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def called_at_end(call: Callable[[], object]) -> Iterator[None]:
+    """If a signal ends the process within the block, `call` runs first, in another thread; Java still answers it."""
+    with _ending.calling(call) if _ending else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def removed_at_end(path: Path, *, unless: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """If a signal ends the process within the block, the file or directory `path` is removed last, if not `unless`."""
+
+    def remove() -> None:
+        if not unless():
+            _remove(path)
+
+    with _ending.removing(remove) if _ending else contextlib.nullcontext():
+        yield
+
+
+def is_active() -> bool:
+    """Whether signals end this process as said above, so that other handlers must not be installed."""
+    return _ending is not None
+
+
+def kill_descendants(seconds: float, *, but: Collection[int] = ()) -> None:
+    """Kills every process that this one started, and what those started, and waits for them at most `seconds`.
+
+    This process is their subreaper (prctl(2)): a process whose parent was killed becomes its child, so the loop ends
+    when it has no children `but` those.
+    """
+    until = time.monotonic() + seconds
+    while (children := [pid for pid in _children() if pid not in but]) and time.monotonic() < until:
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+        for pid in children:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _children() -> list[int]:
+    mine, found = os.getpid(), []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                status = Path(entry.path, "stat").read_bytes()
+                if int(status[status.rindex(b")") + 2 :].split()[1]) == mine:
+                    found.append(int(entry.name))
+    return found
+
+
+def _become_subreaper() -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _park() -> None:
+    while True:
+        time.sleep(60)
+
+
+def _die_by(number: int) -> None:
+    """As `signal.signal` may be used in the main thread only, this goes to the C library."""
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+        libc.signal(number, None)  # SIG_DFL
+        os.kill(os.getpid(), number)
+        time.sleep(0.2)
+    os._exit(128 + number)

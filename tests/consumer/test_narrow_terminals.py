@@ -1,0 +1,85 @@
+"""What `fshipper audit` and `fshipper status` print on narrow terminals: nothing is cut, and paths stay readable."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from consumer.audit import show as audit_show
+from consumer.audit.audit import Result
+from consumer.audit.look import Scope
+from consumer.audit.rows import Row, Sum
+from consumer.fleet import show as fleet_show
+from consumer.fleet.fleet import Fleet, partitions_of
+from consumer.fleet.state import State
+from consumer.fleet.table import Host
+from consumer.fleet.told import fleet_json
+from shipper.heartbeat import Heartbeat
+from shipper.jetstream.lag import PartitionStatus
+
+FILE = "/srv/applications/shop/current/log/production-of-the-year.log"
+HOST = "web1.shop.example.net"
+WIDTHS = pytest.mark.parametrize("width", [60, 80, 120])
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal_of(monkeypatch: pytest.MonkeyPatch, width: int) -> Terminal:
+    """The standard output from now on."""
+    made = Terminal()
+    monkeypatch.setattr("sys.stdout", made)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    return made
+
+
+def printed(terminal: Terminal) -> list[str]:
+    return re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue()).splitlines()
+
+
+@WIDTHS
+def test_an_audit_keeps_paths_and_numbers_whole(monkeypatch: pytest.MonkeyPatch, width: int, tmp_path: Path) -> None:
+    terminal = terminal_of(monkeypatch, width)
+    rows = [
+        Row(HOST, FILE, date, 12, Sum(9_000_000, 123_456), Sum(8_000_000, 123_456), Sum(512, 1), Sum(700_000, 9))
+        for date in ("2026-11-20", "2026-11-21")
+    ]
+    audit_show.print_result(Result(scope=Scope(archive=tmp_path, journals=tmp_path), rows=rows, files=2), [])
+    *table, _ = printed(terminal)
+    assert max(map(cell_len, table)) <= max(width, len(f"{HOST}  {FILE}"))
+    for whole in (HOST, "2026-11-20", "2026-11-21", "7.6 MiB", "512 B", "683.6 KiB"):
+        assert any(whole in line for line in table), whole
+    pieces = re.findall(r"[-/\w]+", " ".join(table))
+    assert any(len(piece) >= 24 and piece in FILE for piece in pieces)
+    assert [line for line in table if line != line.rstrip()] == []
+
+
+@WIDTHS
+def test_a_status_cuts_neither_hosts_nor_states_nor_headings(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    terminal = terminal_of(monkeypatch, width)
+    beat = Heartbeat(version="0.1.0", partition=3, every=5.0, up=9.0, files=12, backlog=4096, backlog_age=60.0)
+    hosts = [Host(HOST, State.STUCK, "4.0 KiB wait, nothing moved for 60 s: no space left on device", 3.0, beat, 3)]
+    hosts += [Host("web2", State.UNKNOWN, "it sends lines and no heartbeats", None, None, 3)]
+    status = PartitionStatus(
+        partition=3, stream="LOGS_3", messages=9, bytes=9, max_bytes=99, percent_full=9.1, first_seq=1, last_seq=9,
+        pending=0, ack_pending=0, lag=1_234_567, ack_floor=9, waiting=2,
+    )  # fmt: skip
+    partitions = partitions_of([status], hosts, {3: "collector-of-the-centre"}, None, 1.0)
+    out = fleet_show.console()
+    found = Fleet(at=1.0, hosts=tuple(hosts), partitions=partitions)
+    out.print(fleet_show.whole(out, found, hosts, limit=0), crop=False)
+    lines = printed(terminal)
+    for whole in (HOST, "stuck", "unknown", "host", "state", "1234567", "collector-of-the-centre"):
+        assert any(whole in line for line in lines), whole
+    assert not any("…" in line or "..." in line for line in lines)
+    assert max(map(cell_len, lines[:4])) <= max(width, 90)
+
+
+def test_a_status_for_programs_has_a_version_and_both_times() -> None:
+    told = fleet_json(Fleet(at=1_800_000_000.25))
+    assert (told["v"], told["at"], told["time"]) == (1, 1_800_000_000.25, "2027-01-15T08:00:00Z")

@@ -1,0 +1,139 @@
+"""Retention by size takes from the hosts that hold more than their share; who holds less loses nothing."""
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from auditing import audit
+from dying import Lives, Places
+from keeping import TODAY, tend, write_segments
+
+from consumer.sealing import manifests
+from consumer.sealing.manifests import Held
+from shipper import layout
+
+DAYS = [(TODAY - dt.timedelta(days=ago)).isoformat() for ago in range(3, -1, -1)]  # the last one is today
+SMALL, OTHER, FLOOD = "small.example.net", "other.example.net", "flood.example.net"
+LINES = b"a line\n" * 100
+
+
+def fill(place: Path, sizes: dict[str, int]) -> None:
+    """A segment of each host on each day, of so many times 700 bytes; the last day stays open."""
+    for day in DAYS:
+        for host, count in sizes.items():
+            write_segments(place, "/var/log/app.log", [LINES * count], date=day, host=host, codec="none")
+    tend(place, merge=0)
+
+
+def octets(place: Path, day: str) -> dict[str, int]:
+    held = manifests.held_by_host(place / "archive", day)
+    return {host: each.bytes_stored // 700 for host, each in held.items()}
+
+
+def on_disk(place: Path) -> set[tuple[str, str]]:
+    directories = (place / "archive").glob("date=*/partition=*/host=*")
+    return {(each.parts[-3].removeprefix("date="), each.name.removeprefix("host=")) for each in directories}
+
+
+def test_the_oldest_days_of_who_holds_the_most_go_and_nobody_elses(tmp_path: Path) -> None:
+    fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
+    tend(tmp_path, keep_bytes=40 * 700)  # of 48
+    all_of_them = {SMALL: 1, OTHER: 2, FLOOD: 9}
+    assert octets(tmp_path, DAYS[0]) == {SMALL: 1, OTHER: 2}
+    assert [octets(tmp_path, day) for day in DAYS[1:]] == [all_of_them] * 3
+    assert on_disk(tmp_path) == {(day, host) for day in DAYS for host in (SMALL, OTHER, FLOOD)} - {(DAYS[0], FLOOD)}
+    noted = json.loads((tmp_path / "archive" / layout.REMOVED_HOSTS_PATH).read_bytes())
+    assert (noted["date"], noted["reason"]) == (DAYS[0], "keep_bytes")
+    assert noted["hosts"] == {FLOOD: Held(6300, 6300, 900, 1, 1)._asdict()}
+    assert not manifests.removed_days(tmp_path / "archive")
+    assert not list((tmp_path / "archive").rglob(".remov*"))
+
+
+def test_a_flood_of_today_takes_no_day_of_others_even_before_it_can_be_removed(tmp_path: Path) -> None:
+    for day in DAYS[:-1]:
+        write_segments(tmp_path, "/var/log/app.log", [LINES], date=day, host=SMALL, codec="none")
+    write_segments(tmp_path, "/var/log/app.log", [LINES * 30], date=DAYS[-1], host=FLOOD, codec="none")
+    tend(tmp_path, keep_bytes=7 * 700, merge=0)
+    assert on_disk(tmp_path) == {*((day, SMALL) for day in DAYS[:-1]), (DAYS[-1], FLOOD)}
+    tomorrow = TODAY + dt.timedelta(days=1)
+    tend(tmp_path, keep_bytes=7 * 700, merge=0, today=lambda: tomorrow)
+    assert on_disk(tmp_path) == {(day, SMALL) for day in DAYS[:-1]}
+
+
+def test_a_host_at_its_share_loses_nothing_whatever_the_others_hold(tmp_path: Path) -> None:
+    fill(tmp_path, {SMALL: 1, OTHER: 5, FLOOD: 9})
+    tend(tmp_path, keep_bytes=3 * 4 * 700)
+    assert [octets(tmp_path, day).get(SMALL) for day in DAYS] == [1, 1, 1, 1]
+    assert [octets(tmp_path, day).get(OTHER) for day in DAYS] == [None, None, None, 5]
+    assert [octets(tmp_path, day).get(FLOOD) for day in DAYS] == [None, None, None, 9]
+
+
+def test_with_days_the_oldest_days_of_all_hosts_go(tmp_path: Path) -> None:
+    fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
+    tend(tmp_path, keep_bytes=40 * 700, keep_by="days")
+    assert {day for day, _ in on_disk(tmp_path)} == set(DAYS[1:])
+    assert manifests.removed_days(tmp_path / "archive") == {DAYS[0]}
+
+
+def test_what_is_noted_of_single_hosts_is_no_removed_day_for_readers_before_it(tmp_path: Path) -> None:
+    """They take each line of `removed.jsonl` for a whole day."""
+    fill(tmp_path, {SMALL: 1, FLOOD: 9})
+    tend(tmp_path, keep_bytes=30 * 700)
+    assert not (tmp_path / "archive" / layout.REMOVED_PATH).exists()
+    assert layout.REMOVED_HOSTS_PATH != layout.REMOVED_PATH
+
+
+def test_the_audit_finds_no_fault_and_says_whose_days_were_removed(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    for number, day in enumerate(DAYS[:-1]):
+        for host, count in ((SMALL, 1), (FLOOD, 9)):
+            write_segments(
+                tmp_path,
+                "/var/log/app.log",
+                [LINES * count],
+                date=day,
+                host=host,
+                codec="none",
+                start=number * (700 * count + 3),
+            )
+    tend(tmp_path, merge=0)
+    (archive / "_journal").mkdir()
+    shutil.copy(tmp_path / "journal.sqlite", archive / "_journal/logs.p0.sqlite")
+    before = audit(str(archive))
+    tend(tmp_path, keep_bytes=25 * 700)
+    after = audit(str(archive))
+    found = [(each["kind"], each["date"], each["host"]) for each in after.found["findings"]]
+    assert ("removed_host", DAYS[0], FLOOD) in found
+    assert {kind for kind, *_ in found} <= {each["kind"] for each in before.found["findings"]} | {"removed_host"}
+    assert after.code == before.code
+
+
+@pytest.fixture(scope="module")
+def lives() -> Iterator[Lives]:
+    with Lives() as lives:
+        yield lives
+
+
+def work(place: Path) -> None:
+    tend(place, keep_bytes=15 * 700)
+
+
+def test_kills_at_every_step_leave_what_the_next_start_finishes(lives: Lives, tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    for day in DAYS[:2]:
+        for host, count in ((SMALL, 1), (FLOOD, 9)):
+            write_segments(places.first, "/var/log/app.log", [LINES * count], date=day, host=host, codec="none")
+    tend(places.first, merge=0)
+    expected = places.copy()
+    work(expected)
+    assert on_disk(expected) == {(DAYS[0], SMALL), (DAYS[1], SMALL), (DAYS[1], FLOOD)}
+    for place in lives.every_step(work, places.copy):
+        assert {(DAYS[0], SMALL), (DAYS[1], SMALL), (DAYS[1], FLOOD)} <= on_disk(place)
+        work(place)
+        assert on_disk(place) == on_disk(expected)
+        assert octets(place, DAYS[0]) == octets(expected, DAYS[0])
+        assert not list((place / "archive").rglob(".remov*"))
+        shutil.rmtree(place)

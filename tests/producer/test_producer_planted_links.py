@@ -1,0 +1,604 @@
+"""Links that a hostile user plants in a log directory: a producer of root ships and deletes nothing through them.
+
+`mallory` owns `app/`, and may do there what the kernel lets a user do. `secret/` and what is in it is for root only.
+"""
+
+import ctypes
+import gzip
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from producing import Host, append
+
+from producer.following.deletion import GONE, Fate, delete
+from producer.following.finished import Finished
+from producer.looking import links
+from producer.looking.links import Links, NotFollowed
+
+MALLORY, ALICE = 4711, 4712
+SECRET = b"for root only\n" * 100
+OPENINGS = 1500
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files to other users")
+
+
+class Place:
+    """`app/` of mallory, `data/` and `log/` of root with logs of applications, and `secret/`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.app, self.secret = directory / "app", directory / "secret"
+        self.log, self.data = directory / "log", directory / "data"
+        for path in (self.app, self.log, self.data):
+            path.mkdir()
+            path.chmod(0o755)
+        self.secret.mkdir(mode=0o700)
+        os.chown(self.app, MALLORY, MALLORY)
+        self.shadow = self.secret / "shadow.log"
+        self.shadow.write_bytes(SECRET)
+        self.shadow.chmod(0o600)
+        self.patterns = ["app/*.log"]
+        self.options: dict[str, object] = {}
+
+    def link(
+        self, target: Path | str, name: str = "s.log", *, owner: int = MALLORY, beside: Path | None = None
+    ) -> Path:
+        path = (beside or self.app) / name
+        path.symlink_to(target)
+        os.chown(path, owner, owner, follow_symlinks=False)
+        return path
+
+    def file(self, path: Path, text: bytes = b"own\n", *, owner: int = MALLORY, mode: int = 0o644) -> Path:
+        path.write_bytes(text)
+        path.chmod(mode)
+        os.chown(path, owner, owner)
+        return path
+
+    def host(self) -> Host:
+        state = self.directory / "state"
+        state.mkdir(exist_ok=True)
+        return Host(self.directory, *self.patterns, state=state, **self.options)
+
+
+def shipped(host: Host) -> bytes:
+    host.ship()
+    host.let_go()
+    return b"".join(data for _, data in host.archive.order)
+
+
+# -- what must not arrive: each is set up, and ships what it returns, if anything ----------------------------------
+
+Planted = Callable[[Place], bytes | None]
+PLANTED: dict[str, Planted] = {}
+
+
+def planted(setup: Planted) -> Planted:
+    PLANTED[setup.__name__] = setup
+    return setup
+
+
+@planted
+def a_link_to_the_file(place: Place) -> None:
+    place.link(place.shadow)
+
+
+@planted
+def a_relative_link(place: Place) -> None:
+    place.link("../secret/shadow.log")
+
+
+@planted
+def a_link_to_a_link(place: Place) -> None:
+    place.link(place.link(place.shadow, "second"))
+
+
+@planted
+def a_link_named_by_its_own_path(place: Place) -> None:
+    place.patterns = ["app/s.log"]
+    place.link(place.shadow)
+
+
+@planted
+def a_link_to_a_directory_below_a_glob(place: Place) -> None:
+    place.patterns = ["app/*/*.log"]
+    place.link(place.secret, "d")
+
+
+@planted
+def a_link_to_a_directory_in_a_path(place: Place) -> None:
+    place.patterns = ["app/d/shadow.log"]
+    place.link(place.secret, "d")
+
+
+@planted
+def a_link_below_a_double_star(place: Place) -> None:
+    place.patterns = ["app/**/*.log"]
+    (place.app / "deep").mkdir()
+    os.chown(place.app / "deep", MALLORY, MALLORY)
+    place.link(place.shadow, "deep/s.log")
+
+
+@planted
+def a_link_over_a_directory_of_links(place: Place) -> None:
+    place.link(place.secret, "d")
+    place.link("d/shadow.log")
+
+
+@planted
+def a_link_through_proc_root(place: Place) -> None:
+    place.link(f"/proc/self/root{place.shadow}")
+
+
+@planted
+def a_link_through_the_working_directory_of_a_process(place: Place) -> None:
+    os.chdir(place.secret)
+    place.link("/proc/self/cwd/shadow.log")
+
+
+@planted
+def a_link_to_a_descriptor_of_the_producer(place: Place) -> None:
+    descriptor = os.open(place.shadow, os.O_RDONLY)
+    place.link(f"/proc/self/fd/{descriptor}")
+    place.link(f"/dev/fd/{descriptor}", "t.log")
+
+
+@planted
+def a_link_to_the_environment_of_the_producer(place: Place) -> None:
+    place.link("/proc/self/environ")
+    place.link("/proc/self/cmdline", "t.log")
+
+
+@planted
+def a_link_to_devices_and_fifos(place: Place) -> None:
+    os.mkfifo(place.app / "fifo")
+    place.link("/dev/zero")
+    place.link("fifo", "t.log")
+
+
+@planted
+def links_in_a_circle(place: Place) -> None:
+    place.link("t.log", "s.log")
+    place.link("s.log", "t.log")
+
+
+@planted
+def a_link_to_another_users_file(place: Place) -> None:
+    place.link(place.file(place.data / "alice", SECRET, owner=ALICE, mode=0o600))
+
+
+@planted
+def a_link_to_a_file_that_everybody_may_read(place: Place) -> None:
+    place.link(place.file(place.data / "public", SECRET, owner=0))
+
+
+@planted
+def a_hard_link(place: Place) -> None:
+    os.link(place.shadow, place.app / "s.log")
+
+
+@planted
+def a_hard_link_in_a_sticky_directory(place: Place) -> None:
+    place.patterns = ["log/*.log"]
+    place.log.chmod(0o1777)
+    os.link(place.shadow, place.log / "s.log")
+
+
+@planted
+def a_hard_link_in_a_directory_of_a_group(place: Place) -> None:
+    place.patterns = ["log/*.log"]
+    place.log.chmod(0o775)
+    os.chown(place.log, 0, MALLORY)
+    os.link(place.shadow, place.log / "s.log")
+
+
+@planted
+def a_hard_link_to_a_link_of_root(place: Place) -> None:
+    os.link(place.link(place.shadow, "current", owner=0, beside=place.log), place.app / "s.log", follow_symlinks=False)
+
+
+@planted
+def a_link_of_root_that_was_moved_into_the_directory(place: Place) -> None:
+    place.link(place.file(place.data / "alice", SECRET, owner=ALICE, mode=0o600), owner=0)
+
+
+@planted
+def a_link_that_an_older_version_followed(place: Place) -> None:
+    place.link(place.shadow)
+    place.options = {"links": Links(("/",))}
+    host = place.host()
+    assert shipped(host) == SECRET
+    host.kill()
+    place.options = {}
+    append(place.shadow, SECRET)
+
+
+@planted
+def a_rotation_of_what_an_older_version_followed(place: Place) -> None:
+    place.link(place.shadow)
+    place.options = {"links": Links(("/",))}
+    host = place.host()
+    assert shipped(host) == SECRET
+    host.kill()
+    place.options = {}
+    append(place.shadow, SECRET)
+    place.shadow.rename(place.secret / "shadow.log.1")
+
+
+@planted
+def a_link_in_a_sticky_directory(place: Place) -> None:
+    place.patterns = ["log/*.log"]
+    place.log.chmod(0o1777)
+    place.link(place.shadow, beside=place.log)
+
+
+@planted
+def a_link_out_of_a_link_root(place: Place) -> None:
+    place.options = {"links": Links((str(place.data),))}
+    place.link(f"{place.data}/../secret/shadow.log")
+
+
+@planted
+def a_link_beside_a_link_root(place: Place) -> None:
+    place.options = {"links": Links((str(place.directory / "secr"),))}
+    place.link(place.shadow)
+
+
+@planted
+def a_link_out_of_a_link_root_over_a_second_link(place: Place) -> None:
+    place.options = {"links": Links((str(place.data),))}
+    place.link(place.link(place.shadow, "second", beside=place.data))
+
+
+@planted
+def a_link_in_the_place_of_a_known_file(place: Place) -> bytes:
+    path = place.file(place.app / "s.log")
+    host = place.host()
+    host.ship()
+    path.unlink()
+    place.link(place.shadow)
+    host.ship()
+    assert shipped(host) == b"own\n"
+    host.kill()
+    return b""
+
+
+@planted
+def a_link_in_the_place_of_a_known_directory(place: Place) -> bytes:
+    place.patterns = ["app/*/*.log"]
+    (place.app / "d").mkdir()
+    place.file(place.app / "d" / "shadow.log")
+    host = place.host()
+    assert shipped(host) == b"own\n"
+    (place.app / "d").rename(place.app / "e")
+    place.link(place.secret, "d")
+    assert shipped(host) == b"own\n"
+    host.kill()
+    return b""
+
+
+@planted
+def a_rotation_of_what_a_link_leads_to(place: Place) -> bytes:
+    path = place.file(place.app / "s.log")
+    host = place.host()
+    assert shipped(host) == b"own\n"
+    path.unlink()
+    place.link(place.secret / "x.log")
+    place.file(place.secret / "x.log", SECRET, owner=0, mode=0o600)
+    place.file(place.secret / "x.log.1", SECRET, owner=0, mode=0o600)
+    assert shipped(host) == b"own\n"
+    host.kill()
+    return b""
+
+
+@planted
+def a_link_with_the_name_of_a_rotation(place: Place) -> bytes:
+    path = place.file(place.app / "s.log")
+    host = place.host()
+    assert shipped(host) == b"own\n"
+    path.unlink()
+    place.link(place.shadow, "s.log.1")
+    os.utime(place.shadow)
+    place.file(place.app / "s.log", b"new\n")
+    assert shipped(host) == b"own\nnew\n"
+    host.kill()
+    return b""
+
+
+@planted
+def a_link_with_the_name_of_a_compressed_rotation(place: Place) -> bytes:
+    path = place.file(place.app / "s.log")
+    host = place.host()
+    assert shipped(host) == b"own\n"
+    path.unlink()
+    place.file(place.secret / "x.gz", gzip.compress(SECRET), owner=0, mode=0o600)
+    place.link(place.secret / "x.gz", "s.log.1.gz")
+    place.file(place.app / "s.log", b"new\n")
+    assert shipped(host) == b"own\nnew\n"
+    host.kill()
+    return b""
+
+
+@planted
+def a_link_before_a_file_of_root_that_is_watched_does_not_hide_it(place: Place) -> bytes:
+    place.patterns = ["app/*.log", "log/*.log"]
+    place.link(place.file(place.log / "z.log", b"legitimate\n", owner=0, mode=0o600))
+    return b"legitimate\n"
+
+
+@planted
+def a_link_to_a_known_file_of_root_does_not_stop_it(place: Place) -> bytes:
+    place.patterns = ["app/*.log", "log/*.log"]
+    path = place.file(place.log / "z.log", b"legitimate\n", owner=0, mode=0o600)
+    host = place.host()
+    assert shipped(host) == b"legitimate\n"
+    place.link(path)
+    append(path, b"more\n")
+    assert shipped(host) == b"legitimate\nmore\n"
+    host.restart(while_down=lambda: append(path, b"and more\n"))
+    assert shipped(host) == b"legitimate\nmore\nand more\n"
+    host.kill()
+    return b""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("kernel", ["openat2", "each step"])
+def test_a_planted_link_ships_nothing_that_its_maker_may_not_read(
+    kernel: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if kernel == "each step":
+        monkeypatch.setattr(links, "_opened_without_links", lambda _: None)
+    place = Place(tmp_path)
+    wanted = PLANTED[name](place)
+    host = place.host()
+    assert shipped(host) == (wanted or b"")
+    assert set(host.archive.files.values()) <= {str(place.log / "z.log"), str(place.app / "s.log")}
+
+
+# -- what is followed -------------------------------------------------------------------------------------------------
+
+
+def own_link_to_own_file(place: Place) -> None:
+    place.link(place.file(place.data / "x", SECRET))
+
+
+def link_of_root_to_the_file_of_a_user(place: Place) -> None:
+    place.patterns = ["log/*.log"]
+    place.link(place.file(place.app / "x", SECRET), owner=0, beside=place.log)
+
+
+def link_of_root_to_the_file_of_root(place: Place) -> None:
+    place.patterns = ["log/*.log"]
+    place.link(place.shadow, owner=0, beside=place.log)
+
+
+def directory_that_root_moved_to_another_disk(place: Place) -> None:
+    place.patterns = ["log/app/*.log"]
+    place.file(place.app / "x.log", SECRET)
+    place.link(place.app, "app", owner=0, beside=place.log)
+
+
+def link_to_a_file_below_a_link_root(place: Place) -> None:
+    place.options = {"links": Links((str(place.secret),))}
+    place.link(place.shadow)
+
+
+def container_logs(place: Place) -> None:
+    place.patterns = ["log/*.log"]
+    place.file(place.data / "0.log", SECRET, owner=0, mode=0o640)
+    place.link(place.data / "0.log", "pod.log", owner=0, beside=place.data)
+    place.link(place.data / "pod.log", "web.log", owner=0, beside=place.log)
+
+
+def second_name_of_an_own_file(place: Place) -> None:
+    os.link(place.file(place.app / "x", SECRET, mode=0o600), place.app / "s.log")
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        own_link_to_own_file,
+        link_of_root_to_the_file_of_a_user,
+        link_of_root_to_the_file_of_root,
+        directory_that_root_moved_to_another_disk,
+        link_to_a_file_below_a_link_root,
+        container_logs,
+        second_name_of_an_own_file,
+    ],
+)
+def test_links_that_nobody_else_can_have_made_are_followed(setup: Callable[[Place], None], tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    setup(place)
+    host = place.host()
+    assert shipped(host) == SECRET
+    assert host.sources.refused == {}
+
+
+def test_a_link_that_is_not_followed_is_said_once_and_counted_and_read_once_it_is_allowed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    path = place.link(place.shadow)
+    host = place.host()
+    assert shipped(host) == b""
+    ((name, reason),) = host.sources.refused.items()
+    assert name == str(path)
+    assert f"of user {MALLORY}" in reason.reason
+    assert host.sources.links_not_followed == 1
+    assert host.sources.unread == []
+    host.kill()
+    place.options = {"links": Links((str(place.secret),))}
+    assert shipped(place.host()) == SECRET
+
+
+# -- races ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def exchanged(one: Path, other: Path, name: Path) -> Iterator[None]:
+    """Another thread puts `one` and `other` under `name` in turn, as fast as it can, and never leaves it empty."""
+    stop = threading.Event()
+    one.rename(name)
+    libc = ctypes.CDLL(None, use_errno=True)
+    here, there = os.fsencode(name), os.fsencode(other)
+
+    def exchange() -> None:
+        while not stop.is_set():
+            assert libc.renameat2(AT_FDCWD, here, AT_FDCWD, there, RENAME_EXCHANGE) == 0, ctypes.get_errno()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread = threading.Thread(target=exchange)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+
+
+def opened(path: Path) -> str:
+    """What became of an attempt."""
+    try:
+        descriptor = Links().open(str(path))
+    except NotFollowed:
+        return "not followed"
+    except OSError:
+        return "unknown"
+    try:
+        return "secret" if os.pread(descriptor, 100, 0).startswith(SECRET[:10]) else "own"
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("what", ["file", "directory", "hard link", "directory of hard links"])
+@pytest.mark.parametrize("kernel", ["openat2", "each step"])
+def test_a_name_that_is_exchanged_for_a_link_while_it_is_opened_gives_no_byte_away(
+    kernel: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kernel == "each step":
+        monkeypatch.setattr(links, "_opened_without_links", lambda _: None)
+    place = Place(tmp_path)
+    own, foreign, name = place.app / "own", place.app / "foreign", place.app / "s.log"
+    path = name
+    if what.startswith("directory"):
+        own.mkdir()
+        place.file(own / "shadow.log")
+        path = name / "shadow.log"
+        if what == "directory":
+            place.link(place.secret, "foreign")
+        else:
+            foreign.mkdir()
+            os.chown(foreign, MALLORY, MALLORY)
+            os.link(place.shadow, foreign / "shadow.log")
+    else:
+        place.file(own)
+        if what == "file":
+            place.link(place.shadow, "foreign")
+        else:
+            os.link(place.shadow, foreign)
+    with exchanged(own, foreign, name):
+        found, deadline = {opened(path) for _ in range(OPENINGS)}, time.monotonic() + 20
+        while not {"own", "not followed"} <= found and time.monotonic() < deadline:
+            found.add(opened(path))
+    assert "secret" not in found
+    assert {"own", "not followed"} <= found, "the race did not take place"
+
+
+def test_a_producer_that_scans_while_names_are_exchanged_ships_only_what_is_the_users(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.patterns = ["app/*.log", "app/*/*.log"]
+    place.file(place.app / "own")
+    place.link(place.shadow, "foreign")
+    (place.app / "files").mkdir()
+    place.file(place.app / "files" / "shadow.log")
+    place.link(place.secret, "outside")
+    host = place.host()
+    with (
+        exchanged(place.app / "own", place.app / "foreign", place.app / "s.log"),
+        exchanged(place.app / "files", place.app / "outside", place.app / "d"),
+    ):
+        for _ in range(60):
+            host.ship()
+            host.now += 10
+    assert SECRET[:10] not in b"".join(data for _, data in host.archive.order)
+
+
+def finished(host: Host, path: Path) -> Finished:
+    (source,) = [source for source in host.sources.ledger.known.values() if source.file == str(path)]
+    return Finished(source, str(path), rotated=True)
+
+
+@pytest.mark.parametrize("what", ["file", "directory", "directory on the way"])
+def test_nothing_is_deleted_through_a_planted_link(what: str, tmp_path: Path) -> None:
+    """The link leads to the very file that was shipped: only the way to it is wrong."""
+    place = Place(tmp_path)
+    place.patterns = ["app/deep/d/*.log"]
+    directory = place.app / "deep" / "d"
+    directory.mkdir(parents=True)
+    path = place.file(directory / "audit.log")
+    host = place.host()
+    host.ship()
+    target = finished(host, path)
+    moved = {"file": path, "directory": directory, "directory on the way": directory.parent}[what]
+    kept = moved.rename(place.data / "kept")
+    moved.symlink_to(kept)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fate = delete(target, descriptor)
+    finally:
+        os.close(descriptor)
+    assert fate is (Fate.CHANGED if what == "file" else Fate.LINKED)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("owner", ["another user", "everybody"])
+def test_nothing_is_deleted_in_a_directory_that_others_rule(owner: str, tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    path = place.file(place.app / "s.log", owner=ALICE)
+    host = place.host()
+    host.ship()
+    if owner == "everybody":
+        os.chown(place.app, 0, 0)
+        place.app.chmod(0o777)
+    descriptor = os.open(path, os.O_RDONLY)
+    assert delete(finished(host, path), descriptor) is Fate.FOREIGN
+    os.chown(place.app, ALICE, ALICE)
+    place.app.chmod(0o755)
+    assert delete(finished(host, path), descriptor) in GONE
+    os.close(descriptor)
+    assert not path.exists()
+
+
+def test_a_directory_that_is_exchanged_for_a_link_while_its_file_is_deleted_loses_nothing_outside(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path)
+    place.patterns = ["app/*/audit.log"]
+    own, foreign, name = place.app / "own", place.app / "foreign", place.app / "d"
+    name.mkdir()
+    path = place.file(name / "audit.log")
+    host = place.host()
+    host.ship()
+    target = finished(host, path)
+    descriptor = os.open(path, os.O_RDONLY)
+    name.rename(own)
+    place.file(place.secret / "audit.log", b"own\n", owner=0)
+    place.link(place.secret, "foreign")
+    fates = set()
+    with exchanged(own, foreign, name):
+        for _ in range(OPENINGS):
+            try:
+                fates.add(delete(target, descriptor))
+            except OSError as error:
+                fates.add(type(error))
+            if fates & GONE:
+                break
+    os.close(descriptor)
+    assert sorted(os.listdir(place.secret)) == ["audit.log", "shadow.log"]

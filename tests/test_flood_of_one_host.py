@@ -1,0 +1,76 @@
+"""One host floods every stream while no collector runs: the others are complete, and keep their old days."""
+
+import asyncio
+import datetime as dt
+import random
+import sys
+from pathlib import Path
+
+import nats
+from fleet import Fleet, until
+from natsd import NatsServer
+
+sys.path.append(str(Path(__file__).parent / "consumer"))
+
+from keeping import tend, write_segments
+
+from consumer.sealing import manifests
+
+FLOOD, HONEST = "flood.example.net", ("web1.example.net", "web2.example.net")
+TODAY = dt.datetime.now(dt.UTC).date()
+OLD_DAYS = [(TODAY - dt.timedelta(days=ago)).isoformat() for ago in (3, 2)]
+PARTITIONS = 2
+
+
+def flood(url: str) -> int:
+    """Publish until both streams refuse more; how many messages they took."""
+
+    async def within() -> int:
+        client = await nats.connect(url)
+        taken = 0
+        for subject in (f"logs.p{partition}.{FLOOD}" for partition in range(PARTITIONS)):
+            for size in (120_000, 2000, 50):
+                while (
+                    b"err_code"
+                    not in (await client.request(subject, random.Random(size).randbytes(size), timeout=5)).data
+                ):
+                    taken += 1
+        await client.close()
+        return taken
+
+    return asyncio.run(within())
+
+
+def test_a_flood_by_one_host_costs_the_others_no_line_and_no_old_day(tmp_path: Path, natsd: NatsServer) -> None:
+    config = tmp_path / "collector.toml"
+    config.write_text("[collector]\nkeep_bytes = '600kB'\n")
+    with Fleet(tmp_path, natsd.url, partitions=PARTITIONS) as fleet:
+        assert fleet.archive == tmp_path / "archive"
+        fleet.must("partition", "apply", "--partitions", str(PARTITIONS), "--max-bytes", "4MB")
+        fleet.drain()  # the journals of these partitions are there
+        for day in OLD_DAYS:
+            for host in HONEST:
+                write_segments(
+                    tmp_path, "/var/log/old.log", [b"an old line\n" * 2000], date=day, host=host, codec="none"
+                )
+            write_segments(tmp_path, "/var/log/old.log", [b"an old line\n" * 30000], date=day, host=FLOOD, codec="none")
+        tend(tmp_path, today=lambda: TODAY, merge=0)
+        assert flood(natsd.url) > 50
+        logs, producers = {}, []
+        for host in HONEST:
+            logs[host] = tmp_path / f"{host}.log"
+            logs[host].write_bytes(b"".join(b"%d a line of %s\n" % (number, host.encode()) for number in range(5000)))
+            producers.append(fleet.start("produce", str(logs[host]), HOSTNAME=host, SHIPPER_LISTEN=""))
+        until(lambda: any("stream_full" in each.log_file.read_text() for each in producers), what="full streams")
+        collector = fleet.start("consume", "--config", str(config), SHIPPER_LISTEN="")
+        for host, log in logs.items():
+            until(lambda: fleet.archived(host, log) == log.read_bytes(), within=90, what=host)  # noqa: B023
+        assert collector.stop() == 0
+        fleet.drain("--seal")  # now the flood counts, and it is of today: none of it can be removed
+        again = fleet.start("consume", "--config", str(config), SHIPPER_LISTEN="")
+        until(lambda: "hosts_over_share" in again.log, what="retention")
+        assert again.stop() == 0
+        assert f"hosts=['{FLOOD}']" in again.log
+        for day in OLD_DAYS:
+            assert manifests.held_by_host(fleet.archive, day).keys() == set(HONEST)
+        assert {each.stop() for each in producers} == {0}

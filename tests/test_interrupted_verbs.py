@@ -1,0 +1,119 @@
+"""Ctrl-C in the first second of every verb: 130, or the program's own clean end, and no traceback. Some 60 s."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from shipper.face import entry_points
+
+PROGRAM = "print('up', flush=True); from shipper.__main__ import main; main()"
+MOMENTS_SECONDS = (0.01, 0.03, 0.06, 0.1, 0.16, 0.24, 0.35, 0.5, 0.7, 1.0)
+
+ARGUMENTS = {
+    "produce": ["--url", "{url}", "--host", "web1.example.net", "--listen", "127.0.0.1:0", "{here}/*.log"],
+    "validate": ["--connect", "--url", "{url}", "{here}/a.log"],
+    "consume": ["--url", "{url}", "--listen", "127.0.0.1:0"],
+    "audit": ["{here}/archive"],
+    "dlq": ["ls", "--url", "{url}"],
+    "tail": ["--url", "{url}"],
+    "replay": ["--url", "{url}"],
+    "status": ["--url", "{url}", "--watch"],
+    "redact": ["{here}/archive", "--match", "x"],
+    "partition": ["events", "--url", "{url}"],
+    "hosts": ["add", "--dir", "{here}/access", "a.example.net"],
+    "report": ["--archive", "{here}/archive", "--out", "{here}/report", "--wait", "1h", "--date", "today"],
+    "server": ["--port", "-1", "--store", "{here}/nats"],
+    "demo": ["--no-report", "--out", "{here}/demo"],
+    "install": ["--help"],
+}
+"""What keeps each verb busy, where it can be; one that is new begins with --help."""
+DAEMONS = {"produce", "consume"}
+"""They drain and end with 0, once they handle signals."""
+VERBS = sorted(entry.name for entry in entry_points("fshipper.commands"))
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    made = tmp_path_factory.mktemp("interrupted")
+    (made / "a.log").write_bytes(b"one\n")
+    (made / "archive").mkdir()
+    return made
+
+
+def started(verb, here, url) -> subprocess.Popen:
+    given = [text.format(here=here, url=url) for text in ARGUMENTS.get(verb, ["--help"])]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, verb, *given],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here,
+        start_new_session=True, env=os.environ | {"SHIPPER_STATE": str(here / "state"), "TMPDIR": str(here)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+def interrupted(process, number, seconds) -> tuple[int, str, bool]:
+    """How it ended, what it said on stderr, and whether the signal reached it."""
+    try:
+        process.wait(seconds)
+        reached = False
+    except subprocess.TimeoutExpired:
+        reached = True
+        os.killpg(process.pid, number)
+    _, said = process.communicate(timeout=60)
+    return process.returncode, said, reached
+
+
+OWN_ENDS = {0, 2, 64, 69, 78}
+"""Exit codes of commands that had said what they found before the signal came."""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_sigint_in_the_first_second_prints_no_traceback(verb, here, natsd):
+    for seconds in MOMENTS_SECONDS:
+        code, said, reached = interrupted(started(verb, here, natsd.url), signal.SIGINT, seconds)
+        assert "Traceback" not in said, (seconds, said)
+        assert "KeyboardInterrupt" not in said, (seconds, said)
+        if not reached or (code in OWN_ENDS and said.startswith(("error: ", "note: "))):
+            break  # it had nothing more to do
+        own_end = verb in DAEMONS | {"server", "demo", "status"}
+        assert code == 130 or (own_end and code in {0, 130}), (seconds, code, said)
+        if not own_end:
+            assert len(said.splitlines()) <= 2, (seconds, said)
+
+
+@pytest.mark.parametrize("verb", sorted(DAEMONS))
+def test_sigterm_while_a_daemon_starts_ends_it_quietly(verb, here, natsd):
+    for seconds in MOMENTS_SECONDS:
+        code, said, reached = interrupted(started(verb, here, natsd.url), signal.SIGTERM, seconds)
+        assert reached
+        assert code in {0, -signal.SIGTERM}, (seconds, code, said)
+        assert "Traceback" not in said, (seconds, said)
+
+
+def test_sigint_is_handled_where_the_shell_had_it_ignored(here, natsd):
+    ignoring = f"trap '' INT; exec {sys.executable} -c \"{PROGRAM}\" tail --url {natsd.url}"
+    process = subprocess.Popen(["sh", "-c", ignoring], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+
+    _, said = process.communicate(timeout=60)
+
+    assert (process.returncode, "Traceback" in said) == (130, False)
+
+
+def test_sigint_at_the_very_end_leaves_the_exit_code(here):
+    """The signal is sent while the interpreter finalizes: after the last line of Python that the program runs."""
+    late = "import os, sys\nclass Late:\n  def __del__(self, kill=os.kill, pid=os.getpid()): kill(pid, 2)\n"
+    program = f"{late}sys.late = Late()\n" + "from shipper.__main__ import main; main()"
+
+    verb = [sys.executable, "-c", program, "dlq", "ls", "--url", "nats://127.0.0.1:1"]
+    ended = subprocess.run(verb, cwd=here, capture_output=True, timeout=60, check=False)
+
+    assert ended.returncode == 69, ended
