@@ -9,10 +9,10 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.writing.records import OpenFile
+from consumer.model import OpenFile
 from shipper import layout
+from shipper.durable_files import make_directory, replace_file, sync_directory
 from shipper.errors import ConfigError, Fatal, Poison
-from shipper.files import make_directory, replace_file, sync_directory
 from shipper.layout import FileKey
 
 IDENTITY = layout.IDENTITY

@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from consumer.sharing.life import run
-from consumer.task import Until
+from consumer.app import run
+from consumer.options import Until
 from shipper.config import Layer, load
+from shipper.durable_files import readable_by
 from shipper.errors import UsageError
-from shipper.files import readable_by
-from shipper.memory import keep_freed_memory
-from shipper.scheduling import give_way
+from shipper.process_tuning import give_way, keep_freed_memory
 from shipper.settings import Settings
 from shipper.telemetry import set_up_logging
 

@@ -10,23 +10,23 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from consumer import deadletter, news
 from consumer.archive import Layout
-from consumer.asking import Asking
-from consumer.fence import Fence, Unshared
-from consumer.hand import Hand
-from consumer.holes import Holes
-from consumer.house import House
-from consumer.questions import Questions
-from consumer.sealing.ready import ReadyFrames
-from consumer.sealing.seal import Sealer
-from consumer.task import Task, Until
-from consumer.writing.journal import Journal
-from consumer.writing.other_partitions import OtherPartitions
-from consumer.writing.records import Position
-from consumer.writing.sink import Sink
-from consumer.writing.stage import Archived, Hole, Staged, Stager
-from consumer.writing.watermark import SourceKey
+from consumer.commit.applier import Archived, Hole, Staged, Stager
+from consumer.commit.frame_cache import ReadyFrames
+from consumer.commit.journal import Journal
+from consumer.commit.other_partitions import OtherPartitions
+from consumer.commit.sink import Sink
+from consumer.commit.watermark import SourceKey
+from consumer.dlq import publish
+from consumer.model import Position
+from consumer.options import Task, Until
+from consumer.partition import commit_events
+from consumer.partition.fence import Fence, Unshared
+from consumer.partition.io_thread import Hand
+from consumer.partition.maintenance import House
+from consumer.partition.missing_ranges import Asking, Holes
+from consumer.partition.receipts import Questions
+from consumer.segments.sealer import Sealer
 from shipper import codec, events
 from shipper.errors import ArchiveTrouble, Fenced, Poison, SessionLost, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
@@ -34,7 +34,7 @@ from shipper.model import Delivery
 from shipper.ports import Inbox
 from shipper.retry import ARCHIVE, SESSION, Patience
 from shipper.subjects import MOVER, control_up, parse_log_subject
-from shipper.supervision import Pulse
+from shipper.watchdog import Pulse
 
 TAKE_SECONDS = 1.0
 DRAIN_TAKE_SECONDS = 0.05  # whoever waits for the end is not kept waiting
@@ -83,7 +83,7 @@ class Worker:
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
         self._asking = Asking(task, self._holes)
         self._questions = Questions(task.partition)
-        self._dead_shares = deadletter.Shares()
+        self._dead_shares = publish.Shares()
         self._pending = 0
         self._read_to = 0  # sequence that this session has judged last
         self._is_failing = False  # the archive: until it took data for a while, not only until a session began
@@ -287,7 +287,7 @@ class Worker:
         async with self._others.sources.exclusive(self._maybe_elsewhere(batch)):
             await self._fence.hold()
             staged = await self._hand.do(self._stager.stage, batch, self._holes.open, self._asking.given_up)
-            await deadletter.keep_all(inbox, staged.dead, stream=self._task.stream, shares=self._dead_shares)
+            await publish.keep_all(inbox, staged.dead, stream=self._task.stream, shares=self._dead_shares)
             await self._fence.hold()
             await self._hand.do(self._sink.sync)
             await self._fence.hold()
@@ -307,7 +307,7 @@ class Worker:
     def _note(self, staged: Staged, batch: list[Delivery], seconds: float) -> None:
         self._found_working()
         self._pending = batch[-1].pending
-        news.tell(staged, self._holes, partition=self._task.partition, seconds=seconds, pending=self._pending)
+        commit_events.tell(staged, self._holes, partition=self._task.partition, seconds=seconds, pending=self._pending)
         self._holes.update(staged.holes)
         if self._task.until is not Until.STOPPED:
             self.archived.add(staged)

@@ -8,29 +8,29 @@ from typing import Annotated
 
 import typer
 
-from partitioner import show
-from partitioner.agreed import make_so, plan_of
+from partitioner import display
+from partitioner import edge as edge_verbs
+from partitioner import leaders as leader_verbs
 from partitioner.backup import cli as backup_verbs
+from partitioner.cli_options import AsJson, Config, Subject, Url, settings_of, size_of, with_admin
 from partitioner.desired import cli as desired_verbs
 from partitioner.desired.document import Desired, wanted_of
 from partitioner.desired.document import read as read_desired
-from partitioner.edge import cli as edge_verbs
-from partitioner.edge.topology import edges_of
-from partitioner.leaders import cli as leader_verbs
+from partitioner.edge import edges_of
 from partitioner.map_entry import agreement, checked_partitions
 from partitioner.move import cli as move_verbs
-from partitioner.move.skew import print_spread, spread, with_hosts
-from partitioner.options import Config, Json, Subject, Url, settings_of, size_of, with_admin
+from partitioner.move.load import print_spread, spread, with_hosts
+from partitioner.on_demand import register as register_serving
 from partitioner.plan import Allowed
-from partitioner.push import ACK_POLICIES, TAIL, checked_target, with_push
-from partitioner.serving_cli import register as register_serving
+from partitioner.plan_and_apply import make_so, plan_of
+from partitioner.push_consumers import ACK_POLICIES, TAIL, checked_target, with_push
 from partitioner.streams import cli as stream_verbs
 from partitioner.template import read, shipped
 from partitioner.topology import Sizing, Wanted
 from shipper.errors import Unavailable, UsageError
 from shipper.jetstream.admin import Admin
-from shipper.jetstream.lag import Status
-from shipper.jetstream.lag import status as ask_status
+from shipper.jetstream.stream_status import Status
+from shipper.jetstream.stream_status import status as ask_status
 from shipper.settings import Settings
 
 EXIT_CHANGES = 2
@@ -74,9 +74,9 @@ def plan(
     edge: Edge = None,
     push: Push = None,
     push_ack: PushAck = "none",
-    as_json: Json = False,
+    as_json: AsJson = False,
     detailed_exitcode: Annotated[bool, typer.Option(help="Exit 2 when something would change.")] = True,
-    color: Annotated[show.Color, typer.Option(help="Colours: on terminals, always, or never.")] = show.Color.AUTO,
+    color: Annotated[display.Color, typer.Option(help="Colours: on terminals, always, or never.")] = display.Color.AUTO,
     allow_data_loss: DataLoss = False,
     recreate_consumers: Recreate = False,
     prune: Prune = False,
@@ -90,9 +90,9 @@ def plan(
     allowed = Allowed(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
     actions = plan_of(settings, desired, allowed)
     if as_json:
-        sys.stdout.write(show.plan_json(actions) + "\n")
+        sys.stdout.write(display.plan_json(actions) + "\n")
     else:
-        show.print_plan(actions, color)
+        display.print_plan(actions, color)
     if detailed_exitcode and any(not action.keeps for action in actions):
         raise typer.Exit(EXIT_CHANGES)
 
@@ -126,7 +126,7 @@ def apply(
 
 
 @app.command()
-def status(*, as_json: Json = False, url: Url = None, config: Config = None, subject: Subject = None) -> None:
+def status(*, as_json: AsJson = False, url: Url = None, config: Config = None, subject: Subject = None) -> None:
     """Show how full the streams are, how far the collector is behind, and which hosts are too big for a partition."""
     settings = settings_of(url, config, subject)
 
@@ -141,9 +141,9 @@ def status(*, as_json: Json = False, url: Url = None, config: Config = None, sub
         )
     hosts = asyncio.run(spread(settings))
     if as_json:
-        sys.stdout.write(with_hosts(show.status_json(found), hosts) + "\n")
+        sys.stdout.write(with_hosts(display.status_json(found), hosts) + "\n")
     else:
-        show.print_status(found)
+        display.print_status(found)
         print_spread(hosts)
 
 

@@ -8,14 +8,14 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from partitioner.move.land import Land
+from partitioner.move.cluster_state import Land
 from partitioner.plan import Action, Verb
 from partitioner.topology import Wanted
 from shipper.bucket import BUCKET_STREAM, map_key
 from shipper.errors import ConfigError, Fatal, ShipperError
 from shipper.jetstream.admin import Admin
-from shipper.origin import origin_of
 from shipper.partition_map import PartitionMap, static
+from shipper.stream_source import origin_of
 from shipper.units import counted
 
 ASK_HOSTS_SECONDS = 5.0

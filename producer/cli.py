@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from producer.run import run
+from producer.app import run
 from shipper.config import Layer, load
 from shipper.errors import UsageError
 from shipper.model import Encoding
@@ -128,8 +128,8 @@ def produce(
 
 
 def _rehearse(settings: Settings, *, once: bool, as_json: bool) -> None:
-    from producer.checking.dryrun import report  # noqa: PLC0415 - its tables would double what a producer takes to start
-    from producer.checking.show import print_report, report_json  # noqa: PLC0415
+    from producer.preflight.dry_run import report  # noqa: PLC0415 - its tables would double what a producer takes to start
+    from producer.preflight.report import print_report, report_json  # noqa: PLC0415
 
     set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
     found = report(settings, once=once)

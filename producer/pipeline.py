@@ -6,49 +6,109 @@
 
 A kill at any line loses nothing: what is not in the checkpoint is read and sent again, and the collector drops what
 it has already.
+
+The end of a drain, wherever the work waits just then: a dead server may hold up anything.
+
+What one run with `--once` shipped, exactly: the numbers of its summary line.
 """
 
 import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
-from producer.arrival import Arrival
-from producer.asked import Asked
-from producer.beside import Beside
-from producer.checkpoints import Checkpoints, checkpoint_needed
-from producer.drain import check_all_read, until_drained
-from producer.encode import Encoder
-from producer.following.removal import Removal
-from producer.following.sources import Sources
+from producer.batch.batcher import LOAD_BYTES, LOADS_AHEAD, Encoder, Load, Loads, is_full
+from producer.batch.rate_limit import Pace
+from producer.checkpoint.ack_tracker import Saving
+from producer.checkpoint.recovery import Recovery
+from producer.checkpoint.store import Checkpoints, checkpoint_needed
+from producer.discovery.scanner import wanted
+from producer.discovery.watcher import Wake
 from producer.heartbeat import Heartbeats
-from producer.inputs.lifetime import Inputs
-from producer.inputs.segments import Progress
-from producer.loads import LOAD_BYTES, LOADS_AHEAD, Load, Loads, is_full
-from producer.looking.discover import wanted
-from producer.looking.looks import Looks
-from producer.looking.wake import Wake
-from producer.moving.moving import Moving
-from producer.namesake import Namesake
-from producer.pace import Pace
-from producer.recover import Recovery
-from producer.resume import agree
-from producer.saving import Saving
-from producer.sending import ALL_AT_ONCE, ONE_AT_FIRST, Sending
-from producer.shipped import Shipped
-from producer.task import Task
-from producer.window import Window
+from producer.inputs.factory import Inputs
+from producer.inputs.spool_files import Progress
+from producer.options import Task
+from producer.repartition.migration import Moving
+from producer.session.control import Asked
+from producer.session.delivery_check import Arrival
+from producer.session.handshake import agree
+from producer.session.host_name_guard import Namesake
+from producer.session.inflight import Entry, Window
+from producer.session.periodic import Beside
+from producer.session.sender import ALL_AT_ONCE, ONE_AT_FIRST, Sending
+from producer.tailer.delete_archived import Removal
+from producer.tailer.scan_schedule import Looks
+from producer.tailer.tailer import Sources
 from shipper import events
-from shipper.errors import SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
+from shipper.errors import Fatal, SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
 from shipper.ports import Publisher
 from shipper.retry import FULL, SESSION, Backoff
 from shipper.subjects import control_ask, control_down
-from shipper.supervision import Pulse
+from shipper.watchdog import Pulse
+
+GRACE_SECONDS = 0.5
+"""Behind the deadline: the work knows it too and ends by itself if it can."""
+
+
+async def until_drained(work: Awaitable[None], stop: Stop, *, within: float) -> None:
+    """Wait for `work`; cut it off `within` seconds after `stop` was asked."""
+    working = asyncio.ensure_future(work)
+    deadline = asyncio.ensure_future(_deadline(stop, within + GRACE_SECONDS))
+    try:
+        await asyncio.wait({working, deadline}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        deadline.cancel()
+        working.cancel()
+        await asyncio.wait({working}, timeout=2 * GRACE_SECONDS)  # not for ever: nats-py may swallow a cancellation
+    if working.done() and not working.cancelled():
+        working.result()
+
+
+async def _deadline(stop: Stop, within: float) -> None:
+    await stop.wait()
+    await asyncio.sleep(max(0.0, within - stop.asked_for))
+
+
+def check_all_read(unread: Sequence[str]) -> None:
+    """Raises Fatal: some files could not be read, where to end well means that everything was shipped."""
+    if unread:
+        raise Fatal(f"not everything could be read: {', '.join(unread[:10])}", hint="see the errors above")
+
+
+class Shipped:
+    """Files, lines and bytes that the server acknowledged. Owned by the pipeline.
+
+    What is sent again, because the server lost it, counts once.
+    """
+
+    def __init__(self, inputs: Collection[str]) -> None:
+        self._inputs = frozenset(inputs)  # archive names of inputs that are no files
+        self._ends: dict[str, int] = {}  # by source: acknowledged up to there
+        self._files: set[str] = set()
+        self.lines = 0
+        self.bytes = 0
+
+    def add(self, entry: Entry) -> None:
+        """Count an acknowledged block."""
+        piece = entry.piece
+        before = self._ends.get(piece.source, piece.span.start)
+        if piece.span.end <= before:
+            return
+        self._ends[piece.source] = piece.span.end
+        self._files.add(piece.file if piece.file in self._inputs else piece.source)
+        self.bytes += piece.span.end - max(before, piece.span.start)
+        self.lines += entry.lines
+
+    @property
+    def files(self) -> int:
+        """Files of which anything was shipped; an input that is no file is one."""
+        return len(self._files)
+
 
 LINGER_SECONDS = 0.02  # behind a hint: lines that are written one by one travel together
 DRAIN_NAP_SECONDS = 0.5

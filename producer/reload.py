@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from producer.inputs.chosen import named
-from producer.task import Task
+from producer.inputs.factory import named
+from producer.options import Task
 from shipper import events
 from shipper.errors import ConfigError, Fatal
 from shipper.lifecycle import Stop, notify, notify_reloading

@@ -12,7 +12,7 @@ EXIT_INTERRUPTED = 130
 def main() -> None:
     """Run one verb and end the process with its exit code."""
     _signal.signal(_signal.SIGINT, lambda *_: os._exit(EXIT_INTERRUPTED))
-    from shipper import face  # noqa: PLC0415
+    from shipper import main as face  # noqa: PLC0415
 
     try:
         face.main()

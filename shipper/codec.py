@@ -5,7 +5,7 @@
     Log-Origin: 0    Log-Lines: 1711  Log-Time: 2026-11-20T10:00:00Z Log-Map: 0
     Log-End: rotated | deleted | truncated, with Log-Gap when unread bytes were lost
     Shipper-Excluded: 4096 (with Log-End: the configuration no longer names the file, so many bytes of it were not read)
-    Log-Edits: 980-120 (bytes of the edited text, bytes left out; the map of `shipper.edits` follows the text)
+    Log-Edits: 980-120 (bytes of the edited text, bytes left out; the map of `shipper.edit_map` follows the text)
     Log-Labels: env=prod&dc=ams (percent-encoded)
     Log-Handoff: 1048576-5e6f7081-00c0ffee00c0ffee (of a host that moved: up to there another partition has the source,
     its CRC there, or nothing between the dashes where nobody knows it, and the identity of the archive)

@@ -4,8 +4,8 @@ import zlib
 
 import zstandard
 
-from shipper.checksum import crc32
-from shipper.edits import MAX_MAP_BYTES, Rest, rest_of
+from shipper.bytes_ops import crc32
+from shipper.edit_map import MAX_MAP_BYTES, Rest, rest_of
 from shipper.errors import Poison
 from shipper.model import MAX_BLOCK_BYTES, Block, Encoding
 

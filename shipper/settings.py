@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from shipper.codec import MAX_LABELS_BYTES, encode_labels
 from shipper.errors import ConfigError
 from shipper.model import MAX_BLOCK_BYTES, Encoding
-from shipper.partitioning import MAX_PARTITIONS, partition_for
+from shipper.partition_map import MAX_PARTITIONS, partition_for
 from shipper.subjects import checked_host, checked_prefix
 from shipper.units import parse_seconds, parse_size
 

@@ -15,10 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from shipper import units
 from shipper.errors import Unavailable, UsageError
-from spark_analytics import interrupts, inventory, reaching, session, waiting
-from spark_analytics.locations import Location
+from spark_analytics import open_locations
+from spark_analytics.archive import inventory, wait_closed
 from spark_analytics.patterns import cli as patterns
-from spark_analytics.reporting import show
+from spark_analytics.report import text as show
+from spark_analytics.runtime import interrupts, session
+from spark_analytics.storage.locations import Location
 
 if TYPE_CHECKING:
     from spark_analytics.pipeline import Made, Request
@@ -90,7 +92,7 @@ def report(
     if context.invoked_subcommand is not None:
         return
     seconds = _seconds(wait)
-    with reaching.reached(_named(archive), out, master=master) as (source, target):
+    with open_locations.reached(_named(archive), out, master=master) as (source, target):
         dates = _dates(source, date, since, until)
         if not dates:
             typer.echo(f"no day of {source} is over yet: nothing to do", err=True)
@@ -99,7 +101,7 @@ def report(
         from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
 
         if seconds:
-            waiting.until_closed(source, dates, seconds, lambda text: typer.echo(text, err=True))
+            wait_closed.until_closed(source, dates, seconds, lambda text: typer.echo(text, err=True))
         gc.set_threshold(GARBAGE_THRESHOLD)
         request = Request(archive=source, out=target, top=top, master=master, baseline_days=baseline_days, force=force)
         made = _shown(_run(request, dates), several=bool(since or until), as_json=as_json)
@@ -115,7 +117,7 @@ def compact(
 ) -> None:
     """Write the lines of a day as Parquet under <out>/raw, for who asks for them more than once."""
     day = _day(date)
-    with reaching.reached(_named(archive), out, master=master) as (source, target):
+    with open_locations.reached(_named(archive), out, master=master) as (source, target):
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
@@ -138,7 +140,7 @@ def query(
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
     wanted = bool(date or since or until)
     texts = (out, _named(archive)) if wanted else (out,)
-    with reaching.reached(*texts, master=master) as (target, *sources):
+    with open_locations.reached(*texts, master=master) as (target, *sources):
         dates = _dates(sources[0], date, since, until) if sources else []
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
@@ -238,7 +240,7 @@ def _with_bar(console: Console, made: "Iterable[Made]", days: int) -> "Iterator[
 
 
 def _shown(made: "Iterable[Made]", *, several: bool, as_json: bool) -> "list[Made]":
-    from spark_analytics.reporting import record, text  # noqa: PLC0415
+    from spark_analytics.report import json_export, text  # noqa: PLC0415
 
     kept = []
     for one in made:
@@ -246,7 +248,7 @@ def _shown(made: "Iterable[Made]", *, several: bool, as_json: bool) -> "list[Mad
         if one.facts is None:
             typer.echo(f"{one.date}: nothing to do, its input did not change; --force makes it again", err=not several)
         elif as_json:
-            typer.echo(record.to_text(one.facts), nl=False)
+            typer.echo(json_export.to_text(one.facts), nl=False)
         else:
             typer.echo(text.in_a_line(one.facts) if several else text.as_text(one.facts))
     return kept

@@ -13,17 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shipper.errors import ShipperError
-from spark_analytics import claims, interrupts, inventory, io, locations, raw
-from spark_analytics import query as asking
-from spark_analytics.derive import Making
-from spark_analytics.holding import holding
-from spark_analytics.inventory import Day
-from spark_analytics.locations import Location
-from spark_analytics.reporting import assemble, gather, publish
-from spark_analytics.reporting.evidence import Run
-from spark_analytics.reporting.facts import Facts
-from spark_analytics.session import open_session
-from spark_analytics.tables import Tables
+from spark_analytics.archive import inventory
+from spark_analytics.archive.inventory import Day
+from spark_analytics.build_tables import Making
+from spark_analytics.query import raw_lines
+from spark_analytics.query import sql as asking
+from spark_analytics.report import build, load, publish
+from spark_analytics.report.inputs import Run
+from spark_analytics.report.model import Facts
+from spark_analytics.runtime import interrupts
+from spark_analytics.runtime.session import open_session
+from spark_analytics.runtime.tuning import holding
+from spark_analytics.storage import locations, output_lock
+from spark_analytics.storage.locations import Location
+from spark_analytics.tables import spark_io
+from spark_analytics.tables.store import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +66,7 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[Made]:
     """
     tables, log = Tables(request.out), locations.log_of(request.out)
     first = _day(request.archive, dates[0])  # says what is wrong before anything is written
-    with claims.claimed(request.out), contextlib.ExitStack() as stack:
+    with output_lock.claimed(request.out), contextlib.ExitStack() as stack:
         tables.recover()
         spark = None
         for date in dates:
@@ -73,7 +77,7 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[Made]:
                 continue
             if spark is None:
                 spark = stack.enter_context(_session(request, log, day, len(dates)))
-                stack.enter_context(io.explained(log))
+                stack.enter_context(spark_io.explained(log))
             facts = make(spark, request, day, began)
             yield Made(date, facts.completeness.state.value, facts)
 
@@ -112,8 +116,8 @@ def _make(spark: "SparkSession", request: Request, day: Day, began: float, table
     with holding(spark, _REPORT_SETTINGS):
         given = making.tables_of_lines()
     day = making.day
-    evidence = gather.evidence(given, day, _facts(spark, request, day, began), wanted_days=request.baseline_days)
-    facts = assemble.facts(evidence, top=request.top)
+    evidence = load.evidence(given, day, _facts(spark, request, day, began), wanted_days=request.baseline_days)
+    facts = build.facts(evidence, top=request.top)
     status = facts.completeness.state.value
     making.table_of_run(started, time.monotonic() - began, status)
     made = {"input_fingerprint": day.fingerprint, "started": started.isoformat(), "status": status}
@@ -126,8 +130,8 @@ def _make(spark: "SparkSession", request: Request, day: Day, began: float, table
 def compact(archive: Location, out: Location, date: str, master: str | None) -> Location:
     """Writes the lines of a day as Parquet and returns where they are."""
     day, log = inventory.read_day(archive, date), locations.log_of(out)
-    with claims.claimed(out), open_session(master=master, log=log) as spark, io.explained(log):
-        return raw.compact(spark, archive, out, day)
+    with output_lock.claimed(out), open_session(master=master, log=log) as spark, spark_io.explained(log):
+        return raw_lines.compact(spark, archive, out, day)
 
 
 def query(
@@ -135,7 +139,7 @@ def query(
 ) -> None:
     """Prints what `sql` asks of the tables under `out` and of the lines of `dates`."""
     days = [inventory.read_day(archive, date) for date in dates] if archive else []
-    with _log_of_query() as log, open_session(master=master, log=log) as spark, io.explained(log):
+    with _log_of_query() as log, open_session(master=master, log=log) as spark, spark_io.explained(log):
         answer = asking.answered(spark, sql, Tables(out), archive, days)
         asking.show(answer, asking.Format(form))
 

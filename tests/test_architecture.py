@@ -37,8 +37,8 @@ NOT_PURE = frozenset(
 
 OWNERS = {
     "nats": ("shipper/jetstream/",),
-    "re2": ("producer/editing/linear.py",),
-    "watchdog": ("producer/looking/wake.py",),
+    "re2": ("producer/transform/linear_regex.py",),
+    "watchdog": ("producer/discovery/watcher.py",),
     "tenacity": ("shipper/retry.py",),
     "structlog": ("shipper/telemetry.py",),
     "prometheus_client": ("shipper/telemetry.py",),
@@ -166,39 +166,42 @@ def test_what_has_an_owner_is_imported_by_him():
 # -- the checker goes red -----------------------------------------------------------------------------------------
 
 PLANTED = {
-    "a program imports another": ("producer/following/tail.py", "import consumer.writing.sink"),
-    "by from": ("producer/following/tail.py", "from consumer import sink"),
-    "inside a function": ("consumer/writing/sink.py", "def f():\n    from producer.following.tail import Tail"),
-    "for types only": ("consumer/writing/sink.py", "if TYPE_CHECKING:\n    from producer.following.tail import Tail"),
+    "a program imports another": ("producer/tailer/file_reader.py", "import consumer.commit.sink"),
+    "by from": ("producer/tailer/file_reader.py", "from consumer import sink"),
+    "inside a function": ("consumer/commit/sink.py", "def f():\n    from producer.tailer.file_reader import Tail"),
+    "for types only": (
+        "consumer/commit/sink.py",
+        "if TYPE_CHECKING:\n    from producer.tailer.file_reader import Tail",
+    ),
     "a program imports deploy": ("partitioner/plan.py", "import deploy.server"),
-    "shipper imports a program": ("shipper/retry.py", "from producer.following.tail import Tail"),
+    "shipper imports a program": ("shipper/retry.py", "from producer.tailer.file_reader import Tail"),
     "shipper imports deploy": ("shipper/config.py", "import deploy"),
     "the pure ring imports the edge": ("shipper/codec.py", "from shipper import compression"),
     "the pure ring imports the package": ("shipper/codec.py", "import shipper"),
     "the pure ring imports a foreign package": ("shipper/layout.py", "import zstandard"),
     "the pure ring looks at the clock": ("shipper/units.py", "import time"),
     "the pure ring looks at the environment": ("shipper/model.py", "from os import environ"),
-    "spark imports the edge": ("spark_analytics/io.py", "from shipper.files import Lock"),
-    "spark imports the edge by its name": ("spark_analytics/io.py", "from shipper import files"),
-    "spark imports nats": ("spark_analytics/io.py", "import nats"),
+    "spark imports the edge": ("spark_analytics/tables/spark_io.py", "from shipper.durable_files import Lock"),
+    "spark imports the edge by its name": ("spark_analytics/tables/spark_io.py", "from shipper import files"),
+    "spark imports nats": ("spark_analytics/tables/spark_io.py", "import nats"),
     "deploy imports the house": ("deploy/server.py", "from shipper.errors import Fatal"),
     "nats outside of its room": ("producer/pipeline.py", "from nats.aio.client import Client"),
     "nats at the edge": ("shipper/config.py", "import nats.errors as errors"),
-    "nats by a string": ("consumer/writing/sink.py", 'import importlib\nnats = importlib.import_module("nats")'),
-    "nats by another string": ("consumer/writing/sink.py", '__import__("nats.aio")'),
-    "a string that nobody can read": ("consumer/writing/sink.py", "import_module(name)"),
-    "watchdog outside of wake": ("producer/looking/discover.py", "import watchdog.events"),
-    "re2 outside of linear": ("producer/editing/redact.py", "import re2"),
+    "nats by a string": ("consumer/commit/sink.py", 'import importlib\nnats = importlib.import_module("nats")'),
+    "nats by another string": ("consumer/commit/sink.py", '__import__("nats.aio")'),
+    "a string that nobody can read": ("consumer/commit/sink.py", "import_module(name)"),
+    "watchdog outside of wake": ("producer/discovery/scanner.py", "import watchdog.events"),
+    "re2 outside of linear": ("producer/transform/redact.py", "import re2"),
     "tenacity outside of retry": ("producer/pipeline.py", "import tenacity"),
     "structlog outside of telemetry": ("shipper/events.py", "import structlog"),
     "metrics outside of telemetry": ("shipper/events.py", "from prometheus_client import Counter"),
-    "pyspark outside of spark": ("consumer/writing/sink.py", "from pyspark.sql import SparkSession"),
-    "sqlite in the shared core": ("shipper/files.py", "import sqlite3"),
+    "pyspark outside of spark": ("consumer/commit/sink.py", "from pyspark.sql import SparkSession"),
+    "sqlite in the shared core": ("shipper/durable_files.py", "import sqlite3"),
     "fakes in a program": ("consumer/cli.py", "from shipper.testing import Bus"),
     "fakes in a program by their room": ("consumer/cli.py", "from shipper import testing"),
-    "fakes at the edge": ("shipper/lifecycle.py", "import shipper.testing.bus"),
+    "fakes at the edge": ("shipper/lifecycle.py", "import shipper.testing.server"),
     "a relative import": ("shipper/codec.py", "from . import compression"),
-    "a relative import of another room": ("shipper/jetstream/inbox.py", "from ...producer import tail"),
+    "a relative import of another room": ("shipper/jetstream/pull_consumer.py", "from ...producer import tail"),
 }
 
 
@@ -206,9 +209,9 @@ PLANTED = {
 def test_the_checker_goes_red_where(path, text):
     house = {
         "shipper/compression.py": "",
-        "shipper/files.py": "",
-        "consumer/writing/sink.py": "",
-        "producer/following/tail.py": "",
+        "shipper/durable_files.py": "",
+        "consumer/commit/sink.py": "",
+        "producer/tailer/file_reader.py": "",
     }
     (found,) = violations(house | {path: text})
     assert found.startswith(f"{path}:")
@@ -216,15 +219,18 @@ def test_the_checker_goes_red_where(path, text):
 
 ALLOWED = {
     "a program imports the core": (
-        "producer/following/tail.py",
+        "producer/tailer/file_reader.py",
         "from shipper.model import Span\nfrom shipper import events",
     ),
-    "itself": ("producer/following/tail.py", "import producer.following.source"),
-    "the journal is sqlite": ("consumer/writing/journal.py", "import sqlite3"),
-    "nats in its room": ("shipper/jetstream/inbox.py", "import nats.errors\nfrom nats.aio.msg import Msg"),
-    "spark imports the pure ring": ("spark_analytics/io.py", "from shipper import layout, __version__\nimport pyspark"),
+    "itself": ("producer/tailer/file_reader.py", "import producer.model"),
+    "the journal is sqlite": ("consumer/commit/journal.py", "import sqlite3"),
+    "nats in its room": ("shipper/jetstream/pull_consumer.py", "import nats.errors\nfrom nats.aio.msg import Msg"),
+    "spark imports the pure ring": (
+        "spark_analytics/tables/spark_io.py",
+        "from shipper import layout, __version__\nimport pyspark",
+    ),
     "the pure ring imports itself": ("shipper/codec.py", "import re\nfrom shipper.model import Span"),
-    "the fakes import themselves": ("shipper/testing/bus.py", "from shipper.testing.stream import MemoryStream"),
+    "the fakes import themselves": ("shipper/testing/server.py", "from shipper.testing.server import MemoryStream"),
     "a name that only looks like it": ("deploy/server.py", "import consumers, natsort"),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from fleet import FSHIPPER
 from natsd import NatsServer
 
-from shipper.files import readable_by
+from shipper.durable_files import readable_by
 
 
 def run(umask: int, *arguments: object, **environment: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 import typer
 from documents import DOCUMENTS, ROOT, commands, mentions
 
-from shipper.face import GROUP
+from shipper.main import GROUP
 
 ELSEWHERE = {
     "spark-submit ": "wants a Spark cluster",

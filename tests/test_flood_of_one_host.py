@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parent / "consumer"))
 
 from keeping import tend, write_segments
 
-from consumer.sealing import manifests
+from consumer.segments import manifest_store
 
 FLOOD, HONEST = "flood.example.net", ("web1.example.net", "web2.example.net")
 TODAY = dt.datetime.now(dt.UTC).date()
@@ -72,5 +72,5 @@ def test_a_flood_by_one_host_costs_the_others_no_line_and_no_old_day(tmp_path: P
         assert again.stop() == 0
         assert f"hosts=['{FLOOD}']" in again.log
         for day in OLD_DAYS:
-            assert manifests.held_by_host(fleet.archive, day).keys() == set(HONEST)
+            assert manifest_store.held_by_host(fleet.archive, day).keys() == set(HONEST)
         assert {each.stop() for each in producers} == {0}

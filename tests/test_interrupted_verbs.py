@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from shipper.face import entry_points
+from shipper.main import entry_points
 
 PROGRAM = "print('up', flush=True); from shipper.__main__ import main; main()"
 MOMENTS_SECONDS = (0.01, 0.03, 0.06, 0.1, 0.16, 0.24, 0.35, 0.5, 0.7, 1.0)

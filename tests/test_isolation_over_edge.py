@@ -22,10 +22,10 @@ from attacker import (
 from edges import End, site
 from fleet import until
 
-from partitioner.access import place as places
-from partitioner.access.place import Place
-from partitioner.access.rights import Role
+from partitioner.access import store as places
+from partitioner.access.permissions import Role
 from partitioner.access.roster import Layout, Trust
+from partitioner.access.store import Place
 
 NEIGHBOUR = "c.example.net"  # at the site
 CENTRE_EARS = {

@@ -9,7 +9,7 @@ import pytest
 from fleet import Fleet, Program, until
 from moving import Writer, segments_of, streams_of, text_of
 
-from shipper.partitioning import partition_for
+from shipper.partition_map import partition_for
 
 HOSTS = int(os.environ.get("FSHIPPER_MOVE_HOSTS", "6"))
 KILL_SECONDS = float(os.environ.get("FSHIPPER_MOVE_KILL_SECONDS", "1.0"))

@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from consumer.archive import IDENTITY, JOURNALS, existing_identity
-from consumer.audit import listing, show
-from consumer.audit.audit import Audit, Result
-from consumer.audit.audit import Progress as Told
-from consumer.audit.hosts import Host, Said, ask, compare
-from consumer.audit.journals import Journals
-from consumer.audit.look import Scope, chosen_days, hosts
-from consumer.audit.repair import Repair
-from consumer.sealing.manifests import removed_days
+from consumer.audit import display, manifest_listing
+from consumer.audit.auditor import Audit, Result
+from consumer.audit.auditor import Progress as Told
+from consumer.audit.day_inventory import Scope, chosen_days, hosts
+from consumer.audit.journal_snapshot import Journals
+from consumer.audit.producer_comparison import Host, Said, ask, compare
+from consumer.audit.repair_duplicates import Repair
+from consumer.segments.manifest_store import removed_days
 from shipper.config import load
 from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.settings import CollectorSettings, NatsSettings
@@ -87,9 +87,9 @@ def audit(
             told, findings = compare(said, journals)
         result = replace(result, findings=[*result.findings, *findings])
     if as_json:
-        sys.stdout.write(show.result_json(result, told) + "\n")
+        sys.stdout.write(display.result_json(result, told) + "\n")
     else:
-        show.print_result(result, told)
+        display.print_result(result, told)
     if not result.complete:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -106,7 +106,7 @@ def _repair(scope: Scope, reason: str, *, yes: bool, as_json: bool) -> None:
     except OSError as error:
         what = error.filename or scope.archive
         raise ConfigError(f"{what} cannot be used: {error.strerror}", hint=_OWNER_HINT) from None
-    sys.stdout.write(show.repair_json(found, done=yes) if as_json else show.repair_text(found, done=yes))
+    sys.stdout.write(display.repair_json(found, done=yes) if as_json else display.repair_text(found, done=yes))
     if found.open_files or (found.refused if yes else found.found):
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -128,7 +128,7 @@ def _scope(chosen: CollectorSettings, since: str, until: str, host: str) -> Scop
     if own.is_dir() and not journals.is_dir():
         journals = own
     scope = Scope(archive=archive, journals=journals, since=since, until=until, host=host)
-    days = listing.days(archive) | listing.directory_days(archive) | removed_days(archive)
+    days = manifest_listing.days(archive) | manifest_listing.directory_days(archive) | removed_days(archive)
     if (since or until) and not any(map(scope.has_day, days)):
         listed = f"it has {min(days)} to {max(days)}" if days else "it has no day at all"
         raise Unavailable(f"the archive {archive} has nothing of these days; {listed}", hint="choose another --date")

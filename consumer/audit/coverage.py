@@ -1,10 +1,18 @@
-"""Which bytes of each source the archive holds, from the spans of all files: what is doubled, what is missing. Pure."""
+"""Which bytes of each source the archive holds, from the spans of all files: what is doubled, what is missing. Pure.
+
+What each source lacks, and what of it is there twice: over all files that are audited.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.writing.watermark import SourceKey
+from consumer.audit.day_inventory import Scope
+from consumer.audit.expected_file import Entry
+from consumer.audit.finding import Finding, Kind
+from consumer.audit.journal_snapshot import Journals
+from consumer.audit.totals import Rows
+from consumer.commit.watermark import Known, SourceKey
 from shipper.duplicates import Bounds, begins, cover
 from shipper.model import Span
 
@@ -91,3 +99,100 @@ class Coverage:
         """Every hole between bytes that are held."""
         for key, known in self._sources.items():
             yield from self.holes(key, known.file, Wanted(None, None))
+
+
+_MISSING_HINT = (
+    "put back what was taken out of the archive; `fshipper audit --hosts` asks the hosts what they still have"
+)
+_DOUBLED_HINT = (
+    "fshipper audit --repair-duplicates shows which copy can be removed; with --yes it removes that, with a record"
+)
+DOUBLED_OPEN_HINT = (
+    "seal it first (after an hour of silence, at the end of the day, or by fshipper consume --drain --seal);"
+    " then run fshipper audit --repair-duplicates"
+)
+DOUBLED_TEMPLATE_HINT = (
+    "a file of a template (SHIPPER_OUTPUT) has no manifest, so nothing repairs it: remove the doubled lines by hand"
+)
+_OLD_HINT = "put the newest journal back before a collector starts: it would write these bytes a second time"
+
+
+class SourceBounds(NamedTuple):
+    """Whether sources can be followed to their first and to their last byte, or lie beyond what is looked at."""
+
+    begin: bool
+    end: bool
+    cut: frozenset[str] = frozenset()  #: hosts of which days were removed: their sources may begin there
+
+
+class Sources:
+    """Grows by every file that counts; in the end says what is missing."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._coverage = Coverage()
+
+    def add(self, entry: Entry) -> Iterator[Finding]:
+        """Count the spans and gaps of `entry`; what of it is there already."""
+        key = entry.key
+        for span in entry.spans:
+            own = Span(span.start, span.end)
+            doubled = self._coverage.add(SourceKey(key.host, span.source), key.file, own, key.date)
+            if doubled:
+                text = f"{doubled:,} bytes of source {span.source} (of its bytes {own}) are in another file, too"
+                yield _about(Kind.DOUBLED_BYTES, key.host, key.file, key.date, text, doubled, _hint(entry), entry.path)
+        for gap in entry.gaps:
+            if gap.source:
+                self._coverage.lose(SourceKey(key.host, gap.source), key.file, Span(gap.start, gap.end))
+
+    def findings(self, journals: Journals, rows: Rows, bounds: SourceBounds) -> list[Finding]:
+        """Holes, and journals that know less than the archive. Counts the holes as missing in `rows`."""
+        holes = set(self._coverage.all_holes())
+        ahead: set[SourceKey] = set()
+        for known in journals.sources():
+            if self._scope.has_host(known.host):
+                holes.update(self._coverage.holes(known.key, known.file, self._wanted(known, bounds)))
+                if self._coverage.end(known.key) > known.watermark:
+                    ahead.add(known.key)
+        found = [_missing(hole, rows) for hole in sorted(holes)]
+        return [*found, *self._old_journal(ahead)]
+
+    def _wanted(self, known: Known, bounds: SourceBounds) -> Wanted:
+        """From where to where a source must be there."""
+        start = known.origin if bounds.begin and known.key.host not in bounds.cut else None
+        if start is None and known.key not in self._coverage:
+            return Wanted(None, None)  # all of it may lie where nobody looks
+        return Wanted(start, known.watermark if bounds.end else None)
+
+    def _old_journal(self, ahead: set[SourceKey]) -> Iterator[Finding]:
+        """Sources that go on in the archive behind their watermark, also when the journals are read again."""
+        if not ahead:
+            return
+        now: dict[SourceKey, int] = {}
+        with Journals(self._scope.journals) as journals:
+            for _, key, watermark in journals.watermarks():
+                if key in ahead:
+                    now[key] = max(watermark, now.get(key, 0))
+        more = [self._coverage.end(key) - watermark for key, watermark in now.items()]
+        lacking = [octets for octets in more if octets > 0]
+        if lacking:
+            octets, sources = sum(lacking), len(lacking)
+            text = f"a journal is older than the archive: it lacks {octets:,} bytes of {sources} sources that are there"
+            yield Finding(kind=Kind.BAD_JOURNAL, text=text, octets=octets, hint=_OLD_HINT)
+
+
+def _hint(entry: Entry) -> str:
+    if not entry.is_waiting:
+        return _DOUBLED_HINT
+    return DOUBLED_OPEN_HINT if entry.path.startswith("date=") else DOUBLED_TEMPLATE_HINT
+
+
+def _missing(hole: Hole, rows: Rows) -> Finding:
+    octets = hole.span.length
+    rows.row(hole.source.host, hole.file, hole.date).lose(octets)
+    text = f"bytes {hole.span} of source {hole.source.id} are in no file, and no gap record names them"
+    return _about(Kind.MISSING_BYTES, hole.source.host, hole.file, hole.date, text, octets, _MISSING_HINT)
+
+
+def _about(kind: Kind, host: str, file: str, date: str, text: str, octets: int, hint: str, path: str = "") -> Finding:
+    return Finding(kind=kind, host=host, file=file, date=date, path=path, text=text, octets=octets, hint=hint)

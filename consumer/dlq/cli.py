@@ -10,10 +10,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from consumer.dlq import advisory, letter, show
-from consumer.dlq.advisory import Advisory
-from consumer.dlq.letter import Letter, Wanted
-from consumer.dlq.work import Desk, desk
+from consumer.dlq import display, message
+from consumer.dlq.message import Advisory, Letter, Wanted
+from consumer.dlq.store import Desk, desk
 from shipper.config import load
 from shipper.errors import StreamMissing, UsageError
 from shipper.settings import Settings
@@ -69,7 +68,7 @@ def show_one(
     if raw:
         sys.stdout.buffer.write(found.payload)
     else:
-        _write(show.in_full(*found))
+        _write(display.in_full(*found))
 
 
 @app.command()
@@ -121,7 +120,7 @@ def drop(
 
 async def _drop_all(at: Desk, sequences: list[int]) -> None:
     for sequence in sequences:
-        sys.stderr.write(show.dropped_line(await at.drop(sequence)) + "\n")
+        sys.stderr.write(display.dropped_line(await at.drop(sequence)) + "\n")
 
 
 async def _list(at: Desk, wanted: Wanted, limit: int) -> None:
@@ -132,15 +131,15 @@ async def _list(at: Desk, wanted: Wanted, limit: int) -> None:
             page.append(each)
             found += 1
             if len(page) == PAGE:
-                _write(show.table(page))
+                _write(display.table(page))
                 page = []
     if page:
-        _write(show.table(page))
+        _write(display.table(page))
     elif not found:
         sys.stderr.write("no dead letters" + (" like that" if wanted != Wanted() else "") + "\n")
     try:
         async for told in _advisories(at, wanted, limit):
-            _write([show.advisory_line(told)])
+            _write([display.advisory_line(told)])
     except StreamMissing as error:
         sys.stderr.write(f"hint: {error}; fshipper partition apply creates it\n")
 
@@ -148,10 +147,10 @@ async def _list(at: Desk, wanted: Wanted, limit: int) -> None:
 async def _list_json(at: Desk, wanted: Wanted, limit: int) -> None:
     async with contextlib.aclosing(at.newest(wanted, limit)) as letters:
         async for each in letters:
-            _write([show.json_line(letter.to_json(each))])
+            _write([display.json_line(message.letter_json(each))])
     with contextlib.suppress(StreamMissing):
         async for told in _advisories(at, wanted, limit):
-            _write([show.json_line(advisory.to_json(told))])
+            _write([display.json_line(message.advisory_json(told))])
 
 
 async def _advisories(at: Desk, wanted: Wanted, limit: int) -> AsyncGenerator[Advisory]:
@@ -163,7 +162,7 @@ async def _advisories(at: Desk, wanted: Wanted, limit: int) -> AsyncGenerator[Ad
 
 
 def _say_requeued(each: Letter, octets: int) -> None:
-    _write([show.requeued_line(each, octets)])
+    _write([display.requeued_line(each, octets)])
     sys.stdout.flush()
 
 

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from consumer.fleet import show
-from consumer.fleet.fleet import LEAST_SECONDS, Fleet
-from consumer.fleet.look import Looking
-from consumer.fleet.state import ALIASES, TROUBLED, State, Thresholds
-from consumer.fleet.table import Host
-from consumer.fleet.told import fleet_json, host_json, printable
+from consumer.fleet import display
+from consumer.fleet.display import fleet_json, host_json, printable
+from consumer.fleet.health import ALIASES, TROUBLED, State, Thresholds
+from consumer.fleet.host_table import Host
+from consumer.fleet.poller import Looking
+from consumer.fleet.snapshot import LEAST_SECONDS, Fleet
 from shipper.config import load
 from shipper.errors import InsecureConnection, Transient, Unavailable, UsageError
 from shipper.lifecycle import Stop
@@ -139,13 +139,13 @@ class _Showing:
             sys.stdout.write(self.json(fleet, indent) + "\n")
             sys.stdout.flush()
             return
-        out = show.console()
-        out.print(show.whole(out, fleet, self._wanted.hosts(fleet), limit=self._limit), crop=False)
+        out = display.console()
+        out.print(display.whole(out, fleet, self._wanted.hosts(fleet), limit=self._limit), crop=False)
 
     def screen(self, fleet: Fleet, out: Console) -> Any:
         room = max(3, out.height - TERMINAL_MARGIN - len(fleet.partitions))
         limit = min(self._limit, room) if self._limit else room
-        return show.whole(out, fleet, self._wanted.hosts(fleet), limit=limit)
+        return display.whole(out, fleet, self._wanted.hosts(fleet), limit=limit)
 
     def json(self, fleet: Fleet, indent: int | None) -> str:
         chosen = {"hosts": [host_json(host) for host in self._wanted.hosts(fleet)]}
@@ -169,7 +169,7 @@ async def _once(looking: Looking) -> Fleet:
 
 
 async def _watch(looking: Looking, showing: _Showing, every: float) -> None:
-    out = show.console()
+    out = display.console()
     try:
         if showing.as_json or not out.is_terminal:
             while True:

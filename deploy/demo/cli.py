@@ -10,14 +10,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from deploy.demo.errors import EXIT_CONFIG, EXIT_OTHER, DemoError, Interrupted
-from deploy.demo.feeds import HOSTS, Feed, generated
-from deploy.demo.own import replayed
-from deploy.demo.place import taken
-from deploy.demo.result import Result
+from deploy.demo.hosts import HOSTS, Feed, generated
+from deploy.demo.replay_files import replayed
+from deploy.demo.result import Result, print_result
+from deploy.demo.scenario import Plan, tell
 from deploy.demo.show import Show
-from deploy.demo.story import Plan, tell
-from deploy.demo.verdicts import print_result
+from deploy.demo.workspace import EXIT_CONFIG, EXIT_OTHER, DemoError, Interrupted, taken
 
 PLAIN_WIDTH = 100
 """Where there is no terminal to ask."""

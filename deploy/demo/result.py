@@ -1,4 +1,7 @@
-"""What a demo found out."""
+"""What a demo found out.
+
+The last page: is it proven, of what, and where to look at it.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,8 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+
 from deploy.demo.proof import Verdict
-from deploy.demo.reports import Made
+from deploy.demo.show import size
+from deploy.demo.spark_report import Made
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +93,105 @@ class Result:
 
 def _fields(value: Any) -> list[tuple[str, Any]]:
     return list(dataclasses.asdict(value).items())
+
+
+def print_result(console: Console, result: Result, hosts: Path) -> None:
+    """The proof as a table, the first differences if there are any, and where everything lies."""
+    console.print()
+    console.print(_table(result, hosts))
+    if not result.holds:
+        _print_trouble(console, result)
+        return
+    kills = sum(result.kills.values())
+    console.print(
+        f"\n[bold green]Proven:[/] {result.lines:,} lines, {size(result.octets)} of {len(result.verdicts)} log files "
+        f"are in the archive, every byte once and in order, through {kills} kill -9 in {result.seconds:.0f} s.",
+        highlight=False,
+    )
+    _print_where(console, result)
+
+
+def _table(result: Result, hosts: Path) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
+    table.add_column("host", overflow="fold")
+    table.add_column("file", overflow="fold")
+    for name in ("bytes", "lines", "files", "kills"):
+        table.add_column(name, justify="right")
+    table.add_column("identical", justify="center")
+    before = ""
+    for verdict in result.verdicts:
+        expected = verdict.expected
+        host, before = "" if expected.host == before else expected.host, expected.host
+        table.add_row(
+            host,
+            escape(str(Path(expected.file).relative_to(hosts / expected.host))),
+            f"{expected.octets:,}",
+            f"{expected.lines:,}",
+            str(result.generations[expected.file]),
+            str(result.kills_survived[expected.host]),
+            "[green]yes[/]" if verdict.identical else "[bold red]NO[/]",
+        )
+    return table
+
+
+def _print_trouble(console: Console, result: Result) -> None:
+    """What differs: for each log file the first difference."""
+    console.print("\n[bold red]The proof does not hold.[/]")
+    if result.missing_bytes:
+        console.print(f"{result.missing_bytes:,} bytes had not reached the archive when it had stopped growing")
+    for stranger in result.strangers:
+        console.print(f"the archive holds {stranger}, which nobody wrote", markup=False)
+    for verdict in result.verdicts:
+        if not verdict.identical:
+            _say(console, *_trouble(verdict))
+    _say(console, "", f"the sources, the archive and the programs' logs are kept in {result.out}")
+
+
+def _trouble(verdict: Verdict) -> list[str]:
+    expected, difference = verdict.expected, verdict.difference
+    lines = [
+        "",
+        f"{expected.host} {expected.file}",
+        f"  written   {expected.octets:,} bytes, {expected.lines:,} lines, SHA-256 {expected.sha256}",
+        f"  archived  {verdict.octets:,} bytes, {verdict.lines:,} lines, SHA-256 {verdict.sha256}",
+    ]
+    if verdict.damage:
+        lines.append(f"  damaged: {verdict.damage}")
+    if difference is None:
+        return [*lines, "  the files on disk are as in the archive, but not as they were written"]
+    return [
+        *lines,
+        f"  first difference at byte {difference.offset:,}",
+        f"    written   {difference.written!r}",
+        f"    archived  {difference.archived!r}",
+    ]
+
+
+def _print_where(console: Console, result: Result) -> None:
+    largest = max(result.verdicts, key=lambda verdict: verdict.expected.octets).expected
+    segment = f"{_shown(result.archive)}/date=*/partition=*/host={largest.host}/*.zst"
+    table = Table.grid(padding=(0, 2))
+    table.add_row("archive", f"[bold]{escape(_shown(result.archive))}[/]")
+    table.add_row("", f"[dim]zstdcat {escape(segment)} | less[/]")
+    table.add_row("", f"[dim]zstdgrep ' ERROR ' {escape(segment)}[/]")
+    for made in result.reports:
+        table.add_row("report", f"[bold]{escape(_shown(made.page))}[/]")
+        table.add_row("", f"[dim]open it in a browser; Spark counted {made.lines:,} lines on {made.date} (UTC)[/]")
+    if result.report_skipped:
+        table.add_row("report", f"[yellow]skipped:[/] {escape(result.report_skipped)}")
+    table.add_row("sources", escape(_shown(result.out / "hosts")))
+    table.add_row("logs", escape(_shown(result.out / "logs")))
+    if console.is_terminal:
+        console.print(Panel(table, border_style="green", padding=(1, 2)))
+    else:
+        console.print(table, soft_wrap=True)
+
+
+def _shown(path: Path) -> str:
+    """Relative to where the reader is, if it lies below."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _say(console: Console, *lines: str) -> None:
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

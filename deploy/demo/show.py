@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from deploy.demo.programs import Program
+from deploy.demo.processes import Program
 
 PICTURE_SECONDS = 0.12
 PLAIN_SECONDS = 5.0

@@ -4,7 +4,7 @@ import hashlib
 import random
 from pathlib import Path
 
-from deploy.demo.feeds import Feed
+from deploy.demo.hosts import Feed
 
 BURST_BYTES = 256 * 1024
 """Most bytes at once; who is behind catches up over several ticks."""

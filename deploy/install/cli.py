@@ -1,15 +1,40 @@
-"""`fshipper install`: shows what it would write for a machine's role, asks, writes. `--uninstall` takes it back."""
+"""`fshipper install`: shows what it would write for a machine's role, asks, writes. `--uninstall` takes it back.
 
+What would be done, and what was, for people and for scripts.
+"""
+
+import json
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from deploy.install import plan, show, system
-from deploy.install.place import Place
-from deploy.install.plan import Action
+from deploy.install import plan, system
+from deploy.install.plan import Action, Do
 from deploy.install.roles import STATE, Role
+from deploy.install.system import Place
+
+SIGNS = {Do.WRITE: "+", Do.REPLACE: "~", Do.REMOVE: "-", Do.LEAVE: " "}
+
+
+def as_text(actions: Iterable[Action]) -> list[str]:
+    """A line an action."""
+    return [f"  {SIGNS[action.do]} {action.do.value:<8}/{action.piece.target}   ({action.why})" for action in actions]
+
+
+def plan_json(
+    role: Role, actions: Iterable[Action], *, done: bool, commands: Sequence[str], warnings: Sequence[str]
+) -> str:
+    """The same for scripts."""
+    files = [
+        {"path": f"/{action.piece.target}", "do": action.do.value, "kind": action.piece.kind.value, "why": action.why}
+        for action in actions
+    ]
+    shown = {"role": role.value, "done": done, "files": files, "next": list(commands), "warnings": list(warnings)}
+    return json.dumps(shown, indent=2)
+
 
 EXIT_OTHER = 1
 EXIT_USAGE = 64
@@ -75,9 +100,7 @@ def _agreed(actions: list[Action], *, yes: bool, as_json: bool, role: Role, unin
 
 
 def _show(actions: list[Action], *, role: Role, uninstall: bool) -> None:
-    sys.stderr.write(
-        f"{'uninstall' if uninstall else 'install'} --role {role}:\n" + "\n".join(show.as_text(actions)) + "\n"
-    )
+    sys.stderr.write(f"{'uninstall' if uninstall else 'install'} --role {role}:\n" + "\n".join(as_text(actions)) + "\n")
 
 
 def _carry_out(
@@ -122,11 +145,11 @@ def _tell(
     as_json: bool,
 ) -> None:
     if as_json:
-        sys.stdout.write(show.as_json(role, actions, done=done, commands=commands, warnings=warnings) + "\n")
+        sys.stdout.write(plan_json(role, actions, done=done, commands=commands, warnings=warnings) + "\n")
         return
     changes = any(action.changes for action in actions)
     head = ("done:" if done else "would do:") if changes else "nothing to do:"
-    lines = [head, *show.as_text(actions), *(f"warning: {text}" for text in warnings)]
+    lines = [head, *as_text(actions), *(f"warning: {text}" for text in warnings)]
     if commands and (changes or not uninstall):
         lines += ["next:", *(f"  {command}" for command in commands)]
     if uninstall:

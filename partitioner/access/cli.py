@@ -11,11 +11,10 @@ from typing import Annotated
 
 import typer
 
-from partitioner.access import include
-from partitioner.access.place import ALONE, OPERATOR_FILE, SPARES, Added, Place
-from partitioner.access.rights import Role
+from partitioner.access import server_config
+from partitioner.access.permissions import Role
 from partitioner.access.roster import STREAMS_ACCOUNT, Layout, Roster, Trust, entry
-from partitioner.access.server_conf import (
+from partitioner.access.server_config import (
     SERVER_FILE,
     Tls,
     change_server_file,
@@ -23,8 +22,9 @@ from partitioner.access.server_conf import (
     including_accounts,
     server_conf,
 )
+from partitioner.access.store import ALONE, OPERATOR_FILE, SPARES, Added, Place
+from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
-from shipper.files import replace_file
 from shipper.subjects import checked_host, checked_prefix
 
 DIRECTORY = Path("/etc/nats/fshipper")
@@ -191,7 +191,7 @@ def revoke(
 
 def _next_step(directory: Path, trust: Trust) -> str:
     """nats-server takes every path of an `include` as relative to the directory of its configuration."""
-    included = json.dumps(f"{directory.name}/{OPERATOR_FILE if trust is Trust.TOKENS else include.ACCOUNTS_FILE}")
+    included = json.dumps(f"{directory.name}/{OPERATOR_FILE if trust is Trust.TOKENS else server_config.ACCOUNTS_FILE}")
     line = f"include {included}"
     if trust is not Trust.TOKENS:
         line = f"accounts {{ {line} }}"
@@ -205,8 +205,8 @@ def _how_to_migrate(directory: Path, roster: Roster, added: Sequence[Added], con
     """The steps that are left, in their order."""
     steps = []
     if roster.trust is not Trust.TOKENS and config is None:
-        old = f'{roster.streams} {{ jetstream: enabled, include "{directory.name}/{include.FILE}" }}'
-        new = f'include "{directory.name}/{include.ACCOUNTS_FILE}"'
+        old = f'{roster.streams} {{ jetstream: enabled, include "{directory.name}/{server_config.FILE}" }}'
+        new = f'include "{directory.name}/{server_config.ACCOUNTS_FILE}"'
         steps.append(f"in nats-server.conf, inside of accounts {{ }}, replace\n       {old}\n     by\n       {new}")
     if config is not None:
         steps.append(f"check what was changed: nats-server -t -c {config}")

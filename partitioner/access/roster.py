@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from partitioner.access.rights import RESERVED, Role
+from partitioner.access.permissions import RESERVED, Role
+from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
-from shipper.files import replace_file
 from shipper.subjects import checked_host
 
 VERSION = 2

@@ -12,10 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from partitioner.backup.shelf import Saved, Shelf
-from partitioner.backup.work import Began, Otherwise, back_up, bring_back
-from partitioner.desired.export import is_ours
-from partitioner.options import Config, Json, Subject, Url, numbers_of, settings_of, with_admin
+from partitioner.backup.transfer import Began, Otherwise, Saved, Shelf, back_up, bring_back
+from partitioner.cli_options import AsJson, Config, Subject, Url, numbers_of, settings_of, with_admin
+from partitioner.desired.document import is_ours
 from shipper.errors import Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.settings import Settings
@@ -41,7 +40,7 @@ def backup(
     every: Annotated[bool, typer.Option("--all", help="Every stream of the account, not only fshipper's.")] = False,
     consumers: Annotated[bool, typer.Option(help="Save the consumers and how far they are, too.")] = True,
     replace: Annotated[bool, typer.Option("--replace", help="Over the backup that is in DIR.")] = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
     url: Url = None,
     config: Config = None,
     subject: Subject = None,
@@ -85,7 +84,7 @@ def restore(
     skip_existing: Annotated[
         bool, typer.Option("--skip-existing", help="Only those that the server does not have.")
     ] = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
     url: Url = None,
     config: Config = None,
     subject: Subject = None,

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from partitioner.desired.document import read
-from partitioner.desired.export import as_text, entry, exported, is_ours
+from partitioner.cli_options import AsJson, Config, Subject, Url, settings_of, with_admin
+from partitioner.desired.document import as_text, entry, exported, is_ours, read
 from partitioner.diff import Json as Document
-from partitioner.options import Config, Json, Subject, Url, settings_of, with_admin
+from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, Unavailable
-from shipper.files import replace_file
 from shipper.jetstream.admin import Admin
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it; the terminal if left out.")]
@@ -28,7 +27,7 @@ def export(
     *,
     every: Annotated[bool, typer.Option("--all", help="Every stream of the account, not only fshipper's.")] = False,
     output: Output = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
     url: Url = None,
     config: Config = None,
     subject: Subject = None,
@@ -50,7 +49,7 @@ def import_(
     files: Annotated[list[Path], typer.Argument(help="JSON of `nats stream info --json`, or desired-state files.")],
     *,
     output: Output = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make one desired-state file of what `nats stream info --json` and `nats consumer info --json` print."""
     streams: dict[str, tuple[Document, list[Document]]] = {}

@@ -21,24 +21,61 @@
     durable_name = "billing"
 
 What `nats stream info --json` prints is such a file too, as is a list of these, or a bare configuration.
+
+Sizes and times in the server's own fields, as people write them: `max_bytes = "50GB"`, `max_age = "24h"`. Pure.
+
+What is on a server, as a desired-state file that makes the same again.
 """
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from partitioner.desired.quantities import in_server_units
+from partitioner.desired.toml_text import to_toml
 from partitioner.diff import Json, without_server_notes
-from partitioner.edge.topology import Edges, edges_of, in_centre
+from partitioner.edge import Edges, edges_of, in_centre
 from partitioner.template import SECTIONS, Template, merged_sections
 from partitioner.topology import Sizing, Wanted, wanted
+from shipper.bucket import BUCKET_STREAM
 from shipper.errors import ConfigError, UsageError
-from shipper.partitioning import MAX_PARTITIONS
-from shipper.subjects import checked_prefix, partition_of_stream
-from shipper.units import parse_size
+from shipper.jetstream.admin import Admin
+from shipper.partition_map import MAX_PARTITIONS
+from shipper.subjects import ADVISORIES, DEAD_LETTERS, beats_stream, checked_prefix, partition_of_stream
+from shipper.units import parse_seconds, parse_size
+
+NANOSECONDS = 1_000_000_000
+
+SIZES = frozenset({"max_bytes", "max_msg_size"})
+TIMES = frozenset(
+    {"max_age", "duplicate_window", "ack_wait", "inactive_threshold", "idle_heartbeat", "max_expires"}
+    | {"subject_delete_marker_ttl", "priority_timeout", "backoff"}
+)
+"""Nanoseconds in the server's JSON."""
+
+
+def in_server_units(value: Any, field: str = "") -> Any:
+    """`value` with sizes in bytes, times in nanoseconds and moments in RFC 3339, however deep.
+
+    Raises:
+        ConfigError: a text in a field of sizes or times is none.
+    """
+    if isinstance(value, Mapping):
+        return {key: in_server_units(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [in_server_units(inner, field) for inner in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if not isinstance(value, str) or field not in SIZES | TIMES:
+        return value
+    try:
+        return parse_size(value) if field in SIZES else round(parse_seconds(value) * NANOSECONDS)
+    except ValueError as error:
+        raise ConfigError(f"{field}: {error}") from None
+
 
 TOP = ("subject", "partitions", "replicas", "max_bytes", *SECTIONS, "partition", "edges", "streams")
 
@@ -213,3 +250,38 @@ def _list(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise ConfigError(f"{name} is no list")
     return value
+
+
+SHARED = frozenset({DEAD_LETTERS, ADVISORIES, BUCKET_STREAM})
+
+
+def is_ours(name: str, subject: str) -> bool:
+    """Whether a stream holds a partition of `subject`, or what all partitions share."""
+    return name in {*SHARED, beats_stream(subject)} or partition_of_stream(subject, name) is not None
+
+
+async def exported(admin: Admin, names: Iterable[str]) -> Json:
+    """The streams `names` with their durable consumers, every field as the server has it."""
+    wanted, streams = set(names), list[Json]()
+    for info in await admin.streams():
+        name = str(info["config"]["name"])
+        if name in wanted:
+            consumers = await admin.consumers(name)
+            streams.append(entry(info["config"], [each["config"] for each in consumers]))
+    return {"streams": streams}
+
+
+def entry(config: Mapping[str, Any], consumers: Iterable[Mapping[str, Any]]) -> Json:
+    """A stream as the file has it: without what the server noted for itself and consumers that nobody named."""
+    durable = [without_server_notes(each) for each in consumers if each.get("durable_name")]
+    return _tidy(without_server_notes(config)) | ({"consumers": [_tidy(each) for each in durable]} if durable else {})
+
+
+def as_text(document: Json, *, as_json: bool) -> str:
+    """The document as it is written to a file."""
+    return json.dumps(document, indent=2) + "\n" if as_json else to_toml(document)
+
+
+def _tidy(config: Mapping[str, Any]) -> Json:
+    """Without empty tables, which say nothing."""
+    return {key: value for key, value in config.items() if value not in ({}, None)}

@@ -1,30 +1,102 @@
-"""`fshipper partition move`: the command line around the plan and its drive."""
+"""`fshipper partition move`: the command line around the plan and its drive.
+
+A move for people: who goes where, how even it is before and behind, how far it is. For programs: values for JSON.
+"""
 
 import asyncio
+import dataclasses
 import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from partitioner.asking import confirm
-from partitioner.move import show
-from partitioner.move.drive import Progress, follow, outcome, prepare
-from partitioner.move.land import Land, Stored, sizing_like
-from partitioner.move.plan import Plan
-from partitioner.options import Config, Json, Subject, Url, Yes, settings_of, size_of
+from partitioner.cli_options import AsJson, Config, Subject, Url, Yes, confirm, settings_of, size_of
+from partitioner.move.cluster_state import Land, Stored, sizing_like
+from partitioner.move.executor import Progress, follow, outcome, prepare
+from partitioner.move.plan import Plan, loads, skew
 from partitioner.template import Template, read, shipped
 from partitioner.topology import Sizing
 from shipper.errors import Transient, Unavailable, UsageError
 from shipper.jetstream.connection import connect
-from shipper.partition_map import PartitionMap, changed, static
-from shipper.partitioning import MAX_PARTITIONS
+from shipper.partition_map import MAX_PARTITIONS, PartitionMap, changed, static
 from shipper.settings import Settings
 from shipper.subjects import checked_host
-from shipper.units import parse_seconds
+from shipper.table_printer import print_lines, rendered
+from shipper.units import counted, format_bytes, parse_seconds
+
+MOST_LINES = 40
+
+
+def print_plan(plan: Plan) -> None:
+    """The plan as a person reads it."""
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)
+    moves = plan.moves
+    console.print(Text(_head(plan, len(moves)), style="bold"), soft_wrap=True)
+    for move in moves[:MOST_LINES]:
+        line = f"  {move.host}: partition {move.before} → {move.after} ({format_bytes(move.bytes)} in the streams)"
+        console.print(Text(line), soft_wrap=True)
+    if len(moves) > MOST_LINES:
+        console.print(f"  and {counted(len(moves) - MOST_LINES, 'more host')}")
+    for number in plan.creates:
+        console.print(Text(f"+ create the stream of partition {number}", style="green"))
+    for number in plan.retires:
+        console.print(Text(f"- retire the stream of partition {number}, once all of it is archived", style="red"))
+    print_lines(console, rendered(console, _table(plan)))
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan for programs."""
+    before, after = loads(plan.before, plan.weights), loads(plan.after, plan.weights)
+    return {
+        "changes": plan.changes,
+        "version": plan.after.version,
+        "before": plan.before.partitions,
+        "after": plan.after.partitions,
+        "overrides": dict(plan.after.overrides),
+        "slots": bool(plan.after.slots),
+        "moves": [dataclasses.asdict(move) for move in plan.moves],
+        "creates": list(plan.creates),
+        "retires": list(plan.retires),
+        "skew": {"before": round(skew(before.values()), 3), "after": round(skew(after.values()), 3)},
+        "bytes": {"before": before, "after": after},
+    }
+
+
+def progress_line(progress: Progress) -> str:
+    """How far it is, in one line."""
+    parts = [f"{progress.moved} of {progress.hosts} hosts are where they belong"]
+    parts += [f"{len(progress.away)} do not answer"] if progress.away else []
+    parts += [f"to be retired: partition {', '.join(map(str, progress.retiring))}"] if progress.retiring else []
+    return "; ".join(parts)
+
+
+def _head(plan: Plan, moving: int) -> str:
+    if not plan.is_new:
+        return f"the map (version {plan.after.version}) says {counted(plan.after.partitions, 'partition')} already"
+    return (
+        f"{plan.before.partitions} → {counted(plan.after.partitions, 'partition')}"
+        f" (version {plan.after.version} of the map): {moving} of {counted(len(plan.weights), 'host')} move"
+    )
+
+
+def _table(plan: Plan) -> Table:
+    before, after = loads(plan.before, plan.weights), loads(plan.after, plan.weights)
+    table = Table(box=None, header_style="bold")
+    for name in ("partition", "bytes before", "bytes after"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for number in sorted(before.keys() | after.keys()):
+        cells = [format_bytes(sums[number]) if number in sums else "-" for sums in (before, after)]
+        table.add_row(str(number), *cells)
+    table.add_row("skew", f"{skew(before.values()):.2f}", f"{skew(after.values()):.2f}")
+    return table
+
 
 EXIT_CHANGES = 2
 AGAIN_SECONDS = 0.5
@@ -97,7 +169,7 @@ def move(
     within: Within = "30m",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; exit 2 where it would.")] = False,
     yes: Yes = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
     url: Url = None,
     config: Config = None,
     subject: Subject = None,
@@ -112,15 +184,15 @@ def move(
     until = time.monotonic() + _seconds(within)
     plan, _ = asyncio.run(_on_land(wish.settings, lambda land: _plan(land, wish), until=until))
     if not as_json:
-        show.print_plan(plan)
+        print_plan(plan)
     if dry_run:
         if as_json:
-            _print_json(show.plan_json(plan))
+            _print_json(plan_json(plan))
         raise typer.Exit(EXIT_CHANGES if plan.changes else 0)
     confirm(yes=yes or not plan.is_new)
     progress = asyncio.run(_on_land(wish.settings, lambda land: _drive(land, wish, chosen, sizing, until), until=until))
     if as_json:
-        _print_json(show.plan_json(plan) | outcome(plan, progress))
+        _print_json(plan_json(plan) | outcome(plan, progress))
     elif progress.away:
         sys.stdout.write(f"away, and moving when they come back: {', '.join(progress.away)}\n")
 
@@ -154,7 +226,7 @@ async def _drive(land: Land, wish: _Wish, template: Template, sizing: Sizing, un
     said: set[str] = set()
 
     def tell(progress: Progress) -> None:
-        line = show.progress_line(progress)
+        line = progress_line(progress)
         if line not in said:
             said.add(line)
             sys.stderr.write(line + "\n")

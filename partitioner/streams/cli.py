@@ -12,14 +12,23 @@ from typing import Annotated, Any
 
 import typer
 
-from partitioner import show
+from partitioner import display
 from partitioner.apply import carry_out, check
-from partitioner.asking import confirm
-from partitioner.options import Config, Json, Subject, Url, Yes, settings_of, with_admin
+from partitioner.cli_options import (
+    AsJson,
+    Config,
+    Subject,
+    Url,
+    Yes,
+    confirm,
+    existing,
+    full_name,
+    settings_of,
+    with_admin,
+)
 from partitioner.plan import Action, Actual, Allowed, plan
-from partitioner.streams import removing, watching
-from partitioner.streams.editing import assigned, copied, editable, rewritten
-from partitioner.streams.naming import existing, full_name
+from partitioner.streams import removal, server_events
+from partitioner.streams.edit import assigned, copied, editable, rewritten
 from partitioner.topology import Wanted
 from shipper.errors import ConfigError, Fatal, Unavailable, UsageError
 from shipper.jetstream.admin import Admin
@@ -36,9 +45,9 @@ def register(app: typer.Typer) -> None:
     """Add this room's verbs."""
     app.command("copy-config")(copy_config)
     app.command("edit")(edit)
-    removing.register(app)
+    removal.register(app)
     app.command("account")(account)
-    watching.register(app)
+    server_events.register(app)
 
 
 def copy_config(
@@ -127,7 +136,7 @@ def edit(
     _change(settings, wanted, actual, yes, allow_data_loss, recreate_consumers, dry_run=dry_run)
 
 
-def account(*, as_json: Json = False, url: Url = None, config: Config = None) -> None:
+def account(*, as_json: AsJson = False, url: Url = None, config: Config = None) -> None:
     """Show limits and use of the account."""
     settings = settings_of(url, config, None)
 
@@ -165,7 +174,7 @@ def _change(
     allowed = Allowed(data_loss=data_loss, recreate_consumers=recreate)
     found = {wanted.name: actual} if actual else {}
     actions = plan([wanted], found, subject=settings.logs.subject, allowed=allowed)
-    show.print_plan(actions)
+    display.print_plan(actions)
     changes = any(not action.keeps for action in actions)
     if dry_run:
         raise typer.Exit(2 if changes else 0)
@@ -184,7 +193,7 @@ def _change(
 
 
 def _say(action: Action) -> None:
-    sys.stdout.write(show.done_line(action) + "\n")
+    sys.stdout.write(display.done_line(action) + "\n")
 
 
 def _in_editor(config: Mapping[str, Any], name: str) -> str:

@@ -2,27 +2,191 @@
 
 Append, then bookmark. A kill between leaves entries in the spool that the bookmark does not know: they are read again,
 prove to be the same bytes, and are passed over.
+
+How far the journal is read: the cursor of the last entry that is in the spool, and where the spool ended then.
+
+Entries of the journal as journalctl prints them -> lines. Pure; the same entry always gives the same bytes.
+
+What is read again after a kill, against what the spool has of it already. Pure.
 """
 
 import contextlib
+import datetime as dt
+import json
 import os
 import select
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
-from producer.inputs import entries, segments
-from producer.inputs.bookmark import Bookmark, Bookmarks
-from producer.inputs.entries import Entry
-from producer.inputs.overlap import reached, step
+from producer.inputs import spool_files
 from producer.inputs.reader import Reader
 from producer.inputs.spool import Spool
 from shipper import events
+from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, Fatal
+
+
+class Bookmark(NamedTuple):
+    """Everything up to the entry at `cursor` lies before byte `length` of file `number` of the spool."""
+
+    cursor: str
+    number: int
+    length: int
+
+
+class Bookmarks:
+    """The bookmark on disk, and the one before it in case the newest is damaged."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "cursor"
+        self._before = directory / "cursor.before"
+
+    def load(self) -> Bookmark | None:
+        """The newest bookmark; None: there is none. A damaged one is kept aside, and the one before it is taken."""
+        if not self._path.exists():
+            return None
+        found = _read(self._path)
+        if found is None:
+            found = _read(self._before)
+            kept = self._path.with_name(f"cursor.damaged-{time.time_ns()}")
+            self._path.rename(kept)
+            goes_on = f"behind {found.cursor}" if found else "at the beginning of the journal: all of it is sent again"
+            events.cursor_damaged(path=str(self._path), kept=str(kept), goes_on=goes_on)
+            if found:
+                self.save(found)
+        return found
+
+    def save(self, bookmark: Bookmark) -> None:
+        """Make a bookmark durable. Raises OSError."""
+        content = json.dumps({"v": 1, **bookmark._asdict()}).encode()
+        temporary = self._before.with_name(".cursor.before.tmp")
+        temporary.unlink(missing_ok=True)  # a kill left it, or a rename that had nothing to do
+        with contextlib.suppress(FileNotFoundError):
+            os.link(self._path, temporary)
+            os.replace(temporary, self._before)
+        replace_file(self._path, content, mode=0o600)
+
+
+def _read(path: Path) -> Bookmark | None:
+    try:
+        fields = json.loads(path.read_bytes())
+        if fields["v"] == 1 and isinstance(fields["cursor"], str) and fields["cursor"]:
+            return Bookmark(fields["cursor"], int(fields["number"]), int(fields["length"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+Entry = Mapping[str, Any]
+"""The fields of one entry: text, a list of numbers (bytes that are no text), a list of those, or null."""
+
+TEXT, JSON = "text", "json"
+_MICROSECONDS = 1_000_000
+
+
+def parse(line: bytes) -> Entry | None:
+    """One line of `journalctl --output=json`; None: it is none."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) and isinstance(entry.get("__CURSOR"), str) else None
+
+
+def cursor_of(entry: Entry) -> str:
+    """Where the entry lies in the journal."""
+    return str(entry["__CURSOR"])
+
+
+def line_of(entry: Entry, style: str) -> bytes:
+    """An entry as one line with its newline.
+
+    JSON: every field as journalctl gave it, sorted by name: journalctl itself prints them in another order each time.
+    """
+    if style == JSON:
+        text = json.dumps(entry, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "surrogatepass") + b"\n"
+    pid = _first(entry, "SYSLOG_PID", "_PID")
+    who = _first(entry, "SYSLOG_IDENTIFIER", "_COMM") or b"unknown"
+    tag = b"%b[%b]" % (who, pid) if pid else who
+    head = b"%b %b %b: " % (_time(entry), _first(entry, "_HOSTNAME") or b"-", tag)
+    return (head + _bytes(entry.get("MESSAGE"))).rstrip(b"\n").replace(b"\n", b"#012") + b"\n"
+
+
+def lost_between(before: str, after: str) -> int:
+    """How many entries lie between two cursors, as their sequence numbers tell; at least 1 where they do not."""
+    first, second = _fields(before), _fields(after)
+    try:
+        between = int(second["i"], 16) - int(first["i"], 16) - 1
+        return between if first["s"] == second["s"] and between >= 0 else 1
+    except (KeyError, ValueError):
+        return 1
+
+
+def _fields(cursor: str) -> dict[str, str]:
+    return {name: value for name, _, value in (part.partition("=") for part in cursor.split(";"))}
+
+
+def _first(entry: Entry, *names: str) -> bytes:
+    return next((found for name in names if (found := _bytes(entry.get(name)))), b"")
+
+
+def _bytes(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, list) and all(isinstance(each, int) and 0 <= each < 256 for each in value):  # noqa: PLR2004
+        return bytes(value)
+    return b"\n".join(map(_bytes, value)) if isinstance(value, list) else b""
+
+
+def _time(entry: Entry) -> bytes:
+    """RFC 3339 with microseconds, UTC; 1970 where the entry has no time that is one."""
+    try:
+        seconds, micros = divmod(int(_first(entry, "__REALTIME_TIMESTAMP")), _MICROSECONDS)
+        when = dt.datetime.fromtimestamp(seconds, tz=dt.UTC)
+    except (ValueError, OverflowError, OSError):
+        return b"1970-01-01T00:00:00.000000Z"
+    return f"{when:%Y-%m-%dT%H:%M:%S}.{micros:06d}Z".encode()
+
+
+class Step(NamedTuple):
+    """What to do with bytes that were read."""
+
+    again: bytes  #: in the spool, still to be read again
+    new: bytes  #: to be appended
+    differs: bool  #: what was read is not what the spool holds: its torn last line will not be completed
+
+
+def step(again: bytes, data: bytes) -> Step:
+    """`again`: what the spool holds and is expected to be read again; `data`: whole lines that were read now."""
+    if again.startswith(data):
+        return Step(again[len(data) :], b"", differs=False)
+    if data.startswith(again):
+        return Step(b"", data[len(again) :], differs=False)
+    same = next(index for index, (old, new) in enumerate(zip(again, data, strict=False)) if old != new)
+    return Step(b"", data[data.rfind(b"\n", 0, same) + 1 :], differs=True)
+
+
+def reached(again: bytes, line: bytes) -> tuple[bytes, int]:
+    """What of `again` begins with `line`, and how many whole lines are before it; b"" where it does not come."""
+    at = whole = 0
+    for held in _lines(again):
+        if line.startswith(held):
+            return again[at:], whole
+        at, whole = at + len(held), whole + held.endswith(b"\n")
+    return b"", whole
+
+
+def _lines(data: bytes) -> list[bytes]:
+    *whole, rest = data.split(b"\n")
+    return [*(line + b"\n" for line in whole), *([rest] if rest else [])]
+
 
 NAME = "/journal"
 READ_BYTES = 256 * 1024
@@ -88,7 +252,7 @@ class Journald(Reader):
         if mark is None and self._chosen.start_at_end and self.spool.position == (1, 0):
             newest = self._ask("--lines=1", *self._chosen.match)
             if newest is not None:
-                self._bookmark(entries.cursor_of(newest))
+                self._bookmark(cursor_of(newest))
                 return self._mark
         return mark
 
@@ -101,7 +265,7 @@ class Journald(Reader):
         done = subprocess.run(
             self._command(*more), stdin=subprocess.DEVNULL, capture_output=True, timeout=ASK_SECONDS, check=False
         )
-        return entries.parse(done.stdout)
+        return parse(done.stdout)
 
     # -- one run of journalctl ----------------------------------------------------------------------------------
 
@@ -162,14 +326,14 @@ class Journald(Reader):
     def _parsed(self, whole: bytes) -> list[Entry]:
         """The entries of some lines; what is none is counted."""
         lines = [line for line in whole.split(b"\n") if line]
-        found = [entry for line in lines if (entry := entries.parse(line))]
+        found = [entry for line in lines if (entry := parse(line))]
         if len(found) < len(lines):
             events.messages_lost(input=self.spool.name, lost=len(lines) - len(found), reason="unreadable")
         return found
 
     def _append(self, found: Sequence[Entry]) -> None:
         """Append, make it durable, bookmark: a kill between leaves bytes that are known again."""
-        data = b"".join(entries.line_of(entry, self._chosen.style) for entry in found)
+        data = b"".join(line_of(entry, self._chosen.style) for entry in found)
         self._again, new, differs = step(self._again, data)
         with self.spool.held():
             if differs and self.spool.is_torn:
@@ -177,7 +341,7 @@ class Journald(Reader):
             if self.spool.append(new) or self._again:
                 return  # stopped while the disk was full, or there is more to pass over
             self.spool.sync()
-            self._bookmark(entries.cursor_of(found[-1]))
+            self._bookmark(cursor_of(found[-1]))
         self._holding.close()
 
     def _bookmark(self, cursor: str) -> None:
@@ -199,17 +363,17 @@ class Journald(Reader):
         """The entries behind the bookmark; the first that journalctl prints is the one at it, if it is still there."""
         assert self._mark is not None  # noqa: S101 - for the type checker
         cursor = self._mark.cursor
-        if entries.cursor_of(found[0]) == cursor:
+        if cursor_of(found[0]) == cursor:
             return found[1:]
         there = self._ask("--lines=1", f"--cursor={cursor}")  # other matches than at the last start may leave it out
-        if there is None or entries.cursor_of(there) != cursor:
+        if there is None or cursor_of(there) != cursor:
             self._count_vanished(cursor, found[0])
         return found
 
     def _count_vanished(self, cursor: str, first: Entry) -> None:
         """The journal was vacuumed, or replaced: what lay between is lost, less what the spool has of it."""
-        lost = entries.lost_between(cursor, entries.cursor_of(first))
-        self._again, spooled = reached(self._again, entries.line_of(first, self._chosen.style))
+        lost = lost_between(cursor, cursor_of(first))
+        self._again, spooled = reached(self._again, line_of(first, self._chosen.style))
         if self._again or lost <= spooled:
             return
         events.messages_lost(input=self.spool.name, lost=lost - spooled, reason="journal")
@@ -217,7 +381,7 @@ class Journald(Reader):
             self.spool.append(b"\n")
         self._holding.close()
         number = self._mark.number if self._mark else 0
-        if not any(each.lost and each.number >= number for each in segments.rotated(self.spool.directory)):
+        if not any(each.lost and each.number >= number for each in spool_files.rotated(self.spool.directory)):
             self.spool.cut(lost - spooled)
 
 

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from producer.following.source import Source
-from producer.inputs import segments
-from producer.inputs.segments import LOG, Progress, Segment
+from producer.inputs import spool_files
+from producer.inputs.spool_files import LOG, Progress, Segment
+from producer.model import Source
 from shipper import events
-from shipper.files import make_directory, replace_file
+from shipper.durable_files import make_directory, replace_file
 from shipper.layout import file_name
 
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -51,11 +51,11 @@ class Spool:
         self._cut: int | None = None  # rotate with this many lost bytes in the name
         self._full = False
         self._released: dict[Path, str] = {}  # files that are deleted once the checkpoint has forgotten this source
-        self.number = segments.next_number(directory)  #: of the `log`: what rotation will call it
+        self.number = spool_files.next_number(directory)  #: of the `log`: what rotation will call it
         self._descriptor, self._size = -1, 0
         if self.log.exists():
             self._open()
-        self._rotated_bytes = segments.held_bytes(directory)
+        self._rotated_bytes = spool_files.held_bytes(directory)
 
     # -- the input's thread -------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class Spool:
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or not self._is_at_end_of_file)
             if self._size >= self._segment_bytes and not self._stopped:
-                return segments.step_to_end_of_line(self._descriptor, self._size, due=self._segment_bytes)
+                return spool_files.step_to_end_of_line(self._descriptor, self._size, due=self._segment_bytes)
         room = self.wait_for_room()
         return min(room, max(1, self._segment_bytes - self._size))
 
@@ -156,7 +156,7 @@ class Spool:
 
     def unrecorded(self, number: int, length: int) -> bytes:
         """What lies behind byte `length` of the file with `number`, in it and in all that came later."""
-        parts = [(segment.number, segment.path) for segment in segments.rotated(self.directory)]
+        parts = [(segment.number, segment.path) for segment in spool_files.rotated(self.directory)]
         if self.log.exists():
             parts.append((self.number, self.log))
         later = [(found, path.read_bytes()) for found, path in parts if found >= number]
@@ -191,25 +191,25 @@ class Spool:
         with self._changed:
             self._rotate_if_due(progress)
             self._delete_what_may_go(progress, release)
-            self._rotated_bytes = segments.held_bytes(self.directory)
+            self._rotated_bytes = spool_files.held_bytes(self.directory)
             self._changed.notify_all()
 
     def is_over(self, progress: Progress) -> bool:
         """Whether nothing more will come and all that came is acknowledged."""
-        left = segments.rotated(self.directory)
+        left = spool_files.rotated(self.directory)
         return self._finishing and self._size == 0 and all(progress.is_over(each.key) for each in left)
 
     def is_settled(self, progress: Progress) -> bool:
         """Whether every whole line is acknowledged, or everything if nothing more will come."""
         if self._finishing:
             return self.is_over(progress)
-        if not all(progress.is_over(each.key) for each in segments.rotated(self.directory)):
+        if not all(progress.is_over(each.key) for each in spool_files.rotated(self.directory)):
             return False
         with self._changed:
             if self._size == 0:
                 return True
             source = progress.sources.get(_key(self._descriptor))
-            return source is not None and source.offset >= segments.end_of_lines(self._descriptor, self._size)
+            return source is not None and source.offset >= spool_files.end_of_lines(self._descriptor, self._size)
 
     def close(self) -> None:
         """Close the file."""
@@ -250,16 +250,16 @@ class Spool:
             return
         due = self._is_at_end_of_file or (self._finishing and self._size > 0)
         if due or self._cut is not None:
-            self.log.rename(self.directory / segments.rotated_name(self.number, self._cut or 0))
+            self.log.rename(self.directory / spool_files.rotated_name(self.number, self._cut or 0))
             os.close(self._descriptor)
             self._descriptor, self._size, self._cut = -1, 0, None
             self.number += 1
-            segments.next_number(self.directory)  # keeps it
+            spool_files.next_number(self.directory)  # keeps it
             self._hint(None)
 
     def _delete_what_may_go(self, progress: Progress, release: Callable[[Source], None]) -> None:
         self._delete_the_doomed(progress, release)
-        left = segments.rotated(self.directory)
+        left = spool_files.rotated(self.directory)
         room = self._limit - self._size - sum(segment.size for segment in left)  # the doomed are as good as gone
         for index, segment in enumerate(left):
             if not self._may_go(segment, left[index + 1 :], progress, short=room <= self._segment_bytes):
@@ -270,7 +270,7 @@ class Spool:
 
     def _delete_the_doomed(self, progress: Progress, release: Callable[[Source], None]) -> None:
         """Delete what the checkpoint on disk does not know by its inode any more; a kill may have come between."""
-        for segment in segments.doomed(self.directory):
+        for segment in spool_files.doomed(self.directory):
             if segment.path not in self._released:
                 self._release(segment.path, progress.sources.get(segment.key), release)
             elif self._released[segment.path] not in progress.unsaved:
@@ -287,11 +287,11 @@ class Spool:
             return short and any(progress.has_begun(key) for key in self._keys(later))
         return progress.is_over_for_good(segment.key) and (short or progress.is_archived(segment.key))
 
-    def _keys(self, later: list[Segment]) -> list[segments.Key]:
+    def _keys(self, later: list[Segment]) -> list[spool_files.Key]:
         return [each.key for each in later] + ([_key(self._descriptor)] if self._descriptor >= 0 else [])
 
 
-def _key(descriptor: int) -> segments.Key:
+def _key(descriptor: int) -> spool_files.Key:
     stat = os.fstat(descriptor)
     return stat.st_dev, stat.st_ino
 

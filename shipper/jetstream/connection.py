@@ -22,9 +22,9 @@ from shipper.errors import (
     Transient,
     Unavailable,
 )
-from shipper.jetstream.client import TolerantClient
-from shipper.jetstream.refusals import GRANT_HINT, REFUSED, refused_right, unconnected
-from shipper.jetstream.secrets import check_readable, check_secrets, check_urls
+from shipper.jetstream.credentials import check_readable, check_secrets, check_urls
+from shipper.jetstream.fast_client import TolerantClient
+from shipper.jetstream.server_errors import GRANT_HINT, REFUSED, refused_right, unconnected
 from shipper.settings import NatsSettings
 from shipper.subjects import control_down, control_up
 

@@ -12,10 +12,7 @@ stream.forget_last(2)                     # what power loss does to acknowledged
 stream.recreate(), stream.delete(17)
 """
 
-from shipper.testing.bus import Acks, Bus
-from shipper.testing.clock import Clock
-from shipper.testing.inbox import MemoryInbox
-from shipper.testing.publisher import MemoryPublisher
-from shipper.testing.stream import MemoryStream
+from shipper.testing.client import MemoryInbox, MemoryPublisher
+from shipper.testing.server import Acks, Bus, Clock, MemoryStream
 
 __all__ = ["Acks", "Bus", "Clock", "MemoryInbox", "MemoryPublisher", "MemoryStream"]

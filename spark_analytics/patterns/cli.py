@@ -1,13 +1,101 @@
-"""`fshipper report patterns FILE`: the pattern of every line of one file, without Spark."""
+"""`fshipper report patterns FILE`: the pattern of every line of one file, without Spark.
 
+The patterns of the lines of one stream: read twice, in bounded memory, whatever it holds.
+"""
+
+import codecs
+import contextlib
+import shutil
 import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
 
 from shipper.errors import UsageError
-from spark_analytics.patterns import reading
+from spark_analytics.lines import log_formats
+from spark_analytics.lines.log_formats import Writing
+from spark_analytics.patterns.cluster import clustered
+from spark_analytics.patterns.mask import told
+from spark_analytics.patterns.model import MOST_DISTINCT, REST, Pattern
+
+MOST_BYTES = 64 * 1024
+"""Of a line that are kept: more than the longest characters need, and enough for the message of a JSON line."""
+
+SPOOL_BYTES = 16 << 20
+"""Of a stream that cannot be read twice that are kept in memory; the rest goes to a temporary file."""
+
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
+def patterns_of(stream: BinaryIO) -> Iterator[Pattern]:
+    """The pattern of each line of `stream`, in order; the last line may be unterminated."""
+    with _rewindable(stream) as source:
+        writing = log_formats.chosen(list(islice(_lines(source), log_formats.SAMPLE_LINES)))
+        found = _found(_texts(source, writing))
+        for text in _texts(source, writing):
+            yield found.get(text, REST)
+
+
+def _found(texts: Iterator[str]) -> dict[str, Pattern]:
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts[text] += 1
+        if len(counts) > 2 * MOST_DISTINCT:
+            counts = Counter(dict(_most(counts)))
+    most = _most(counts)
+    return {text: Pattern(*pair) for (text, _), pair in zip(most, clustered(most), strict=True)}
+
+
+def _most(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_DISTINCT]
+
+
+def _texts(source: BinaryIO, writing: Writing) -> Iterator[str]:
+    return (told(line, writing) for line in _lines(source))
+
+
+@contextlib.contextmanager
+def _rewindable(stream: BinaryIO) -> Iterator[BinaryIO]:
+    if stream.seekable():
+        yield stream
+        return
+    with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as spool:
+        shutil.copyfileobj(stream, spool)
+        yield spool  # type: ignore[misc]  # it has all that is asked of it
+
+
+def _lines(source: BinaryIO) -> Iterator[str]:
+    """The beginning of each line from the start of `source`, as text: UTF-8, or what a byte order mark says."""
+    source.seek(0)
+    mark, encoding = _encoding(source.read(3))
+    source.seek(len(mark))
+    newline = "\n".encode(encoding)
+    for line in _ended(source, newline):
+        yield line.decode(encoding, "replace")
+
+
+def _encoding(beginning: bytes) -> tuple[bytes, str]:
+    return next(((mark, name) for mark, name in _MARKS if beginning.startswith(mark)), (b"", "utf-8"))
+
+
+def _ended(source: BinaryIO, newline: bytes) -> Iterator[bytes]:
+    """What stands before each `newline`, cut to `MOST_BYTES`; a newline of two bytes begins at an even place."""
+    kept, at_end = b"", True
+    while piece := source.readline(MOST_BYTES):
+        if len(newline) > 1 and piece.endswith(b"\n"):
+            piece += source.read((-len(piece)) % 2)
+        at_end = piece.endswith(newline)
+        kept = (kept + piece)[:MOST_BYTES]
+        if at_end:
+            yield kept.removesuffix(newline)
+            kept = b""
+    if not at_end:
+        yield kept
 
 
 def patterns(
@@ -20,7 +108,7 @@ def patterns(
     The patterns are those that a report finds in the same lines, where it knows none from the days before.
     """
     with _opened(file) as stream:
-        for pattern in reading.patterns_of(stream):
+        for pattern in patterns_of(stream):
             sys.stdout.buffer.write(f"{pattern.id}\t{pattern.template}\n".encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
 

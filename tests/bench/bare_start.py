@@ -6,7 +6,7 @@ python bare_start.py BYTES LOG
 import sys
 from pathlib import Path
 
-from spark_analytics.session import open_session
+from spark_analytics.runtime.session import open_session
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import zstandard
 
-from shipper.partitioning import partition_for
+from shipper.partition_map import partition_for
 
 FILE = "/var/log/app.log"
 VARIANTS = 512

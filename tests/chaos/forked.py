@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES = ("producer.cli", "producer.run", "shipper.face", "shipper.jetstream.publisher", "nats.js", "structlog.dev")
+MODULES = ("producer.cli", "producer.app", "shipper.main", "shipper.jetstream.publisher", "nats.js", "structlog.dev")
 PR_SET_PDEATHSIG = 1
 
 
@@ -77,7 +77,7 @@ def _serve() -> None:
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             os.dup2(os.open(os.devnull, os.O_RDWR), 0)
             os.dup2(0, 1)
-            sys.modules["shipper.face"].main(json.loads(line))
+            sys.modules["shipper.main"].main(json.loads(line))
         _say(child)
         _say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 

@@ -19,7 +19,7 @@ import zstandard
 from collecting import Desk
 
 from consumer.archive import open_archive
-from shipper.face import run
+from shipper.main import run
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(200))
 

@@ -19,12 +19,12 @@ from typing import Any
 from fleet import unpack, unsealed
 
 from consumer.archive import Layout
-from consumer.fence import Fence, Unshared
+from consumer.commit.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.options import Task, Until
+from consumer.partition.fence import Fence, Unshared
 from consumer.pipeline import Worker
-from consumer.sealing.seal import Sealer
-from consumer.task import Task, Until
-from consumer.writing.journal import Journal
-from consumer.writing.sink import Sink
+from consumer.segments.sealer import Sealer
 from shipper import codec, layout, manifest
 from shipper.compression import Compressor
 from shipper.lifecycle import Stop

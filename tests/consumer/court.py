@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consumer import deadletter
 from consumer.archive import Layout
-from consumer.sealing.ready import ReadyFrames
-from consumer.writing.journal import Journal
-from consumer.writing.sink import Sink
-from consumer.writing.stage import Stager
+from consumer.commit.applier import Stager
+from consumer.commit.frame_cache import ReadyFrames
+from consumer.commit.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.dlq import publish
 from shipper.model import Delivery
 
 CORPUS = Path(__file__).parent / "hostile_messages" / "corpus.json"
@@ -134,7 +134,7 @@ class Grave:
 
 def _keep(dead: object) -> None:
     """Run `deadletter.keep`, which waits for nothing but the grave."""
-    keeping = deadletter.keep(Grave(), dead, stream="LOGS_0")
+    keeping = publish.keep(Grave(), dead, stream="LOGS_0")
     try:
         keeping.send(None)
     except StopIteration:

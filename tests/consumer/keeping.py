@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from consumer.sealing.days import Days
-from consumer.sealing.seal import Sealer
-from consumer.writing.journal import Journal
-from consumer.writing.records import Changes, Extent, Loss, OpenFile, Position
-from consumer.writing.sink import Sink
-from consumer.writing.watermark import SourceKey
+from consumer.commit.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.commit.watermark import SourceKey
+from consumer.model import Changes, Extent, Loss, OpenFile, Position
+from consumer.segments.day_close import Days
+from consumer.segments.sealer import Sealer
 from shipper import layout, manifest
 from shipper.compression import Compressor
 from shipper.layout import NANOSECONDS, FileKey

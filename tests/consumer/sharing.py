@@ -18,7 +18,7 @@ import nats
 from collecting import Log
 from fleet import Fleet, Program, until
 
-from shipper.partitioning import partition_for
+from shipper.partition_map import partition_for
 
 STOPPING = """
 import importlib, os, signal, sys
@@ -32,7 +32,7 @@ def stopping(*arguments, **named):
     os.kill(os.getpid(), signal.SIGSTOP)
     return result if when == "behind" else original(*arguments, **named)
 setattr(place, name, stopping)
-from shipper.face import run
+from shipper.main import run
 sys.exit(run(["consume", "--partitions", partition]))
 """
 """A collector that stops (SIGSTOP) the first time that it comes to a statement."""

@@ -22,7 +22,7 @@ from hostile import Wild, publish
 from natsd import NatsServer
 
 from shipper.jetstream.admin import administration
-from shipper.partitioning import partition_for
+from shipper.partition_map import partition_for
 from shipper.settings import NatsSettings
 from shipper.subjects import COLLECTOR, log_subject
 

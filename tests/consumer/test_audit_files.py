@@ -9,10 +9,10 @@ from auditing import LINES, Audited, doubled, packed, swapped, unpacked
 from collecting import HOST, Log, cuts
 
 from consumer.archive import lock_path
-from consumer.audit.check import check
-from consumer.audit.entry import of_segment
-from consumer.task import Until
-from shipper.files import Lock
+from consumer.audit.expected_file import of_segment
+from consumer.audit.verify_file import check
+from consumer.options import Until
+from shipper.durable_files import Lock
 from shipper.model import Encoding
 
 CODECS = ["zstd", "gzip", "none"]

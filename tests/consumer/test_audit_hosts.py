@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from consumer.audit.finding import Weight
-from consumer.audit.hosts import Host, Mark, Said, compare
-from consumer.audit.journals import Journals, Where
-from consumer.writing.journal import Journal
-from consumer.writing.records import Changes, Position
-from consumer.writing.watermark import Known
+from consumer.audit.journal_snapshot import Journals, Where
+from consumer.audit.producer_comparison import Host, Mark, Said, compare
+from consumer.commit.journal import Journal
+from consumer.commit.watermark import Known
+from consumer.model import Changes, Position
 
 HOST = "web1.example.net"
 LOGS_0 = Where("logs", 0)

@@ -15,10 +15,10 @@ from auditing import LINES, audit
 from fleet import FSHIPPER, Fleet, until
 from natsd import NatsServer
 
-from consumer.audit import journals
-from consumer.writing.journal import Journal
-from consumer.writing.records import Changes, OpenFile, Position
-from consumer.writing.watermark import Known
+from consumer.audit import journal_snapshot
+from consumer.commit.journal import Journal
+from consumer.commit.watermark import Known
+from consumer.model import Changes, OpenFile, Position
 from shipper.layout import FileKey
 
 HOST = "web1.example.net"
@@ -171,7 +171,7 @@ def test_the_copy_of_a_journal_is_of_one_moment(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "logs.p0.sqlite"
     with contextlib.closing(Journal(path)) as journal:
         commit(journal, 1)
-        copy, moments = journals.shutil.copyfile, iter(range(2, 9))
+        copy, moments = journal_snapshot.shutil.copyfile, iter(range(2, 9))
 
         def copied(source: Path, target: Path) -> None:
             """Behind every second copy of the -wal, and of the main file, the journal is checkpointed and goes on."""
@@ -181,8 +181,8 @@ def test_the_copy_of_a_journal_is_of_one_moment(tmp_path: Path, monkeypatch: pyt
                 journal._database.execute("PRAGMA wal_checkpoint(RESTART)")
                 commit(journal, moment + 100)
 
-        monkeypatch.setattr(journals.shutil, "copyfile", copied)
-        with journals.Journals(tmp_path) as copies:
+        monkeypatch.setattr(journal_snapshot.shutil, "copyfile", copied)
+        with journal_snapshot.Journals(tmp_path) as copies:
             (place,) = copies.places.values()
             lengths = {entry.stored for entry in place.entries}
             assert lengths == {place.resume - 1}
@@ -200,7 +200,7 @@ def test_a_journal_whose_log_begins_anew_while_it_is_copied_is_copied_again(
         for moment in range(1, 11):
             commit(journal, moment)
         journal._database.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        copy, slow = journals.shutil.copyfile, [11]
+        copy, slow = journal_snapshot.shutil.copyfile, [11]
 
         def copied(source: Path, target: Path) -> None:
             if not (source.name.endswith("-wal") and slow):
@@ -210,8 +210,8 @@ def test_a_journal_whose_log_begins_anew_while_it_is_copied_is_copied_again(
             commit(journal, slow.pop())  # from the beginning of the log, for all of it is in the main file
             target.write_bytes(old[: len(old) // 2] + source.read_bytes()[len(old) // 2 :])
 
-        monkeypatch.setattr(journals.shutil, "copyfile", copied)
-        with journals.Journals(tmp_path) as copies:
+        monkeypatch.setattr(journal_snapshot.shutil, "copyfile", copied)
+        with journal_snapshot.Journals(tmp_path) as copies:
             assert next(iter(copies.places.values())).resume == 12
 
 
@@ -233,7 +233,7 @@ def test_a_journal_is_read_beside_the_process_that_has_it_and_left_as_it_is(tmp_
     with contextlib.closing(Journal(path)) as journal:
         for moment in range(1, 50):
             commit(journal, moment)
-            with journals.Journals(tmp_path) as copies:
+            with journal_snapshot.Journals(tmp_path) as copies:
                 assert next(iter(copies.places.values())).resume == moment + 1
     with contextlib.closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)

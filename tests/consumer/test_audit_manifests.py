@@ -12,8 +12,8 @@ from auditing import LINES, Audited
 from collecting import HOST, KilledError, Log, cuts, kill_at
 from test_collector_sealing import STEPS
 
-from consumer.sealing.seal import Sealer
-from consumer.task import Until
+from consumer.options import Until
+from consumer.segments.sealer import Sealer
 from shipper.errors import ArchiveTrouble
 
 

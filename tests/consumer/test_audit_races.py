@@ -13,12 +13,12 @@ import pytest
 from auditing import LINES, Audited
 from collecting import Log, cuts
 
-from consumer.audit import listing
-from consumer.audit.audit import Audit, Progress, Result
+from consumer.audit import manifest_listing
+from consumer.audit.auditor import Audit, Progress, Result
+from consumer.audit.day_inventory import Scope
 from consumer.audit.finding import Weight
-from consumer.audit.journals import Journals
-from consumer.audit.look import Scope
-from consumer.task import Until
+from consumer.audit.journal_snapshot import Journals
+from consumer.options import Until
 from shipper import manifest
 
 
@@ -132,7 +132,7 @@ def test_where_files_are_sealed_faster_than_one_can_look_they_are_left_out_and_t
 ) -> None:
     archive = opened(tmp_path)
     ticks = iter(range(1000))
-    monkeypatch.setattr(listing, "signature", lambda *_: {"here.jsonl": (next(ticks), 0)})
+    monkeypatch.setattr(manifest_listing, "signature", lambda *_: {"here.jsonl": (next(ticks), 0)})
     result = audited(archive, meanwhile=lambda: None)
     assert wrong(result) == []
     assert "sealed faster" in result.findings[0].text

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.audit.coverage import Coverage, Wanted
-from consumer.audit.entry import Entry, State
-from consumer.audit.verdicts import account_of
-from consumer.task import Until
-from consumer.writing.watermark import SourceKey
+from consumer.audit.expected_file import Entry, State
+from consumer.audit.verify_file import account_of
+from consumer.commit.watermark import SourceKey
+from consumer.options import Until
 from shipper.layout import FileKey
 from shipper.manifest import Gap, SourceSpan
 from shipper.model import End, Span

@@ -11,11 +11,11 @@ from auditing import LINES, Audited, audit
 from collecting import HOST, Log
 
 from consumer.archive import open_archive
-from consumer.reading import parts
-from consumer.task import Until
+from consumer.logview import file_index
+from consumer.options import Until
 from shipper.errors import ConfigError
-from shipper.face import run
-from spark_analytics import inventory
+from shipper.main import run
+from spark_analytics.archive import inventory
 
 DAY = "2026-11-20"
 
@@ -98,8 +98,8 @@ async def test_an_archive_of_an_older_version_has_no_identity(tmp_path: Path) ->
     (archive.archive / "_archive.json").unlink()
     assert archive.audit().code == 0
     inventory.check_archive(archive.archive)
-    assert parts.is_archive(archive.archive)
-    assert not parts.is_empty(archive.archive)
+    assert file_index.is_archive(archive.archive)
+    assert not file_index.is_empty(archive.archive)
     shutil.rmtree(archive.archive / "_journal")
     shutil.rmtree(archive.archive / "_manifest")  # only the days were copied: what they hold is listed nowhere
     assert archive.audit().code == 2

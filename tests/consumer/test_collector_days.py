@@ -8,8 +8,8 @@ import pytest
 from collecting import HOST, Desk, Log, becomes, cuts
 from fleet import unpack
 
-from consumer.sealing.days import Days
-from consumer.task import Until
+from consumer.options import Until
+from consumer.segments.day_close import Days
 from shipper.manifest import standing
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(500))
@@ -165,7 +165,7 @@ async def test_a_template_file_of_an_old_day_is_let_go_and_appended_when_more_co
 async def test_the_stream_is_read_on_while_the_many_files_of_an_old_day_are_sealed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.house.SEALING_SECONDS", 0.0)  # one file at a time
+    monkeypatch.setattr("consumer.partition.maintenance.SEALING_SECONDS", 0.0)  # one file at a time
     desk = Desk(tmp_path)
     for number in range(20):
         desk.send(Log(LINES, id=f"{number:016x}", file=f"/var/log/{number}.log"), 0, 1000)

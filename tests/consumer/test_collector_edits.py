@@ -14,15 +14,14 @@ from collecting import FILE, HOST, Desk, Log, kill_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.task import Until
-from consumer.writing.journal import Journal
-from consumer.writing.records import OpenFile
-from consumer.writing.sink import Sink
-from consumer.writing.tables import MIGRATIONS
-from producer.editing.edits import Edits
-from producer.encode import Encoder
-from producer.following.identity import Mark
-from producer.following.tail import Piece
+from consumer.commit.journal import MIGRATIONS, Journal
+from consumer.commit.sink import Sink
+from consumer.model import OpenFile
+from consumer.options import Until
+from producer.batch.batcher import Encoder
+from producer.discovery.fingerprint import Mark
+from producer.tailer.file_reader import Piece
+from producer.transform.edits import Edits
 from shipper import codec
 from shipper.compression import Compressor
 from shipper.errors import ConfigError

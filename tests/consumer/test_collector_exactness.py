@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive import Layout
-from consumer.sealing.ready import ReadyFrames
-from consumer.task import Until
-from consumer.writing.journal import Journal
-from consumer.writing.sink import Sink
-from consumer.writing.stage import Stager
-from consumer.writing.watermark import Known, SourceKey, Verdict, begin, judge, missing_before, missing_behind
+from consumer.commit.applier import Stager
+from consumer.commit.frame_cache import ReadyFrames
+from consumer.commit.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.commit.watermark import Known, SourceKey, Verdict, begin, judge, missing_before, missing_behind
+from consumer.options import Until
 from shipper.codec import from_headers
 from shipper.model import Block, Delivery, Encoding, End, Span
 

@@ -13,7 +13,7 @@ from fleet import Fleet, Program, until
 from natsd import NatsServer
 
 from consumer.pipeline import TEXT_A_PAYLOAD
-from shipper.partitioning import partition_for
+from shipper.partition_map import partition_for
 
 MIB = 1024 * 1024
 BATCH = MIB

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from collecting import HOST, Desk, Log, becomes
 
-from consumer.holes import Answer, Holes, Step
-from consumer.task import Until
-from consumer.writing.stage import Hole
-from consumer.writing.watermark import SourceKey
+from consumer.commit.applier import Hole
+from consumer.commit.watermark import SourceKey
+from consumer.options import Until
+from consumer.partition.missing_ranges import Answer, Holes, Step
 from shipper.errors import ShipperError
 from shipper.model import Span
 from shipper.testing import Clock
@@ -146,8 +146,8 @@ async def test_giving_up_one_hole_keeps_what_lies_behind_another(tmp_path: Path)
 async def test_nothing_is_purged_past_an_open_hole(
     max_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.house.PURGE_SECONDS", 0.01)
-    monkeypatch.setattr("consumer.house.MARK_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.partition.maintenance.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.partition.maintenance.MARK_SECONDS", 0.01)
     desk, log = Desk(tmp_path, replay_window=0, hole_patience=1e9), Log(LINES)
     desk.wall.turn(3600)
     desk.stream.max_bytes = max_bytes
@@ -165,8 +165,8 @@ async def test_nothing_is_purged_past_an_open_hole(
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A stream that is nearly full of what lies behind a hole of `LINES`: two blocks and much else."""
     for seconds in ("PURGE_SECONDS", "PURGE_AGAIN_SECONDS"):
-        monkeypatch.setattr(f"consumer.house.{seconds}", 0.01)
-    monkeypatch.setattr("consumer.house.House.is_due", lambda *_: True)
+        monkeypatch.setattr(f"consumer.partition.maintenance.{seconds}", 0.01)
+    monkeypatch.setattr("consumer.partition.maintenance.House.is_due", lambda *_: True)
     desk = Desk(tmp_path, replay_window=1e9, hole_patience=1e9)
     desk.stream.max_bytes = 10_000
     desk.send(Log(LINES), 0, 4)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from collecting import HOST, Desk, Log, becomes
 
-from consumer import receipts
+from consumer.commit.journal import Journal
+from consumer.commit.watermark import Known, SourceKey
+from consumer.model import Changes, Position
+from consumer.partition import receipts
 from consumer.pipeline import _parts
-from consumer.writing.journal import Journal
-from consumer.writing.records import Changes, Position
-from consumer.writing.watermark import Known, SourceKey
 from shipper.layout import NANOSECONDS
 from shipper.model import Delivery
 from shipper.testing import MemoryPublisher
@@ -37,8 +37,8 @@ def test_marks_tell_what_is_older_than_the_replay_window(tmp_path: Path) -> None
 async def test_what_is_archived_and_older_than_the_window_is_purged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.house.PURGE_SECONDS", 0.01)
-    monkeypatch.setattr("consumer.house.MARK_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.partition.maintenance.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.partition.maintenance.MARK_SECONDS", 0.01)
     desk, log = Desk(tmp_path, replay_window=3600), Log(LINES)
     desk.wall.turn(7200)
     desk.send(log, 0, 4)

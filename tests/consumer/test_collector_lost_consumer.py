@@ -12,7 +12,7 @@ from natsd import NatsServer, running
 
 from partitioner.template import shipped
 from shipper.jetstream.admin import administration
-from shipper.jetstream.inbox import LostConsumers, shipped_consumer
+from shipper.jetstream.pull_consumer import LostConsumers, shipped_consumer
 from shipper.settings import NatsSettings
 from shipper.subjects import COLLECTOR
 
@@ -125,7 +125,7 @@ def test_a_consumer_is_created_only_after_it_was_missing_for_a_while(
     again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("shipper.jetstream.inbox.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("shipper.jetstream.pull_consumer.time.monotonic", lambda: now[0])
     lost = LostConsumers()
     assert not lost.is_due(STREAM)
     now[0] += 1.9

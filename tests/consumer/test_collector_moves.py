@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from collecting import FILE, HOST, Desk, Log
 
-from consumer.questions import Questions
-from consumer.task import Until
-from consumer.writing.watermark import SourceKey
+from consumer.commit.watermark import SourceKey
+from consumer.options import Until
+from consumer.partition.receipts import Questions
 from shipper import codec
 from shipper.model import Handoff
 from shipper.subjects import MOVER

@@ -7,9 +7,9 @@ import pytest
 import zstandard
 from collecting import HOST, Desk, Log
 
-from consumer import deadletter
 from consumer.archive import Layout
-from consumer.task import Until
+from consumer.dlq import publish
+from consumer.options import Until
 from shipper import codec
 from shipper.errors import Poison, Unavailable
 from shipper.layout import FileKey
@@ -199,18 +199,18 @@ def test_a_name_that_no_file_system_takes_is_poison_and_no_trouble_of_the_archiv
 
 def test_a_host_with_too_many_dead_letters_has_them_cut_and_others_have_theirs_whole() -> None:
     now = 0.0
-    shares = deadletter.Shares(clock=lambda: now)
-    whole = deadletter.MAX_PAYLOAD_BYTES
-    assert [shares.most("flood", 1 << 20) for _ in range(17)] == [whole] * 16 + [deadletter.CUT_BYTES]
+    shares = publish.Shares(clock=lambda: now)
+    whole = publish.MAX_PAYLOAD_BYTES
+    assert [shares.most("flood", 1 << 20) for _ in range(17)] == [whole] * 16 + [publish.CUT_BYTES]
     assert (shares.most("honest", 1 << 20), shares.cut) == (whole, 1)
-    now += deadletter.FULL_SECONDS
+    now += publish.FULL_SECONDS
     assert shares.most("flood", 1 << 20) == whole
 
 
 async def test_dead_letters_over_the_share_of_a_host_keep_their_reason_and_first_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadletter, "FULL_BYTES", 3000)
+    monkeypatch.setattr(publish, "FULL_BYTES", 3000)
     desk = Desk(tmp_path)
     for _ in range(3):
         desk.bus.store(f"logs.p0.{HOST}", {"Log-Id": "no id"}, b"x" * 2000)

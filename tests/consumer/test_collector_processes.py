@@ -30,7 +30,7 @@ def killed(*arguments, **named):
         original(*arguments, **named)
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(place, name, killed)
-from shipper.face import run
+from shipper.main import run
 sys.exit(run(["consume", "--drain", "--seal"]))
 """
 
@@ -45,11 +45,11 @@ def fleet(tmp_path: Path, natsd: NatsServer):
 @pytest.mark.parametrize(
     ("module", "owner", "name", "when"),
     [
-        ("consumer.writing.stage", "Stager", "_write", "behind"),
-        ("consumer.writing.journal", "Journal", "commit", "before"),
-        ("consumer.writing.journal", "Journal", "commit", "behind"),
-        ("consumer.sealing.seal", "Sealer", "put_aside", "before"),
-        ("consumer.sealing.seal", "Sealer", "record", "behind"),
+        ("consumer.commit.applier", "Stager", "_write", "behind"),
+        ("consumer.commit.journal", "Journal", "commit", "before"),
+        ("consumer.commit.journal", "Journal", "commit", "behind"),
+        ("consumer.segments.sealer", "Sealer", "put_aside", "before"),
+        ("consumer.segments.sealer", "Sealer", "record", "behind"),
     ],
 )
 def test_a_collector_killed_at_a_statement_is_followed_by_one_that_has_every_byte_once(
@@ -195,7 +195,7 @@ def test_a_small_file_system_that_is_full_stops_the_collector_until_there_is_roo
     try:
         limit = [] if mounted.returncode == 0 else ["prlimit", "--fsize=2000000"]
         full = subprocess.Popen(
-            [*limit, *(sys.executable, "-c", "import sys; from shipper.face import run; sys.exit(run(['consume']))")],
+            [*limit, *(sys.executable, "-c", "import sys; from shipper.main import run; sys.exit(run(['consume']))")],
             env=fleet.environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         assert full.stderr is not None
@@ -228,7 +228,7 @@ def test_memory_is_bounded_by_what_blocks_decode_to_and_not_by_what_they_are_sen
         zeros.truncate(2000 * 512 * 1024)
     environment = fleet.environment(HOSTNAME=HOST, SHIPPER_BLOCK="512KiB")
     fleet.must("produce", "--once", str(path), HOSTNAME=HOST, SHIPPER_BLOCK="512KiB")
-    peak = "import re, sys; from shipper.face import run; code = run(['consume', '--drain']); "
+    peak = "import re, sys; from shipper.main import run; code = run(['consume', '--drain']); "
     peak += "print(int(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]) // 1024); sys.exit(code)"
     done = subprocess.run(
         [sys.executable, "-c", peak], env=environment, check=True, capture_output=True, text=True, timeout=120

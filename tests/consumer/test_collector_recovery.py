@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from collecting import HOST, Desk, KilledError, Log, becomes, cuts, kill_at
 
-from consumer import deadletter
 from consumer.archive import check_journal, journal_directory, note_journal, open_archive
-from consumer.task import Until
-from consumer.writing.journal import Journal
-from consumer.writing.sink import Sink
-from consumer.writing.stage import Stager
+from consumer.commit.applier import Stager
+from consumer.commit.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.dlq import publish
+from consumer.options import Until
 from shipper.errors import ConfigError, Fatal, Unavailable
 from shipper.testing import MemoryInbox
 
@@ -26,7 +26,7 @@ POINTS = [
     (Journal, "register"),
     (Sink, "create"),
     (Sink, "append"),
-    (deadletter, "keep"),
+    (publish, "keep"),
     (Sink, "sync"),
     (Journal, "commit"),
     (MemoryInbox, "ack"),

@@ -13,12 +13,12 @@ import pytest
 from collecting import HOST, Desk, KilledError, Log, cuts, kill_at
 from fleet import unpack
 
-from consumer.sealing import seal
-from consumer.sealing.placing import Fresh
-from consumer.sealing.seal import Sealer
-from consumer.task import Until
-from consumer.writing.journal import Journal
-from consumer.writing.records import OpenFile
+from consumer.commit.journal import Journal
+from consumer.model import OpenFile
+from consumer.options import Until
+from consumer.segments import sealer
+from consumer.segments.replace_segment import Fresh
+from consumer.segments.sealer import Sealer
 from shipper import manifest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey
@@ -34,7 +34,7 @@ STEPS = [
     (Path, "rename"),
     (Sealer, "finish"),
     (Sealer, "_make"),
-    (seal, "pack"),
+    (sealer, "pack"),
     (Fresh, "publish"),
     (Sealer, "record"),
     (Path, "unlink"),
@@ -128,7 +128,7 @@ async def test_a_segment_that_cannot_be_made_waits_and_is_told(tmp_path: Path, m
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(seal, "_packed", full)
+        patched.setattr(sealer, "_packed", full)
         with pytest.raises(ArchiveTrouble, match="not sealed"):
             await desk.drain(Until.SEALED)
     desk.send(log, 1000, 2000)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from collecting import HOST, Desk, Log, cuts
 
-from consumer.sealing import placing
-from consumer.writing import sink as sinks
-from consumer.writing import syncing
-from consumer.writing.records import OpenFile
-from consumer.writing.sink import Sink
-from consumer.writing.syncing import FileSystem
+from consumer.commit import disk_io
+from consumer.commit import sink as sinks
+from consumer.commit.disk_io import FileSystem
+from consumer.commit.sink import Sink
+from consumer.model import OpenFile
+from consumer.segments import replace_segment
 from shipper.layout import FileKey
 
 LINES = b"".join(b"%d a line\n" % number for number in range(200))
@@ -26,7 +26,7 @@ LINES = b"".join(b"%d a line\n" % number for number in range(200))
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is asked of the kernel; the file system below the test counts as one that reports."""
     made: list[str] = []
-    sync_all, sync_one, sync_directory = FileSystem.sync, os.fdatasync, syncing.sync_directory
+    sync_all, sync_one, sync_directory = FileSystem.sync, os.fdatasync, disk_io.sync_directory
 
     def all_at_once(self: FileSystem) -> None:
         made.append("all")
@@ -40,10 +40,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append("directory")
         sync_directory(path)
 
-    monkeypatch.setattr(syncing, "_reports", lambda _: True)
+    monkeypatch.setattr(disk_io, "_reports", lambda _: True)
     monkeypatch.setattr(FileSystem, "sync", all_at_once)
     monkeypatch.setattr(os, "fdatasync", one)
-    monkeypatch.setattr(syncing, "sync_directory", directory)
+    monkeypatch.setattr(disk_io, "sync_directory", directory)
     return made
 
 
@@ -90,7 +90,7 @@ def test_where_all_at_once_takes_longer_than_one_by_one_it_is_done_one_by_one(
     for file in files(300):
         sink.create(file)
     now = [0.0]
-    monkeypatch.setattr(syncing.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(disk_io.time, "monotonic", lambda: now[0])
 
     def slowly(_: FileSystem) -> None:
         calls.append("all")
@@ -107,7 +107,7 @@ def test_where_all_at_once_takes_longer_than_one_by_one_it_is_done_one_by_one(
 def test_a_file_system_that_does_not_tell_what_failed_is_not_asked_for_all(
     sink: Sink, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(syncing, "_reports", lambda _: False)
+    monkeypatch.setattr(disk_io, "_reports", lambda _: False)
     for file in files(300):
         sink.create(file)
     written(sink, 300)
@@ -120,7 +120,7 @@ def test_a_file_system_that_does_not_tell_what_failed_is_not_asked_for_all(
 def test_files_that_were_closed_to_make_room_are_synced_too(
     can_sync_all: bool, expected: list[str], tmp_path: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(syncing, "_reports", lambda _: can_sync_all)
+    monkeypatch.setattr(disk_io, "_reports", lambda _: can_sync_all)
     sink = Sink(tmp_path, open_files=8, links=False)
     for file in files(50):
         sink.create(file)
@@ -144,7 +144,7 @@ def is_in_memory(path: Path) -> bool:
 
 
 def test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory(sink: Sink, tmp_path: Path) -> None:
-    if not syncing._reports(tmp_path):
+    if not disk_io._reports(tmp_path):
         pytest.skip("here a file system may keep everything in memory")
     slow, fast = files(2)
     for file, size in ((slow, 100), (fast, sinks.START_BYTES)):
@@ -158,11 +158,13 @@ def test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory(sink: Si
         assert (tmp_path / file.path).read_bytes() == b"x" * size + b"y" * size
 
 
-@pytest.mark.parametrize(("size", "stays"), [(placing.LARGE_BYTES - 1, True), (placing.LARGE_BYTES, False)])
+@pytest.mark.parametrize(
+    ("size", "stays"), [(replace_segment.LARGE_BYTES - 1, True), (replace_segment.LARGE_BYTES, False)]
+)
 def test_a_large_segment_makes_room_in_memory(size: int, stays: bool, tmp_path: Path) -> None:
-    if not syncing._reports(tmp_path):
+    if not disk_io._reports(tmp_path):
         pytest.skip("here a file system may keep everything in memory")
-    with placing.beside(tmp_path / "segment") as fresh:
+    with replace_segment.beside(tmp_path / "segment") as fresh:
         fresh.stream.write(b"x" * size)
         assert fresh.publish()
     assert is_in_memory(tmp_path / "segment") == stays
@@ -190,7 +192,7 @@ def test_names_whose_sync_failed_are_synced_with_the_next(
 
     sink.create(files(1)[0])
     with monkeypatch.context() as patched:
-        patched.setattr(syncing, "sync_directory", failed)
+        patched.setattr(disk_io, "sync_directory", failed)
         with pytest.raises(OSError, match="Input/output"):
             sink.sync()
     sink.recover(files(1), partition=0)
@@ -239,7 +241,7 @@ async def test_a_sync_of_all_that_fails_commits_nothing_and_is_done_again_from_t
 def test_a_file_system_that_takes_no_change_any_more_is_noticed_though_syncfs_found_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(syncing, "_reports", lambda _: True)
+    monkeypatch.setattr(disk_io, "_reports", lambda _: True)
     system = FileSystem(tmp_path)
     system.sync()
 
@@ -255,7 +257,7 @@ def test_a_file_system_that_takes_no_change_any_more_is_noticed_though_syncfs_fo
 
 
 def test_the_reason_of_a_failed_syncfs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(syncing, "_reports", lambda _: True)
+    monkeypatch.setattr(disk_io, "_reports", lambda _: True)
     system = FileSystem(tmp_path)
 
     class Failing:
@@ -264,7 +266,7 @@ def test_the_reason_of_a_failed_syncfs_is_told(tmp_path: Path, monkeypatch: pyte
             return -1
 
     with monkeypatch.context() as patched:
-        patched.setattr(syncing, "_C", Failing())
+        patched.setattr(disk_io, "_C", Failing())
         with pytest.raises(OSError, match=os.strerror(errno.EIO)):
             system.sync()
     system.close()

@@ -11,18 +11,16 @@ from collecting import Log
 from prometheus_client import REGISTRY
 from test_repair_duplicates import Doubled, copied, lines_of, ordered
 
+from consumer.audit.count_duplicates import DuplicateCount
+from consumer.cluster.membership import Member, encode, to_member
 from consumer.fleet.cli import _Wanted
-from consumer.fleet.fleet import Fleet
-from consumer.fleet.look import _doubled
-from consumer.fleet.show import console, whole
-from consumer.fleet.told import fleet_json
-from consumer.fleet.watching import View
-from consumer.page.snapshot import About, snapshot
-from consumer.sealing.duplicates import DuplicateCount
-from consumer.sealing.manifests import Listing
-from consumer.sealing.merge import Merger
-from consumer.sharing.entries import Member, encode, to_member
-from consumer.task import Until
+from consumer.fleet.display import console, fleet_json, whole
+from consumer.fleet.poller import View, _doubled
+from consumer.fleet.snapshot import Fleet
+from consumer.options import Until
+from consumer.page.server import About, snapshot
+from consumer.segments.compaction import Merger
+from consumer.segments.manifest_store import Listing
 
 
 def gauge(partition: int) -> float | None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from collecting import Desk, Log, becomes
 
-from consumer import house
-from consumer.task import Until
-from consumer.writing.journal import Journal
-from consumer.writing.records import Changes, Position
+from consumer.commit.journal import Journal
+from consumer.model import Changes, Position
+from consumer.options import Until
+from consumer.partition import maintenance
 
 LINES = b"one\ntwo\nthree\n"
 
@@ -66,7 +66,7 @@ async def test_a_file_that_somebody_took_away_is_recorded_and_what_follows_goes_
 async def test_a_file_that_nobody_writes_to_is_missed_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
 ) -> None:
-    monkeypatch.setattr(house, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(maintenance, "LOOK_SECONDS", 0.05)
     desk, log = Desk(tmp_path), Log(LINES)
     desk.send(log, 0, 4)
     async with desk.running() as worker:

@@ -215,7 +215,7 @@ def broken(*arguments):
         raise OSError(errno.EIO, "Input/output error")
     return original(*arguments)
 setattr(os, call, broken)
-from shipper.face import run
+from shipper.main import run
 sys.exit(run(["consume"]))
 """
 

@@ -6,8 +6,8 @@ import zlib
 import pytest
 import zstandard
 
-from consumer.dlq import recover
-from consumer.dlq.letter import Letter, dump, printable, read
+from consumer.dlq import store
+from consumer.dlq.message import Letter, dump, printable, read_letter
 from shipper import codec
 from shipper.compression import Decompressor
 from shipper.errors import UsageError
@@ -18,12 +18,12 @@ TEXT = b"one\ntwo\nthree\n"
 
 def letter(headers: dict[str, str], *, host: str = "web1", stream: str = "LOGS_3", sequence: int = 7) -> Letter:
     own = {"Dlq-Stream": stream, "Dlq-Reason": "why", "Dlq-Seq": "12"}
-    return read(sequence, 0, f"dlq.{stream}.{host}", headers | own, 0)
+    return read_letter(sequence, 0, f"dlq.{stream}.{host}", headers | own, 0)
 
 
-def sent(each: Letter, payload: bytes, **more: str) -> list[recover.Message]:
+def sent(each: Letter, payload: bytes, **more: str) -> list[store.Message]:
     options = {"created": "2026", "prefix": "logs", "output": "messages.log", "read_at": ""} | more
-    return list(recover.messages(each, payload, **options))
+    return list(store.messages(each, payload, **options))
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def sent(each: Letter, payload: bytes, **more: str) -> list[recover.Message]:
     ],
 )
 def test_text_is_what_decodes_else_the_payload_as_it_is(headers: dict[str, str], payload: bytes, text: bytes) -> None:
-    assert recover.text_of(letter(headers), payload) == text
+    assert store.text_of(letter(headers), payload) == text
 
 
 @pytest.mark.parametrize(
     ("encoding", "bomb"),
     [
-        ("zstd", zstandard.compress(bytes(recover.MAX_TEXT_BYTES + 1))),
-        ("zstd", zstandard.ZstdCompressor(write_content_size=False).compress(bytes(recover.MAX_TEXT_BYTES + 1))),
-        ("gzip", gzip.compress(bytes(recover.MAX_TEXT_BYTES + 1))),
+        ("zstd", zstandard.compress(bytes(store.MAX_TEXT_BYTES + 1))),
+        ("zstd", zstandard.ZstdCompressor(write_content_size=False).compress(bytes(store.MAX_TEXT_BYTES + 1))),
+        ("gzip", gzip.compress(bytes(store.MAX_TEXT_BYTES + 1))),
     ],
 )
 def test_a_bomb_is_kept_as_it_is(encoding: str, bomb: bytes) -> None:
-    assert recover.text_of(letter({"Log-Encoding": encoding}), bomb) == bomb + b"\n"
+    assert store.text_of(letter({"Log-Encoding": encoding}), bomb) == bomb + b"\n"
 
 
 def test_a_long_text_is_cut_into_blocks_that_any_collector_takes() -> None:

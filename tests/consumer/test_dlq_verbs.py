@@ -16,9 +16,9 @@ from fleet import Fleet
 from hostile import publish
 from natsd import NatsServer
 
-from shipper.face import run
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
+from shipper.main import run
 from shipper.settings import NatsSettings
 from shipper.subjects import COLLECTOR
 
@@ -162,7 +162,7 @@ def test_a_listing_of_many_letters_holds_a_window_of_them(fleet: Fleet, natsd: N
     """A hundred took 40 MiB at the peak, 100,000 took 42."""
     headers = {"Dlq-Reason": "r" * 200, "Dlq-Stream": "LOGS_0", "Dlq-Seq": "1"}
     publish(natsd, *((f"dlq.LOGS_0.h{number % 7}", headers, b"x" * 50) for number in range(10_000)))
-    peak = "import re, sys; from shipper.face import run; code = run(['dlq', 'ls', '--json', '--limit', '0']); "
+    peak = "import re, sys; from shipper.main import run; code = run(['dlq', 'ls', '--json', '--limit', '0']); "
     peak += "sys.stderr.write(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]); sys.exit(code)"
     done = subprocess.run(
         [sys.executable, "-c", peak], env=fleet.environment(), check=True, capture_output=True, text=True, timeout=120
@@ -231,7 +231,7 @@ def test_a_letter_of_another_product_is_not_published(fleet: Fleet, natsd: NatsS
 
 KILLED = """
 import os, signal, sys
-from shipper.jetstream.letters import Letters
+from shipper.jetstream.message_browser import Letters
 original, calls = getattr(Letters, sys.argv[1]), []
 async def killed(*arguments, **named):
     calls.append(1)
@@ -239,7 +239,7 @@ async def killed(*arguments, **named):
         os.kill(os.getpid(), signal.SIGKILL)
     return await original(*arguments, **named)
 setattr(Letters, sys.argv[1], killed)
-from shipper.face import run
+from shipper.main import run
 sys.exit(run(["dlq", "requeue", "1"]))
 """
 

@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
-from consumer.fleet.fleet import Fleet, floors_of, partitions_of
-from consumer.fleet.state import State, Thresholds, judge
-from consumer.fleet.table import CLASH_SECONDS, Host, Table, counts
-from consumer.fleet.told import fleet_json, printable
+from consumer.fleet.display import fleet_json, printable
+from consumer.fleet.health import State, Thresholds, judge
+from consumer.fleet.host_table import CLASH_SECONDS, Host, Table, counts
+from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
 from shipper.heartbeat import Heartbeat, encode
-from shipper.jetstream.beats import News
-from shipper.jetstream.lag import PartitionStatus
+from shipper.jetstream.heartbeat_stream import News
+from shipper.jetstream.stream_status import PartitionStatus
 from shipper.model import Stored
 from shipper.units import format_duration
 

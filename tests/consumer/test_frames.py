@@ -13,9 +13,9 @@ from keeping import seal_all, standing, state, tend, write_open
 from natsd import NatsServer
 from test_collector_edits import check_account, edited, piece, send
 
-from consumer.sealing.packing import frames as frames_of
-from consumer.task import Until
-from consumer.writing.journal import Journal
+from consumer.commit.journal import Journal
+from consumer.options import Until
+from consumer.segment_io import frames as frames_of
 from shipper.model import Encoding
 
 TEXT = b"".join(b"%d a line of a log\n" % number for number in range(500))

@@ -6,8 +6,8 @@ import pytest
 from collecting import HOST, Desk, Log
 
 from consumer.archive import Layout
-from consumer.task import Until
-from consumer.writing import crowd
+from consumer.commit import applier
+from consumer.options import Until
 from shipper.errors import Poison
 from shipper.layout import FileKey
 
@@ -21,7 +21,7 @@ def logs(count: int, *, data: bytes = b"one\ntwo\n") -> list[Log]:
 async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are_filled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowd, "MAX_HOLES", 3)
+    monkeypatch.setattr(applier, "MAX_HOLES", 3)
     desk, holed = Desk(tmp_path), logs(5)
     desk.bus.acks.hold()
     for log in holed:
@@ -43,7 +43,7 @@ async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are
 async def test_holes_of_one_host_leave_room_for_those_of_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowd, "MAX_HOLES", 3)
+    monkeypatch.setattr(applier, "MAX_HOLES", 3)
     desk = Desk(tmp_path)
     for log in logs(4):
         desk.send(log, 4, 8)
@@ -59,7 +59,7 @@ async def test_holes_of_one_host_leave_room_for_those_of_another(
 async def test_lines_of_more_files_than_a_host_may_have_open_are_in_its_overflow_once_and_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowd, "MAX_FILES", 3)
+    monkeypatch.setattr(applier, "MAX_FILES", 3)
     desk, many = Desk(tmp_path), logs(6)
     for log in many:
         desk.send(log, 0, 4)
@@ -70,9 +70,9 @@ async def test_lines_of_more_files_than_a_host_may_have_open_are_in_its_overflow
     desk.send(OTHER, 0, 6)
     await desk.drain(Until.SEALED)
     assert [desk.text(log) for log in many] == [b"one\ntwo\n"] * 3 + [b""] * 3
-    assert desk.text(host=HOST, file=crowd.OVERFLOW) == b"one\n" * 3 + b"two\n" * 3
+    assert desk.text(host=HOST, file=applier.OVERFLOW) == b"one\n" * 3 + b"two\n" * 3
     assert desk.text(OTHER) == b"sound\n"
-    (overflow,) = [segment for segment in desk.segments() if segment.file == crowd.OVERFLOW]
+    (overflow,) = [segment for segment in desk.segments() if segment.file == applier.OVERFLOW]
     assert {(span.source, span.start, span.end) for span in overflow.spans} == {(log.id, 0, 8) for log in many[3:]}
     desk.send(Log(b"late\n", id="00000000000000c1", file="/var/log/late.log"), 0, 5)
     await desk.drain(Until.SEALED)

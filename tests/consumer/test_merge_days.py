@@ -10,8 +10,8 @@ from dying import Lives, Places
 from fleet import Fleet, unpack
 from keeping import DAY, HOST, Past, lines, seal_all, standing, state, tend, write_open, write_segments
 
-from consumer.sealing.seal import Sealer
-from consumer.writing.journal import Journal
+from consumer.commit.journal import Journal
+from consumer.segments.sealer import Sealer
 from shipper import manifest
 
 PARTS = [b"%d a line of a log\n" % number * (number + 1) for number in range(5)]

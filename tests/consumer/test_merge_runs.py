@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.sealing.joining import continues, joined, number_of, runs, split_name, target_of
-from consumer.sealing.packing import Tally
+from consumer.segment_io import Tally
+from consumer.segments.compaction import continues, joined, number_of, runs, split_name, target_of
 from shipper import layout
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment, SourceSpan

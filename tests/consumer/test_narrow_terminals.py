@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from consumer.audit import show as audit_show
-from consumer.audit.audit import Result
-from consumer.audit.look import Scope
-from consumer.audit.rows import Row, Sum
-from consumer.fleet import show as fleet_show
-from consumer.fleet.fleet import Fleet, partitions_of
-from consumer.fleet.state import State
-from consumer.fleet.table import Host
-from consumer.fleet.told import fleet_json
+from consumer.audit import display as audit_show
+from consumer.audit.auditor import Result
+from consumer.audit.day_inventory import Scope
+from consumer.audit.totals import Row, Sum
+from consumer.fleet import display as fleet_show
+from consumer.fleet.display import fleet_json
+from consumer.fleet.health import State
+from consumer.fleet.host_table import Host
+from consumer.fleet.snapshot import Fleet, partitions_of
 from shipper.heartbeat import Heartbeat
-from shipper.jetstream.lag import PartitionStatus
+from shipper.jetstream.stream_status import PartitionStatus
 
 FILE = "/srv/applications/shop/current/log/production-of-the-year.log"
 HOST = "web1.shop.example.net"

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive import Layout
-from consumer.sealing.ready import ReadyFrames
-from consumer.writing import past_cache, stage
-from consumer.writing.journal import Journal
-from consumer.writing.past_cache import UNIT
-from consumer.writing.records import OpenFile
-from consumer.writing.sink import Sink
-from consumer.writing.stage import Stager
+from consumer.commit import applier, disk_io
+from consumer.commit.applier import Stager
+from consumer.commit.disk_io import UNIT
+from consumer.commit.frame_cache import ReadyFrames
+from consumer.commit.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.model import OpenFile
 from shipper.layout import FileKey
 from shipper.model import Delivery, Encoding
 
@@ -34,7 +34,7 @@ TEXT = b"".join(b"%d a line\n" % number for number in range(20_000))
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past_cache, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(disk_io, "PIECE_BYTES", PIECE)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ async def test_while_much_waits_in_the_stream_the_page_cache_is_used(
         append(self, file, buffers, at=at)
 
     monkeypatch.setattr(Sink, "append_past_cache", noted)
-    block, count = stage.WRITE_BYTES, stage.MANY_WAITING + 3
+    block, count = applier.WRITE_BYTES, applier.MANY_WAITING + 3
     log, desk = Log(os.urandom(block) * count, encoding=Encoding.IDENTITY), Desk(tmp_path, batch_bytes=block)
     for at in range(0, len(log.data), block):
         desk.send(log, at, at + block)
@@ -136,7 +136,7 @@ async def test_while_much_waits_in_the_stream_the_page_cache_is_used(
 def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(past_cache, "UNIT", 256)  # disks ask for 512 at least
+    monkeypatch.setattr(disk_io, "UNIT", 256)  # disks ask for 512 at least
     file = new(sink, "a")
     sink.append_past_cache(file, [TEXT[:300]], at=0)
     sink.sync()
@@ -223,8 +223,8 @@ def deliveries() -> list[Delivery]:
 def work(place: Path) -> None:
     """A collector's start, and all that the stream still has for it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(past_cache, "PIECE_BYTES", PIECE)
-        patched.setattr(stage, "WRITE_BYTES", BLOCK)
+        patched.setattr(disk_io, "PIECE_BYTES", PIECE)
+        patched.setattr(applier, "WRITE_BYTES", BLOCK)
         journal, sink = Journal(place / "journal.sqlite"), Sink(place / "archive", open_files=8, links=True)
         stager = Stager(
             journal, sink, output="", partition=0, layout=Layout(place / "archive"), ready=ReadyFrames("zstd")

@@ -15,14 +15,14 @@ from dying import Lives, Places
 from fleet import unpack
 
 from consumer.archive import lock_path
-from consumer.redacting.choice import Matching, OfSource, PlacesUnknownError, Range, blackened, joined
-from consumer.sealing.manifests import Listing
-from consumer.sealing.merge import Merger
-from consumer.sealing.rewriting import rewriting
-from consumer.sealing.seal import Sealer
-from consumer.task import Until
-from shipper.face import run
-from shipper.files import Lock
+from consumer.options import Until
+from consumer.redact.rewriter import Matching, OfSource, PlacesUnknownError, Range, blackened, joined
+from consumer.segments.compaction import Merger
+from consumer.segments.manifest_store import Listing
+from consumer.segments.rewrite_segment import rewriting
+from consumer.segments.sealer import Sealer
+from shipper.durable_files import Lock
+from shipper.main import run
 from shipper.manifest import Segment, SourceSpan, from_line, standing, to_line
 
 SOURCE = "00000000000000a1"
@@ -194,7 +194,7 @@ async def test_a_damaged_segment_is_not_made_to_look_sound(archive: Audited) -> 
 
 async def test_who_merges_is_waited_for(archive: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(archive)
-    monkeypatch.setattr("consumer.sealing.rewriting.WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("consumer.segments.rewrite_segment.WAIT_SECONDS", 0.2)
     with rewriting(archive.archive, 0) as alone:
         assert alone
         assert redact(archive.archive, "--match", "57", "--yes").code == 69

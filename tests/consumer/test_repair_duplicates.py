@@ -14,16 +14,15 @@ from collecting import FILE, HOST, KilledError, Log, cuts, kill_at
 from dying import Lives, Places
 from fleet import unpack
 
-from consumer.audit.repair import _places
-from consumer.redacting.choice import OfSource
-from consumer.redacting.rewriter import Rewriter
-from consumer.sealing.manifests import Listing
-from consumer.sealing.merge import Merger
-from consumer.sealing.rewriting import alone, rewriting
-from consumer.sealing.seal import Sealer
-from consumer.task import Until
-from shipper.face import run
-from shipper.files import Lock
+from consumer.audit.repair_duplicates import _places
+from consumer.options import Until
+from consumer.redact.rewriter import OfSource, Rewriter
+from consumer.segments.compaction import Merger
+from consumer.segments.manifest_store import Listing
+from consumer.segments.rewrite_segment import alone, rewriting
+from consumer.segments.sealer import Sealer
+from shipper.durable_files import Lock
+from shipper.main import run
 from shipper.manifest import Segment, SourceSpan, from_line, standing, to_line
 from shipper.model import End
 
@@ -343,7 +342,7 @@ async def test_it_waits_for_a_merge_and_another_repair_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = await Doubled(tmp_path).fill()
-    monkeypatch.setattr("consumer.sealing.rewriting.WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("consumer.segments.rewrite_segment.WAIT_SECONDS", 0.2)
     for partition in (0, 1):  # of the copy that stays, too
         with rewriting(place.archive, partition) as is_alone:
             assert is_alone
@@ -368,7 +367,7 @@ async def test_what_is_merged_between_looking_and_removing_is_left_to_the_next_r
             yield
 
     with monkeypatch.context() as patched:
-        patched.setattr("consumer.audit.repair.alone", late)
+        patched.setattr("consumer.audit.repair_duplicates.alone", late)
         code, done = place.repair("--yes")
     assert (code, done["segments"][0]["hint"]) == (2, "run it again")
     assert len(place.text()) == 2 * len(LINES)

@@ -86,7 +86,7 @@ def test_what_a_stream_refuses_ends_it(told: Told):
      ["--to-subject", "$JS.API.x"], ["--to-subject", "again.{file}"], ["--to-subject", "a", "--to-file", "b"]],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]):
-    from shipper.face import run  # noqa: PLC0415
+    from shipper.main import run  # noqa: PLC0415
 
     assert run(["replay", *arguments]) == 64
     assert "hint: " in capsys.readouterr().err

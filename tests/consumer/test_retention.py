@@ -12,10 +12,10 @@ from dying import Lives, Places
 from keeping import TODAY, Past, state, tend, write_open, write_segments
 
 from consumer.archive import LOCKS
-from consumer.sealing import manifests
+from consumer.segments import manifest_store
+from shipper.durable_files import Lock
 from shipper.errors import Unavailable
-from shipper.files import Lock
-from spark_analytics import inventory
+from spark_analytics.archive import inventory
 
 DAYS = [(TODAY - dt.timedelta(days=ago)).isoformat() for ago in range(5, -1, -1)]  # the last one is today
 LINES = [b"a line\n" * 100, b"another\n" * 100]
@@ -49,8 +49,8 @@ def test_without_a_setting_nothing_is_removed(tmp_path: Path) -> None:
 
 def test_the_oldest_days_go_until_the_rest_is_below_the_limit(tmp_path: Path) -> None:
     fill(tmp_path)
-    size = manifests.held(tmp_path / "archive", DAYS[0]).bytes_stored
-    total = sum(manifests.held(tmp_path / "archive", day).bytes_stored for day in DAYS)
+    size = manifest_store.held(tmp_path / "archive", DAYS[0]).bytes_stored
+    total = sum(manifest_store.held(tmp_path / "archive", day).bytes_stored for day in DAYS)
     tend(tmp_path, keep_bytes=total - size - 1)
     assert kept(tmp_path) == DAYS[2:]
     tend(tmp_path, keep_bytes=1)
@@ -61,9 +61,9 @@ def test_the_oldest_days_go_until_the_rest_is_below_the_limit(tmp_path: Path) ->
 
 def test_what_was_removed_is_noted(tmp_path: Path) -> None:
     fill(tmp_path, DAYS[:1])
-    held = manifests.held(tmp_path / "archive", DAYS[0])
+    held = manifest_store.held(tmp_path / "archive", DAYS[0])
     tend(tmp_path, keep_days=1)
-    (noted,) = manifests.removed(tmp_path / "archive")
+    (noted,) = manifest_store.removed(tmp_path / "archive")
     assert (noted["v"], noted["date"], noted["reason"]) == (1, DAYS[0], "keep_days")
     assert {name: noted[name] for name in held._fields} == held._asdict()
     assert (held.bytes_raw, held.lines, held.segments, held.hosts) == (1500, 200, 1, 1)
@@ -100,7 +100,7 @@ def test_two_collectors_at_once_remove_each_day_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert kept(tmp_path) == DAYS[-2:]
-    assert [noted["date"] for noted in manifests.removed(tmp_path / "archive")] == DAYS[:-2]
+    assert [noted["date"] for noted in manifest_store.removed(tmp_path / "archive")] == DAYS[:-2]
 
 
 def test_it_stops_between_two_days(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_day_that_comes_back_is_sealed_listed_and_removed_again(tmp_path: Path
     tend(tmp_path)
     tend(tmp_path, keep_days=1)
     assert kept(tmp_path) == []
-    assert [noted["date"] for noted in manifests.removed(tmp_path / "archive")] == [*DAYS[:2], DAYS[0]]
+    assert [noted["date"] for noted in manifest_store.removed(tmp_path / "archive")] == [*DAYS[:2], DAYS[0]]
 
 
 def test_a_report_on_a_removed_day_says_so(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_trouble_is_told_and_the_next_call_goes_on(tmp_path: Path, monkeypatch: 
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr("consumer.sealing.retention.shutil.rmtree", fails)
+        patched.setattr("consumer.segments.retention.shutil.rmtree", fails)
         tend(tmp_path, keep_days=1)
     assert len(told) == 1
     tend(tmp_path, keep_days=1)

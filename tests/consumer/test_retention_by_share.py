@@ -11,8 +11,8 @@ from auditing import audit
 from dying import Lives, Places
 from keeping import TODAY, tend, write_segments
 
-from consumer.sealing import manifests
-from consumer.sealing.manifests import Held
+from consumer.segments import manifest_store
+from consumer.segments.manifest_store import Held
 from shipper import layout
 
 DAYS = [(TODAY - dt.timedelta(days=ago)).isoformat() for ago in range(3, -1, -1)]  # the last one is today
@@ -29,7 +29,7 @@ def fill(place: Path, sizes: dict[str, int]) -> None:
 
 
 def octets(place: Path, day: str) -> dict[str, int]:
-    held = manifests.held_by_host(place / "archive", day)
+    held = manifest_store.held_by_host(place / "archive", day)
     return {host: each.bytes_stored // 700 for host, each in held.items()}
 
 
@@ -48,7 +48,7 @@ def test_the_oldest_days_of_who_holds_the_most_go_and_nobody_elses(tmp_path: Pat
     noted = json.loads((tmp_path / "archive" / layout.REMOVED_HOSTS_PATH).read_bytes())
     assert (noted["date"], noted["reason"]) == (DAYS[0], "keep_bytes")
     assert noted["hosts"] == {FLOOD: Held(6300, 6300, 900, 1, 1)._asdict()}
-    assert not manifests.removed_days(tmp_path / "archive")
+    assert not manifest_store.removed_days(tmp_path / "archive")
     assert not list((tmp_path / "archive").rglob(".remov*"))
 
 
@@ -75,7 +75,7 @@ def test_with_days_the_oldest_days_of_all_hosts_go(tmp_path: Path) -> None:
     fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
     tend(tmp_path, keep_bytes=40 * 700, keep_by="days")
     assert {day for day, _ in on_disk(tmp_path)} == set(DAYS[1:])
-    assert manifests.removed_days(tmp_path / "archive") == {DAYS[0]}
+    assert manifest_store.removed_days(tmp_path / "archive") == {DAYS[0]}
 
 
 def test_what_is_noted_of_single_hosts_is_no_removed_day_for_readers_before_it(tmp_path: Path) -> None:

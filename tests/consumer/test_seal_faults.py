@@ -12,12 +12,12 @@ import zstandard
 from fleet import unpack
 from keeping import DAY, HOST, SOURCE, lines, seal_all, standing, state, write_open, write_segments
 
-from consumer.sealing import packing
-from consumer.sealing.placing import Fresh
-from consumer.sealing.seal import Sealer
-from consumer.writing.journal import Journal
-from consumer.writing.records import OpenFile
-from consumer.writing.sink import Sink
+from consumer import segment_io
+from consumer.commit.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.model import OpenFile
+from consumer.segments.replace_segment import Fresh
+from consumer.segments.sealer import Sealer
 
 BLOCKS = [b"%d a line of a log\n" % number for number in range(300)]
 TEXT = b"".join(BLOCKS)
@@ -112,7 +112,7 @@ def test_a_day_that_was_taken_away_comes_back_as_gaps(tmp_path: Path, damages: l
 def test_the_manifest_has_the_sum_of_the_stored_bytes(tmp_path: Path, codec: str) -> None:
     write_segments(tmp_path, FILE, [TEXT], codec=codec)
     (segment,) = standing(tmp_path)
-    text, stored = packing.look_through(tmp_path / "archive" / segment.path, codec)
+    text, stored = segment_io.look_through(tmp_path / "archive" / segment.path, codec)
     assert (segment.bytes_stored, segment.crc32_stored) == (stored.octets, f"{stored.crc:08x}")
     assert (segment.crc32, text.octets) == (f"{text.crc:08x}", len(TEXT))
 
@@ -249,6 +249,6 @@ def test_a_manifest_of_many_lines_is_not_read_for_each(tmp_path: Path, monkeypat
     with manifest.open("ab") as listed:
         listed.write(b"".join(line.replace(b"app.log-", b"%d.log-" % number) for number in range(2000)))
     read: list[bytes] = []
-    monkeypatch.setattr("consumer.sealing.manifests._lists", lambda line, _path: read.append(line))
+    monkeypatch.setattr("consumer.segments.manifest_store._lists", lambda line, _path: read.append(line))
     write_segments(tmp_path, "/another.log", [TEXT])
     assert read == []

@@ -9,8 +9,8 @@ import pytest
 from dying import Lives, Places
 from keeping import DAY, HOST, lines, seal_all, state, write_open
 
-from consumer.sealing.seal import Sealer
-from consumer.writing.journal import Journal
+from consumer.commit.journal import Journal
+from consumer.segments.sealer import Sealer
 
 LINES = [b"%d a line of a log\n" % number * 3 for number in range(40)]
 

@@ -9,12 +9,12 @@ from collecting import Desk, KilledError, Log, cuts, kill_at
 from fleet import unpack
 from keeping import standing, write_open
 
-from consumer.sealing import seal
-from consumer.sealing.placing import Fresh
-from consumer.sealing.ready import FEW_FRAMES, LEAST_TEXT_BYTES, Frames, ReadyFrames
-from consumer.task import Until
-from consumer.writing.journal import Journal
-from consumer.writing.sink import Sink
+from consumer.commit.frame_cache import FEW_FRAMES, LEAST_TEXT_BYTES, Frames, ReadyFrames
+from consumer.commit.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.options import Until
+from consumer.segments import sealer as seal
+from consumer.segments.replace_segment import Fresh
 from shipper.model import Encoding
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(500))

@@ -15,18 +15,14 @@ import pytest
 from fleet import until
 
 from consumer.archive import Layout
-from consumer.sharing.claiming import Holdings, this_process
-from consumer.sharing.collector import Collector
-from consumer.sharing.entries import Claim, Member, encode, to_claim, to_member
-from consumer.sharing.epochs import begin_epoch, sweep
-from consumer.sharing.footing import Sight, Step, find_footing, step
-from consumer.sharing.local import LocalBucket
-from consumer.sharing.place import Place, dead_names, lock_identity, name_lock, take_name, try_lock
-from consumer.sharing.registry import Registry
-from consumer.sharing.watch import Watch
-from consumer.writing.journal import Journal
-from consumer.writing.records import Changes, Position
-from consumer.writing.watermark import Known
+from consumer.cluster.coordinator import Collector
+from consumer.cluster.epochs import Sight, Step, begin_epoch, find_footing, step, sweep
+from consumer.cluster.locks import Place, dead_names, lock_identity, name_lock, take_name, try_lock
+from consumer.cluster.membership import Claim, LocalBucket, Member, Registry, Watch, encode, to_claim, to_member
+from consumer.cluster.partition_owner import Holdings, this_process
+from consumer.commit.journal import Journal
+from consumer.commit.watermark import Known
+from consumer.model import Changes, Position
 from shipper.errors import Fenced
 from shipper.lifecycle import Stop
 from shipper.model import Entry
@@ -244,9 +240,9 @@ def test_a_dead_name_is_one_with_an_open_day_whose_lock_is_free_and_nobody_takes
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from consumer.writing.journal import Journal
-from consumer.writing.records import Changes, Position
-from consumer.writing.watermark import Known
+from consumer.commit.journal import Journal
+from consumer.model import Changes, Position
+from consumer.commit.watermark import Known
 journal = Journal(Path(sys.argv[1]))
 for number in itertools.count(1):
     known = Known(id="%016x" % number, host="h" * 100, file="f" * 500, origin=0, watermark=number, crc=0)
@@ -291,7 +287,7 @@ def test_a_copy_that_a_checkpoint_came_into_is_made_again(place: Place, monkeypa
                 other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         original(of, to)
 
-    monkeypatch.setattr("consumer.sharing.epochs.shutil.copyfile", copyfile)
+    monkeypatch.setattr("consumer.cluster.epochs.shutil.copyfile", copyfile)
     begin_epoch(place, 0, copied=0, epoch=1)
     source.close()
     with contextlib.closing(sqlite3.connect(place.journal(0, 1))) as copy:

@@ -10,7 +10,7 @@ from natsd import NatsServer
 from sharing import Shared, held, is_paused, pause, stop, wake
 
 from shipper.jetstream.admin import administration
-from shipper.partitioning import partition_for
+from shipper.partition_map import partition_for
 from shipper.settings import NatsSettings
 from shipper.subjects import COLLECTOR
 
@@ -106,13 +106,13 @@ def test_a_paused_collector_is_left_behind_and_writes_nothing_when_it_wakes(
 
 
 STATEMENTS = [
-    ("consumer.writing.sink", "Sink", "create", "before"),
-    ("consumer.writing.sink", "Sink", "append", "behind"),
-    ("consumer.writing.sink", "Sink", "sync", "behind"),
-    ("consumer.writing.journal", "Journal", "commit", "behind"),
-    ("consumer.writing.journal", "Journal", "begin_sealing", "behind"),
-    ("consumer.sealing.seal", "Sealer", "finish", "before"),
-    ("consumer.sealing.placing", "Fresh", "publish", "behind"),
+    ("consumer.commit.sink", "Sink", "create", "before"),
+    ("consumer.commit.sink", "Sink", "append", "behind"),
+    ("consumer.commit.sink", "Sink", "sync", "behind"),
+    ("consumer.commit.journal", "Journal", "commit", "behind"),
+    ("consumer.commit.journal", "Journal", "begin_sealing", "behind"),
+    ("consumer.segments.sealer", "Sealer", "finish", "before"),
+    ("consumer.segments.replace_segment", "Fresh", "publish", "behind"),
 ]
 
 

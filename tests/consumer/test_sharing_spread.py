@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.sharing.entries import Member
-from consumer.sharing.spread import spread
+from consumer.cluster.coordinator import spread
+from consumer.cluster.membership import Member
 
 NAMES = ["a", "b", "c", "d", "e"]
 

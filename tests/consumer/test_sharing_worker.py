@@ -9,13 +9,13 @@ from collecting import FILE, HOST, Desk, Log, becomes, cuts, kill_at
 from fleet import unpack
 
 from consumer.archive import Layout
-from consumer.fence import Unshared
-from consumer.holes import Answer, Holes, Step
-from consumer.house import House
-from consumer.task import Until
-from consumer.writing.sink import Sink
-from consumer.writing.stage import Hole
-from consumer.writing.watermark import SourceKey
+from consumer.commit.applier import Hole
+from consumer.commit.sink import Sink
+from consumer.commit.watermark import SourceKey
+from consumer.options import Until
+from consumer.partition.fence import Unshared
+from consumer.partition.maintenance import House
+from consumer.partition.missing_ranges import Answer, Holes, Step
 from shipper.errors import Fenced, SessionLost, Unavailable
 from shipper.model import Span
 from shipper.testing import Clock
@@ -83,7 +83,7 @@ async def test_a_lease_that_nobody_can_tell_of_is_waited_for_and_nothing_is_writ
 async def test_nothing_is_sealed_or_purged_that_the_next_owner_might_not_know_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.house.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.partition.maintenance.PURGE_SECONDS", 0.01)
     desk, log = Desk(tmp_path, segment_bytes=100, replay_window=0), Log(LINES)
     for span in cuts(LINES, 1000):
         desk.send(log, *span)

@@ -11,8 +11,8 @@ import pytest
 from fleet import FSHIPPER, Fleet, until
 from natsd import running
 
-from shipper.face import run
 from shipper.heartbeat import FileBehind, Heartbeat, encode
+from shipper.main import run
 
 SOON = ("--dead-after", "1s", "--stuck-after", "1s")
 

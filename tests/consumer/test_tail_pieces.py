@@ -10,19 +10,16 @@ from collecting import Log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.reading.archived import _cut
-from consumer.reading.cutting import Cutter
-from consumer.reading.merging import HORIZON_SECONDS, Merge
-from consumer.reading.outlet import Outlet
-from consumer.reading.piece import Last, Piece
-from consumer.reading.show import Form, Printer, Screen, harmless
-from consumer.reading.sieve import sieve
-from consumer.reading.telling import Pace
-from consumer.reading.wanted import Globs, Wanted, globs_of_hosts, moment
+from consumer.logview.archive_source import _cut
+from consumer.logview.dedup import Cutter
+from consumer.logview.display import Form, Printer, Screen, harmless
+from consumer.logview.log_reader import HORIZON_SECONDS, Merge
+from consumer.logview.outputs import Outlet, Pace
+from consumer.logview.query import Globs, Last, Piece, Wanted, globs_of_hosts, moment, sieve
 from shipper import codec
-from shipper.edits import Edit, to_map
+from shipper.edit_map import Edit, to_map
 from shipper.errors import UsageError
-from shipper.jetstream.ordered import Arrived
+from shipper.jetstream.ordered_consumer import Arrived
 from shipper.model import Block, Delivery, Edited, Encoding, Span
 
 NOW = 1_800_000_000 * 10**9

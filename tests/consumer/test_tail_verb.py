@@ -16,8 +16,8 @@ from hostile import publish
 from natsd import NatsServer
 from telling import Told, logs, objects
 
-from shipper.jetstream.ordered import INACTIVE_SECONDS
-from shipper.partitioning import partition_for
+from shipper.jetstream.ordered_consumer import INACTIVE_SECONDS
+from shipper.partition_map import partition_for
 
 WEB, DB = "web1.example.net", "db1.example.net"
 HUNDREDS = [f"web{number}.example.net" for number in range(200)]
@@ -204,7 +204,7 @@ def test_a_host_that_never_was_is_said_with_those_that_are_like_it(told: Told):
      ["--since", "1m", "--until", "1h"]],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys):
-    from shipper.face import run  # noqa: PLC0415
+    from shipper.main import run  # noqa: PLC0415
 
     assert run(["tail", *arguments]) == 64
     assert "hint: " in capsys.readouterr().err

@@ -9,7 +9,7 @@ from fleet import Fleet, contents, until
 from natsd import NatsServer
 
 from shipper import codec
-from shipper.checksum import crc32
+from shipper.bytes_ops import crc32
 from shipper.compression import Compressor
 from shipper.jetstream.connection import connect
 from shipper.model import Block, Encoding, Span

@@ -2,9 +2,9 @@
 
 from dataclasses import fields
 
-from consumer.writing.plan import Draft
-from consumer.writing.records import OpenFile
-from consumer.writing.watermark import Known
+from consumer.commit.batch_plan import Draft
+from consumer.commit.watermark import Known
+from consumer.model import OpenFile
 from shipper.layout import FileKey
 
 

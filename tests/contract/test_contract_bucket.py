@@ -11,7 +11,7 @@ from worlds import soon
 from shipper.bucket import BUCKET_STREAM, bucket_config, lease_key, member_key, members_of
 from shipper.errors import BucketRefused, SessionLost, StreamMissing, Unavailable
 from shipper.jetstream.admin import administration
-from shipper.jetstream.leases import KEYS_A_REQUEST, JetStreamBucket
+from shipper.jetstream.kv_bucket import KEYS_A_REQUEST, JetStreamBucket
 from shipper.settings import NatsSettings
 
 DENYING = """

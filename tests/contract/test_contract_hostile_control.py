@@ -13,11 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from natsd import NatsServer
 
-from consumer import asking, receipts
-from consumer.sharing.entries import to_claim, to_member
-from consumer.sharing.retired import Retired
-from partitioner.move.land import _standing
-from partitioner.serving import Serving
+from consumer.cluster.membership import to_claim, to_member
+from consumer.cluster.retired_partitions import Retired
+from consumer.partition import missing_ranges, receipts
+from partitioner.move.cluster_state import _standing
+from partitioner.on_demand import Serving
 from producer import receipts as told
 from shipper import control, heartbeat, partition_map
 from shipper.jetstream.connection import CONTENT_ERRORS, Connection, connect
@@ -141,7 +141,7 @@ def test_a_handler_takes_any_message_or_raises_what_the_connection_ignores(messa
                 await handle()
 
     asyncio.run(ask_all())
-    for read in (receipts.asked_for, told.read, _standing, lambda said: asking._archived_elsewhere(said, 0)):
+    for read in (receipts.asked_for, told.read, _standing, lambda said: missing_ranges._archived_elsewhere(said, 0)):
         with contextlib.suppress(CONTENT_ERRORS):
             read(message)
 

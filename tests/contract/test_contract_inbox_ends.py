@@ -7,7 +7,7 @@ import pytest
 from worlds import DLQ_SUBJECT, MIB, PATIENCE, STREAM, open_inbox, sequences, soon, taken
 
 from shipper.errors import SessionLost
-from shipper.jetstream import inbox as inbox_module
+from shipper.jetstream import pull_consumer as inbox_module
 from shipper.model import Delivery
 
 SOME = Delivery(1, 1, 0, "logs.p0.web1", {}, b"", f"$JS.ACK.{STREAM}.collector.1.1.1.1.0")

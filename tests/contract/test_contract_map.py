@@ -7,7 +7,7 @@ from worlds import MemoryWorld
 
 from shipper.bucket import map_key
 from shipper.errors import BucketRefused
-from shipper.jetstream.leases import JetStreamBucket
+from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.model import Entry
 from shipper.settings import NatsSettings

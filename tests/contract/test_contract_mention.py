@@ -8,8 +8,8 @@ from worlds import STREAM, soon
 
 from shipper.heartbeat import beats_config
 from shipper.jetstream.admin import administration
-from shipper.jetstream.beats import Beats
 from shipper.jetstream.connection import connect
+from shipper.jetstream.heartbeat_stream import Beats
 from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.settings import NatsSettings
 

@@ -8,13 +8,13 @@ import pytest
 from natsd import running
 from worlds import PATIENCE, numbered
 
-from partitioner.edge.topology import at_site, in_centre
+from partitioner.edge import at_site, in_centre
 from partitioner.template import shipped
 from partitioner.topology import Sizing
 from shipper.errors import RightMissing, SessionLost
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
-from shipper.jetstream.inbox import JetStreamInbox
+from shipper.jetstream.pull_consumer import JetStreamInbox
 from shipper.settings import NatsSettings
 from shipper.subjects import COLLECTOR
 
@@ -136,7 +136,7 @@ async def test_a_site_that_is_away_ends_no_session(natsd):
 
 
 async def test_a_right_that_is_missing_at_the_site_ends_no_session(natsd, monkeypatch):
-    monkeypatch.setattr("shipper.jetstream.site.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("shipper.jetstream.leaf_stream.ANSWER_SECONDS", 0.5)
     async with sourced(natsd, earlier=[], kept=numbered(2), user="few") as (admin, inbox):
         await source_from(admin, "elsewhere")
         await inbox.state()

@@ -15,7 +15,7 @@ from fleet import Fleet, until
 from natsd import running
 from wiretap import Wiretap, answers_the_handshake, forwarded, info, plaintext, says, stripped
 
-from shipper import face
+from shipper import main
 from shipper.config import load
 from shipper.errors import CertificateRefused, ConfigError, InsecureConnection, Unavailable
 from shipper.jetstream.connection import connect
@@ -321,7 +321,7 @@ def test_every_command_ends_with_78_and_sends_nothing_where_tls_is_stripped(
             "HOSTNAME": "web1.example.net", "SHIPPER_LISTEN": "127.0.0.1:0",
         }.items():  # fmt: skip
             monkeypatch.setenv(name, value)
-        code = face.run(command.split())
+        code = main.run(command.split())
         said = capfd.readouterr()
         assert "no secure connection: the settings ask for TLS (tls:// in NATS_URL)" in said.err, said
         assert "\nhint: " in said.err
@@ -345,7 +345,7 @@ def test_validate_reports_it_as_a_failed_check(
             tap.url("tls"),
             str(tmp_path / "*.log"),
         ]
-        assert face.run(["validate", "--connect", *options]) == 69
+        assert main.run(["validate", "--connect", *options]) == 69
         (check,) = [each for each in json.loads(capfd.readouterr().out)["checks"] if each["check"] == "server"]
         assert "offers no TLS" in check["text"]
         assert check["sign"] == "wrong"

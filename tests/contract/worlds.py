@@ -16,8 +16,8 @@ from partitioner.topology import wanted
 from shipper.errors import SessionLost
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
-from shipper.jetstream.inbox import JetStreamInbox
 from shipper.jetstream.publisher import JetStreamPublisher
+from shipper.jetstream.pull_consumer import JetStreamInbox
 from shipper.settings import NatsSettings
 from shipper.subjects import COLLECTOR, DEAD_LETTERS
 from shipper.testing import Bus, MemoryInbox, MemoryPublisher

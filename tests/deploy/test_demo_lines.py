@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from deploy.demo import feeds, own
-from deploy.demo.errors import DemoError
+from deploy.demo import hosts, replay_files
 from deploy.demo.generator import LONG_LINE_BYTES, AccessLines, ApplicationLines, AuthLines
-from deploy.demo.kills import planned
+from deploy.demo.interrupts import planned
+from deploy.demo.workspace import DemoError
 from deploy.demo.writers import Writer
-from shipper.partitioning import partition_for
+from shipper.partition_map import partition_for
 
 NOW = 1_795_224_489.123
 KINDS = [AccessLines, ApplicationLines, AuthLines]
@@ -76,16 +76,16 @@ def test_lines_are_made_much_faster_than_the_demo_writes_them():
     began = time.process_time()
     for kind in KINDS:
         lines(kind).burst(1_000_000)
-    assert 3_000_000 / (time.process_time() - began) > 2 * feeds.BYTES_A_SECOND
+    assert 3_000_000 / (time.process_time() - began) > 2 * hosts.BYTES_A_SECOND
 
 
 def test_the_hosts_fall_into_the_partitions_that_are_named_three_of_four():
-    assert {host: partition_for(host, feeds.PARTITIONS) for host in feeds.HOSTS} == feeds.HOSTS
-    assert len(set(feeds.HOSTS.values())) == 3
+    assert {host: partition_for(host, hosts.PARTITIONS) for host in hosts.HOSTS} == hosts.HOSTS
+    assert len(set(hosts.HOSTS.values())) == 3
 
 
 def test_one_file_has_crlf_and_one_no_last_newline(tmp_path):
-    made = feeds.generated(1.0, 1, lambda: NOW)
+    made = hosts.generated(1.0, 1, lambda: NOW)
     assert [feed.name for feed in made if b"\r\n" in feed.text().burst(1000)] == ["mailer/app.log"]
     (open_ended,) = (feed for feed in made if feed.unterminated)
     writer = grown(tmp_path / "app.log", open_ended)
@@ -94,7 +94,7 @@ def test_one_file_has_crlf_and_one_no_last_newline(tmp_path):
 
 
 def test_the_generations_on_disk_are_what_was_written_oldest_first(tmp_path):
-    feed = feeds.generated(6.0, 1, lambda: NOW)[1]
+    feed = hosts.generated(6.0, 1, lambda: NOW)[1]
     writer = grown(tmp_path / "app.log", feed)
     text = b"".join(path.read_bytes() for path in writer.sources)
     assert writer.generations > 3
@@ -106,7 +106,7 @@ def test_the_generations_on_disk_are_what_was_written_oldest_first(tmp_path):
 
 
 def test_a_file_is_sometimes_renamed_between_the_two_writes_of_a_line(tmp_path):
-    feed = feeds.generated(6.0, 1, lambda: NOW)[0]
+    feed = hosts.generated(6.0, 1, lambda: NOW)[0]
     writer = Writer(feed, tmp_path / "access.log", seconds=6.0, rotate_every=0.2, seed=1)
     torn = 0
     for number in range(200):
@@ -134,18 +134,18 @@ def test_fewer_files_than_hosts_go_to_every_host_and_more_are_dealt_out(tmp_path
     for number in range(4):
         paths.append(tmp_path / f"{number}.log")
         paths[-1].write_bytes(b"x\n")
-    few, _ = own.replayed(paths[:2], 5.0)
-    many, _ = own.replayed(paths, 5.0)
+    few, _ = replay_files.replayed(paths[:2], 5.0)
+    many, _ = replay_files.replayed(paths, 5.0)
     assert [feed.name for feed in few if feed.host == "db1.example.net"] == ["02/0.log", "03/1.log"]
     assert len(few) == 6
     assert len(many) == 4
-    assert {feed.host for feed in many} == set(feeds.HOSTS)
+    assert {feed.host for feed in many} == set(hosts.HOSTS)
 
 
 def test_your_own_file_is_replayed_byte_for_byte_with_its_odd_end(tmp_path):
     content = b"first\r\n\xff\xfe second\n\n" + b"x" * 100_000 + b"\nno newline"
     (tmp_path / "odd name [1].log").write_bytes(content)
-    (feed, *_), _ = own.replayed([tmp_path / "odd name [1].log"], 6.0)
+    (feed, *_), _ = replay_files.replayed([tmp_path / "odd name [1].log"], 6.0)
     assert feed.name == "00/odd_name__1_.log"
     writer = grown(tmp_path / "replay" / "app.log", feed)
     assert b"".join(path.read_bytes() for path in writer.sources) == content
@@ -155,7 +155,7 @@ def test_your_own_file_is_replayed_byte_for_byte_with_its_odd_end(tmp_path):
 
 def test_of_a_long_file_the_beginning_is_replayed_to_a_lines_end_and_that_is_said(tmp_path):
     (tmp_path / "long.log").write_bytes(b"0123456789\n" * 2_000_000)
-    (feed, *_), notes = own.replayed([tmp_path / "long.log"], 6.0)
+    (feed, *_), notes = replay_files.replayed([tmp_path / "long.log"], 6.0)
     assert feed.bytes_planned == 6_000_000
     assert "the first 6.0 MB" in notes[0]
     writer = grown(tmp_path / "replay" / "app.log", feed)
@@ -168,7 +168,7 @@ def test_a_directory_gives_its_files_without_hidden_compressed_and_empty_ones(tm
         (tmp_path / "logs" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "logs" / name).write_bytes(b"x\n")
     (tmp_path / "logs" / "empty.log").touch()
-    made, _ = own.replayed([tmp_path / "logs"], 5.0)
+    made, _ = replay_files.replayed([tmp_path / "logs"], 5.0)
     assert [feed.name[3:] for feed in made] == ["a.log", "a.log.1", "c.log"]
 
 
@@ -176,6 +176,6 @@ def test_a_directory_gives_its_files_without_hidden_compressed_and_empty_ones(tm
 def test_a_path_without_anything_to_replay_is_a_configuration_error(tmp_path, name):
     (tmp_path / "empty.log").touch()
     with pytest.raises(DemoError) as caught:
-        own.replayed([tmp_path / name], 5.0)
+        replay_files.replayed([tmp_path / name], 5.0)
     assert caught.value.code == 78
     assert "--path" in str(caught.value)

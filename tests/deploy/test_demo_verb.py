@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from fleet import FSHIPPER, until
 
-from deploy.demo import reports
-from deploy.demo.place import MARKER, Place
-from deploy.demo.programs import end, spawned
+from deploy.demo import spark_report
+from deploy.demo.processes import end, spawned
+from deploy.demo.workspace import MARKER, Place
 
 PATIENCE_SECONDS = 240  # other tests may have the machine
 
@@ -177,13 +177,13 @@ def test_a_path_that_is_missing_is_said_before_anything_is_touched(out, tmp_path
 
 def test_without_java_or_pyspark_it_says_how_to_get_them(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr(reports.importlib.util, "find_spec", lambda _: object())
-    assert "openjdk" in reports.missing()
+    monkeypatch.setattr(spark_report.importlib.util, "find_spec", lambda _: object())
+    assert "openjdk" in spark_report.missing()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch()
-    assert reports.missing() == ""
-    monkeypatch.setattr(reports.importlib.util, "find_spec", lambda _: None)
-    assert "pip install 'fshipper[spark]'" in reports.missing()
+    assert spark_report.missing() == ""
+    monkeypatch.setattr(spark_report.importlib.util, "find_spec", lambda _: None)
+    assert "pip install 'fshipper[spark]'" in spark_report.missing()
 
 
 def test_a_demo_over_midnight_has_two_reports(tmp_path):
@@ -196,7 +196,7 @@ def test_a_demo_over_midnight_has_two_reports(tmp_path):
             return json.dumps({"totals": {"lines": 7}})
 
     programs = Programs()
-    made = reports.made(programs, Place(tmp_path), ["2026-11-20", "2026-11-21"])
+    made = spark_report.made(programs, Place(tmp_path), ["2026-11-20", "2026-11-21"])
     assert programs.dates == ["2026-11-20", "2026-11-21"]
     assert [one.page for one in made] == [tmp_path / "report" / date / "report.html" for date in programs.dates]
 

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from fleet import FSHIPPER
 
-from spark_analytics import inventory
+from spark_analytics.archive import inventory
 
 
 def validate(tmp_path, *options, **environment):

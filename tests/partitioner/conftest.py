@@ -2,7 +2,7 @@
 
 import pytest
 
-from shipper.face import run
+from shipper.main import run
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import trustme
 from fleet import Fleet
 from natsd import binary
 
-from partitioner.access.rights import Role, rights
+from partitioner.access.permissions import Role, rights
 
 SECURE = Path(__file__).resolve().parents[2] / "deploy" / "nats" / "secure"
 HOST = "web1.example.net"

@@ -9,10 +9,10 @@ import pytest
 from fleet import Fleet, until
 from natsd import NatsServer, running
 
-from partitioner.access import place as places
-from partitioner.access.place import OPERATOR_FILE, Place
+from partitioner.access import store as places
 from partitioner.access.roster import Layout, Trust
-from partitioner.access.server_conf import KEPT_SUFFIX
+from partitioner.access.server_config import KEPT_SUFFIX
+from partitioner.access.store import OPERATOR_FILE, Place
 
 HOST, OTHER = "web1.example.net", "web2.example.net"
 OLD = """\

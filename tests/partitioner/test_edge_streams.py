@@ -5,12 +5,12 @@ import json
 import pytest
 
 from partitioner.desired.document import parse, wanted_of
-from partitioner.edge.topology import at_site, edges_of, in_centre, site_map
+from partitioner.edge import at_site, edges_of, in_centre, site_map
 from partitioner.template import shipped
 from partitioner.topology import Sizing
 from shipper.errors import ConfigError, UsageError
-from shipper.origin import origin_of
 from shipper.partition_map import decode, encode
+from shipper.stream_source import origin_of
 
 EDGE1 = {"edge1": (100, 101)}
 

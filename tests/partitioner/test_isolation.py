@@ -30,10 +30,10 @@ from fleet import Fleet, until
 from nats.aio.client import Client
 from natsd import NatsServer, running
 
-from partitioner.access import place as places
-from partitioner.access.place import Place
-from partitioner.access.rights import Role
+from partitioner.access import store as places
+from partitioner.access.permissions import Role
 from partitioner.access.roster import Layout, Trust
+from partitioner.access.store import Place
 
 MODES = list(Trust)
 EARS = {

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partitioner.leaders.spread import Led, counts, moves
+from partitioner.leaders import Led, counts, moves
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 

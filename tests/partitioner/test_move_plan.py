@@ -2,10 +2,10 @@
 
 import pytest
 
-from partitioner.move.hot import hot_hosts, proposal
+from partitioner.move.load import hot_hosts, proposal
 from partitioner.move.plan import Plan, loads, skew
-from partitioner.push import checked_target, push_consumer
-from partitioner.serving import Limits, refusal
+from partitioner.on_demand import Limits, refusal
+from partitioner.push_consumers import checked_target, push_consumer
 from partitioner.template import shipped
 from partitioner.topology import Sizing
 from shipper.errors import UsageError

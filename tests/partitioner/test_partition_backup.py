@@ -8,8 +8,8 @@ import pytest
 from administering import on_server, publish
 from natsd import running
 
-from partitioner.backup.shelf import Writing
-from partitioner.options import with_admin
+from partitioner.backup.transfer import Writing
+from partitioner.cli_options import with_admin
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_backup_that_was_killed_is_none_and_can_be_taken_again(natsd, partitio
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("partitioner.backup.shelf.Shelf.complete", kill)
+        patched.setattr("partitioner.backup.transfer.Shelf.complete", kill)
         assert partition("backup", tmp_path / "b")[0] == 130
     code, _, err = partition("restore", tmp_path / "b")
     assert (code, "no complete backup" in err) == (78, True)
@@ -130,7 +130,7 @@ def test_a_backup_that_was_killed_is_none_and_can_be_taken_again(natsd, partitio
     assert (code, "--replace" in err) == (78, True)
     assert partition("backup", tmp_path / "b", "--replace")[0] == 0
     with monkeypatch.context() as patched:
-        patched.setattr("partitioner.backup.shelf.Shelf.complete", kill)
+        patched.setattr("partitioner.backup.transfer.Shelf.complete", kill)
         assert partition("backup", tmp_path / "b", "--replace")[0] == 130
     assert "no complete backup" in partition("restore", tmp_path / "b")[2]  # a part of it is new, a part is old
     assert partition("backup", tmp_path / "b", "--replace")[0] == 0

@@ -7,13 +7,12 @@ import tomllib
 
 import pytest
 
-from partitioner.desired.document import parse, wanted_of
-from partitioner.desired.quantities import in_server_units
+from partitioner.desired.document import in_server_units, parse, wanted_of
 from partitioner.desired.toml_text import to_toml
 from partitioner.template import shipped
 from shipper.errors import ConfigError
-from shipper.face import run
 from shipper.jetstream.admin import administration
+from shipper.main import run
 from shipper.settings import NatsSettings
 
 MINUTE = 60 * 10**9

@@ -6,9 +6,9 @@ import pytest
 from administering import on_server, publish
 from natsd import running
 
-from partitioner import options
+from partitioner import cli_options
 from shipper.errors import ConfigError, SessionLost, Unavailable
-from shipper.face import run
+from shipper.main import run
 from shipper.settings import NatsSettings, Settings
 
 ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER"
@@ -320,7 +320,7 @@ def test_only_trouble_that_may_pass_is_tried_again_and_on_a_new_connection(natsd
         return len(await admin.streams())
 
     try:
-        assert options.with_admin(Settings(nats=NatsSettings(url=natsd.url)), work) == 0
+        assert cli_options.with_admin(Settings(nats=NatsSettings(url=natsd.url)), work) == 0
     except Unavailable:
         assert trouble is Unavailable
     assert len(set(seen)) == attempts

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from administering import on_server, publish
 
-from partitioner.streams.editing import assigned
-from partitioner.streams.happenings import line
-from partitioner.streams.moments import moment_of
+from partitioner.cli_options import moment_of
+from partitioner.streams.edit import assigned
+from partitioner.streams.server_events import line
 from shipper import codec
 from shipper.bucket import lease_key, to_subject
 from shipper.errors import UsageError

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from producer.checkpoints import Checkpoints
-from producer.editing.edits import NO_EDITS
-from producer.following.reading import Following
-from producer.following.sources import Sources
-from producer.following.tail import Piece
-from producer.looking.discover import Watched
+from producer.checkpoint.store import Checkpoints
+from producer.discovery.scanner import Watched
+from producer.tailer.file_reader import Piece
+from producer.tailer.read_scheduler import Following
+from producer.tailer.tailer import Sources
+from producer.transform.edits import NO_EDITS
 from shipper.model import End, Span
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from producing import Archive
 
-from producer.checkpoints import Checkpoints
-from producer.editing.edits import NO_EDITS
-from producer.following.held import Held
-from producer.following.identity import Mark
-from producer.following.reading import Following, Order
-from producer.following.tail import Piece
-from producer.looking.discover import Watched
-from producer.namesake import Namesake
+from producer.checkpoint.store import Checkpoints
+from producer.discovery.fingerprint import Mark
+from producer.discovery.scanner import Watched
+from producer.options import Task
 from producer.pipeline import Pipeline
-from producer.task import Task
+from producer.session.host_name_guard import Namesake
+from producer.tailer.file_reader import Piece
+from producer.tailer.read_scheduler import Following, Order
+from producer.tailer.retained_files import Held
+from producer.transform.edits import NO_EDITS
 from shipper import codec
 from shipper.compression import Compressor, Decompressor
 from shipper.lifecycle import Stop

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from producer.following.identity import Mark
-from producer.following.source import Source, new_source
+from producer.discovery.fingerprint import Mark
 from producer.inputs.reader import Reader
-from producer.inputs.segments import Progress
 from producer.inputs.spool import Spool
+from producer.inputs.spool_files import Progress
+from producer.model import Source, new_source
 
 NEWLINE = b"\n"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from producing import Host, append
 from shipping import Producer, until
 
-from producer.checkpoints import Checkpoints
+from producer.checkpoint.store import Checkpoints
 from shipper import codec
 from shipper.model import Encoding, End
 

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from producer.inputs.bookmark import Bookmark, Bookmarks
-from producer.inputs.entries import line_of, lost_between, parse
-from producer.inputs.overlap import Step, reached, step
+from producer.inputs.journald import Bookmark, Bookmarks, Step, line_of, lost_between, parse, reached, step
 
 ENTRY = {
     "__CURSOR": "s=aa;i=1f;b=bb;m=1;t=1;x=1",

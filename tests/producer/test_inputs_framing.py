@@ -2,8 +2,8 @@
 
 import pytest
 
-from producer.inputs.addresses import parse
-from producer.inputs.framing import MAX_MESSAGE_BYTES, Frames, line_of
+from producer.inputs.listen_address import parse
+from producer.inputs.syslog import MAX_MESSAGE_BYTES, Frames, line_of
 from shipper.errors import ConfigError
 
 

@@ -11,9 +11,9 @@ import pytest
 from fleet import until
 from spooling import NEWLINE, knows, never, plain, running, spool_in, text
 
-from producer.inputs.addresses import parse
+from producer.inputs.listen_address import parse
 from producer.inputs.pipes import Fifo
-from producer.inputs.segments import rotated
+from producer.inputs.spool_files import rotated
 from producer.inputs.syslog import Syslog
 from shipper.errors import ConfigError, Fatal
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, note, seed, settings
 from hypothesis import strategies as st
 from world import World
 
-from producer.following.handles import UNBOUNDED
+from producer.tailer.descriptor_cache import UNBOUNDED
 
 PROGRAMS = int(os.environ.get("FSHIPPER_EXAMPLES", "5000"))
 MOST = 0.8
@@ -91,7 +91,7 @@ MANY = settings(
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     for event in ("file_followed", "file_left", "bytes_lost"):
         monkeypatch.setattr(f"shipper.events.{event}", lambda **_: None)
-    monkeypatch.setattr("producer.checkpoints._SYNC", "OFF")
+    monkeypatch.setattr("producer.checkpoint.store._SYNC", "OFF")
 
 
 def hold(family: str, pattern: str, tally: Tally) -> Callable[[], None]:

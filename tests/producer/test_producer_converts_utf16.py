@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.editing.charset import Charset, charset_of
-from producer.editing.edits import Edits
-from producer.encode import Encoder
-from producer.following.cut import GROWN_BYTES
+from producer.batch.batcher import Encoder
+from producer.transform.charset import Charset, charset_of
+from producer.transform.edits import Edits
+from producer.transform.line_cut import GROWN_BYTES
 from shipper import codec
 from shipper.compression import Compressor, Decompressor
-from shipper.edits import from_map
+from shipper.edit_map import from_map
 from shipper.model import MAX_BLOCK_BYTES, Encoding
 
 TRAPS = "plain\nwith \u0a00 and \u0a0a, \u000d\u0a00\nemoji 😀😀 ✓ größe\r\n\n\u0d0a\u0100\n"

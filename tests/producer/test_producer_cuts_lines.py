@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from producing import Host, append
 
-from producer.following import tail
-from producer.following.reading import PIECE_BYTES
-from producer.following.tail import PROBE_BYTES
+from producer.tailer import file_reader
+from producer.tailer.file_reader import PROBE_BYTES
+from producer.tailer.read_scheduler import PIECE_BYTES
 
 STRANGE = [
     b"\n",
@@ -163,7 +163,7 @@ def test_a_line_of_which_a_probe_saw_the_end_and_that_grew_since_is_whole(
                 file.write(b"b")
         return data
 
-    monkeypatch.setattr(tail.os, "pread", rewritten)
+    monkeypatch.setattr(file_reader.os, "pread", rewritten)
     pieces = [piece.data for piece in host.read_all()]
     assert said
     assert b"".join(pieces) == path.read_bytes()

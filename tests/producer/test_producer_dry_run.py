@@ -15,7 +15,7 @@ from fleet import Fleet, until
 from natsd import NatsServer
 from producing import Host, append, copytruncate, rotate
 
-from shipper.face import run
+from shipper.main import run
 
 HOST = "web1.example.net"
 Rehearse = Callable[..., dict[str, Any]]
@@ -305,7 +305,7 @@ def test_inputs_without_a_file_are_listed_and_what_they_left_in_their_spools_is_
     assert (found["reads"], found["skips"]) == ([], [])
     assert "ladr" in rehearse("--syslog", "ladr:1", code=78)["error"]
     spooled = subprocess.run(
-        [sys.executable, "-c", "import sys; from shipper.face import run; sys.exit(run(['produce', '--once', '-']))"],
+        [sys.executable, "-c", "import sys; from shipper.main import run; sys.exit(run(['produce', '--once', '-']))"],
         input=b"one\ntwo\n",
         env=os.environ | {"NATS_URL": natsd.url, "SHIPPER_LISTEN": ""},
         capture_output=True,

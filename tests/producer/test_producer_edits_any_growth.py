@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.editing.edits import Edits
-from producer.encode import Encoder
+from producer.batch.batcher import Encoder
+from producer.transform.edits import Edits
 from shipper import codec
 from shipper.compression import Compressor, Decompressor
 from shipper.model import Encoding

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.editing.edits import NO_EDITS, Edits
-from producer.editing.patterns import Pattern
-from producer.encode import Encoder
-from producer.following.identity import Mark
-from producer.following.tail import Piece
+from producer.batch.batcher import Encoder
+from producer.discovery.fingerprint import Mark
+from producer.tailer.file_reader import Piece
+from producer.transform.edits import NO_EDITS, Edits
+from producer.transform.line_filter import Pattern
 from shipper import codec
 from shipper.compression import Compressor, Decompressor
-from shipper.edits import from_map
+from shipper.edit_map import from_map
 from shipper.model import MAX_BLOCK_BYTES, Encoding, Span
 
 PATTERNS = [

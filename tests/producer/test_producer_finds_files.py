@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from producing import Host, append, rotate
 
-from producer.looking.links import Links
+from producer.discovery.safe_open import Links
 
 
 def test_a_glob_ships_every_file_it_matches_each_in_order(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_directory_without_the_right_to_look_leaves_its_files_followed(
     host = Host(tmp_path, "*.log")
     host.ship()
     with monkeypatch.context() as patch:
-        patch.setattr("producer.looking.discover.expand", lambda pattern: [])  # what glob makes of EACCES and EMFILE
+        patch.setattr("producer.discovery.scanner.expand", lambda pattern: [])  # what glob makes of EACCES and EMFILE
         host.ship()
         host.let_go()
     append(path, b" back\n")

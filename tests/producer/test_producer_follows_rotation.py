@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from producing import Host, append, rotate
 
-from producer.looking.links import Links
+from producer.discovery.safe_open import Links
 from shipper.model import End
 
 

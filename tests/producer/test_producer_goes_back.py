@@ -8,13 +8,13 @@ import pytest
 from producing import Archive, append
 from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all, until
 
-from producer import arrival
-from producer.answers import archived_elsewhere
-from producer.checkpoints import Checkpoints
-from producer.following.held import Bounds, Held
-from producer.following.identity import Mark
-from producer.following.source import Point, Source
-from producer.resume import surviving
+from producer.checkpoint.store import Checkpoints
+from producer.discovery.fingerprint import Mark
+from producer.model import Point, Source
+from producer.session import delivery_check
+from producer.session.control import archived_elsewhere
+from producer.session.handshake import surviving
+from producer.tailer.retained_files import Bounds, Held
 from shipper.model import End, Stored
 from shipper.subjects import control_down
 
@@ -29,8 +29,8 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The collector is asked at once for what is acknowledged and not archived."""
-    monkeypatch.setattr(arrival, "LATE_SECONDS", 0.02)
-    monkeypatch.setattr(arrival, "AT_MOST_SECONDS", 0.02)
+    monkeypatch.setattr(delivery_check, "LATE_SECONDS", 0.02)
+    monkeypatch.setattr(delivery_check, "AT_MOST_SECONDS", 0.02)
 
 
 class Shipped:

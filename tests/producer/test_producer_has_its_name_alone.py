@@ -12,12 +12,12 @@ from producing import append
 from shipping import HOST, Producer
 from shipping import until as soon
 
-from producer import run as running
-from producer.namesake import Instance, Namesake, this_instance
+from producer import app as running
+from producer.session.host_name_guard import Instance, Namesake, this_instance
 from shipper.config import load
 from shipper.errors import ConfigError
-from shipper.face import run
 from shipper.heartbeat import Heartbeat, decode, encode
+from shipper.main import run
 from shipper.subjects import checked_host, is_everybodys
 from shipper.testing import Bus
 
@@ -193,7 +193,7 @@ async def test_a_producer_that_is_stopped_while_in_doubt_says_nothing(tmp_path):
 
 def test_an_instance_is_the_same_for_each_run_on_one_state_directory(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from producer.namesake import this_instance;"
+        "import sys; from pathlib import Path; from producer.session.host_name_guard import this_instance;"
         "print(this_instance(Path(sys.argv[1])))"
     )
     places = [tmp_path / "a", tmp_path / "b"]
@@ -295,7 +295,7 @@ def test_an_empty_or_impossible_name_is_refused(tmp_path, name, capsys):
 
 
 def test_a_machine_whose_hosts_file_calls_it_localhost_has_its_own_name(tmp_path, monkeypatch):
-    monkeypatch.setattr("producer.run.default_host", lambda: "localhost")
+    monkeypatch.setattr("producer.app.default_host", lambda: "localhost")
     monkeypatch.setattr("socket.gethostname", lambda: "Web7")
     settings = load({"producer.state": tmp_path}, environment={})
     assert running.host_of(settings) == "web7"

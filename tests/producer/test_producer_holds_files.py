@@ -10,10 +10,10 @@ from fleet import until as becomes
 from natsd import NatsServer
 from producing import Host, append, rotate
 
-from producer.following import held as holding
-from producer.following.held import Bounds, Held
-from producer.following.source import Archived
+from producer.model import Archived
 from producer.receipts import Receipt, Told
+from producer.tailer import retained_files as holding
+from producer.tailer.retained_files import Bounds, Held
 from shipper import events
 
 HOST = "web1.example.net"

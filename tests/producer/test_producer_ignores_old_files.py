@@ -11,7 +11,7 @@ from natsd import NatsServer
 from producing import Host, append, rotate
 from shipping import Producer
 
-from producer.looking.links import Links
+from producer.discovery.safe_open import Links
 
 DAY = 86400.0
 

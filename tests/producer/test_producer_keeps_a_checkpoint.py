@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.checkpoints import TOMBSTONE_SECONDS, Checkpoints
-from producer.following.identity import Mark
-from producer.following.source import RING_FULL, Point, Source
+from producer.checkpoint.store import TOMBSTONE_SECONDS, Checkpoints
+from producer.discovery.fingerprint import Mark
+from producer.model import RING_FULL, Point, Source
 from shipper.errors import ConfigError, Fatal
 
 

@@ -9,8 +9,8 @@ from natsd import NatsServer
 from producing import append
 from shipping import Producer, until
 
-from producer.pace import Pace
-from shipper.testing.clock import Clock
+from producer.batch.rate_limit import Pace
+from shipper.testing.server import Clock
 
 
 def test_a_bucket_gives_a_second_at_once_and_then_what_runs_in() -> None:

@@ -14,10 +14,11 @@ from fleet import Fleet, until
 from natsd import NatsServer
 from producing import Host, append, rotate
 
-from producer import answers, recover
-from producer.looking.discover import Watched, look, wanted
+from producer.checkpoint import recovery as recover
+from producer.discovery.scanner import Watched, look, wanted
 from producer.receipts import Receipt, Told
-from producer.window import Window
+from producer.session import control
+from producer.session.inflight import Window
 from shipper.model import End
 
 HOST = "web1.example.net"
@@ -186,10 +187,10 @@ def test_a_collector_that_misses_bytes_of_an_excluded_file_is_told_so(tmp_path: 
     (id_,) = host.archive.files
     reload_with(host, "*.log", exclude=("*secret*",))
     question = {"ask": "resend", "source": id_, "from": 100}
-    assert answers.to_missing(question, host.sources, Window(1 << 20)) == answers.EXCLUDED
+    assert control.to_missing(question, host.sources, Window(1 << 20)) == control.EXCLUDED
     assert not host.sources.lies_on_disk(host.sources.ledger.known[id_])
     host.ship()
-    assert answers.to_missing(question, host.sources, Window(1 << 20)) == answers.EXCLUDED
+    assert control.to_missing(question, host.sources, Window(1 << 20)) == control.EXCLUDED
 
 
 def test_what_the_server_lost_of_an_excluded_file_is_recorded_and_not_read_again(tmp_path: Path) -> None:

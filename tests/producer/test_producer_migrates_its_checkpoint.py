@@ -6,7 +6,7 @@ from pathlib import Path
 from linked import lead, lines, partly_shipped, pod
 from producing import Host
 
-from producer.checkpoints import VERSION, Checkpoints
+from producer.checkpoint.store import VERSION, Checkpoints
 
 
 def version_1(state: Path) -> None:

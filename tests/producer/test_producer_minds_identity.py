@@ -8,7 +8,7 @@ import pytest
 from packing import lines, settled
 from producing import Host, append, copytruncate, rotate
 
-from producer.checkpoints import Checkpoints
+from producer.checkpoint.store import Checkpoints
 from shipper.model import End
 
 

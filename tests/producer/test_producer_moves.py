@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from shipping import HOST, SUBJECT, Producer, archive_of, until
 
-from producer.checkpoints import Checkpoints
-from producer.following.identity import Mark
-from producer.following.source import Archived, Point, Source
-from producer.moving.handoff import asked_for, handed_off
-from producer.moving.place import Place
+from producer.checkpoint.store import Checkpoints
+from producer.discovery.fingerprint import Mark
+from producer.model import Archived, Place, Point, Source
 from producer.receipts import Receipt, Told
+from producer.repartition.migration import asked_for, handed_off
 from shipper import codec
 from shipper.bucket import map_key
 from shipper.compression import Decompressor

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipping import Producer
 
-from producer import cores, loads, pipeline
-from producer.together import in_order
+from producer import pipeline
+from producer.batch import batcher, parallel
+from producer.batch.parallel import in_order
 from shipper import codec
 from shipper.compression import Compressor
 from shipper.testing import MemoryPublisher
@@ -89,8 +90,8 @@ def packers(monkeypatch: pytest.MonkeyPatch) -> set[int]:
         return encode(self, data)
 
     monkeypatch.setattr(Compressor, "encode", slow)
-    monkeypatch.setattr(cores.Spare, "is_there", lambda _: True)
-    for module in (pipeline, loads):
+    monkeypatch.setattr(parallel.Spare, "is_there", lambda _: True)
+    for module in (pipeline, batcher):
         monkeypatch.setattr(module, "LOAD_BYTES", 64 * 1024)
     return who
 

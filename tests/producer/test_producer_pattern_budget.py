@@ -19,14 +19,14 @@ from producing import append
 from prometheus_client import REGISTRY
 from shipping import Producer, until
 
-from producer.editing.budget import Budget, OverBudget
-from producer.editing.edits import Edits
-from producer.editing.linear import Linear
-from producer.editing.matcher import IS_LINE, LINES, MATCHES, Matcher
-from producer.editing.patterns import Pattern
-from producer.editing.redact import READY
-from producer.following.identity import Mark
-from producer.following.tail import Piece
+from producer.discovery.fingerprint import Mark
+from producer.tailer.file_reader import Piece
+from producer.transform.edits import Edits
+from producer.transform.line_filter import Pattern
+from producer.transform.linear_regex import Linear
+from producer.transform.redact import READY
+from producer.transform.regex_process import IS_LINE, LINES, MATCHES, Matcher
+from producer.transform.time_budget import Budget, OverBudget
 from shipper.errors import ShipperError
 from shipper.model import Span
 

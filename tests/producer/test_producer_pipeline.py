@@ -9,9 +9,10 @@ import pytest
 from producing import append
 from shipping import HOST, STREAM, SUBJECT, Collector, Producer, take_all, until
 
-from producer import loads, pipeline
-from producer.checkpoints import Checkpoints
-from producer.loads import LOAD_BYTES, LOADS_AHEAD
+from producer import pipeline
+from producer.batch import batcher
+from producer.batch.batcher import LOAD_BYTES, LOADS_AHEAD
+from producer.checkpoint.store import Checkpoints
 from shipper.errors import Fatal, StreamFull, Unavailable
 from shipper.model import Encoding, End
 from shipper.retry import Patience
@@ -85,7 +86,7 @@ async def test_a_load_that_was_read_while_its_session_ended_is_in_flight_in_the_
 ) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(lines(20_000))
-    for module in (pipeline, loads):  # many loads, so that some are always ahead
+    for module in (pipeline, batcher):  # many loads, so that some are always ahead
         monkeypatch.setattr(module, "LOAD_BYTES", 64 * 1024)
     producer = Producer(tmp_path, "app.log", block=16 * 1024)
     published = 0
@@ -170,7 +171,7 @@ async def test_once_fails_when_a_file_could_not_be_read(tmp_path: Path, monkeypa
     (tmp_path / "app.log").write_bytes(b"line\n")
     producer = Producer(tmp_path, "*.log")
     monkeypatch.setattr(
-        "producer.following.opening.Opening.put", lambda *_: (_ for _ in ()).throw(OSError(5, "broken disk"))
+        "producer.tailer.resolver.Opening.put", lambda *_: (_ for _ in ()).throw(OSError(5, "broken disk"))
     )
     with pytest.raises(Fatal, match=r"app\.log"):
         await producer.ship_once()

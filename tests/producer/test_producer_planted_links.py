@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 from producing import Host, append
 
-from producer.following.deletion import GONE, Fate, delete
-from producer.following.finished import Finished
-from producer.looking import links
-from producer.looking.links import Links, NotFollowed
+from producer.discovery import safe_open
+from producer.discovery.safe_open import Links, NotFollowed
+from producer.tailer.cleanup import GONE, Fate, Finished, delete
 
 MALLORY, ALICE = 4711, 4712
 SECRET = b"for root only\n" * 100
@@ -354,7 +353,7 @@ def test_a_planted_link_ships_nothing_that_its_maker_may_not_read(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if kernel == "each step":
-        monkeypatch.setattr(links, "_opened_without_links", lambda _: None)
+        monkeypatch.setattr(safe_open, "_opened_without_links", lambda _: None)
     place = Place(tmp_path)
     wanted = PLANTED[name](place)
     host = place.host()
@@ -483,7 +482,7 @@ def test_a_name_that_is_exchanged_for_a_link_while_it_is_opened_gives_no_byte_aw
     kernel: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kernel == "each step":
-        monkeypatch.setattr(links, "_opened_without_links", lambda _: None)
+        monkeypatch.setattr(safe_open, "_opened_without_links", lambda _: None)
     place = Place(tmp_path)
     own, foreign, name = place.app / "own", place.app / "foreign", place.app / "s.log"
     path = name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from producing import Host, append, rotate
 
-from producer.following.reading import Order
+from producer.tailer.read_scheduler import Order
 
 
 def written_at(path: Path, content: bytes, second: int) -> Path:

@@ -14,15 +14,15 @@ from natsd import NatsServer
 from producing import append
 from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all, until
 
-from producer import recover
-from producer.following.heirs import Heirs
+from producer.checkpoint import recovery
 from producer.receipts import Receipt
+from producer.tailer.retained_files import Heirs
 from shipper import events
 
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recover, "ASK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(recovery, "ASK_AGAIN_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -169,6 +169,6 @@ def test_a_copy_behind_a_gap_proves_nothing_and_still_tells_the_file_by_the_host
     path = tmp_path / os.fsdecode(b"app-\xff.log")
     path.write_bytes(b"one\ntwo\nthree\n")
     known = Receipt("a" * 16, str(path), 0, 8, -1)
-    assert recover.prove([known]) == []
-    (source,) = recover.prove([known._replace(told=zlib.crc32(b"one\ntwo\n"))])
+    assert recovery.prove([known]) == []
+    (source,) = recovery.prove([known._replace(told=zlib.crc32(b"one\ntwo\n"))])
     assert (source.id, source.offset, source.crc) == ("a" * 16, 8, zlib.crc32(b"one\ntwo\n"))

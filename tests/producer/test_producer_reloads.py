@@ -13,7 +13,7 @@ from fleet import Fleet, Program, until
 from natsd import NatsServer, running
 from producing import append
 
-from shipper.partitioning import partition_for
+from shipper.partition_map import partition_for
 
 HOST = "web1.example.net"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from producing import Host, append, rotate
 
-from producer.looking import discover
+from producer.discovery import scanner
 
 
 def test_a_rotation_between_finding_a_known_file_and_opening_it_doubles_nothing(
@@ -19,16 +19,16 @@ def test_a_rotation_between_finding_a_known_file_and_opening_it_doubles_nothing(
     append(path, b"late\n")
     rotate(path)
     path.write_bytes(b"next\n")
-    find = discover.Listing.find_inode
+    find = scanner.Listing.find_inode
 
-    def found_and_rotated(listing: discover.Listing, directory: str, key: tuple[int, int]) -> str | None:
+    def found_and_rotated(listing: scanner.Listing, directory: str, key: tuple[int, int]) -> str | None:
         found = find(listing, directory, key)
-        monkeypatch.setattr(discover.Listing, "find_inode", find)
+        monkeypatch.setattr(scanner.Listing, "find_inode", find)
         rotate(path)
         path.write_bytes(b"newest\n")
         return found
 
-    monkeypatch.setattr(discover.Listing, "find_inode", found_and_rotated)
+    monkeypatch.setattr(scanner.Listing, "find_inode", found_and_rotated)
     host.start()
     for _ in range(3):
         host.ship()

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.looking import discover
-from producer.looking.discover import Listing, Look, Seen, Watched
-from producer.looking.links import Links
-from producer.looking.places import directories, ways
+from producer.discovery import scanner
+from producer.discovery.patterns import directories, ways
+from producer.discovery.safe_open import Links
+from producer.discovery.scanner import Listing, Look, Seen, Watched
 
 
 class Calls:
@@ -181,7 +181,7 @@ def test_a_look_finds_what_glob_and_stat_find_in_the_same_order(
     with tempfile.TemporaryDirectory() as directory:
         plant(Path(directory), tree, links)
         watched = Watched.of([os.path.join(directory, pattern) for pattern in patterns], exclude)
-        found = discover.look(watched)
+        found = scanner.look(watched)
         expected = list(reference(watched))
         assert found.files == expected
         assert {seen.path for seen in expected} <= found.names.keys()
@@ -250,7 +250,7 @@ def test_a_link_is_known_under_the_names_that_it_leads_over(tmp_path: Path) -> N
 
 
 def look(root: Path, *patterns: str) -> Look:
-    return discover.look(Watched.of([str(root / pattern) for pattern in patterns]))
+    return scanner.look(Watched.of([str(root / pattern) for pattern in patterns]))
 
 
 def test_directories_on_the_way_to_a_match_are_watched_too(tmp_path: Path) -> None:

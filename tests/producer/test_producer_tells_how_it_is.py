@@ -7,7 +7,7 @@ import pytest
 from producing import Host, append
 from shipping import HOST, Producer, until
 
-from producer.backlog import Backlogs
+from producer.heartbeat import Backlogs
 from shipper.errors import StreamFull
 from shipper.heartbeat import MAX_FILES, Heartbeat, decode
 from shipper.testing import MemoryPublisher

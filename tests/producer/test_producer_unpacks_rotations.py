@@ -102,7 +102,7 @@ def test_a_rest_that_cannot_be_unpacked_now_is_unknown_and_tried_again(
 
 
 def test_unpacking_keeps_only_what_is_needed_and_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("producer.following.rest.KEPT_BYTES", 4096)
+    monkeypatch.setattr("producer.tailer.lost_file.KEPT_BYTES", 4096)
     path = tmp_path / "app.log"
     text = lines(b"old", 300_000)
     path.write_bytes(text)

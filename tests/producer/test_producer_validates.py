@@ -13,12 +13,12 @@ import pytest
 from fleet import Fleet, until
 from natsd import NatsServer, running
 
-from producer.checking.finding import Sign
-from producer.checking.validate import writable
-from shipper.face import run
+from producer.preflight.report import Sign
+from producer.preflight.validate import writable
 from shipper.heartbeat import beats_config
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
+from shipper.main import run
 from shipper.settings import NatsSettings
 
 HOST = "web1.example.net"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from shipping import HOST, Producer, until
 
-from producer.answers import GONE, LASTING, RESENT
+from producer.session.control import GONE, LASTING, RESENT
 from shipper.errors import StreamFull
 from shipper.model import Encoding
 from shipper.subjects import control_down

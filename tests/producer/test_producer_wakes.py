@@ -12,13 +12,12 @@ from producing import append
 from shipping import Producer, until
 from watchdog.observers import inotify_c
 
-from producer.checkpoints import Checkpoints
-from producer.following.sources import Sources
-from producer.looking import wake as waking
-from producer.looking.links import Links
-from producer.looking.looks import Looks, pause_seconds
-from producer.looking.mounts import remote_devices
-from producer.looking.wake import Wake, Watcher
+from producer.checkpoint.store import Checkpoints
+from producer.discovery import watcher as waking
+from producer.discovery.safe_open import Links
+from producer.discovery.watcher import Wake, Watcher, remote_devices
+from producer.tailer.scan_schedule import Looks, pause_seconds
+from producer.tailer.tailer import Sources
 
 NEVER = 3600.0
 Step = Callable[[Path], Path]

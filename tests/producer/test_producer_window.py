@@ -2,9 +2,9 @@
 
 import pytest
 
-from producer.following.identity import Mark
-from producer.following.tail import Piece
-from producer.window import ENTRY_BYTES, MAX_ENTRIES, Entry, Window
+from producer.discovery.fingerprint import Mark
+from producer.session.inflight import ENTRY_BYTES, MAX_ENTRIES, Entry, Window
+from producer.tailer.file_reader import Piece
 from shipper.errors import SessionLost
 from shipper.model import Span
 

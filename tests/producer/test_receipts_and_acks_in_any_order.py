@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from producing import Host, append
 
-from producer.arrival import CLAIM_SECONDS, LATE_SECONDS, Arrival
-from producer.following.source import Archived
+from producer.model import Archived
 from producer.receipts import Receipt, Told
+from producer.session.delivery_check import CLAIM_SECONDS, LATE_SECONDS, Arrival
 
 TEXT = b"one line\n" * 900
 

@@ -13,8 +13,8 @@ from typing import Any
 from producing import Host
 from writing import FIRST_BYTE, Generation, Writer
 
-from producer.following.sources import Sources
-from producer.following.tail import Piece
+from producer.tailer.file_reader import Piece
+from producer.tailer.tailer import Sources
 
 
 class World(Writer):

@@ -15,8 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from shipper import layout, manifest
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment
-from spark_analytics import inventory, parquet, pipeline, schemas, session
-from spark_analytics.tables import SMALL, Tables
+from spark_analytics import pipeline
+from spark_analytics.archive import inventory
+from spark_analytics.runtime import session
+from spark_analytics.tables import parquet, schemas
+from spark_analytics.tables.store import SMALL, Tables
 
 DATE = "2026-11-20"
 DAY = dt.date(2026, 11, 20)

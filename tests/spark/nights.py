@@ -4,7 +4,7 @@ import dataclasses
 import math
 import random
 
-from spark_analytics.reporting import evidence as ev
+from spark_analytics.report import inputs as ev
 
 DATE = "2026-11-20"
 BEFORE = tuple(f"2026-11-{day}" for day in range(13, 20))

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_analytics import classes, session
+from spark_analytics.runtime import class_data_sharing, session
 
 
 @pytest.fixture
 def known(tmp_path):
     if not shutil.which("java"):
         pytest.skip("needs java: apt-get install openjdk-17-jre-headless")
-    return classes.found(session.require_runtime(), "4.3.0", {"SHIPPER_STATE": str(tmp_path)})
+    return class_data_sharing.found(session.require_runtime(), "4.3.0", {"SHIPPER_STATE": str(tmp_path)})
 
 
 def run_java(known, options) -> None:
@@ -64,13 +64,13 @@ def test_what_java_did_not_write_leaves_none_and_fails_nothing(known):
 
 def test_a_directory_that_cannot_be_made_fails_nothing(known, tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    elsewhere = classes.Classes(known.java, tmp_path / "file" / "java" / "x.jsa")
+    elsewhere = class_data_sharing.Classes(known.java, tmp_path / "file" / "java" / "x.jsa")
     with elsewhere.making() as options:
         assert options == []
 
 
 def test_versions_of_java_and_spark_have_files_of_their_own(known, tmp_path):
-    other = classes.found(known.java, "4.4.0", {"SHIPPER_STATE": str(tmp_path)})
+    other = class_data_sharing.found(known.java, "4.4.0", {"SHIPPER_STATE": str(tmp_path)})
     assert other.path != known.path
-    cached = classes.found(known.java, "4.3.0", {"XDG_CACHE_HOME": str(tmp_path), "HOME": "/root"})
+    cached = class_data_sharing.found(known.java, "4.3.0", {"XDG_CACHE_HOME": str(tmp_path), "HOME": "/root"})
     assert Path(tmp_path, "fshipper") in cached.path.parents

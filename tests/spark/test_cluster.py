@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import DATE, Archive
 
-from spark_analytics import schemas
+from spark_analytics.tables import schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ROOT / "deploy" / "spark"

@@ -15,9 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from shipper.errors import ShipperError
-from spark_analytics import accounting, available, counts, few, io, paces, parquet, placing, schemas
-from spark_analytics.access import MOST_SENT
-from spark_analytics.tables import SMALL, Tables
+from spark_analytics.aggregate import arrow, arrow_assign, port
+from spark_analytics.metrics.web_requests import MOST_SENT
+from spark_analytics.runtime import tuning
+from spark_analytics.scan import placement
+from spark_analytics.tables import parquet, schemas, spark_io
+from spark_analytics.tables.store import SMALL, Tables
 
 NEW_YEAR = "2026-01-01"
 MARK = b"\xef\xbb\xbf"
@@ -128,7 +131,7 @@ def test_every_table_is_the_same_whether_groups_are_few_or_many(archive, spark, 
     filled(archive)
 
     by_values = archive.reported(spark, tmp_path / "few")
-    monkeypatch.setattr(counts, "MOST_FEW", -1)
+    monkeypatch.setattr(port, "MOST_FEW", -1)
     by_spark = archive.reported(spark, tmp_path / "many")
 
     tables = {name: rows_of(spark, tmp_path / "few", name) for name in schemas.TABLES.keys() - {"runs"}}
@@ -146,18 +149,18 @@ def test_every_table_is_the_same_whether_texts_are_looked_at_with_the_scan_or_on
     a_generated_day(archive)
 
     archive.reported(spark, tmp_path / "with")
-    monkeypatch.setattr(paces, "SMALL_BYTES", -1)
+    monkeypatch.setattr(tuning, "SMALL_BYTES", -1)
     archive.reported(spark, tmp_path / "once")
 
     for name in schemas.TABLES.keys() - {"runs"}:
         assert rows_of(spark, tmp_path / "with", name) == rows_of(spark, tmp_path / "once", name), name
 
 
-@pytest.mark.parametrize("most_few", [0, counts.MOST_FEW])
+@pytest.mark.parametrize("most_few", [0, port.MOST_FEW])
 def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
     archive, spark, tmp_path, monkeypatch, most_few
 ):
-    monkeypatch.setattr(counts, "MOST_FEW", most_few)
+    monkeypatch.setattr(port, "MOST_FEW", most_few)
     numbers = ["1", "22", "333", "٤٤", "\uff15"]
     iso = [f"2026-11-20 05:00:0{n} INFO job {number} done" for n, number in enumerate(numbers)]
     syslog = [f"<{pri}>Nov 20 05:00:0{n} web1 cron[{n}]: ran {numbers[n]}" for n, pri in enumerate((3, 11, 131))]
@@ -184,7 +187,7 @@ def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
 
 def test_lines_whose_numbers_are_of_any_length_are_few_groups(archive, spark, tmp_path, monkeypatch):
     taken = []
-    monkeypatch.setattr(few, "taken", lambda place, really=few.taken: taken.append(really(place)) or taken[-1])
+    monkeypatch.setattr(arrow, "taken", lambda place, really=arrow.taken: taken.append(really(place)) or taken[-1])
     chance = random.Random(7)
     numbers = [[str(chance.randrange(10 ** chance.randrange(1, 7))) for _ in range(5)] for _ in range(2000)]
     lines = [f"2026-11-20 05:00:00 INFO job {' of '.join(five)}\n" for five in numbers]
@@ -205,12 +208,12 @@ def test_groups_are_taken_only_where_they_are_little_enough(tmp_path, monkeypatc
     table = T.StructType([T.StructField(name, T.StringType()) for name in names])
     parquet.write(tmp_path / "part.parquet", table, [names] * 9)
 
-    assert few.taken(tmp_path).num_rows == 9
-    monkeypatch.setattr(counts, "MOST_FEW", 8)
-    assert few.taken(tmp_path) is None
-    monkeypatch.setattr(counts, "MOST_FEW", 9)
-    monkeypatch.setattr(counts, "MOST_BYTES", 20)
-    assert few.taken(tmp_path) is None
+    assert arrow.taken(tmp_path).num_rows == 9
+    monkeypatch.setattr(port, "MOST_FEW", 8)
+    assert arrow.taken(tmp_path) is None
+    monkeypatch.setattr(port, "MOST_FEW", 9)
+    monkeypatch.setattr(port, "MOST_BYTES", 20)
+    assert arrow.taken(tmp_path) is None
 
 
 def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path, monkeypatch):
@@ -218,17 +221,17 @@ def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path,
     table = T.StructType([T.StructField(name, T.StringType()) for name in names])
     parquet.write(tmp_path / "part.parquet", table, [names] * 9)
 
-    monkeypatch.setattr(available, "available_bytes", lambda: 2 * 9 * counts.GROUP_BYTES)
-    assert few.taken(tmp_path).num_rows == 9
-    monkeypatch.setattr(available, "available_bytes", lambda: 2 * 9 * counts.GROUP_BYTES - 1)
-    assert few.taken(tmp_path) is None
+    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * port.GROUP_BYTES)
+    assert arrow.taken(tmp_path).num_rows == 9
+    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * port.GROUP_BYTES - 1)
+    assert arrow.taken(tmp_path) is None
 
 
 def test_names_of_many_groups_are_laid_out_in_pieces(monkeypatch):
-    monkeypatch.setattr(placing, "_PIECE", 2)
+    monkeypatch.setattr(arrow_assign, "_PIECE", 2)
     logs = [(7, "web1", "/log/a"), (8, "web2", "/log/b")]
 
-    found = placing.parts_of(pa.chunked_array([[0, 1, 1], [], [1, 0, 0, 1]], pa.int32()), logs, 2)
+    found = arrow_assign.parts_of(pa.chunked_array([[0, 1, 1], [], [1, 0, 0, 1]], pa.int32()), logs, 2)
 
     assert [len(piece) for piece in found.chunks] == [2, 1, 2, 2]
     assert found.to_pylist() == [logs[n][2] for n in (0, 1, 1, 1, 0, 0, 1)]
@@ -236,7 +239,7 @@ def test_names_of_many_groups_are_laid_out_in_pieces(monkeypatch):
 
 def test_groups_that_are_not_there_are_told_with_a_next_step(tmp_path):
     with pytest.raises(ShipperError, match="there is nothing in") as caught:
-        few.taken(tmp_path)
+        arrow.taken(tmp_path)
 
     assert "--out must be the same place" in str(caught.value.hint)
 
@@ -250,9 +253,9 @@ def test_whoever_claims_to_have_sent_more_than_anybody_can_shifts_no_sum(archive
     assert [row["bytes"] for row in table_of(tmp_path / "out", "access_hourly")] == [30 * MOST_SENT]
 
 
-@pytest.mark.parametrize("most_few", [0, counts.MOST_FEW])
+@pytest.mark.parametrize("most_few", [0, port.MOST_FEW])
 def test_no_number_that_a_request_claims_ends_a_report(archive, spark, tmp_path, monkeypatch, most_few):
-    monkeypatch.setattr(counts, "MOST_FEW", most_few)
+    monkeypatch.setattr(port, "MOST_FEW", most_few)
     took = (b'"Infinity"', b'"NaN"', b'"-Infinity"', b'"1e308"', b"1e400", b"-1", b"0.25", b'"99999999999999999999.5"')
     line = b'{"time":"2026-11-20T05:00:00Z","status":200,"method":"GET","path":"/","bytes":%d,"request_time":%s}\n'
     archive.seal(b"".join(line % (-(2**63), claimed) for claimed in took), file="/log/app.json")
@@ -275,7 +278,7 @@ def test_no_number_that_a_request_claims_ends_a_report(archive, spark, tmp_path,
     ],
 )
 def test_the_hour_of_a_manifest_is_taken_where_it_can_be_one(told, hour):
-    assert accounting.hour_of(told) == hour
+    assert placement.hour_of(told) == hour
 
 
 def rows_of(spark, out: Path, name: str) -> list[str]:
@@ -290,7 +293,7 @@ def rows_of(spark, out: Path, name: str) -> list[str]:
 def test_a_day_of_few_groups_is_written_without_a_query_of_spark_beside_the_scan(archive, spark, tmp_path, monkeypatch):
     archive.seal(b"2026-11-20T05:00:00Z ERROR x\n" * 9)
     for name in ("kept", "stage", "staged"):
-        monkeypatch.setattr(io, name, None)
+        monkeypatch.setattr(spark_io, name, None)
 
     archive.reported(spark, tmp_path / "out")
 
@@ -299,7 +302,7 @@ def test_a_day_of_few_groups_is_written_without_a_query_of_spark_beside_the_scan
 
 def test_groups_that_differ_in_nothing_but_their_sums_are_added_up(archive, spark, tmp_path, monkeypatch):
     archive.seal(b"2026-11-20T05:00:00Z web1 sshd[7]: Accepted publickey for deploy from 10.0.0.1 port 5 ssh2\n" * 8)
-    taken = few.taken
+    taken = arrow.taken
 
     def halved(directory):
         groups = taken(directory)
@@ -308,7 +311,7 @@ def test_groups_that_differ_in_nothing_but_their_sums_are_added_up(archive, spar
             groups = groups.set_column(groups.column_names.index(name), name, half)
         return pa.concat_tables([groups, groups])
 
-    monkeypatch.setattr(few, "taken", halved)
+    monkeypatch.setattr(arrow, "taken", halved)
     made = archive.reported(spark, tmp_path / "out")
 
     assert made.totals.lines == 8
@@ -336,6 +339,6 @@ def naive(value):
 
 @pytest.mark.parametrize("second", [None, -1, 0, 1767139200, 1767393999, 1767394801])
 def test_a_time_with_a_year_is_meant_up_to_the_end_of_the_next_day(second):
-    meant = placing.meant(pa.chunked_array([[second]], pa.int64()), dt.date(2026, 1, 1)).to_pylist()
+    meant = arrow_assign.meant(pa.chunked_array([[second]], pa.int64()), dt.date(2026, 1, 1)).to_pylist()
 
     assert meant == [second if second is not None and 0 <= second <= 1767394800 else None]

@@ -10,9 +10,10 @@ from conftest import DATE, Archive, table_of
 
 from shipper.errors import ConfigError, Unavailable
 from spark_analytics import __main__ as program
-from spark_analytics import claims, locations, remote, schemas
-from spark_analytics.remote import Renaming
-from spark_analytics.tables import Tables
+from spark_analytics.storage import hadoop_fs, locations, output_lock
+from spark_analytics.storage.hadoop_fs import Renaming
+from spark_analytics.tables import schemas
+from spark_analytics.tables.store import Tables
 
 NUMBERS = itertools.count()
 ODD = "a b+c%41é;x{y}[z]*?&=#"
@@ -34,7 +35,7 @@ def place(request, spark, tmp_path):
     """A directory of this machine, and one of a store, which renames at once or by copying."""
     if request.param == "here":
         return tmp_path
-    there = remote.at(spark, f"{request.getfixturevalue('store')}/place", tmp_path / "spark.log")
+    there = hadoop_fs.at(spark, f"{request.getfixturevalue('store')}/place", tmp_path / "spark.log")
     return dataclasses.replace(there, store=dataclasses.replace(there.store, renaming=request.param))
 
 
@@ -72,7 +73,7 @@ def test_beginnings_come_in_order_and_one_that_cannot_be_read_is_empty(place):
 
 
 def test_many_beginnings_are_as_many(place):
-    paths = [f"{number}" for number in range(remote.AT_ONCE + 3)]
+    paths = [f"{number}" for number in range(hadoop_fs.AT_ONCE + 3)]
     filled(place, **{path: path for path in paths[::50]})
 
     found = [stream.read().decode() for stream in locations.beginnings(place, paths, 10)]
@@ -197,25 +198,25 @@ def dying(patch, steps):
     for name in ("write", "remove", "_swap"):
         patch.setattr(locations, name, counted(getattr(locations, name)))
     for name in ("copy_to", "move_to", "remove"):
-        patch.setattr(remote.RemotePath, name, counted(getattr(remote.RemotePath, name)))
+        patch.setattr(hadoop_fs.RemotePath, name, counted(getattr(hadoop_fs.RemotePath, name)))
 
 
 def test_one_report_at_a_time_writes_there(place):
     with (
-        claims.claimed(place / "out"),
+        output_lock.claimed(place / "out"),
         pytest.raises(Unavailable, match="another report"),
-        claims.claimed(place / "out"),
+        output_lock.claimed(place / "out"),
     ):
         pass
-    with claims.claimed(place / "out"):
+    with output_lock.claimed(place / "out"):
         pass
 
 
 def test_the_claim_of_a_killed_run_on_a_store_counts_no_more_after_a_while(place, monkeypatch):
     locations.write(place / "out" / ".lock", b"")
-    monkeypatch.setattr(claims, "STALE_SECONDS", -5.0)
+    monkeypatch.setattr(output_lock, "STALE_SECONDS", -5.0)
 
-    with claims.claimed(place / "out"):
+    with output_lock.claimed(place / "out"):
         pass
 
 

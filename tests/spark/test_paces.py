@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from spark_analytics import paces, session
+from spark_analytics.runtime import session, tuning
 
 FIRST, BOTH_LESS_THE_LOOP, BOTH = ("1", False), ("4", True), ("4", False)
 """What compiles: `TieredStopAtLevel`, and whether Java was told to leave something out."""
@@ -15,11 +15,11 @@ FIRST, BOTH_LESS_THE_LOOP, BOTH = ("1", False), ("4", True), ("4", False)
 @pytest.mark.parametrize(
     ("size_bytes", "compilers"),
     [
-        (paces.SMALL_BYTES, FIRST),
-        (paces.MIDDLING_BYTES, FIRST),
-        (paces.MIDDLING_BYTES + 1, BOTH_LESS_THE_LOOP),
-        (paces.LARGE_BYTES, BOTH_LESS_THE_LOOP),
-        (paces.LARGE_BYTES + 1, BOTH),
+        (tuning.SMALL_BYTES, FIRST),
+        (tuning.MIDDLING_BYTES, FIRST),
+        (tuning.MIDDLING_BYTES + 1, BOTH_LESS_THE_LOOP),
+        (tuning.LARGE_BYTES, BOTH_LESS_THE_LOOP),
+        (tuning.LARGE_BYTES + 1, BOTH),
         (None, BOTH),
     ],
 )
@@ -32,17 +32,17 @@ def test_java_knows_its_options_and_the_larger_the_day_the_more_it_compiles(size
 
 
 def test_what_java_says_of_its_compilers_stays_out_of_the_summary():
-    assert java(paces.LARGE_BYTES).stdout == ""
+    assert java(tuning.LARGE_BYTES).stdout == ""
 
 
-@pytest.mark.parametrize(("rows", "compiled"), [(paces.FEW_ROWS, False), (paces.FEW_ROWS + 1, True)])
+@pytest.mark.parametrize(("rows", "compiled"), [(tuning.FEW_ROWS, False), (tuning.FEW_ROWS + 1, True)])
 def test_what_few_rows_are_asked_is_not_compiled_and_the_next_query_is_as_ever(spark, rows, compiled):
     names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
     before = [spark.conf.get(name) for name in names]
     spark.conf.set("spark.sql.codegen.wholeStage", "true")
 
     try:
-        with contextlib.suppress(ZeroDivisionError), paces.asking_of(spark, rows):
+        with contextlib.suppress(ZeroDivisionError), tuning.asking_of(spark, rows):
             within = spark.conf.get("spark.sql.codegen.wholeStage")
             raise ZeroDivisionError
         behind = spark.conf.get("spark.sql.codegen.wholeStage")
@@ -54,6 +54,6 @@ def test_what_few_rows_are_asked_is_not_compiled_and_the_next_query_is_as_ever(s
 
 
 def java(size_bytes: int | None, *more: str) -> subprocess.CompletedProcess[str]:
-    options, _ = paces.paced(size_bytes)
+    options, _ = tuning.paced(size_bytes)
     command = [session.require_runtime(), *shlex.split(" ".join(options)), *more, "-version"]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as T  # noqa: N812
 
-from spark_analytics import parquet
+from spark_analytics.tables import parquet
 
 KINDS = {
     T.BooleanType(): st.booleans(),

@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics import families
-from spark_analytics.patterns import columns, rules
+from spark_analytics.lines import log_formats
+from spark_analytics.patterns import mask, mask_spark
 from spark_analytics.patterns.cluster import clustered
-from spark_analytics.patterns.masking import masked
+from spark_analytics.patterns.mask import masked
 
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
 
@@ -32,18 +32,18 @@ HOSTILE = (
 
 
 def in_spark(spark, rows: list[tuple[str, str]]) -> list[str]:
-    known = [(n, line, rules.ahead(family), rules.behind(family)) for n, (line, family) in enumerate(rows)]
+    known = [(n, line, mask.ahead(family), mask.behind(family)) for n, (line, family) in enumerate(rows)]
     frame = spark.createDataFrame(known, "n INT, line STRING, ahead STRING, behind STRING")
     text = masked_in_spark(F.col("line"), F.col("ahead"), F.col("behind"))
     return [row.text for row in frame.select("n", text.alias("text")).orderBy("n").collect()]
 
 
 def masked_in_spark(line: Column, ahead: Column, behind: Column) -> Column:
-    return columns.headless(columns.numbered(line, ahead), behind)
+    return mask_spark.headless(mask_spark.numbered(line, ahead), behind)
 
 
 def test_hostile_lines_are_masked_alike(spark):
-    names = ("any", "none", *families.BY_NAME)
+    names = ("any", "none", *log_formats.BY_NAME)
     pairs = [(line, family) for family in names for line in HOSTILE]
     assert in_spark(spark, pairs) == [masked(line, family) for line, family in pairs]
 
@@ -51,23 +51,25 @@ def test_hostile_lines_are_masked_alike(spark):
 def test_a_line_whose_digits_are_hidden_is_masked_as_the_line_is(spark):
     lines = [*HOSTILE, "1", "a1b22c333d4444", "\U0001d7d8\U0001d7d9 \uff13 7", "<34>1 x 12", "9" * 511 + "x", "9" * 600]
     frame = spark.createDataFrame([(n, line) for n, line in enumerate(lines)], "n INT, line STRING")
-    hidden = columns.digits_hidden(columns.cut(F.col("line")))
+    hidden = mask_spark.digits_hidden(mask_spark.cut(F.col("line")))
 
-    rows = frame.select("n", hidden, columns.numbered(hidden, None), columns.numbered(F.col("line"), None)).orderBy("n")
+    rows = frame.select(
+        "n", hidden, mask_spark.numbered(hidden, None), mask_spark.numbered(F.col("line"), None)
+    ).orderBy("n")
 
     for line, (_, text, twice, once) in zip(lines, rows.collect(), strict=True):
         assert twice == once == masked(line, "none")
-        assert len(text) == min(len(line), rules.MOST_CHARACTERS + 1)
+        assert len(text) == min(len(line), mask.MOST_CHARACTERS + 1)
 
 
 @pytest.mark.skipif(not LOGHUB.is_dir(), reason="the real logs are not here")
 def test_every_line_of_the_real_logs_is_masked_alike_and_as_well_by_its_family_as_by_any(spark):
     for path in sorted(LOGHUB.glob("*.log")):
         lines = [line.decode("utf-8", "replace") for line in path.read_bytes().split(b"\n")]
-        family = families.chosen(lines[:200]).family
+        family = log_formats.chosen(lines[:200]).family
         frame = spark.read.option("lineSep", "\n").schema("value STRING").text(str(path)).repartition(1)
         texts = [
-            masked_in_spark(F.col("value"), F.lit(rules.ahead(name)), F.lit(rules.behind(name)))
+            masked_in_spark(F.col("value"), F.lit(mask.ahead(name)), F.lit(mask.behind(name)))
             for name in (family, "any")
         ]
         rows = frame.select("value", *texts).collect()

@@ -5,7 +5,7 @@ from browser import NAMES, Browser, installed
 from nights import a_day
 from test_report_page import hostile_day
 
-from spark_analytics.reporting import assemble, publish
+from spark_analytics.report import build, publish
 
 pytestmark = pytest.mark.skipif(
     installed() is None, reason=f"no browser on PATH ({', '.join(NAMES)}): apt-get install chromium"
@@ -28,7 +28,7 @@ def browser(tmp_path_factory):
 @pytest.mark.parametrize("name", DAYS)
 def test_a_browser_has_nothing_to_complain_of(browser, tmp_path, name):
     evidence = DAYS[name]()
-    publish.publish(tmp_path, assemble.facts(evidence), evidence)
+    publish.publish(tmp_path, build.facts(evidence), evidence)
 
     for file in (tmp_path / evidence.date / "report.html", tmp_path / "index.html"):
         for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light")):
@@ -40,7 +40,7 @@ def test_a_browser_has_nothing_to_complain_of(browser, tmp_path, name):
 
 def test_verdict_and_completeness_are_on_the_first_screen(browser, tmp_path):
     evidence = a_day(10_000, partitions=64)
-    publish.publish(tmp_path, assemble.facts(evidence), evidence)
+    publish.publish(tmp_path, build.facts(evidence), evidence)
 
     browser.open(tmp_path / evidence.date / "report.html", width=1280, height=800)
 
@@ -50,7 +50,7 @@ def test_verdict_and_completeness_are_on_the_first_screen(browser, tmp_path):
 
 def test_light_and_dark_differ_and_print_is_light(browser, tmp_path):
     evidence = a_day(20)
-    publish.publish(tmp_path, assemble.facts(evidence), evidence)
+    publish.publish(tmp_path, build.facts(evidence), evidence)
     page, colour = tmp_path / evidence.date / "report.html", "getComputedStyle(document.body).backgroundColor"
 
     browser.open(page, scheme="light")

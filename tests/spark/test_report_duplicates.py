@@ -9,10 +9,10 @@ import pytest
 from conftest import DATE, Archive, table_of
 from test_spark_nightly import report  # noqa: F401 - a fixture
 
-from shipper.face import run as fshipper
+from shipper.main import run as fshipper
 from shipper.manifest import SourceSpan
-from spark_analytics import inventory
-from spark_analytics.reporting import record
+from spark_analytics.archive import inventory
+from spark_analytics.report import json_export
 
 HOST, FILE, SOURCE = "web1", "/var/log/auth.log", "00000000000000a1"
 LINES = b"".join(
@@ -152,4 +152,4 @@ def test_a_report_of_an_older_version_is_still_shown(archive, report, tmp_path):
     older = shown(tmp_path)
     for name in ("doubled_bytes", "doubled_lines"):
         del older["completeness"][name]
-    assert record.from_text(json.dumps(older).encode(), "report.json").completeness.doubled_bytes == 0
+    assert json_export.from_text(json.dumps(older).encode(), "report.json").completeness.doubled_bytes == 0

@@ -6,9 +6,9 @@ import nights
 import pytest
 from nights import DATE, a_day, a_host, a_trouble, an_account
 
-from spark_analytics.reporting import assemble
-from spark_analytics.reporting import evidence as ev
-from spark_analytics.reporting.facts import TROUBLES, State
+from spark_analytics.report import build
+from spark_analytics.report import inputs as ev
+from spark_analytics.report.model import TROUBLES, State
 
 
 def facts_of(*hosts, before=nights.BEFORE, account=None, **other):
@@ -22,9 +22,7 @@ def facts_of(*hosts, before=nights.BEFORE, account=None, **other):
         "hours": (),
         "pattern_sums": ev.PatternSums(),
     }
-    return assemble.facts(
-        dataclasses.replace(a_day(0, before=before), hosts=hosts, account=account, **{**given, **other})
-    )
+    return build.facts(dataclasses.replace(a_day(0, before=before), hosts=hosts, account=account, **{**given, **other}))
 
 
 def names(hosts):
@@ -291,7 +289,7 @@ def test_the_map_has_every_host_and_its_worst_status():
 
 
 def test_totals_partitions_and_hosts_add_up():
-    made = assemble.facts(a_day(200))
+    made = build.facts(a_day(200))
 
     assert sum(day.lines for day in made.volume.partitions) == made.totals.lines
     assert sum(day.share for day in made.volume.partitions) == pytest.approx(1)

@@ -14,7 +14,9 @@ from nights import DATE, a_day
 from typer.testing import CliRunner
 
 from shipper.errors import ConfigError, Permanent, Unavailable, UsageError
-from spark_analytics.reporting import assemble, publish, record, sheets, show, text
+from spark_analytics.report import build, json_export, publish, text
+from spark_analytics.report import publish as sheets
+from spark_analytics.report import text as show
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "spark_analytics" / "templates" / "report.schema.json"
@@ -23,7 +25,7 @@ SCHEMA = ROOT / "spark_analytics" / "templates" / "report.schema.json"
 @pytest.fixture
 def out(tmp_path):
     evidence = a_day(50)
-    publish.publish(tmp_path, assemble.facts(evidence), evidence)
+    publish.publish(tmp_path, build.facts(evidence), evidence)
     return tmp_path
 
 
@@ -31,14 +33,14 @@ def out(tmp_path):
 
 
 def test_facts_come_back_from_json_as_they_were():
-    facts = assemble.facts(a_day(50))
+    facts = build.facts(a_day(50))
 
-    assert record.from_text(record.to_text(facts).encode(), "x") == facts
+    assert json_export.from_text(json_export.to_text(facts).encode(), "x") == facts
 
 
 def test_the_shipped_schema_is_that_of_the_facts():
     """If this fails the shape has changed: write the file anew, and think of record.VERSION."""
-    assert json.loads(SCHEMA.read_bytes()) == json.loads(json.dumps(record.schema()))
+    assert json.loads(SCHEMA.read_bytes()) == json.loads(json.dumps(json_export.schema()))
 
 
 @pytest.mark.parametrize(
@@ -47,12 +49,12 @@ def test_the_shipped_schema_is_that_of_the_facts():
 def test_every_report_keeps_the_schema(day):
     schema = json.loads(SCHEMA.read_bytes())
 
-    assert list(wrong(json.loads(record.to_text(assemble.facts(day))), schema, schema)) == []
+    assert list(wrong(json.loads(json_export.to_text(build.facts(day))), schema, schema)) == []
 
 
 def test_what_breaks_the_schema_is_found():
     schema = json.loads(SCHEMA.read_bytes())
-    made = json.loads(record.to_text(assemble.facts(a_day(5))))
+    made = json.loads(json_export.to_text(build.facts(a_day(5))))
     made["totals"]["lines"] = "many"
     made["verdict"]["state"] = "fine"
     del made["run"]["archive"]
@@ -90,18 +92,18 @@ def is_of(value, schema):
 @pytest.mark.parametrize("content", [b"", b"[1]", b'{"v": 1}', b'{"v": 2}', b'{"v": 2, "date": 7}'])
 def test_a_report_of_another_shape_is_said_in_a_sentence(content):
     with pytest.raises(Permanent) as raised:
-        record.from_text(content, "report.json")
+        json_export.from_text(content, "report.json")
 
     assert "report.json" in str(raised.value)
     assert "--force" in (raised.value.hint or "")
 
 
 def test_a_report_of_another_version_is_not_read_even_if_it_looks_the_same():
-    made = record.as_json(assemble.facts(a_day(5))) | {"v": 3}
+    made = json_export.as_json(build.facts(a_day(5))) | {"v": 3}
 
     with pytest.raises(Permanent, match="version 3"):
-        record.from_text(json.dumps(made).encode(), "report.json")
-    assert record.brief(made) is None
+        json_export.from_text(json.dumps(made).encode(), "report.json")
+    assert json_export.brief(made) is None
 
 
 # -- CSV ----------------------------------------------------------------------------------------------------------
@@ -113,8 +115,8 @@ def rows_of(content):
 
 def test_csv_has_every_host_and_the_same_totals():
     evidence = a_day(200)
-    facts = assemble.facts(evidence)
-    made = sheets.sheets(facts, evidence)
+    facts = build.facts(evidence)
+    made = sheets.csv_sheets(facts, evidence)
 
     hosts = rows_of(made["hosts.csv"])
     assert len(hosts) == 200
@@ -133,7 +135,7 @@ def test_csv_keeps_quotes_and_has_no_control_characters():
     pattern = dataclasses.replace(a_day(20).patterns[0], template='a "b", c\r\nd\x1b')
     evidence = a_day(20, patterns=(pattern,))
 
-    (row,) = rows_of(sheets.sheets(assemble.facts(evidence), evidence)["patterns.csv"])
+    (row,) = rows_of(sheets.csv_sheets(build.facts(evidence), evidence)["patterns.csv"])
 
     assert row["template"] == 'a "b", c\ufffd\ufffdd\ufffd'
 
@@ -155,7 +157,7 @@ def test_the_index_leaves_out_what_it_cannot_read_and_the_newest_day_is_the_late
         (out / date / "report.json").write_bytes(content)
     older = a_day(5, date="2026-11-19")
 
-    publish.publish(out, assemble.facts(older), older)
+    publish.publish(out, build.facts(older), older)
 
     shown = (out / "index.html").read_text()
     assert shown.index(DATE) < shown.index("2026-11-19/report.html")
@@ -168,15 +170,15 @@ def test_the_index_leaves_out_what_it_cannot_read_and_the_newest_day_is_the_late
 
 def test_show_prints_the_summary_and_the_json_as_they_are(out):
     older = a_day(5, date="2026-11-19")
-    publish.publish(out, assemble.facts(older), older)
+    publish.publish(out, build.facts(older), older)
     app = show.typer.Typer()
     app.command()(show.show)
     run = CliRunner().invoke
 
     shown = run(app, ["--out", str(out)])
     assert shown.output == (out / DATE / "report.txt").read_text()
-    assert text.as_text(assemble.facts(a_day(50))) in shown.output
-    assert json.loads(run(app, ["--out", str(out), "--date", DATE, "--json"]).output)["v"] == record.VERSION
+    assert text.as_text(build.facts(a_day(50))) in shown.output
+    assert json.loads(run(app, ["--out", str(out), "--date", DATE, "--json"]).output)["v"] == json_export.VERSION
     assert run(app, [str(out)], env={"SHIPPER_REPORT": "/nowhere"}).output == shown.output
     assert isinstance(run(app, [str(out), "--out", "/elsewhere"]).exception, UsageError)
 
@@ -197,7 +199,7 @@ def used():
 def test_show_needs_neither_spark_nor_a_second(out):
     script = (
         "import sys; sys.modules['pyspark'] = None;"
-        "from spark_analytics.reporting.show import show;"
+        "from spark_analytics.report.text import show;"
         f"show({str(out)!r}, 'latest', False)"
     )
     began = used()

@@ -5,11 +5,11 @@ import datetime as dt
 import pytest
 from nights import DATE, a_run
 
-from spark_analytics import schemas
-from spark_analytics.given import Cell, Given, Web, WebSums
-from spark_analytics.inventory import Day, Manifests
-from spark_analytics.reporting import assemble, gather
-from spark_analytics.reporting.facts import State
+from spark_analytics.archive.inventory import Day, Manifests
+from spark_analytics.report import build, load
+from spark_analytics.report.model import State
+from spark_analytics.tables import schemas
+from spark_analytics.tables.schemas import Cell, Given, Web, WebSums
 
 NOON = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 YESTERDAY = "2026-11-19"
@@ -38,14 +38,14 @@ def gathered(day=None, *, before=None, days=(), hours=(), web=(), sums=None, **r
     given = Given(
         rows=rows, before=before or {}, days_before=list(days), hours=hours, web=web, web_sums=sums or WebSums()
     )
-    return gather.evidence(given, day or a_day(), a_run())
+    return load.evidence(given, day or a_day(), a_run())
 
 
 def test_nothing_given_is_an_empty_day():
     made = gathered()
 
     assert made.hosts == made.files == made.patterns == made.web_classes == ()
-    assert assemble.facts(made).totals.lines == 0
+    assert build.facts(made).totals.lines == 0
 
 
 def test_a_hosts_days_stand_side_by_side():
@@ -114,7 +114,7 @@ def test_patterns_are_told_with_their_templates_and_counted_with_the_others():
 
 
 def test_of_too_many_patterns_the_worst_new_the_most_surging_and_the_noisiest_are_told(monkeypatch):
-    monkeypatch.setattr(gather, "MOST_PATTERNS", 1)
+    monkeypatch.setattr(load, "MOST_PATTERNS", 1)
     rows = [
         a_row("pattern_daily", pattern_id=name, level=level, lines=lines, is_new=is_new, surge=surge)
         for name, level, lines, is_new, surge in (
@@ -136,7 +136,7 @@ def test_of_too_many_patterns_the_worst_new_the_most_surging_and_the_noisiest_ar
 
 
 def test_log_files_with_errors_are_told_worst_first_with_what_is_usual(monkeypatch):
-    monkeypatch.setattr(gather, "MOST_FILES", 2)
+    monkeypatch.setattr(load, "MOST_FILES", 2)
     rows = [
         a_row("file_daily", file=file, err=errors, lines=100, warn=7, baseline_days=days, median7_err_rate=rate)
         for file, errors, days, rate in (
@@ -187,7 +187,7 @@ def test_failed_passwords_are_ranked_by_address_and_who_got_in_is_not_lost_among
         "failed_password": (sum(range(501, 1001)), (40,)),
         "accepted": (8, (0,)),
     }
-    assert [top.key for top in assemble.facts(made).auth.guessed] == ["10.0.1.240"]
+    assert [top.key for top in build.facts(made).auth.guessed] == ["10.0.1.240"]
 
 
 def test_requests_of_the_days_before_are_those_of_their_statuses():
@@ -210,13 +210,13 @@ def test_requests_of_the_days_before_are_those_of_their_statuses():
         ("2xx", 5, (99,)),
         ("4xx", 2, (0,)),
     ]
-    web = assemble.facts(made).web
+    web = build.facts(made).web
     assert (web.requests, web.bytes, web.clients, web.latency_p99_ms) == (7, 500, 3, 30.0)
     assert [(top.key, top.times) for top in web.codes] == [("200", 5)]
 
 
 def test_of_too_many_keys_the_most_asked_for_of_each_kind_are_told(monkeypatch):
-    monkeypatch.setattr(gather, "MOST_KEYS", 2)
+    monkeypatch.setattr(load, "MOST_KEYS", 2)
     rows = [
         a_row("access_top", kind=kind, key=key, n=times)
         for kind in ("client", "path404")
@@ -234,7 +234,7 @@ def test_of_too_many_keys_the_most_asked_for_of_each_kind_are_told(monkeypatch):
 
 
 def test_of_too_many_who_failed_the_busiest_are_told_and_as_many_that_got_in(monkeypatch):
-    monkeypatch.setattr(gather, "MOST_NAMES", 1)
+    monkeypatch.setattr(load, "MOST_NAMES", 1)
     given = (
         ("busy", "failed_password", 9),
         ("idle", "failed_password", 2),
@@ -284,7 +284,7 @@ def test_every_trouble_of_the_audit_reaches_the_verdict(column, kind):
     path = f"date={DATE}/partition=3/host=web1/app.log-1.log.zst"
     row = a_row("audit", status=kind, segments=4, example=path, lines_manifest=9, lines_counted=5, **{column: 1})
 
-    facts = assemble.facts(gathered(audit=[row]))
+    facts = build.facts(gathered(audit=[row]))
 
     assert facts.verdict.findings[0].kind == kind
     assert "web1" in facts.verdict.findings[0].text
@@ -297,7 +297,7 @@ def test_a_log_file_with_several_troubles_is_named_for_each():
         "audit", status="missing", segments=4, segments_missing=1, segments_differing=2, gap_bytes=7, example="x"
     )
 
-    facts = assemble.facts(gathered(audit=[row]))
+    facts = build.facts(gathered(audit=[row]))
 
     assert [finding.kind for finding in facts.verdict.findings if finding.kind != "empty"] == [
         "missing",
@@ -309,7 +309,7 @@ def test_a_log_file_with_several_troubles_is_named_for_each():
 
 
 def test_manifest_lines_that_cannot_be_read_are_named_with_their_number():
-    facts = assemble.facts(gathered(a_day(damaged=("collector-a.jsonl:17: no JSON",))))
+    facts = build.facts(gathered(a_day(damaged=("collector-a.jsonl:17: no JSON",))))
 
     assert facts.verdict.findings[0].text == "1 manifest line that cannot be read: collector-a.jsonl:17 (no JSON)"
     assert facts.completeness.state is State.DAMAGED

@@ -8,7 +8,8 @@ import pytest
 from browser import NAMES, Browser, installed
 from conftest import DATE, Archive
 
-from spark_analytics import inventory, io
+from spark_analytics.archive import inventory
+from spark_analytics.tables import spark_io
 
 HOSTS = int(os.environ.get("FSHIPPER_REPORT_HOSTS", "200"))
 """`make scale` has 5,000."""
@@ -51,7 +52,7 @@ def test_a_day_is_listed_within_seconds(archive, spark):
 def listed(archive, spark):
     began = time.monotonic()
     day = inventory.read_day(archive.root, DATE)
-    io.read_rows(spark, archive.root, day.readable)
+    spark_io.read_rows(spark, archive.root, day.readable)
     assert len(day.readable) == HOSTS
     return time.monotonic() - began
 

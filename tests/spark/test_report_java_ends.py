@@ -10,7 +10,8 @@ import pytest
 from conftest import DATE
 from py4j.protocol import Py4JError
 
-from spark_analytics import io, jvm
+from spark_analytics.runtime import jvm
+from spark_analytics.tables import spark_io
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -87,7 +88,7 @@ def test_where_java_ends_behind_the_tables_the_report_is_there_all_the_same(clos
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), EOFError(), Py4JError("nothing of Java's")], ids=repr)
 def test_while_java_answers_nobody_says_that_it_ended(spark, tmp_path, error):
-    with pytest.raises(type(error)) as raised, io.explained(tmp_path / "spark.log"):
+    with pytest.raises(type(error)) as raised, spark_io.explained(tmp_path / "spark.log"):
         raise error
 
     assert raised.value is error
@@ -99,7 +100,7 @@ def test_while_java_answers_nobody_says_that_it_ended(spark, tmp_path, error):
 def test_whatever_a_question_to_a_java_that_is_gone_ends_with_it_is_told_as_that(tmp_path, monkeypatch, error):
     monkeypatch.setattr(jvm, "answers", lambda: False)
 
-    with pytest.raises(jvm.JavaEnded), io.explained(tmp_path / "spark.log"):
+    with pytest.raises(jvm.JavaEnded), spark_io.explained(tmp_path / "spark.log"):
         raise error
 
 

@@ -8,9 +8,10 @@ import nights
 import pytest
 from nights import a_day, a_trouble, an_account
 
-from spark_analytics.reporting import assemble, drawing, page, record, text, wording
-from spark_analytics.reporting.evidence import AuthTop, WebTop
-from spark_analytics.reporting.facts import State
+from spark_analytics.report import build, json_export, number_format, svg_charts, text
+from spark_analytics.report import html as page
+from spark_analytics.report.inputs import AuthTop, WebTop
+from spark_analytics.report.model import State
 
 HOSTILE = "<script>alert(1)</script>\"onload='x'&{{7*7}}\x1b[31m\u202egnp.exe\x00\n=cmd|' /C calc'!A0"
 SECTIONS = (
@@ -71,7 +72,7 @@ class Reader(html.parser.HTMLParser):
 
 
 def test_hostile_text_is_text_and_nothing_else():
-    made = page.rendered(assemble.facts(hostile_day()))
+    made = page.rendered(build.facts(hostile_day()))
 
     reader = Reader()
     reader.feed(made)
@@ -83,7 +84,7 @@ def test_hostile_text_is_text_and_nothing_else():
 
 
 def test_the_page_loads_nothing_from_anywhere():
-    made = page.rendered(assemble.facts(a_day()))
+    made = page.rendered(build.facts(a_day()))
 
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in made
     assert not re.search(r"https?://|\ssrc=|url\(|@import|javascript:", made)
@@ -92,7 +93,7 @@ def test_the_page_loads_nothing_from_anywhere():
 @pytest.mark.parametrize("hosts", [5_000, 10_000])
 @pytest.mark.parametrize("top", [20, 100])
 def test_the_page_of_many_hosts_is_below_300_kib(hosts, top):
-    made = page.rendered(assemble.facts(a_day(hosts, partitions=64), top=top), top)
+    made = page.rendered(build.facts(a_day(hosts, partitions=64), top=top), top)
 
     assert len(made.encode()) < 300 * 1024
 
@@ -108,14 +109,14 @@ def test_however_long_hostile_text_is_the_page_stays_below_300_kib(letter):
             ),
         )
 
-    made = page.rendered(assemble.facts(day, top=100), 100)
+    made = page.rendered(build.facts(day, top=100), 100)
 
     assert len(made.encode()) < 300 * 1024
     assert all(f"<h2>{name}</h2>" in made for name in SECTIONS if not name.startswith(("By ", "Part", "Hosts", "Nois")))
 
 
 def test_every_section_is_there_and_what_needs_action_comes_first():
-    made = page.rendered(assemble.facts(a_day()))
+    made = page.rendered(build.facts(a_day()))
 
     places = [made.index(f">{name}<") for name in SECTIONS]
     assert places == sorted(places)
@@ -124,7 +125,7 @@ def test_every_section_is_there_and_what_needs_action_comes_first():
 
 @pytest.mark.parametrize("state", list(State))
 def test_every_verdict_has_its_sign_and_colour(state):
-    facts = assemble.facts(a_day(20))
+    facts = build.facts(a_day(20))
     shown = dataclasses.replace(facts, verdict=dataclasses.replace(facts.verdict, state=state, headline="so it was"))
 
     made = page.rendered(shown)
@@ -139,7 +140,7 @@ def test_small_and_empty_first_days_are_pages_too(hosts):
     day = dataclasses.replace(
         a_day(hosts, before=()), patterns=(), auth_kinds=(), web_classes=(), host_hours=(), account=an_account()
     )
-    made = page.rendered(assemble.facts(day))
+    made = page.rendered(build.facts(day))
 
     assert "nothing to compare with" in made
     assert "No access log was read." in made
@@ -147,15 +148,15 @@ def test_small_and_empty_first_days_are_pages_too(hosts):
 
 
 def test_what_is_cut_from_a_list_is_counted():
-    facts = assemble.facts(a_day(200))
+    facts = build.facts(a_day(200))
 
     assert "and 178 hosts more, in csv/2026-11-20/hosts.csv" in page.rendered(facts)
 
 
 def test_the_index_lists_every_day_newest_first_with_verdict_and_sparkline():
     days = [
-        record.brief(
-            record.as_json(dataclasses.replace(assemble.facts(a_day(20, seed=day)), date=f"2026-11-{day:02d}"))
+        json_export.brief(
+            json_export.as_json(dataclasses.replace(build.facts(a_day(20, seed=day)), date=f"2026-11-{day:02d}"))
         )
         for day in range(20, 0, -1)
     ]
@@ -169,7 +170,7 @@ def test_the_index_lists_every_day_newest_first_with_verdict_and_sparkline():
 
 
 def test_the_index_of_three_years_stays_small():
-    one = record.brief(record.as_json(assemble.facts(a_day(20))))
+    one = json_export.brief(json_export.as_json(build.facts(a_day(20))))
 
     assert len(page.index([one] * 1100).encode()) < 1024 * 1024
 
@@ -179,7 +180,7 @@ def test_the_index_of_three_years_stays_small():
 
 @pytest.mark.parametrize("day", [a_day(200), hostile_day(), a_day(3, before=())], ids=["usual", "hostile", "first"])
 def test_the_summary_has_twenty_lines_and_gives_a_terminal_no_orders(day):
-    made = text.as_text(assemble.facts(day))
+    made = text.as_text(build.facts(day))
 
     assert len(made.splitlines()) <= 20
     assert max(map(len, made.splitlines())) <= text.MOST_COLUMNS
@@ -191,14 +192,14 @@ def test_the_summary_of_a_broken_archive_names_all_that_is_broken():
     living = [row for row in a_day(200).hosts if row.lines]
     account = an_account(living, troubles=[a_trouble(kind, f"host-{kind}") for kind in kinds])
 
-    made = text.as_text(assemble.facts(a_day(200, account=account)))
+    made = text.as_text(build.facts(a_day(200, account=account)))
 
     assert len(made.splitlines()) <= 20
     assert all(f"host-{kind}" in made for kind in kinds)
 
 
 def test_a_day_fits_in_a_line():
-    made = text.in_a_line(assemble.facts(hostile_day()))
+    made = text.in_a_line(build.facts(hostile_day()))
 
     assert "\n" not in made
     assert made.startswith("2026-11-20  ")
@@ -208,37 +209,37 @@ def test_a_day_fits_in_a_line():
 
 
 def test_texts_are_cut_and_lose_what_gives_orders():
-    assert wording.clean("x" * 300) == "x" * 300
-    assert len(wording.clean("x" * 5000)) == 300
-    assert wording.clean("a\x1b[31mb\u202ec\nd") == "a\ufffd[31mb\ufffdc\ufffdd"
+    assert number_format.clean("x" * 300) == "x" * 300
+    assert len(number_format.clean("x" * 5000)) == 300
+    assert number_format.clean("a\x1b[31mb\u202ec\nd") == "a\ufffd[31mb\ufffdc\ufffdd"
 
 
 def test_shares_that_are_rounded_do_not_read_as_nothing_or_all():
     shares = (0.0, 0.000001, 0.0052, 0.123, 0.9999, 1.0, None)
 
-    assert [wording.percent(share) for share in shares] == [
+    assert [number_format.percent(share) for share in shares] == [
         *("0 %", "< 0.01 %", "0.52 %", "12.3 %", "> 99.9 %", "100 %", "\N{EN DASH}")
     ]
 
 
 def test_words_have_their_plurals():
-    assert [wording.count(number, "line") for number in (0, 1, 2000)] == ["0 lines", "1 line", "2,000 lines"]
-    assert wording.count(2, "address") == "2 addresses"
-    assert wording.size(1536) == "1.5 KiB"
-    assert wording.listed(["a", "b"], 5) == "a, b and 3 more"
+    assert [number_format.count(number, "line") for number in (0, 1, 2000)] == ["0 lines", "1 line", "2,000 lines"]
+    assert number_format.count(2, "address") == "2 addresses"
+    assert number_format.size(1536) == "1.5 KiB"
+    assert number_format.listed(["a", "b"], 5) == "a, b and 3 more"
 
 
 def test_shades_fall_by_half_powers_of_ten_and_something_is_never_nothing():
-    assert [drawing.shade(lines, 100_000) for lines in (100_000, 31_000, 10_000, 1_000, 1, 0)] == [6, 5, 4, 2, 1, 0]
+    assert [svg_charts.shade(lines, 100_000) for lines in (100_000, 31_000, 10_000, 1_000, 1, 0)] == [6, 5, 4, 2, 1, 0]
 
 
 def test_axes_end_at_a_round_number():
-    assert [drawing.nice_ceiling(value) for value in (0, 3, 81, 17_000, 235_404)] == [4, 4, 100, 20_000, 300_000]
+    assert [svg_charts.nice_ceiling(value) for value in (0, 3, 81, 17_000, 235_404)] == [4, 4, 100, 20_000, 300_000]
 
 
 def test_one_day_is_no_line_and_nothing_divides_by_zero():
-    assert drawing.sparkline([5]) == ""
-    assert "polyline" in drawing.sparkline([0, 0, 0])
-    assert "svg" in drawing.interval(0, 0, 0, 0, 0)
-    assert "svg" in drawing.day_bars([])
-    assert "svg" in drawing.host_map([])
+    assert svg_charts.sparkline([5]) == ""
+    assert "polyline" in svg_charts.sparkline([0, 0, 0])
+    assert "svg" in svg_charts.interval(0, 0, 0, 0, 0)
+    assert "svg" in svg_charts.day_bars([])
+    assert "svg" in svg_charts.host_map([])

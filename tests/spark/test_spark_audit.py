@@ -7,7 +7,7 @@ from conftest import DATE, table_of, totals_of
 
 from shipper import manifest
 from shipper.manifest import SourceSpan
-from spark_analytics import inventory
+from spark_analytics.archive import inventory
 
 
 def rows_by_file(out):

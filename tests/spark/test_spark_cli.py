@@ -11,7 +11,8 @@ from conftest import DATE
 
 from shipper.errors import Unavailable, UsageError
 from spark_analytics import __main__ as program
-from spark_analytics import cli, session
+from spark_analytics import cli
+from spark_analytics.runtime import session
 
 ROOT = Path(__file__).resolve().parents[2]
 

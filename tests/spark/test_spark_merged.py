@@ -2,7 +2,7 @@
 
 import zstandard
 
-from spark_analytics import inventory
+from spark_analytics.archive import inventory
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(1000))
 

@@ -11,7 +11,8 @@ import pytest
 from conftest import DATE, table_of
 
 from spark_analytics import __main__ as program
-from spark_analytics import derive, pipeline, scanning
+from spark_analytics import build_tables, pipeline
+from spark_analytics.scan import run as scanning
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def test_a_run_that_dies_between_the_tables_leaves_the_old_day(archive, report, 
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(derive.Making, "table_of_run", killed)
+    monkeypatch.setattr(build_tables.Making, "table_of_run", killed)
     assert report("--date", DATE)[0] == 130
 
     assert [row["file"] for row in table_of(tmp_path / "out", "file_daily")] == ["/var/log/app.log"]

@@ -5,7 +5,7 @@ import pytest
 from conftest import DATE, DAY, table_of
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics import families, levels, parse
+from spark_analytics.lines import log_formats, severity, timestamps
 
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
 
@@ -87,20 +87,20 @@ LEVELLED = (
 def parsed(spark):
     lines = {line for line, _ in STAMPED + LEVELLED}
     line = F.col("value")
-    written = {text: families.chosen([text] * 2) for text in lines}
-    written |= {text: families.chosen([other] * 2) for text, other, _ in PRECEDED}
-    told = [(text, one.level, *parse.writing(one.family)) for text, one in written.items()]
+    written = {text: log_formats.chosen([text] * 2) for text in lines}
+    written |= {text: log_formats.chosen([other] * 2) for text, other, _ in PRECEDED}
+    told = [(text, one.level, *timestamps.writing(one.family)) for text, one in written.items()]
     columns = (
         "value STRING, placed STRING, family STRING, stamp_form INT, stamp_pattern STRING, stamp_shape STRING,"
         " stamp_characters INT"
     )
     forms = {row[3] for row in told}
-    table = spark.createDataFrame(told, columns).withColumn("stamp", parse.stamp_text(line, forms))
+    table = spark.createDataFrame(told, columns).withColumn("stamp", timestamps.stamp_text(line, forms))
     in_json = F.coalesce(*(F.get_json_object(line, f"$.{key}") for key in ("ts", "timestamp", "time")))
-    second = parse.event_second(line, F.col("stamp"), in_json, forms)
-    hour = F.date_format(parse.meant(second, DAY), "yyyy-MM-dd'T'HH")
+    second = timestamps.event_second(line, F.col("stamp"), in_json, forms)
+    hour = F.date_format(timestamps.meant(second, DAY), "yyyy-MM-dd'T'HH")
     rows = table.select(
-        "value", hour, levels.of_line(F.substring(line, 1, levels.LEVEL_PREFIX), F.col("placed"), F.col("family"))
+        "value", hour, severity.of_line(F.substring(line, 1, severity.LEVEL_PREFIX), F.col("placed"), F.col("family"))
     ).collect()
     return {row[0]: tuple(row[1:]) for row in rows}
 

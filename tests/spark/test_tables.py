@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_analytics import schemas
-from spark_analytics.tables import Tables
+from spark_analytics.tables import schemas
+from spark_analytics.tables.store import Tables
 
 DATE = "2026-11-20"
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +81,7 @@ def test_a_file_system_that_cannot_exchange_two_names_takes_two_steps(monkeypatc
     def refused(_one, _other):
         raise OSError(22, "invalid argument")
 
-    monkeypatch.setattr("spark_analytics.locations._exchange", refused)
+    monkeypatch.setattr("spark_analytics.storage.locations._exchange", refused)
     tables = Tables(tmp_path)
     for content in ("old", "new"):
         stage(tables, content)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_analytics.available import UNTOLD_BYTES, available_bytes
+from spark_analytics.runtime.tuning import UNTOLD_BYTES, available_bytes
 
 GIB = 1 << 30
 

@@ -5,7 +5,7 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shipper.checksum import crc32, crc32_combine
+from shipper.bytes_ops import crc32, crc32_combine
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))

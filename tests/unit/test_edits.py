@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shipper.edits import MAX_MAP_BYTES, Edit, Rest, filtered_bytes, from_map, rest_of, to_map
+from shipper.edit_map import MAX_MAP_BYTES, Edit, Rest, filtered_bytes, from_map, rest_of, to_map
 from shipper.errors import Poison
 from shipper.model import MAX_BLOCK_BYTES, Edited, Span
 

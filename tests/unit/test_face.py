@@ -3,10 +3,10 @@ import sys
 
 import pytest
 
-from shipper import __version__, face
+from shipper import __version__, main
 from shipper.errors import ConfigError, Fatal, Poison, SessionLost, StreamFull, Transient, Unavailable, UsageError
 
-FACE = "from shipper.face import main; main()"
+FACE = "from shipper.main import main; main()"
 NOBODY = "nats://127.0.0.1:1"
 VERBS = ["produce", "consume", "partition", "report", "server", "demo"]
 
@@ -19,26 +19,26 @@ def fshipper(*arguments, **options):
 
 
 def test_help_lists_every_verb_and_what_it_does(capsys):
-    assert face.run(["--help"]) == 0
+    assert main.run(["--help"]) == 0
     said = capsys.readouterr().out
     for verb in [*VERBS, "version"]:
         assert any(line.split()[:1] == [verb] and len(line.split()) > 2 for line in said.splitlines())
 
 
 def test_without_a_verb_the_help_is_shown_and_the_usage_is_wrong(capsys):
-    assert face.run([]) == 64
+    assert main.run([]) == 64
     assert "usage: fshipper" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("word", ["version", "--version"])
 def test_the_version_is_that_of_the_package(word, capsys):
-    assert face.run([word]) == 0
+    assert main.run([word]) == 0
     assert capsys.readouterr().out == f"fshipper {__version__}\n"
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_a_help(verb, capsys):
-    assert face.run([verb, "--help"]) == 0
+    assert main.run([verb, "--help"]) == 0
     assert "Usage: fshipper" in capsys.readouterr().out
 
 
@@ -47,7 +47,7 @@ def test_every_verb_has_a_help(verb, capsys):
     [["shipp"], ["produce", "--bogus"], ["consume", "--url"], ["partition", "bogus"], ["consume", "--seal"]],
 )
 def test_wrong_usage_is_64_with_a_sentence_and_a_hint(arguments, capsys):
-    assert face.run(arguments) == 64
+    assert main.run(arguments) == 64
     said = capsys.readouterr()
     assert said.err.startswith("error: ")
     assert "\nhint: " in said.err
@@ -56,13 +56,13 @@ def test_wrong_usage_is_64_with_a_sentence_and_a_hint(arguments, capsys):
 
 def test_a_wrong_configuration_is_78_with_every_problem_on_a_line(capsys, monkeypatch):
     monkeypatch.setenv("SHIPPER_BLOK", "1")
-    assert face.run(["produce", "--subject", "a.b", "/x"]) == 78
+    assert main.run(["produce", "--subject", "a.b", "/x"]) == 78
     said = capsys.readouterr().err.splitlines()
     assert len([line for line in said if line.startswith("error: ")]) == 2
 
 
 def test_no_server_is_69_with_what_to_do(capsys):
-    assert face.run(["partition", "status", "--url", NOBODY]) == 69
+    assert main.run(["partition", "status", "--url", NOBODY]) == 69
     said = capsys.readouterr().err
     assert "no NATS server answers" in said
     assert "hint: start one" in said
@@ -96,7 +96,7 @@ def test_a_reader_who_leaves_early_is_no_error(monkeypatch, unbuffered):
 def test_the_face_imports_no_program_before_it_runs_one():
     program = """
 import sys
-from shipper.face import run
+from shipper.main import run
 run(["--help"])
 rooms = {"producer", "consumer", "partitioner", "spark_analytics", "deploy", "nats", "pyspark"}
 sys.exit(str(rooms & set(sys.modules)) if rooms & set(sys.modules) else 0)
@@ -133,33 +133,33 @@ class Verb:
     ],
 )
 def test_each_error_has_its_exit_code(monkeypatch, error, code):
-    monkeypatch.setattr(face, "entry_points", lambda group: [Verb(error)])
-    assert face.run(["boom"]) == code
+    monkeypatch.setattr(main, "entry_points", lambda group: [Verb(error)])
+    assert main.run(["boom"]) == code
 
 
 def test_a_message_of_several_lines_is_several_errors_and_one_hint(monkeypatch, capsys):
-    monkeypatch.setattr(face, "entry_points", lambda group: [Verb(Fatal("one\ntwo", hint="do this"))])
-    face.run(["boom"])
+    monkeypatch.setattr(main, "entry_points", lambda group: [Verb(Fatal("one\ntwo", hint="do this"))])
+    main.run(["boom"])
     assert capsys.readouterr().err == "error: one\nerror: two\nhint: do this\n"
 
 
 def test_an_error_without_words_says_what_its_class_says(monkeypatch, capsys):
-    monkeypatch.setattr(face, "entry_points", lambda group: [Verb(StreamFull())])
-    face.run(["boom"])
+    monkeypatch.setattr(main, "entry_points", lambda group: [Verb(StreamFull())])
+    main.run(["boom"])
     assert "The stream or the server has no room" in capsys.readouterr().err
 
 
 def test_a_defect_keeps_its_trace(monkeypatch):
-    monkeypatch.setattr(face, "entry_points", lambda group: [Verb(ZeroDivisionError("a defect"))])
+    monkeypatch.setattr(main, "entry_points", lambda group: [Verb(ZeroDivisionError("a defect"))])
     with pytest.raises(ZeroDivisionError):
-        face.run(["boom"])
+        main.run(["boom"])
 
 
 @pytest.mark.parametrize(
     "url", [["--url", "nats://me:hush@127.0.0.1:1"], ["--url=127.0.0.1:1,nats://token@127.0.0.1:1"]]
 )
 def test_a_password_on_the_command_line_works_and_is_warned_of_once(url, capsys):
-    assert face.run(["partition", "status", *url]) == 69
+    assert main.run(["partition", "status", *url]) == 69
     said = capsys.readouterr().err
     assert said.count("warning: ") == 1
     assert "NATS_URL in an environment file" in said
@@ -168,5 +168,5 @@ def test_a_password_on_the_command_line_works_and_is_warned_of_once(url, capsys)
 
 @pytest.mark.parametrize("arguments", [["--url", NOBODY], ["--url", f"127.0.0.1:1,{NOBODY}"], ["--url"]])
 def test_a_url_without_a_password_is_not_warned_of(arguments, capsys):
-    face.run(["partition", "status", *arguments])
+    main.run(["partition", "status", *arguments])
     assert "warning: " not in capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 
 from shipper.errors import SessionLost, StreamFull, StreamMissing, Unavailable
 from shipper.testing import Bus, Clock, MemoryInbox, MemoryPublisher
-from shipper.testing.bus import matches
+from shipper.testing.server import matches
 
 WEB1 = "logs.p0.web1"
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from shipper import files
+from shipper import durable_files
+from shipper.durable_files import Lock, LockHeld, make_directory, replace_file
 from shipper.errors import Fatal
-from shipper.files import Lock, LockHeld, make_directory, replace_file
 
 HOLDER = """
 import sys
 from pathlib import Path
-from shipper.files import Lock
+from shipper.durable_files import Lock
 with Lock(Path(sys.argv[1]), "the state"):
     print("held", flush=True)
     sys.stdin.read()
@@ -53,7 +53,7 @@ def test_a_kill_before_the_rename_leaves_the_old_file_and_the_next_attempt_works
     killed = f"""
 import os
 from pathlib import Path
-from shipper.files import replace_file
+from shipper.durable_files import replace_file
 Path.replace = lambda *_: os._exit(9)
 replace_file(Path({str(path)!r}), b"new")
 """
@@ -84,7 +84,7 @@ def test_the_content_is_durable_before_its_name_and_the_name_before_the_return(t
 
 def test_directories_are_made_with_their_parents_and_each_new_name_is_durable(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(files, "sync_directory", lambda path: synced.append(path.name))
+    monkeypatch.setattr(durable_files, "sync_directory", lambda path: synced.append(path.name))
     make_directory(tmp_path / "a" / "b" / "c", mode=0o700)
     make_directory(tmp_path / "a" / "b" / "c", mode=0o700)
     assert (tmp_path / "a" / "b" / "c").stat().st_mode & 0o777 == 0o700

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from shipper.tables import LEAST_WIDTH, STACK, fitted
+from shipper.table_printer import LEAST_WIDTH, STACK, fitted
 
 COLUMNS = ("host", "file", "state", "size")
 PATH = "/srv/applications/shop/current/log/production.log"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shipper.lines import count_lines
+from shipper.bytes_ops import count_lines
 
 
 @given(st.binary(max_size=300))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shipper.origin import SOURCE_HEADER, Origin, origin_of, sequence_at_origin
+from shipper.stream_source import SOURCE_HEADER, Origin, origin_of, sequence_at_origin
 
 EDGE1 = {"name": "LOGS_100", "external": {"api": "$JS.edge1.API", "deliver": ""}}
 

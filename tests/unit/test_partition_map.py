@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shipper.partition_map import SLOTS, PartitionMap, changed, decode, encode, static
-from shipper.partitioning import partition_for
+from shipper.partition_map import SLOTS, PartitionMap, changed, decode, encode, partition_for, static
 
 HOSTS = [f"web{number}.example.net" for number in range(2000)]
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shipper.partitioning import fnv1a_32, partition_for
+from shipper.partition_map import fnv1a_32, partition_for
 
 # http://www.isthe.com/chongo/tech/comp/fnv/ (test_fnv.c of the authors)
 VECTORS = {

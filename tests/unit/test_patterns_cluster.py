@@ -6,12 +6,11 @@ import time
 
 import pytest
 
-from spark_analytics.patterns import cluster, varying
-from spark_analytics.patterns.cluster import clustered
-from spark_analytics.patterns.masking import masked
-from spark_analytics.patterns.matching import Matcher
+from spark_analytics.patterns import cluster
+from spark_analytics.patterns import cluster as varying
+from spark_analytics.patterns.cluster import Matcher, clustered, shaped
+from spark_analytics.patterns.mask import masked
 from spark_analytics.patterns.model import REST, Pattern, pattern_of
-from spark_analytics.patterns.shapes import shaped
 
 
 def templates(*texts: str, known=()) -> list[str]:

@@ -8,11 +8,11 @@ import tracemalloc
 
 import pytest
 
-from spark_analytics.families import Kind, Writing
-from spark_analytics.patterns import cluster, masking, reading
-from spark_analytics.patterns.masking import masked, told
+from spark_analytics.lines.log_formats import Kind, Writing
+from spark_analytics.patterns import cli, cluster, mask
+from spark_analytics.patterns.cli import patterns_of
+from spark_analytics.patterns.mask import masked, told
 from spark_analytics.patterns.model import REST
-from spark_analytics.patterns.reading import patterns_of
 
 SSH = "Dec 10 06:55:{:02d} web1 sshd[{}]: Failed password for root from 10.0.0.{} port {} ssh2"
 LINES = [SSH.format(n % 60, 2000 + n, n % 250, 4000 + n) for n in range(40)]
@@ -133,7 +133,7 @@ def test_no_line_makes_a_header_slow(family):
 
 
 def test_more_texts_than_the_most_take_bounded_memory(monkeypatch):
-    monkeypatch.setattr(reading, "MOST_DISTINCT", 500)
+    monkeypatch.setattr(cli, "MOST_DISTINCT", 500)
     monkeypatch.setattr(cluster, "MOST_DISTINCT", 500)
     letters = "abcdefghijklmnop"
     words = ["".join(letters[int(digit, 16)] for digit in f"{n:06x}") for n in range(20_000)]
@@ -149,4 +149,4 @@ def test_more_texts_than_the_most_take_bounded_memory(monkeypatch):
 
 
 def test_masking_is_the_same_with_and_without_the_carriage_return():
-    assert masking.masked("a 1\r", "none").rstrip() == masking.masked("a 1", "none")
+    assert mask.masked("a 1\r", "none").rstrip() == mask.masked("a 1", "none")

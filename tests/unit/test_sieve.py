@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from shipper.jetstream.sieve import FIRST_BYTES, MOST_BYTES, Arrived, Sieve
+from shipper.jetstream.fast_client import FIRST_BYTES, MOST_BYTES, Arrived, Sieve
 
 DIRECT, OTHER = 7, 8
 

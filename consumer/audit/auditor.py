@@ -1,0 +1,235 @@
+"""The audit itself, day by day: what ought to be there, what is there, and what every source lacks.
+
+It changes nothing and takes no lock that a collector waits for, so the archive may be in use: what looks wrong is
+looked up again before it is called so, for a file may be sealed or merged between two looks.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+from consumer.archive import LOCKS
+from consumer.audit import manifest_listing
+from consumer.audit.coverage import SourceBounds, Sources
+from consumer.audit.day_inventory import STATE_HINT, Look, Scope, is_written, look
+from consumer.audit.expected_file import Entry
+from consumer.audit.finding import Finding, Kind, Weight
+from consumer.audit.journal_snapshot import Journals
+from consumer.audit.totals import Row, Rows
+from consumer.audit.verify_file import (
+    Checked,
+    account_of,
+    check_all,
+    findings_of,
+    gaps_of,
+    redactions_of,
+    removals_of,
+    uncommitted,
+)
+from consumer.segments.manifest_store import removed_days, removed_hosts
+from shipper import layout
+
+LOOKS = 3
+"""At what seems wrong in an archive that is in use."""
+SETTLING_TRIES = 10
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What an audit found."""
+
+    scope: Scope
+    rows: list[Row] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    files: int = 0  #: that were read
+    octets: int = 0  #: bytes on disk that were read
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was shipped is in the archive, once and as it was."""
+        return all(finding.weight is Weight.NOTE for finding in self.findings)
+
+
+def _nothing_archived(archive: Path) -> Finding:
+    """An archive that is empty proves nothing. It is no damage, but a check that looks there must not be green."""
+    return Finding(
+        kind=Kind.NOTHING_ARCHIVED,
+        weight=Weight.GAP,
+        text=f"nothing is archived yet in {archive.absolute()}: no day and no file was found, so nothing was verified",
+        hint="is it the collector's directory (SHIPPER_DIRECTORY)? if it is new: fshipper status shows what comes",
+    )
+
+
+def _nobody(_: int) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Who is told how far the audit is."""
+
+    expect: Callable[[int], None] = _nobody  #: so many more bytes will be read
+    advance: Callable[[int], None] = _nobody  #: so many were
+
+
+class Audit:
+    """One audit, from its first look to its result."""
+
+    def __init__(self, scope: Scope, journals: Journals, progress: Progress) -> None:
+        self._scope = scope
+        self._journals = journals  # as they were at the beginning: all that they know must be found
+        self._progress = progress
+        self._rows = Rows()
+        self._sources = Sources(scope)
+        self._result = Result(scope=scope, findings=[*journals.findings, *_without_journal(scope, journals)])
+        self._in_flight: dict[str, int] = {}  # bytes behind what was committed, by path
+        self._is_settled = True
+
+    def run(self) -> Result:
+        """Look at everything. Raises OSError: a directory cannot be read; Fatal: a journal cannot be copied."""
+        began, archive = time.monotonic(), self._scope.archive
+        days = self._days()
+        for date in sorted(filter(self._scope.has_day, days - removed_days(archive))):
+            self._day(date)
+        removed = removed_days(archive)  # some of them meanwhile
+        self._result.findings = [each for each in self._result.findings if each.date not in removed]
+        for date in sorted(filter(self._scope.has_day, removed)):
+            self._note(Kind.REMOVED_DAY, "the day was removed by retention", date=date)
+        hosts = removed_hosts(archive)
+        for date in sorted(filter(self._scope.has_day, hosts.keys() - removed)):
+            for host in sorted(hosts[date]):
+                self._note(Kind.REMOVED_HOST, "retention removed the day of this host", date=date, host=host)
+        bounds = self._bounds(days, removed)._replace(cut=frozenset(chain.from_iterable(hosts.values())))
+        if self._is_settled:
+            self._result.findings += self._sources.findings(self._journals, self._rows, bounds)
+        if octets := sum(self._in_flight.values()):
+            text = f"{octets:,} bytes in open files are not committed yet: a collector is writing them"
+            self._note(Kind.UNCOMMITTED_BYTES, text, octets=octets)
+        self._result.rows = self._rows.rows()
+        if not (days or removed or self._result.rows or not self._result.complete):
+            self._result.findings.append(_nothing_archived(archive))
+        self._result.seconds = time.monotonic() - began
+        return self._result
+
+    # -- a day --------------------------------------------------------------------------------------------------
+
+    def _days(self) -> set[str]:
+        """Every day of which there is, or ought to be, something."""
+        archive = self._scope.archive
+        journaled = {entry.key.date for entry in self._journals.entries()}
+        return manifest_listing.days(archive) | manifest_listing.directory_days(archive) | journaled
+
+    def _bounds(self, days: set[str], removed: set[str]) -> SourceBounds:
+        """How far sources can be followed: days that are gone, or not looked at, may hold any part of them."""
+        if others := _files_of_templates(self._scope.archive):
+            text = f"{others} is not of this layout, and tells no spans: beginnings and ends of sources are not judged"
+            self._note(Kind.UNLISTED_FILE, text)
+            return SourceBounds(begin=False, end=False)
+        scope = self._scope
+        return SourceBounds(
+            begin=not removed and all(date >= scope.since for date in days),
+            end=all(not scope.until or date <= scope.until for date in days),
+        )
+
+    def _day(self, date: str) -> None:
+        looked = self._first_look(date)
+        checked = self._checked(looked.entries.values())
+        for _ in range(LOOKS):
+            suspects = {each.entry.place for each in checked.values() if each.behind or not each.sound}
+            if not (suspects or looked.findings):
+                break
+            again = self._settled_look(date)
+            same = again.findings == looked.findings
+            looked = _merged(looked, again, suspects)
+            kept = {path: each for path, each in checked.items() if looked.entries.get(path) == each.entry}
+            kept = {path: each for path, each in kept.items() if each.entry.place not in suspects}
+            renewed = self._checked(entry for path, entry in looked.entries.items() if path not in kept)
+            same = same and len(kept) + len(renewed) == len(checked) and renewed.items() <= checked.items()
+            checked = kept | renewed
+            if same:
+                break
+        self._count(looked, checked)
+
+    def _first_look(self, date: str) -> Look:
+        """Days of which no journal has anything are over: their manifests alone say what is there."""
+        if any(entry.key.date == date for entry in self._journals.entries()):
+            return self._settled_look(date)
+        return look(self._scope, date, [], self._journals.epochs)
+
+    def _settled_look(self, date: str) -> Look:
+        """A look between whose journals and manifests nothing was sealed; else the open files are left out of it."""
+        for _ in range(SETTLING_TRIES):
+            before = manifest_listing.signature(self._scope.archive, date)
+            with Journals(self._scope.journals) as journals:
+                rows = [entry for entry in journals.entries() if entry.key.date == date]
+                looked = look(self._scope, date, rows, journals.epochs)
+            if manifest_listing.signature(self._scope.archive, date) == before:
+                return looked
+        self._is_settled = False
+        looked = look(self._scope, date, rows, journals.epochs)
+        sealed = {path: entry for path, entry in looked.entries.items() if not entry.is_waiting}
+        text = "its files were sealed faster than they could be looked at; those that are open, and holes, are left out"
+        note = Finding(kind=Kind.UNLISTED_FILE, weight=Weight.NOTE, date=date, text=text)
+        return Look(entries=sealed, findings=[note])
+
+    def _checked(self, entries: Iterable[Entry]) -> dict[str, Checked]:
+        wanted = list(entries)
+        self._progress.expect(sum(entry.stored for entry in wanted))
+        found = check_all(self._scope.archive, wanted, self._progress.advance)
+        checked = {each.entry.path: self._without_writing(each) for each in found}
+        self._result.files += len(checked)
+        self._result.octets += sum(each.octets for each in checked.values())
+        return checked
+
+    def _without_writing(self, checked: Checked) -> Checked:
+        """Bytes behind what is committed mean nothing while a collector is there to commit them. Asked once a check."""
+        if not checked.behind or not is_written(self._scope.archive, checked.entry.key.partition):
+            return checked
+        self._in_flight[checked.entry.path] = checked.behind
+        return replace(checked, behind=0)
+
+    def _count(self, looked: Look, checked: dict[str, Checked]) -> None:
+        self._result.findings += looked.findings
+        for path, entry in sorted(looked.entries.items(), key=lambda item: _order(item[1])):
+            each = checked[path]
+            found = [*findings_of(each), *gaps_of(entry), *filter(None, [account_of(entry)])]
+            found += [*redactions_of(entry), *removals_of(entry)]
+            found += [uncommitted(each)] if each.behind else []
+            row = self._rows.row(*entry.place)
+            row.count(each)
+            row.lose(sum(each.octets for each in found if each.kind is Kind.GAP))
+            self._result.findings += [*found, *self._sources.add(entry)]
+
+    def _note(self, kind: Kind, text: str, *, date: str = "", host: str = "", octets: int = 0) -> None:
+        note = Finding(kind=kind, weight=Weight.NOTE, date=date, host=host, octets=octets, text=text)
+        self._result.findings.append(note)
+
+
+def _order(entry: Entry) -> tuple[object, ...]:
+    """Which of two copies is the first: of sealed files as `shipper.duplicates` has it, open files are after them."""
+    return (entry.is_waiting, entry.order, entry.first_ns, entry.path)
+
+
+def _without_journal(scope: Scope, journals: Journals) -> Iterator[Finding]:
+    """Partitions that were written, and whose journal is not where it was looked for."""
+    begun = {int(path.stem.partition("=")[2]) for path in (scope.archive / LOCKS).glob("partition=[0-9]*.begun")}
+    for partition in sorted(begun - journals.epochs.keys()):
+        text = f"no journal of partition {partition} is in {scope.journals}: where its sources end is not known"
+        yield Finding(kind=Kind.BAD_JOURNAL, weight=Weight.NOTE, text=text, hint=STATE_HINT)
+
+
+def _files_of_templates(archive: Path) -> str:
+    """A directory at the top that is none of ours: a template of SHIPPER_OUTPUT leads there; empty: there is none."""
+    own = ("_", ".", "date=", layout.LIVE_DIRECTORY, "lost+found")
+    return min((path.name for path in archive.iterdir() if path.is_dir() and not path.name.startswith(own)), default="")
+
+
+def _merged(before: Look, again: Look, suspects: set[tuple[str, str, str]]) -> Look:
+    """What seemed wrong as it is now, the rest as it was looked at; a finding counts if it is there both times."""
+    entries = {path: entry for path, entry in before.entries.items() if entry.place not in suspects}
+    entries |= {path: entry for path, entry in again.entries.items() if entry.place in suspects}
+    seen = {(finding.kind, finding.path) for finding in before.findings}
+    return Look(entries=entries, findings=[each for each in again.findings if (each.kind, each.path) in seen])

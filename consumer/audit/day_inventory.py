@@ -1,0 +1,232 @@
+"""What a day ought to hold, by manifests and journals, and which files lie there that nobody knows of.
+
+The files of a day that no manifest lists and no journal knows: nothing in them counts.
+"""
+
+import datetime as dt
+import fcntl
+import fnmatch
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from consumer.archive import LOCKS
+from consumer.audit import manifest_listing
+from consumer.audit.expected_file import Entry
+from consumer.audit.finding import Finding, Kind, Weight
+from consumer.audit.manifest_listing import Listed
+from consumer.segments.replace_segment import target_of
+from shipper import layout
+from shipper.errors import UsageError
+
+STATE_HINT = "name the directory of the collector's journals: SHIPPER_STATE (--state)"
+_NOBODY_HINT = "if it was moved, move it back; else take it out of the archive: no report counts it"
+_UNFINISHED = "a segment that a kill left unlisted; the next start of the collector finishes it"
+
+
+def strangers(archive: Path, date: str, known: "Known") -> Iterator[Finding]:
+    """What of `date` does not count."""
+    for directory, partition, host in host_directories(archive, date):
+        files = _files(archive / directory)
+        unfinished = {file.inode() for file in files if target_of(file.name)}
+        for file in files:
+            stranger = known.stranger(f"{directory}/{file.name}", partition)
+            if stranger and (size := _size(file)):
+                if file.inode() in unfinished:  # it has its name, is not listed, and has its temporary name still
+                    stranger = replace(stranger, weight=Weight.NOTE, text=_UNFINISHED, hint="")
+                yield replace(stranger, host=host, date=date, octets=size)
+
+
+def host_directories(archive: Path, date: str) -> Iterator[tuple[str, int, str]]:
+    """The directory of each host on `date`, with its partition and host."""
+    top = f"date={date}"
+    for partition in _names(archive / top, "partition="):
+        for host in _names(archive / top / f"partition={partition}", "host="):
+            if partition.isdecimal():
+                yield f"{top}/partition={partition}/host={host}", int(partition), layout.unescape(host)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Which files of a day are accounted for."""
+
+    paths: set[str]
+    listed: Mapping[str, Entry]
+    epochs: Mapping[int, int]  #: of the journal of each partition
+
+    def stranger(self, path: str, partition: int) -> Finding | None:
+        """Why a file does not count; None: it does, or is none that could."""
+        directory, _, name = path.rpartition("/")
+        if path in self.paths:
+            return None
+        if (epoch := layout.epoch_of(path)) is not None:
+            return self._open_stranger(path, partition, epoch)
+        if name.startswith(layout.SEALING_PREFIX):
+            if f"{directory}/{name.removeprefix(layout.SEALING_PREFIX)}" in self.listed:
+                return None
+            return _stranger(path, "no journal knows this file that waits to be sealed")
+        return None if name[0] in {"_", "."} else _stranger(path, "no manifest lists this segment")
+
+    def _open_stranger(self, path: str, partition: int, epoch: int) -> Finding:
+        newest = self.epochs.get(partition)
+        if newest is None:
+            text = "no journal of its partition is there, so nobody can tell what of this open file counts"
+            return _stranger(path, text, STATE_HINT)
+        if epoch < newest:
+            text = "left by a collector that had lost the partition: nothing in it counts"
+            return replace(_stranger(path, text, "it may be deleted"), weight=Weight.NOTE)
+        return _stranger(path, "no journal knows this open file, so nothing in it counts")
+
+
+def _stranger(path: str, text: str, hint: str = _NOBODY_HINT) -> Finding:
+    return Finding(kind=Kind.UNLISTED_FILE, path=path, text=text, hint=hint)
+
+
+def _names(directory: Path, prefix: str) -> list[str]:
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
+
+def _files(directory: Path) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except FileNotFoundError:  # retention took the day meanwhile
+        return []
+
+
+def _size(file: "os.DirEntry[str]") -> int:
+    """Bytes in the file; 0: none, or it is gone meanwhile."""
+    try:
+        return file.stat(follow_symlinks=False).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def chosen_days(date: str, since: str, until: str) -> tuple[str, str]:
+    """First and last day of the options --date, --since and --until; empty: no bound.
+
+    Raises:
+        UsageError: one of them is no day, they contradict each other, or the first day is after the last one.
+    """
+    if date and (since or until):
+        raise UsageError("--date goes without --since and --until", hint="give one day, or a first and a last one")
+    first, last = _day(date or since), _day(date or until)
+    if last and first > last:
+        raise UsageError(f"--since {first} is after --until {last}", hint="exchange them: --since is the first day")
+    return first, last
+
+
+def _day(text: str) -> str:
+    today = dt.datetime.now(dt.UTC).date()
+    named = {"": "", "today": str(today), "yesterday": str(today - dt.timedelta(days=1))}
+    if text in named:
+        return named[text]
+    try:
+        return str(dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC).date())
+    except ValueError:
+        raise UsageError(f"{text!r} is no day", hint="write YYYY-MM-DD, today or yesterday; days are UTC") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What is audited."""
+
+    archive: Path
+    journals: Path
+    since: str = ""  #: first day; empty: the first that there is
+    until: str = ""  #: last day; empty: the last that there is
+    host: str = "*"  #: a pattern as of a shell
+
+    def has_day(self, date: str) -> bool:
+        """Whether `date` is to be looked at."""
+        return self.since <= date and (not self.until or date <= self.until)
+
+    def has_host(self, host: str) -> bool:
+        """Whether `host` is to be looked at."""
+        return fnmatch.fnmatchcase(host, self.host)
+
+
+@dataclass(slots=True, kw_only=True)
+class Look:
+    """One day as it is said to be, and what is wrong with that before a byte is read."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def look(scope: Scope, date: str, rows: Sequence[Entry], epochs: Mapping[int, int]) -> Look:
+    """A look at `date`; `rows`: what the journals have of it, `epochs`: of which partitions. Raises OSError."""
+    listed = manifest_listing.read(scope.archive, date)
+    waiting = {row.path: row for row in rows if row.becomes not in listed.entries}
+    entries = {path: entry for path, entry in (listed.entries | waiting).items() if scope.has_host(entry.key.host)}
+    paths = {*listed.entries, *listed.replaced}
+    for row in rows:
+        paths.update((row.path, row.also, row.becomes))
+    known = Known(paths=paths, listed=listed.entries, epochs=epochs)
+    unknown = [each for each in strangers(scope.archive, date, known) if scope.has_host(each.host)]
+    return Look(entries=entries, findings=[*listed.findings, *_torn(listed, rows), *_left(scope, entries), *unknown])
+
+
+def hosts(scope: Scope) -> set[str]:
+    """The hosts of which the archive has a directory."""
+    days = filter(scope.has_day, manifest_listing.directory_days(scope.archive))
+    found = {host for date in days for _, _, host in host_directories(scope.archive, date)}
+    return set(filter(scope.has_host, found))
+
+
+def is_written(archive: Path, partition: int) -> bool:
+    """Whether a collector holds `partition`. Asked only where it matters: a lock of our own may be in its way."""
+    locks = archive / LOCKS
+    names = [f"partition={partition}.lock", *(path.name for path in locks.glob(f"partition={partition}.[0-9]*.lock"))]
+    return any(_is_held(locks / name) for name in names)
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _left(scope: Scope, entries: Mapping[str, Entry]) -> Iterator[Finding]:
+    """Segments that were redacted or repaired, and are still there as they were: a kill came in between."""
+    for entry in entries.values():
+        removed = {each.path for each in entry.removals}
+        for path in entry.replaces if entry.redactions or removed else ():
+            if (scope.archive / path).exists():
+                done, command = ("redacted", "the same fshipper redact")
+                if path in removed:
+                    done, command = ("rid of doubled bytes", "fshipper audit --repair-duplicates --yes")
+                yield Finding(
+                    kind=Kind.UNLISTED_FILE,
+                    host=entry.key.host,
+                    file=entry.key.file,
+                    date=entry.key.date,
+                    path=path,
+                    text=f"it was {done}, and is still there as it was before",
+                    hint=f"run {command} again",
+                )
+
+
+def _torn(listed: Listed, rows: Sequence[Entry]) -> Iterator[Finding]:
+    """A kill tears a line only while its segment still waits in the journal; any other tear is damage."""
+    pending = any(row.becomes and row.becomes not in listed.entries for row in rows)
+    for finding in listed.torn:
+        text = "its last line was cut off by a kill; the next start of the collector writes it again"
+        yield (
+            Finding(kind=finding.kind, weight=Weight.NOTE, date=finding.date, path=finding.path, text=text)
+            if pending
+            else finding
+        )

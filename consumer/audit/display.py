@@ -1,0 +1,202 @@
+"""What an audit found: for people on a terminal or in a file, and as JSON for scripts."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from consumer.audit.auditor import Result
+from consumer.audit.coverage import DOUBLED_OPEN_HINT, DOUBLED_TEMPLATE_HINT
+from consumer.audit.finding import Finding, Weight
+from consumer.audit.producer_comparison import Host
+from consumer.audit.repair_duplicates import Found
+from consumer.audit.repair_duplicates import Result as Repaired
+from consumer.audit.totals import Row, Sum
+from shipper.table_printer import STACK, fitted, print_lines
+from shipper.units import counted, format_bytes
+
+VERSION = 1
+"""Of the JSON; a field is added under the same number, and changed or removed under another."""
+SIGNS = {Weight.DAMAGE: ("!", "bold red"), Weight.GAP: ("~", "yellow"), Weight.NOTE: ("=", "dim")}
+WIDE = 8192  # columns where nobody looks: no cell is cut before them, and a path may have 4,096
+MOST_FINDINGS = 50
+MOST_ROWS = 200
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NUMBERS = ("files", "lines", "shipped", "archived", "damaged", "missing")
+_COLUMNS = ("host", "file", "date", *_NUMBERS)
+
+
+def print_result(result: Result, hosts: Sequence[Host]) -> None:
+    """Findings first, then a row for each host, file and day, then the sum."""
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
+    ordered = sorted(result.findings, key=lambda finding: list(Weight).index(finding.weight))
+    for finding in ordered[:MOST_FINDINGS]:
+        _print_finding(console, finding)
+    if len(ordered) > MOST_FINDINGS:
+        console.print(Text(f"... and {len(ordered) - MOST_FINDINGS} more findings; --json lists them all"))
+    rows = _chosen(result.rows)
+    if rows:
+        print_lines(
+            console,
+            fitted(
+                console,
+                _COLUMNS,
+                [_texts(_cells(row)) for row in rows],
+                numbers=_NUMBERS,
+                wrapped="file",
+                above=("host", "file"),
+                give_up=(STACK, "files", "shipped", "lines"),
+            ),
+        )
+    if len(rows) < len(result.rows):
+        console.print(Text(f"... and {len(result.rows) - len(rows)} more rows; --json lists them all"))
+    if hosts:
+        told = [_texts((host.name, host.text)) for host in hosts]
+        print_lines(console, fitted(console, ("host", "producer"), told, wrapped="producer"))
+    console.print(Text(summary(result), style="green" if result.complete else "red"), soft_wrap=True)
+
+
+def summary(result: Result) -> str:
+    """One line for a person."""
+    total = _total(result.rows)
+    seconds = max(result.seconds, 1e-6)
+    parts = [
+        _verdict(result),
+        f"{counted(len({row.host for row in result.rows}), 'host')}, {counted(result.files, 'file')}",
+        f"{counted(total['archived']['lines'], 'line')} and {format_bytes(total['archived']['bytes'])} proven",
+        f"{format_bytes(total['damaged']['bytes'])} damaged, {format_bytes(total['missing']['bytes'])} missing",
+        f"read {format_bytes(result.octets)} in {seconds:.1f} s",
+    ]
+    return "; ".join(parts)
+
+
+def _verdict(result: Result) -> str:
+    if not result.complete:
+        return "NOT COMPLETE"
+    if not (result.rows or result.files):  # retention removed all of it, and said so
+        return "nothing left to verify"
+    return "complete"
+
+
+def result_json(result: Result, hosts: Sequence[Host]) -> str:
+    """The same, whole, as one object."""
+    scope = result.scope
+    shown: dict[str, Any] = {
+        "v": VERSION,
+        "archive": str(scope.archive),
+        "since": scope.since or None,
+        "until": scope.until or None,
+        "host": scope.host,
+        "complete": result.complete,
+        "totals": _total(result.rows),
+        "read": {"files": result.files, "bytes": result.octets, "seconds": round(result.seconds, 3)},
+        "findings": [_finding(finding) for finding in result.findings],
+        "files": [asdict(row) | {"complete": row.complete} for row in result.rows],
+        "hosts": [asdict(host) for host in hosts],
+    }
+    return json.dumps(shown, indent=1)
+
+
+def repair_text(result: Repaired, *, done: bool) -> str:
+    """What `--repair-duplicates` found, for a person."""
+    lines = []
+    for each in result.repaired:
+        what = "removed" if done else "would remove"
+        lines.append(f"{what} {_copy(each)}; the first copy is in {', '.join(each.kept)}")
+    for each in result.refused:
+        lines += [f"! keeps {_copy(each)}: {each.refused}", f"    {each.hint}"]
+    for path, octets in result.open_files:
+        lines += [f"! keeps {octets:,} doubled bytes in {path}: the file is open", f"    {_open_hint(path)}"]
+    if not lines:
+        lines.append("nothing is in the archive twice")
+    elif result.repaired:
+        octets, count = sum(each.bytes for each in result.repaired), sum(each.lines for each in result.repaired)
+        sum_of = f"{octets:,} bytes and {count:,} lines in {_segments(len(result.repaired))}"
+        lines.append(f"removed {sum_of}" if done else f"{sum_of} would be removed; to do it, add --yes")
+    return "".join(f"{_printable(line)}\n" for line in lines)
+
+
+def repair_json(result: Repaired, *, done: bool) -> str:
+    """The same as one object."""
+    segments = [
+        {
+            "path": each.segment.path,
+            "host": each.segment.host,
+            "file": each.segment.file,
+            "bytes": each.bytes,
+            "lines": each.lines,
+            "kept": list(each.kept),
+            "new_path": each.path or None,
+            "refused": each.refused or None,
+            "hint": each.hint,
+        }
+        for each in result.found
+    ]
+    opened = [{"path": path, "bytes": octets, "hint": _open_hint(path)} for path, octets in result.open_files]
+    return json.dumps({"v": VERSION, "done": done, "segments": segments, "open_files": opened}, indent=1) + "\n"
+
+
+def _copy(found: Found) -> str:
+    return f"{found.bytes:,} doubled bytes in {found.segment.path}" + (
+        f" ({found.lines:,} lines)" if found.lines else ""
+    )
+
+
+def _open_hint(path: str) -> str:
+    return DOUBLED_OPEN_HINT if path.startswith("date=") else DOUBLED_TEMPLATE_HINT
+
+
+def _segments(count: int) -> str:
+    return "1 segment" if count == 1 else f"{count} segments"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    shown = asdict(finding) | {"kind": finding.kind.value, "weight": finding.weight.value}
+    return shown | {"bytes": shown.pop("octets")}
+
+
+def _total(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+    total = {name: Sum() for name in ("shipped", "archived", "damaged", "missing")}
+    for row in rows:
+        for name, each in total.items():
+            own: Sum = getattr(row, name)
+            each.add(own.bytes, own.lines)
+    return {name: asdict(each) for name, each in total.items()}
+
+
+def _print_finding(console: Console, finding: Finding) -> None:
+    sign, style = SIGNS[finding.weight]
+    where = " ".join(filter(None, (finding.host, finding.file, finding.date))) or "archive"
+    path = f" [{finding.path}]" if finding.path else ""
+    console.print(Text(_printable(f"{sign} {where}: {finding.text}{path}"), style=style), soft_wrap=True)
+    if finding.hint:
+        console.print(Text(_printable(f"    {finding.hint}")), soft_wrap=True)
+
+
+def _chosen(rows: Sequence[Row]) -> list[Row]:
+    """All of them if they are few; else those that are not complete before the others."""
+    if len(rows) <= MOST_ROWS:
+        return list(rows)
+    return sorted(
+        sorted(rows, key=lambda row: row.complete)[:MOST_ROWS], key=lambda row: (row.host, row.file, row.date)
+    )
+
+
+def _cells(row: Row) -> list[str]:
+    sums = (row.shipped, row.archived, row.damaged, row.missing)
+    octets = [format_bytes(each.bytes) if each.bytes else "-" for each in sums]
+    return [row.host, row.file, row.date or "-", str(row.files), f"{row.archived.lines:,}", *octets]
+
+
+def _texts(cells: Iterable[str]) -> list[Text]:
+    return [Text(_printable(cell)) for cell in cells]
+
+
+def _printable(text: str) -> str:
+    """`text` as any terminal can show it: no control characters, no bytes that are no UTF-8."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)

@@ -1,0 +1,112 @@
+"""A file that the archive ought to hold, as a manifest or a journal tells of it."""
+
+import enum
+from dataclasses import dataclass
+
+from consumer.model import OpenFile
+from shipper.duplicates import order_of
+from shipper.layout import FileKey
+from shipper.manifest import Gap, Redaction, Removal, Segment, SourceSpan
+
+
+class State(enum.Enum):
+    """How far a file is on its way."""
+
+    SEALED = "sealed"
+    SEALING = "sealing"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is said of one file."""
+
+    key: FileKey
+    path: str  #: relative to the archive
+    state: State
+    codec: str  #: of its bytes on disk: zstd, gzip or none
+    stored: int  #: bytes on disk that count; behind them an open file may have more
+    raw: int  #: bytes of text in these
+    crc: int | None  #: CRC-32 of the text; None: nobody knows
+    lines: int | None = None  #: newlines in the text; None: not counted so far
+    stored_crc: int | None = None  #: CRC-32 of the bytes on disk
+    joins: int = 0
+    filtered: int = 0
+    edited: int = 0
+    spans: tuple[SourceSpan, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    redactions: tuple[Redaction, ...] = ()
+    removals: tuple[Removal, ...] = ()
+    replaces: tuple[str, ...] = ()
+    first_seq: int = 0
+    last_seq: int = 0
+    first_ns: int = 0  #: stored time of its first message; manifests have it as text
+    last_ns: int = 0
+    becomes: str = ""  #: path of the segment, once it is being sealed
+    order: tuple[object, ...] = ()  #: of sealed files: which copy is the first (`shipper.duplicates`)
+    also: str = ""  #: where its bytes lie instead, if a kill came between journal and rename
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Host, file and day: the row of the report that it belongs to."""
+        return self.key.host, self.key.file, self.key.date
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a journal, and no manifest, tells of it."""
+        return self.state is not State.SEALED
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it may hold lines from anybody, which have no spans."""
+        return not self.key.file.startswith("/")
+
+
+def of_segment(segment: Segment, date: str) -> Entry:
+    """What a manifest line of `date` tells. Raises ValueError: its sums are no hex numbers."""
+    return Entry(
+        key=FileKey(date, segment.partition, segment.host, segment.file),
+        path=segment.path,
+        state=State.SEALED,
+        codec=segment.codec,
+        stored=segment.bytes_stored,
+        raw=segment.bytes_raw,
+        crc=int(segment.crc32, 16),
+        lines=segment.lines,
+        stored_crc=int(segment.crc32_stored, 16) if segment.crc32_stored else None,
+        joins=segment.joins,
+        filtered=segment.filtered,
+        edited=segment.edited,
+        spans=segment.spans,
+        gaps=segment.gaps,
+        redactions=segment.redactions,
+        removals=segment.removals,
+        order=order_of(segment),
+        replaces=segment.replaces,
+        first_seq=segment.first_seq,
+    )
+
+
+def of_open_file(file: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]) -> Entry:
+    """What a journal tells."""
+    return Entry(
+        key=file.key,
+        path=file.path,
+        state=State.SEALING if file.sealing else State.OPEN,
+        codec=file.codec,
+        stored=file.length,
+        raw=file.raw,
+        crc=file.crc,
+        lines=None if file.codec == "none" else file.lines,
+        joins=file.joins,
+        filtered=file.filtered,
+        edited=file.edited,
+        spans=spans,
+        gaps=gaps,
+        first_seq=file.first_seq,
+        last_seq=file.last_seq,
+        first_ns=file.first_ns,
+        last_ns=file.last_ns,
+        becomes=file.sealing,
+        also=file.opened,
+    )

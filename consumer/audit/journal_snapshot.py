@@ -1,0 +1,171 @@
+"""What the journals say, without touching them: private copies, taken while a collector may be writing.
+
+A journal that is opened where it lies would be written to (SQLite's -shm, and -wal where there is none), may be on a
+file system that is read-only, and belongs to a process that may be stopped with its locks held. The copy is of one
+moment: first the -wal, then the main file, which only checkpoints change; if one came between, again.
+"""
+
+import contextlib
+import re
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from consumer.audit.expected_file import Entry, of_open_file
+from consumer.audit.finding import Finding, Kind
+from consumer.commit.journal import SOURCE_COLUMNS, Journal, to_known
+from consumer.commit.watermark import Known, SourceKey
+from shipper.errors import ConfigError, Fatal
+
+_NAME = re.compile(r"(?P<prefix>.+)\.p(?P<partition>\d+)(\.(?P<epoch>\d+))?\.sqlite")
+_WAL_HEADER_BYTES = 32
+_TRIES = 200
+_TICK_SECONDS = 0.02  # a file that was not changed for so long shows the next change in its time
+_RESTORE = "restore the journal from a copy; until then nobody knows what of the open files counts"
+
+
+class Where(NamedTuple):
+    """Which journal it is."""
+
+    prefix: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the journal of one partition says of its files."""
+
+    epoch: int
+    resume: int  #: the next sequence of the stream that it waits for
+    entries: tuple[Entry, ...]
+
+
+class Journals:
+    """Copies of the newest journal of each partition, below a directory of their own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._copies = Path(tempfile.mkdtemp(prefix="fshipper-audit-"))
+        self.places: dict[Where, Place] = {}
+        self.findings: list[Finding] = []
+        self._paths: dict[Where, Path] = {}
+        try:
+            self._read_all(directory)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Journals":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the copies."""
+        self.close()
+
+    @property
+    def epochs(self) -> dict[int, int]:
+        """The partitions of which there is a journal that can be read, and its epoch."""
+        return {where.partition: place.epoch for where, place in self.places.items()}
+
+    def entries(self) -> Iterator[Entry]:
+        """Every open file, and every one that is being sealed."""
+        for place in self.places.values():
+            yield from place.entries
+
+    def sources(self) -> Iterator[Known]:
+        """What is archived of every source that the journals remember."""
+        for where in self.places:
+            with contextlib.closing(sqlite3.connect(self._paths[where])) as database:
+                yield from map(to_known, database.execute(f"SELECT {SOURCE_COLUMNS} FROM sources"))  # noqa: S608
+
+    def watermarks(self) -> Iterator[tuple[Where, SourceKey, int]]:
+        """How far each source is archived, and whose journal says so."""
+        for where in self.places:
+            with contextlib.closing(sqlite3.connect(self._paths[where])) as database:
+                for host, id_, watermark in database.execute("SELECT host, id, watermark FROM sources"):
+                    yield where, SourceKey(host, id_), watermark
+
+    def close(self) -> None:
+        """Remove the copies; idempotent."""
+        shutil.rmtree(self._copies, ignore_errors=True)
+
+    def _read_all(self, directory: Path) -> None:
+        for where, path in _newest(directory).items():
+            try:
+                self._read(where, path)
+            except FileNotFoundError:  # another collector took the partition over just now: there is a newer one
+                self._read(where, _newest(directory).get(where, path))
+
+    def _read(self, where: Where, path: Path) -> None:
+        copy = self._copies / path.name
+        _copy(path, copy)
+        try:
+            with contextlib.closing(Journal(copy)) as journal:
+                files = journal.files.values()
+                entries = [of_open_file(file, journal.spans(file.path), journal.gaps(file.path)) for file in files]
+                at = journal.position
+        except ConfigError:
+            raise
+        except (Fatal, sqlite3.Error) as error:
+            text = f"the journal cannot be read: {error}".replace(str(copy), path.name)
+            self.findings.append(Finding(kind=Kind.BAD_JOURNAL, path=str(path), text=text, hint=_RESTORE))
+            return
+        self._paths[where] = copy
+        self.places[where] = Place(_epoch(path), at.resume, tuple(entries))
+
+
+def _newest(directory: Path) -> dict[Where, Path]:
+    """The journal of the highest epoch of each partition."""
+    found: dict[Where, Path] = {}
+    for path in directory.glob("*.sqlite"):
+        name = _NAME.fullmatch(path.name)
+        if name and _size(path):
+            where = Where(name["prefix"], int(name["partition"]))
+            found[where] = max(found.get(where, path), path, key=_epoch)
+    return found
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # another collector took the partition over
+        return 0
+
+
+def _epoch(path: Path) -> int:
+    name = _NAME.fullmatch(path.name)
+    return int(name["epoch"] or 0) if name else 0
+
+
+def _copy(path: Path, copy: Path) -> None:
+    """Copy a journal as it is at one moment. Raises OSError; Fatal: it changed at every try."""
+    wal, wal_copy = path.with_name(f"{path.name}-wal"), copy.with_name(f"{copy.name}-wal")
+    for _ in range(_TRIES):
+        before = _stamp(path)
+        if 0 <= time.time_ns() - before[2] < _TICK_SECONDS * 1e9:
+            time.sleep(_TICK_SECONDS)
+            continue
+        wal_copy.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(wal, wal_copy)
+        shutil.copyfile(path, copy)
+        if _stamp(path) == before and _header(wal) == _header(wal_copy):
+            return
+    raise Fatal(f"the journal {path} changes too fast to be copied", hint="try again, or stop its collector meanwhile")
+
+
+def _stamp(path: Path) -> Sequence[int]:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _header(wal: Path) -> bytes:
+    try:
+        with wal.open("rb") as file:
+            return file.read(_WAL_HEADER_BYTES)
+    except FileNotFoundError:
+        return b""

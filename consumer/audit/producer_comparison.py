@@ -1,0 +1,192 @@
+"""What the producers say of their files, beside what the archive holds: `fshipper audit --hosts`."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from consumer.audit.finding import Finding, Kind, Weight
+from consumer.audit.journal_snapshot import Journals, Where
+from consumer.commit.watermark import SourceKey
+from shipper.jetstream.admin import Admin
+from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
+from shipper.settings import NatsSettings
+from shipper.subjects import control_ask, control_down, stream_name
+from shipper.units import counted, format_bytes
+
+ANSWER_SECONDS = 2.0
+ASKED_AT_ONCE = 64
+_LOST_HINT = (
+    "restart its producer: at its next session it sends again what the server lost, as far as its files are there"
+)
+_OLDER_HINT = (
+    "was the archive, or its journal, restored from an older copy? the producers still have what is not deleted"
+)
+
+
+class Mark(NamedTuple):
+    """How far a producer is with one source."""
+
+    source: str
+    file: str
+    origin: int  #: shipping began there
+    offset: int  #: acknowledged by the server up to there
+    size: int  #: of the file, when it was last looked at
+    archived: int  #: the collector of this archive has told that it is archived up to there
+    elsewhere: int  #: up to there another archive has it
+    excluded: bool = False  #: the configuration of the host no longer names the file
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What producers and streams said, in this order."""
+
+    marks: dict[str, tuple[Mark, ...] | None]  #: by host; None: no producer answers
+    last: dict[Where, int]  #: the newest sequence that each stream holds, later than every mark; 0: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One host's own word, in sum."""
+
+    name: str
+    answers: bool
+    sources: int = 0
+    unshipped: int = 0  #: bytes in its files that no server has acknowledged
+    waiting: int = 0  #: acknowledged and not archived: in the stream
+    missing: int = 0  #: acknowledged, and neither in the stream nor in the archive
+
+    @property
+    def text(self) -> str:
+        """For a person."""
+        if not self.answers:
+            return "no producer answers"
+        parts = [counted(self.sources, "file")]
+        parts += [f"{format_bytes(self.unshipped)} not shipped yet"] if self.unshipped else []
+        parts += [f"{format_bytes(self.waiting)} in the stream, not archived yet"] if self.waiting else []
+        parts += [f"{format_bytes(self.missing)} MISSING"] if self.missing else []
+        return ", ".join(parts if len(parts) > 1 else [*parts, "all archived"])
+
+
+async def ask(settings: NatsSettings, archive: str, hosts: Iterable[str], places: Iterable[Where]) -> Said:
+    """Ask every one of `hosts` how far it is, then the streams; `archive`: the identity of the audited one.
+
+    Raises:
+        Unavailable, Fatal, SessionLost: no server, or not to the end.
+    """
+    question = {"v": 1, "ask": "marks", "archive": archive}
+    connection = await connect_as(settings, name="fshipper audit", inboxes=("_INBOX_collector", MONITOR_INBOX))
+    try:
+        slots = asyncio.Semaphore(ASKED_AT_ONCE)
+        names = sorted(hosts)
+        marks = await asyncio.gather(*(_marks_of(connection, host, question, slots) for host in names))
+        return Said(dict(zip(names, marks, strict=True)), await _newest(Admin(connection), places))
+    finally:
+        await connection.close()
+
+
+def compare(said: Said, journals: Journals) -> tuple[list[Host], list[Finding]]:
+    """What the hosts say beside what the journals say, which are read behind it."""
+    held, homes = _held(said, journals)
+    unread = {where for where, place in journals.places.items() if place.resume <= said.last.get(where, 0)}
+    hosts, findings = [], list[Finding]()
+    for name, marks in said.marks.items():
+        if marks is None:
+            hosts.append(Host(name=name, answers=False))
+            continue
+        pending = homes[name] in unread if name in homes else bool(unread)
+        behind = [_behind(mark, held.get(SourceKey(name, mark.source), 0)) for mark in marks if journals.places]
+        hosts.append(_host(name, marks, sum(each.missing for each in behind), pending=pending))
+        findings += _findings(name, behind, Weight.NOTE if pending else Weight.DAMAGE)
+    return hosts, findings
+
+
+class _Behind(NamedTuple):
+    """What the archive lacks of what a producer says."""
+
+    mark: Mark
+    missing: int  #: bytes that were acknowledged
+    forgotten: int  #: bytes that were said to be archived
+
+
+def _behind(mark: Mark, watermark: int) -> _Behind:
+    there = max(watermark, mark.origin, mark.elsewhere)
+    return _Behind(mark, max(0, mark.offset - there), max(0, mark.archived - there))
+
+
+def _held(said: Said, journals: Journals) -> tuple[dict[SourceKey, int], dict[str, Where]]:
+    """How far each source of the asked hosts is archived, and whose journal knows each host."""
+    held: dict[SourceKey, int] = {}
+    homes: dict[str, Where] = {}
+    for where, key, watermark in journals.watermarks():
+        if key.host in said.marks:
+            held[key], homes[key.host] = max(watermark, held.get(key, 0)), where
+    return held, homes
+
+
+def _host(name: str, marks: Sequence[Mark], missing: int, *, pending: bool) -> Host:
+    return Host(
+        name=name,
+        answers=True,
+        sources=len(marks),
+        unshipped=sum(max(0, mark.size - mark.offset) for mark in marks if not mark.excluded),
+        waiting=missing if pending else 0,
+        missing=0 if pending else missing,
+    )
+
+
+def _findings(host: str, behind: Sequence[_Behind], weight: Weight) -> Iterator[Finding]:
+    for mark, missing, forgotten in behind:
+        if forgotten:
+            text = f"{forgotten:,} bytes of source {mark.source} were reported as archived, and the journal lacks them"
+            yield _about(host, mark, text, forgotten, _OLDER_HINT, Weight.DAMAGE)
+        if missing and weight is Weight.NOTE:
+            text = f"{missing:,} bytes of source {mark.source} are in the stream, not archived yet"
+            yield _about(host, mark, text, missing, "", weight)
+        elif missing:
+            text = f"{missing:,} bytes of source {mark.source} were acknowledged, and are in neither stream nor archive"
+            yield _about(host, mark, text, missing, _LOST_HINT, weight)
+
+
+def _about(host: str, mark: Mark, text: str, octets: int, hint: str, weight: Weight) -> Finding:
+    return Finding(kind=Kind.PRODUCER, weight=weight, host=host, file=mark.file, text=text, octets=octets, hint=hint)
+
+
+async def _marks_of(
+    connection: Connection, host: str, question: Mapping[str, Any], slots: asyncio.Semaphore
+) -> tuple[Mark, ...] | None:
+    async with slots:
+        where = control_ask(host) if connection.is_monitor else control_down(host)
+        answer = await connection.ask(where, question, ANSWER_SECONDS)
+    found = (answer or {}).get("marks")
+    return tuple(filter(None, map(_mark, found))) if isinstance(found, list) else None
+
+
+def _mark(fields: Any) -> Mark | None:
+    """A mark as it came over the network; None: it is not well formed."""
+    if not isinstance(fields, Mapping):
+        return None
+    try:
+        numbers = [int(fields.get(name) or 0) for name in ("origin", "offset", "size", "archived", "elsewhere")]
+        origin, offset, size, archived, elsewhere = numbers
+        return Mark(
+            source=str(fields["source"]),
+            file=str(fields["file"]),
+            origin=origin,
+            offset=offset,
+            size=size,
+            archived=archived,
+            elsewhere=elsewhere,
+            excluded=fields.get("excluded") is True,
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+async def _newest(admin: Admin, places: Iterable[Where]) -> dict[Where, int]:
+    found = {}
+    for where in places:
+        info = await admin.stream(stream_name(where.prefix, where.partition))
+        state = info["state"] if info else {"messages": 0}
+        found[where] = int(state["last_seq"]) if state["messages"] else 0
+    return found

@@ -1,0 +1,376 @@
+"""Doubled bytes are removed from the segments that hold the later copy, with a record in their manifest lines.
+
+The first copy (`shipper.duplicates.order_of`) stays. Before anything is removed, the bytes of both copies are compared;
+where they differ, or where it is not known which bytes of a segment they are, both copies stay. A segment that holds
+nothing else becomes an empty one that carries the record; of another one only the doubled bytes are removed.
+
+A kill at any step leaves the old segment or the new one counted (consumer/segments/rewrite_segment.py). One repair runs at a
+time, and while it changes a pair of segments no collector merges, no redaction runs, and retention removes nothing.
+"""
+
+import getpass
+import os
+import socket
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from consumer.archive import LOCKS
+from consumer.audit import manifest_listing
+from consumer.audit.day_inventory import Scope
+from consumer.audit.expected_file import Entry
+from consumer.segments.manifest_store import is_listed, removed_days
+from consumer.segments.rewrite_segment import (
+    alone,
+    put_instead,
+    remove_replaced,
+    standing_on,
+    stands,
+    text_of,
+    without_retention,
+)
+from consumer.segments.sealer import now
+from shipper.duplicates import Index, cover, date_of, doubled, order_of
+from shipper.durable_files import Lock, make_directory
+from shipper.errors import ShipperError
+from shipper.manifest import Gap, Removal, Segment, SourceSpan
+
+NEWLINE = b"\n"
+_CHANGED = "archive_changed"
+
+
+class Piece(NamedTuple):
+    """Bytes `start` to `end` (excluded) of a source, in the span number `at` of the segment `path`."""
+
+    source: str
+    start: int
+    end: int
+    path: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A segment that holds a later copy, and what becomes of it."""
+
+    segment: Segment
+    bytes: int  #: of its sources that are doubled
+    lines: int = 0  #: that are removed with them
+    kept: tuple[str, ...] = ()  #: the segments that hold the first copy
+    refused: str = ""  #: why nothing is removed; empty: it can be
+    hint: str = ""
+    path: str = ""  #: of the segment that replaces it; empty: nothing was written
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What a repair did, or would do."""
+
+    found: list[Found] = field(default_factory=list)
+    open_files: list[tuple[str, int]] = field(default_factory=list)  #: that hold doubled bytes, and how many
+
+    @property
+    def repaired(self) -> list[Found]:
+        """What can be, or was, removed."""
+        return [each for each in self.found if not each.refused]
+
+    @property
+    def refused(self) -> list[Found]:
+        """What cannot be removed."""
+        return [each for each in self.found if each.refused]
+
+
+class _RefusedError(Exception):
+    """Both copies stay. The first argument says why, the second what to do."""
+
+
+class _Text(NamedTuple):
+    """The text of a segment, and where each of its spans begins; None: that is not known."""
+
+    text: bytes
+    places: list[int] | None
+
+
+class _Rest(NamedTuple):
+    """What is left of a segment: its text, and the fields of its manifest line."""
+
+    text: bytes
+    fields: dict[str, Any]
+
+
+class Repair:
+    """Finds the later copies in an archive, and removes them."""
+
+    def __init__(self, scope: Scope, *, reason: str) -> None:
+        self._scope = scope
+        self._archive = scope.archive
+        self._reason = reason
+        self._owned: dict[tuple[str, str], list[Piece]] = {}  # by host and source: who holds which bytes first
+        self._doubled: dict[str, list[Piece]] = {}  # by path of the later copy
+        self._segments: dict[str, Segment] = {}  # that hold a source of which bytes are doubled
+
+    def look(self, waiting: Iterable[Entry]) -> Result:
+        """What would be removed; `waiting`: the open files that the journals know. Changes nothing."""
+        index = Index()
+        sources = {
+            (each.segment.host, span.source)
+            for date in self._dates()
+            for each in doubled(standing_on(self._archive, date), before=index)
+            for span in each.spans
+        }
+        self._assign(sources)
+        result = Result(open_files=list(self._open_files(waiting, index)))
+        for path in sorted(self._doubled):
+            if self._is_wanted(self._segments[path]):
+                result.found.append(self._judged(self._segments[path]))
+        return result
+
+    def run(self, waiting: Sequence[Entry]) -> Result:
+        """Remove what `look` finds; what a kill left before is finished.
+
+        Raises:
+            Fatal: another repair, or retention, is at it. Unavailable: a collector merges for long. OSError.
+        """
+        make_directory(self._archive / LOCKS)
+        with (
+            Lock(self._archive / LOCKS / "repair.lock", f"the repair of {self._archive}"),
+            without_retention(self._archive),
+        ):
+            for date in self._dates():
+                remove_replaced(self._archive, standing_on(self._archive, date))
+            looked = self.look(waiting)
+            return replace(looked, found=[each if each.refused else self._remove(each) for each in looked.found])
+
+    def _dates(self) -> list[str]:
+        return sorted(manifest_listing.days(self._archive) - removed_days(self._archive))
+
+    def _is_wanted(self, segment: Segment) -> bool:
+        return self._scope.has_host(segment.host) and self._scope.has_day(date_of(segment.path))
+
+    def _assign(self, sources: set[tuple[str, str]]) -> None:
+        """Find for each byte of `sources` the segment that holds it first, and those that hold it again."""
+        held: dict[tuple[str, str], list[int]] = {key: [] for key in sources}
+        for date in self._dates() if sources else ():
+            for segment in sorted(standing_on(self._archive, date), key=order_of):
+                for index, span in enumerate(segment.spans):
+                    key = (segment.host, span.source)
+                    if key not in held:
+                        continue
+                    self._segments[segment.path] = segment
+                    at = span.start
+                    for common in cover(held[key], span.start, span.end):
+                        self._own(key, Piece(span.source, at, common.start, segment.path, index))
+                        again = Piece(span.source, common.start, common.end, segment.path, index)
+                        self._doubled.setdefault(segment.path, []).append(again)
+                        at = common.end
+                    self._own(key, Piece(span.source, at, span.end, segment.path, index))
+        for pieces in self._owned.values():
+            pieces.sort(key=lambda piece: piece.start)
+
+    def _own(self, key: tuple[str, str], piece: Piece) -> None:
+        if piece.start < piece.end:
+            self._owned.setdefault(key, []).append(piece)
+
+    def _open_files(self, waiting: Iterable[Entry], index: Index) -> Iterator[tuple[str, int]]:
+        for entry in sorted(waiting, key=lambda entry: (entry.key.date, entry.first_ns, entry.path)):
+            if entry.becomes and is_listed(self._archive, entry.becomes):
+                continue
+            host = entry.key.host
+            again = [index.add(host, span.source, span.start, span.end) for span in entry.spans]
+            octets = sum(common.length for each in again for common in each)
+            if octets and self._scope.has_host(host) and self._scope.has_day(entry.key.date):
+                yield entry.path, octets
+
+    # -- one segment ------------------------------------------------------------------------------------------------
+
+    def _judged(self, segment: Segment) -> Found:
+        """Whether the later copy can be removed: compares the bytes."""
+        pieces = self._doubled[segment.path]
+        found = Found(
+            segment=segment,
+            bytes=sum(piece.end - piece.start for piece in pieces),
+            kept=tuple(dict.fromkeys(first.path for piece in pieces for first in self._firsts(segment.host, piece))),
+        )
+        try:
+            rest = self._rest(found)
+        except _RefusedError as error:
+            return replace(found, refused=error.args[0], hint=error.args[1])
+        except ShipperError as error:
+            return replace(found, refused=str(error), hint=error.hint)
+        return replace(found, lines=segment.lines - rest.text.count(NEWLINE))
+
+    def _remove(self, found: Found) -> Found:
+        segment = found.segment
+        kept = [self._segments[path] for path in found.kept]
+        with alone(self._archive, [segment.partition, *(each.partition for each in kept)]):
+            if not all(stands(self._archive, each) for each in (segment, *kept)):
+                return replace(found, refused="its segments were merged or rewritten meanwhile", hint="run it again")
+            try:
+                rest = self._rest(found)  # again: nothing changes them from here on
+                made = put_instead(self._archive, segment, rest.text, **rest.fields)
+            except _RefusedError as error:
+                return replace(found, refused=error.args[0], hint=error.args[1])
+            except ShipperError as error:
+                return replace(found, refused=str(error), hint=error.hint)
+        return replace(found, path=made.path)
+
+    def _rest(self, found: Found) -> _Rest:
+        """What is left of a segment without its doubled bytes. Raises _RefusedError: both copies stay."""
+        segment, pieces = found.segment, self._doubled[found.segment.path]
+        if any(gap.reason == _CHANGED for gap in segment.gaps):
+            raise _RefusedError("it was changed before it was sealed", "restore it from a copy: fshipper audit")
+        texts = {path: self._text(path) for path in {segment.path, *found.kept}}
+        if self._is_same_whole(found, texts):
+            return _Rest(b"", self._fields(found, (), 0) | {"filtered": 0, "edited": 0})
+        for piece in pieces:
+            again = self._bytes(piece, texts)
+            first = b"".join(self._bytes(part, texts) for part in self._firsts(segment.host, piece))
+            if again != first:
+                raise _differing(piece, found.kept)
+        text, places = texts[segment.path]
+        if places is None:  # its one span is doubled as a whole, else its bytes were not found
+            return _Rest(b"", self._fields(found, (), 0) | {"filtered": 0, "edited": 0})
+        left, spans, joins = _without(segment, text, places, pieces)
+        return _Rest(left, self._fields(found, spans, joins))
+
+    def _is_same_whole(self, found: Found, texts: dict[str, _Text]) -> bool:
+        """Whether one other segment holds the same spans in the same order, and the same text."""
+        segment = found.segment
+        if len(found.kept) != 1 or segment.path in found.kept or not segment.file.startswith("/"):
+            return False
+        whole = sum(span.end - span.start for span in segment.spans)
+        (kept,) = found.kept
+        same = self._segments[kept].spans == segment.spans and found.bytes == whole
+        return same and texts[kept].text == texts[segment.path].text
+
+    def _text(self, path: str) -> _Text:
+        segment = self._segments[path]
+        text = text_of(self._archive, segment)
+        return _Text(text, _places(segment, text))
+
+    def _bytes(self, piece: Piece, texts: dict[str, _Text]) -> bytes:
+        """The text of a piece. Raises _RefusedError: it is not known where it is."""
+        segment, (text, places) = self._segments[piece.path], texts[piece.path]
+        if places is not None:
+            at = places[piece.at] - segment.spans[piece.at].start
+            return text[at + piece.start : at + piece.end]
+        if segment.file.startswith("/") and segment.spans == (
+            SourceSpan(source=piece.source, start=piece.start, end=piece.end),
+        ):
+            return text
+        raise _RefusedError(
+            f"the places of single bytes in {piece.path} are not known: it holds edited lines or several sources",
+            "keep both copies, or restore the archive from a backup that was made before",
+        )
+
+    def _firsts(self, host: str, piece: Piece) -> Iterator[Piece]:
+        """The pieces that hold the bytes of `piece` first, in the order of these bytes."""
+        pieces = self._owned[host, piece.source]
+        for owned in pieces[max(0, bisect_right(pieces, piece.start, key=lambda each: each.start) - 1) :]:
+            if owned.start >= piece.end:
+                return
+            start, end = max(owned.start, piece.start), min(owned.end, piece.end)
+            if start < end:
+                yield owned._replace(start=start, end=end)
+
+    def _fields(self, found: Found, spans: tuple[SourceSpan, ...], joins: int) -> dict[str, Any]:
+        segment, at, by = found.segment, now(), _this_user()
+        records = [
+            Removal(
+                at=at,
+                by=by,
+                reason=self._reason,
+                bytes=piece.end - piece.start,
+                source=piece.source,
+                start=piece.start,
+                end=piece.end,
+                path=segment.path,
+                kept=tuple(dict.fromkeys(first.path for first in self._firsts(segment.host, piece))),
+            )
+            for piece in self._doubled[segment.path]
+        ]
+        known = {
+            gap for path in found.kept if path != segment.path for gap in map(_place_of, self._segments[path].gaps)
+        }
+        return {
+            "spans": spans,
+            "joins": joins,
+            "gaps": tuple(gap for gap in segment.gaps if _place_of(gap) not in known),
+            "removals": (*segment.removals, *records),
+        }
+
+
+def _place_of(gap: Gap) -> tuple[str, int, int]:
+    return gap.source, gap.start, gap.end
+
+
+def _differing(piece: Piece, kept: Sequence[str]) -> _RefusedError:
+    return _RefusedError(
+        f"bytes {piece.start}-{piece.end} of source {piece.source} are not the same in {', '.join(kept)}",
+        "if one copy was redacted, redact the other one, too (fshipper redact), and run this again; else compare the"
+        " files: one of them is not what the host wrote",
+    )
+
+
+def _places(segment: Segment, text: bytes) -> list[int] | None:
+    """Where in the text each span begins; None: that is not known.
+
+    Spans are in the order in which they were written. Between two of them there may be a newline that the collector
+    added. A guess that is wrong does no harm: both copies are compared byte by byte where it leads.
+    """
+    if segment.filtered or segment.edited or any(gap.reason == _CHANGED for gap in segment.gaps):
+        return None
+    at, joins, places = 0, segment.joins, list[int]()
+    for span in segment.spans:
+        if joins and at and text[at - 1 : at] != NEWLINE and text[at : at + 1] == NEWLINE:
+            at, joins = at + 1, joins - 1
+        places.append(at)
+        at += span.end - span.start
+    if joins and text[at:] == NEWLINE:
+        at, joins = at + 1, joins - 1
+    return places if at == len(text) and not joins else None
+
+
+def _without(
+    segment: Segment, text: bytes, places: Sequence[int], pieces: Iterable[Piece]
+) -> tuple[bytes, tuple[SourceSpan, ...], int]:
+    """The text without `pieces`, the spans in it, and the newlines in it that are of no source."""
+    left, spans, joins, end = bytearray(), list[SourceSpan](), 0, 0
+    removed_of: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        removed_of.setdefault(piece.at, []).append(piece)
+    for index, span in enumerate(segment.spans):
+        at = span.start
+        for removed in (*removed_of.get(index, ()), None):
+            stop = removed.start if removed else span.end
+            if at < stop:
+                begin = places[index] + at - span.start
+                if left and begin > end and not left.endswith(NEWLINE):  # else two lines would become one
+                    left += NEWLINE
+                    joins += 1
+                end = begin + stop - at
+                left += text[begin:end]
+                _extend(spans, SourceSpan(source=span.source, start=at, end=stop))
+            at = removed.end if removed else at
+    if (
+        left and end + 1 == len(text) and text.endswith(NEWLINE) and not left.endswith(NEWLINE)
+    ):  # the collector ended an unfinished last line
+        left += NEWLINE
+        joins += 1
+    return bytes(left), tuple(spans), joins
+
+
+def _extend(spans: list[SourceSpan], new: SourceSpan) -> None:
+    if spans and (spans[-1].source, spans[-1].end) == (new.source, new.start):
+        spans[-1] = replace(spans[-1], end=new.end)
+    else:
+        spans.append(new)
+
+
+def _this_user() -> str:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # the user has no entry in the password file
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()}"

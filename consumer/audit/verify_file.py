@@ -1,0 +1,254 @@
+"""Check files against what is said of them, as many at a time as there are processors.
+
+What a file means that was checked: damage, gaps, and whether its account adds up. Pure.
+"""
+
+import os
+import sys
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from consumer.audit.expected_file import Entry, State
+from consumer.audit.finding import Finding, Kind, Weight
+from consumer.segment_io import BROKEN, CHUNK_BYTES, Passing, Tally, texts
+from shipper.manifest import Gap
+from shipper.model import End
+from shipper.units import format_bytes
+
+_ROOM_BYTES = 64 * 1024 * 1024
+_AHEAD = 4  # checks a thread that are waiting; the results come in order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What came out for one file."""
+
+    entry: Entry
+    raw: int = 0  #: bytes of text that were found
+    lines: int = 0
+    octets: int = 0  #: bytes that were read
+    behind: int = 0  #: bytes behind what is committed of an open file
+    wrong: tuple[str, ...] = ()  #: what is not as it should be; nothing: all is well
+    missing: bool = False
+    unreadable: str = ""
+
+    @property
+    def sound(self) -> bool:
+        """Whether the bytes are the ones that were committed."""
+        return not (self.wrong or self.missing or self.unreadable)
+
+
+def check_all(archive: Path, entries: Iterable[Entry], told: Callable[[int], None]) -> Iterator[Checked]:
+    """Check each of `entries`, in order; `told` is called with the bytes of each as it is done. Reading only."""
+    threads = os.cpu_count() or 1
+    calls = threading.Lock()
+
+    def work(entry: Entry) -> Checked:
+        checked = check(archive, entry)
+        with calls:
+            told(entry.stored)
+        return checked
+
+    waiting: deque[Future[Checked]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="audit") as pool:
+        try:
+            for entry in entries:
+                waiting.append(pool.submit(work, entry))
+                if len(waiting) >= _AHEAD * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+class _Measured(NamedTuple):
+    """What is in a file, as far as it could be read."""
+
+    size: int  #: bytes on disk, all of them
+    stored: Passing  #: the bytes that were read
+    text: Tally
+    broken: str  #: why it leads no further
+
+
+def check(archive: Path, entry: Entry) -> Checked:
+    """Read the file of `entry` once and compare."""
+    found: _Measured | None = None
+    for path in filter(None, (entry.path, entry.also)):
+        try:
+            found = _measure(archive / path, entry)
+            break
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return Checked(entry=entry, unreadable=error.strerror or str(error))
+    if found is None:
+        return Checked(entry=entry, missing=entry.stored > 0)
+    return Checked(
+        entry=entry,
+        raw=found.text.octets,
+        lines=found.text.lines,
+        octets=found.stored.octets,
+        behind=max(0, found.size - entry.stored) if entry.is_waiting else 0,
+        wrong=tuple(_differences(entry, found)),
+    )
+
+
+def _measure(path: Path, entry: Entry) -> _Measured:
+    """Read as much of a file as counts, and of its text not much more than there should be. Raises OSError."""
+    text, broken = Tally(), ""
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        stored = Passing(file, entry.stored if entry.is_waiting else sys.maxsize)
+        try:
+            for piece in texts(stored, entry.codec):
+                text.add(piece)
+                if text.octets > 2 * entry.raw + _ROOM_BYTES:
+                    broken = "there is far more text in it than there should be"
+                    break
+        except BROKEN as error:
+            broken = str(error)
+        while stored.read(CHUNK_BYTES):  # what nobody could unpack
+            pass
+    return _Measured(size, stored, text, broken)
+
+
+def _differences(entry: Entry, found: _Measured) -> Iterator[str]:
+    """What is other than it should be, most telling first, as parts of a sentence."""
+    if found.stored.octets != entry.stored:
+        yield f"{_more(found.stored.octets - entry.stored)} on disk than {_told(entry)}"
+    if found.broken:
+        yield f"it cannot be unpacked ({found.broken})"
+    if found.text.octets != entry.raw:
+        yield f"{_more(found.text.octets - entry.raw)} of text"
+    if entry.lines is not None and found.text.lines != entry.lines:
+        yield f"{found.text.lines} lines instead of {entry.lines}"
+    if entry.crc is not None and found.text.crc != entry.crc:
+        yield f"CRC-32 of the text is {found.text.crc:08x}, not {entry.crc:08x}"
+    if entry.stored_crc is not None and found.stored.crc != entry.stored_crc:
+        yield f"CRC-32 of the file is {found.stored.crc:08x}, not {entry.stored_crc:08x}"
+
+
+def _more(octets: int) -> str:
+    count = f"{abs(octets):,} bytes" if abs(octets) < _ROOM_BYTES else format_bytes(abs(octets))
+    return f"{count} {'more' if octets > 0 else 'fewer'}"
+
+
+def _told(entry: Entry) -> str:
+    return "its manifest lists" if entry.state is State.SEALED else "its journal has committed"
+
+
+ELSEWHERE = "elsewhere"
+"""Reason of a gap that is none: another collector's archive holds the bytes."""
+EXCLUDED = End.EXCLUDED.value
+"""Reason of a gap that is none: the host was configured not to read the bytes."""
+CHANGED = "archive_changed"
+
+_SEALED_HINT = "restore the file from a copy; what the stream still holds can be read into another SHIPPER_DIRECTORY"
+_OPEN_HINT = "restore the file from a copy before the collector starts: else it records what is missing as a gap"
+_CUT_HINT = "the next start of the collector cuts them off, and writes from the stream what belongs there"
+_GAP_HINT = "nothing brings them back, unless the host still has a copy of its file"
+_GAP_HINTS = {
+    CHANGED: "somebody changed the archive: restore the file from a copy; the stream may still hold what is missing",
+    "poison": "the message is among the dead letters: fshipper dlq ls",
+}
+
+
+def findings_of(checked: Checked) -> Iterator[Finding]:
+    """What is wrong with one file."""
+    entry = checked.entry
+    if checked.missing:
+        yield _about(entry, Kind.MISSING_FILE, f"the {_name(entry)} is not there", entry.raw)
+    elif checked.unreadable:
+        hint = "run the audit as the collector's user or group; if the disk fails, restore the file from a copy"
+        yield _about(entry, Kind.UNREADABLE_FILE, f"it cannot be read: {checked.unreadable}", entry.raw, hint)
+    elif checked.wrong:
+        octets = abs(checked.raw - entry.raw) or entry.raw
+        yield _about(entry, Kind.DAMAGED_FILE, "; ".join(checked.wrong), octets)
+
+
+def uncommitted(checked: Checked) -> Finding:
+    """There is more in an open file than counts, and no collector that could be about to make it count."""
+    text = f"{checked.behind:,} bytes behind what its journal has committed: somebody appended, or a kill left them"
+    return _about(checked.entry, Kind.UNCOMMITTED_BYTES, text, checked.behind, _CUT_HINT)
+
+
+def gaps_of(entry: Entry) -> Iterator[Finding]:
+    """The bytes that a file is known to lack, by reason."""
+    by_reason: dict[str, list[Gap]] = defaultdict(list)
+    for gap in entry.gaps:
+        by_reason[gap.reason].append(gap)
+    for reason, gaps in by_reason.items():
+        octets = sum(gap.end - gap.start for gap in gaps)
+        where = ", ".join(f"{gap.start}-{gap.end}" for gap in gaps[:3]) + (", ..." if len(gaps) > 3 else "")  # noqa: PLR2004
+        if reason == ELSEWHERE:
+            text = f"{octets:,} bytes ({where}) are in another collector's archive"
+            yield _about(entry, Kind.ELSEWHERE, text, octets, "audit that archive, too", Weight.NOTE)
+        elif reason == EXCLUDED:
+            text = f"{octets:,} bytes ({where}) were not read: the configuration of the host did not name the file then"
+            yield _about(entry, Kind.EXCLUDED, text, octets, "name the file again to ship them", Weight.NOTE)
+        else:
+            text = f"{octets:,} bytes ({where}) are lost, as recorded when it happened: {reason}"
+            yield _about(entry, Kind.GAP, text, octets, _GAP_HINTS.get(reason, _GAP_HINT), Weight.GAP)
+
+
+def redactions_of(entry: Entry) -> Iterator[Finding]:
+    """What was blacked out of a file, as its manifest line records it."""
+    for each in entry.redactions:
+        where = f" (bytes {each.start}-{each.end} of source {each.source})" if each.source else ""
+        text = f"{each.bytes:,} bytes{where} were blacked out at {each.at}: {each.reason}"
+        yield replace(_about(entry, Kind.REDACTED, text, each.bytes, weight=Weight.NOTE), hint="")
+
+
+def removals_of(entry: Entry) -> Iterator[Finding]:
+    """Which doubled bytes were removed from a file, as its manifest line records it."""
+    for each in entry.removals:
+        where = f"bytes {each.start}-{each.end} of source {each.source}"
+        text = f"the second copy of {where} was removed at {each.at} by {each.by}: {each.reason}; it is in "
+        note = _about(entry, Kind.REMOVED_COPY, text + ", ".join(each.kept), each.bytes, weight=Weight.NOTE)
+        yield replace(note, hint="")
+
+
+def account_of(entry: Entry) -> Finding | None:
+    """Whether a file holds as many bytes as the spans that it is said to hold; None: it does.
+
+    Bytes of all spans = bytes of the text - joins + filtered + edited (docs/promise.md). Plain lines have no spans.
+    """
+    if not entry.spans or entry.is_plain:
+        return None
+    if any(gap.reason == CHANGED for gap in entry.gaps):
+        return None  # a part of these spans is gone, and its gap says so
+    spans = sum(span.end - span.start for span in entry.spans)
+    less = spans - (entry.raw - entry.joins + entry.filtered + entry.edited)
+    if not less:
+        return None
+    what = "are not in it" if less > 0 else "more than that are in it"
+    text = f"it is said to hold {spans:,} bytes of its sources; {abs(less):,} bytes {what}"
+    return _about(entry, Kind.BAD_ACCOUNT, text, abs(less))
+
+
+def _about(entry: Entry, kind: Kind, text: str, octets: int, hint: str = "", weight: Weight = Weight.DAMAGE) -> Finding:
+    return Finding(
+        kind=kind,
+        weight=weight,
+        host=entry.key.host,
+        file=entry.key.file,
+        date=entry.key.date,
+        path=entry.path,
+        text=text,
+        octets=octets,
+        hint=hint or (_SEALED_HINT if entry.state is State.SEALED else _OPEN_HINT),
+    )
+
+
+def _name(entry: Entry) -> str:
+    return {
+        State.SEALED: "segment that its manifest lists",
+        State.SEALING: "file that its journal is about to seal",
+        State.OPEN: "open file that its journal knows",
+    }[entry.state]

@@ -1,0 +1,229 @@
+"""Journals of epochs: a copy of one that a sleeping process may still write, and what is left when it is gone.
+
+How a collector begins to write a partition: in the epoch of the one before, or in an epoch of its own.
+
+On one kernel a free lock proves that the one before is dead or done: its journal and files are continued at once.
+Where the lock cannot tell (the process is paused, or was on another machine) the lease has run out, but the process may
+wake between any two statements. So a new epoch begins: a copy of the journal, other names for the open files. What
+the old one still writes goes into files and a journal that nobody reads any more.
+"""
+
+import contextlib
+import enum
+import os
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from consumer.cluster.locks import Place, holder_of, lock_identity, try_lock
+from consumer.cluster.membership import Claim
+from shipper import layout
+from shipper.durable_files import sync_directory
+from shipper.errors import ArchiveTrouble, Fenced
+
+ATTEMPTS = 50
+
+
+def begin_epoch(place: Place, partition: int, *, copied: int, epoch: int) -> None:
+    """Make the journal of `epoch`, as a copy of the one of epoch `copied`. All of it or nothing; durable.
+
+    Raises:
+        Fenced: somebody else has made one with this number. ArchiveTrouble: it changes all the time. OSError.
+    """
+    source, target = place.journal(partition, copied), place.journal(partition, epoch)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        _copy(source, temporary)
+        _settle(temporary)
+        os.link(temporary, target)  # never over another's
+    except FileExistsError:
+        raise Fenced(f"epoch {epoch} of partition {partition} was begun by another collector") from None
+    finally:
+        for path in (temporary, _wal(temporary)):
+            path.unlink(missing_ok=True)
+    sync_directory(target.parent)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """The database with everything that is committed. SQLite is not asked: a paused process may hold its locks.
+
+    Commits go to the log (-wal) and move from there to the database. While the log stays the same, the only changes to
+    the database are pages that the log has too. So: log, database, and the log is still the same.
+    """
+    for _ in range(ATTEMPTS):
+        log = _bytes(_wal(source))
+        shutil.copyfile(source, target)
+        if _bytes(_wal(source)) == log:
+            if log is not None:
+                _wal(target).write_bytes(log)
+            return
+    raise ArchiveTrouble(f"{source} changes all the time, though its owner lost the partition")
+
+
+def _settle(journal: Path) -> None:
+    """Let SQLite find the committed end of the log and move it into the database, which then is one durable file."""
+    with contextlib.closing(sqlite3.connect(journal)) as database:
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        database.execute("PRAGMA journal_mode = DELETE")
+        (state,) = database.execute("PRAGMA quick_check").fetchone()
+    if state != "ok":
+        raise ArchiveTrouble(f"the copy of the journal is damaged: {state}")
+    with journal.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _wal(journal: Path) -> Path:
+    return journal.with_name(f"{journal.name}-wal")
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def sweep(
+    place: Place, partition: int, *, epoch: int, known: frozenset[str], put_aside: frozenset[str] = frozenset()
+) -> bool:
+    """Remove what epochs before `epoch` left, as soon as nobody can write it any more: their locks are free.
+
+    `known`: the paths of files that the journal of `epoch` has; `put_aside`: those that its files had before,
+    where what is committed may still lie. Returns whether nothing is left. Raises OSError.
+    """
+    older = [number for number in _epochs(place, partition) if number < epoch]
+    done = True
+    for number in older:
+        lock = try_lock(place.lock(partition, number), place.what(partition))
+        if lock is None:
+            done = False
+            continue
+        with lock:
+            if _remove_strays(place, partition, number, known, put_aside):
+                _remove_journal(place.journal(partition, number))
+            else:
+                done = False
+    if done:
+        for path in place.journals.glob(f".{place.journal(partition, 0).stem}.*.tmp*"):  # killed while it copied
+            path.unlink(missing_ok=True)
+    return done
+
+
+def _epochs(place: Place, partition: int) -> list[int]:
+    newest = place.newest_epoch(partition) or 0
+    return [number for number in range(newest) if place.journal(partition, number).exists()]
+
+
+def _remove_journal(journal: Path) -> None:
+    for path in (Path(f"{journal}-wal"), Path(f"{journal}-shm"), journal, journal.with_suffix(".lock")):
+        path.unlink(missing_ok=True)
+    sync_directory(journal.parent)
+
+
+def _remove_strays(place: Place, partition: int, number: int, known: frozenset[str], put_aside: frozenset[str]) -> bool:
+    """Files that the old owner began behind the copy: no journal counts their bytes, the stream brought them again.
+
+    Returns whether all are gone: what lies under a name that is to be put aside is looked at again.
+    """
+    are_gone = True
+    for path in place.directory.glob(f"date=*/partition={partition}/host=*/{layout.OPEN_PREFIX}*"):
+        name = path.relative_to(place.directory).as_posix()
+        if layout.epoch_of(name) != number or name in known:
+            continue
+        if name in put_aside:
+            are_gone = False
+        else:
+            path.unlink(missing_ok=True)
+    return are_gone
+
+
+class Step(enum.Enum):
+    """What to do about a partition that this collector should have."""
+
+    CONTINUE = "continue"  #: in the epoch of the one before
+    BEGIN = "begin"  #: a new epoch
+    WAIT = "wait"  #: somebody has it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What is known of who writes a partition."""
+
+    claim: Claim | None  #: what the bucket says; None: nothing
+    expired: bool  #: the claim was not renewed for the time of a lease
+    archive: str  #: identity of the own archive
+    newest: int | None  #: epoch of the newest journal here; None: there is none
+    locked: bool  #: whether the lock of that epoch is ours now
+    lock: str  #: which lock that is
+    holder: int  #: the process that holds it, where it is not ours
+    has_epochs: bool = True  #: a template's files have one name only
+
+
+def step(sight: Sight) -> Step:
+    """What may be done now. Pure."""
+    claim = sight.claim
+    if claim is None or claim.released:
+        return _by_lock(sight)
+    if claim.archive != sight.archive:
+        return _by_lock(sight) if sight.expired else Step.WAIT
+    if sight.locked and claim.lock == sight.lock:
+        return _by_lock(sight)  # the kernel says that its process is gone
+    if not sight.expired:
+        return Step.WAIT
+    if not sight.has_epochs:
+        return Step.CONTINUE if sight.locked else Step.WAIT
+    stuck = sight.locked or claim.lock != sight.lock or claim.pid == sight.holder
+    return Step.BEGIN if stuck else Step.WAIT  # else a process without a lease has the lock: it would not be fenced
+
+
+def _by_lock(sight: Sight) -> Step:
+    if not sight.locked:
+        return Step.WAIT
+    claim = sight.claim
+    unfinished = claim is not None and claim.archive == sight.archive and claim.epoch > (sight.newest or 0)
+    return Step.BEGIN if unfinished and sight.has_epochs else Step.CONTINUE
+
+
+@dataclass(slots=True, kw_only=True)
+class Footing:
+    """What a collector stands on when it claims a partition; the locks are held until `locks` is closed."""
+
+    epoch: int
+    copied: int | None  #: epoch of the journal that this one's begins as a copy of; None: it is continued, or new
+    lock: str
+    locks: contextlib.ExitStack
+
+
+def find_footing(place: Place, partition: int, claim: Claim | None, *, expired: bool) -> Footing | None:
+    """The locks and the epoch with which `partition` may be claimed now; None: somebody has it."""
+    newest = place.newest_epoch(partition)
+    path = place.lock(partition, newest or 0)
+    locks = try_lock(path, place.what(partition))
+    found = step(
+        Sight(
+            claim=claim,
+            expired=expired,
+            archive=place.archive,
+            newest=newest,
+            locked=locks is not None,
+            lock=lock_identity(path),
+            holder=holder_of(path),
+            has_epochs=place.layout.seals,
+        )
+    )
+    if found is Step.CONTINUE and locks is not None:
+        return Footing(epoch=newest or 0, copied=None, lock=lock_identity(path), locks=locks)
+    if locks is not None:
+        locks.close()
+    return _new_epoch(place, partition, claim, newest) if found is Step.BEGIN else None
+
+
+def _new_epoch(place: Place, partition: int, claim: Claim | None, newest: int | None) -> Footing | None:
+    """A number that no claim before had; who claimed it and fell asleep can only make a journal below it."""
+    claimed = claim.epoch if claim is not None and claim.archive == place.archive else 0
+    epoch = max(claimed, newest or 0) + 1
+    path = place.lock(partition, epoch)
+    locks = try_lock(path, place.what(partition))
+    return None if locks is None else Footing(epoch=epoch, copied=newest, lock=lock_identity(path), locks=locks)

@@ -1,0 +1,326 @@
+"""What collectors tell each other in the bucket, as values: that one lives, and which partition it writes.
+
+What the collectors of the same streams say, read again and again over sessions that are replaced.
+
+The bucket of a collector that may not have one: nobody else is seen, and nobody objects.
+
+For how long an entry has not changed, while somebody looked. Nobody's clock is compared with anybody else's.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any, get_type_hints
+
+from shipper.bucket import lease_key, map_key, member_key, members_of
+from shipper.errors import Transient
+from shipper.model import Entry
+from shipper.partition_map import MAX_PARTITIONS, decode
+from shipper.ports import Bucket
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A collector that lives, as it says itself."""
+
+    name: str
+    instance: str  #: one process from its start to its end
+    host: str
+    pid: int
+    archive: str  #: identity of the archive that it writes
+    lock: str  #: which lock on its name it holds, on which running kernel
+    partitions: tuple[int, ...] = ()  #: the only ones that it takes; (): any
+    refused: tuple[int, ...] = ()  #: that it cannot take here
+    known: tuple[int, ...] = ()  #: all that there are, as far as it knows; in the bucket as spans
+    left: bool = False  #: it ended by itself
+    doubled: int = 0  #: bytes that its archive holds twice
+
+    def takes(self, partition: int) -> bool:
+        """Whether it may have `partition`."""
+        return partition not in self.refused and (not self.partitions or partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Who writes a partition, and how far: the entry is stored only over the one that its writer has seen."""
+
+    owner: str  #: name of the collector
+    instance: str
+    host: str
+    pid: int
+    archive: str
+    lock: str  #: which lock on the partition it holds, on which running kernel
+    epoch: int = 0
+    released: bool = False  #: the owner is done: files and journal are closed
+    applied: int = 0  #: of the journal's position, as far as it is committed
+    applied_ns: int = 0
+    resume: int = 1
+    plain_after_ns: int = 0
+    created: str = ""
+    directory: str = ""  #: where the archive is on the host of the collector; empty: an older version does not say
+    past: str = ""  #: the newest day of which nothing can come any more, all of it sealed; "": none
+
+    def ended(self) -> "Claim":
+        """The same, given back."""
+        return replace(self, released=True)
+
+
+def encode(value: Member | Claim) -> bytes:
+    """`value` as the bucket holds it."""
+    fields = {"v": VERSION, **asdict(value)}
+    if isinstance(value, Member):
+        fields["known"] = _spans(value.known)
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def to_member(content: bytes) -> Member | None:
+    """The collector that an entry tells of; None: it tells of none (deleted by hand, or of another version)."""
+    fields = _fields(content, Member)
+    if fields is None:
+        return None
+    try:
+        for name in ("partitions", "refused"):
+            fields[name] = tuple(_partition(number) for number in fields.get(name, ()))
+        spans = [(_partition(first), _partition(last)) for first, last in fields.get("known", ())]
+    except (TypeError, ValueError):
+        return None
+    fields["known"] = tuple(
+        sorted({number for first, last in spans[:MAX_PARTITIONS] for number in range(first, last + 1)})
+    )
+    return Member(**fields)
+
+
+def to_claim(content: bytes) -> Claim | None:
+    """The claim that an entry holds; None: it holds none."""
+    fields = _fields(content, Claim)
+    return None if fields is None else Claim(**fields)
+
+
+def _fields(content: bytes, of: type[Member] | type[Claim]) -> dict[str, Any] | None:
+    """The fields that this version knows; a newer one may say more."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("v") != VERSION:
+        return None
+    known = {name: found[name] for name in of.__slots__ if name in found}
+    needed = {"instance", "host", "pid", "archive", "lock"}
+    if isinstance(found.get("owner" if of is Claim else "name"), str) and needed <= known.keys():
+        kinds = get_type_hints(of)
+        if all(type(value) is kinds[name] for name, value in known.items() if kinds[name] in {str, int, bool}):
+            return known
+    return None
+
+
+def _partition(number: Any) -> int:
+    """A partition from the network. Raises ValueError: there can be none with this number."""
+    if type(number) is not int or not 0 <= number < MAX_PARTITIONS:
+        raise ValueError(number)
+    return number
+
+
+def _spans(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """`numbers` as runs, first and last: there may be thousands."""
+    spans: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if spans and spans[-1][1] == number - 1:
+            spans[-1] = (spans[-1][0], number)
+        else:
+            spans.append((number, number))
+    return spans
+
+
+class LocalBucket:
+    """Leaves everything to the locks on this machine."""
+
+    async def entries(self, keys: Sequence[str]) -> dict[str, Entry]:
+        """Nothing."""
+        del keys
+        return {}
+
+    async def put(self, key: str, value: bytes, *, expected: int | None = None) -> int | None:
+        """A revision, always."""
+        del key, value
+        return (expected or 0) + 1
+
+    async def forget(self, key: str) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def clock() -> float:
+    """Seconds that go on while the machine sleeps: what was promised before a suspend is over behind it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    revision: int
+    still: float = 0.0
+    changed: bool = False  # since it was seen first
+
+
+class Watch:
+    """Looks again and again; a pause in looking, long or short, proves nothing about others."""
+
+    def __init__(self, *, every: float, clock: Callable[[], float] = clock) -> None:
+        self._longest = 2 * every
+        self._clock = clock
+        self._looked: float | None = None
+        self._seen: dict[str, _Seen] = {}
+
+    def look(self, entries: Mapping[str, Entry]) -> None:
+        """What the bucket holds just now."""
+        now = self._clock()
+        passed = 0.0 if self._looked is None else min(now - self._looked, self._longest)
+        self._looked = now
+        revisions = dict.fromkeys(self._seen, 0) | {key: entry.revision for key, entry in entries.items()}
+        for key, revision in revisions.items():
+            seen = self._seen.get(key)
+            same = seen is not None and seen.revision == revision
+            self._seen[key] = (
+                replace(seen, still=seen.still + passed) if seen and same else _Seen(revision, changed=seen is not None)
+            )
+
+    def still(self, key: str) -> float:
+        """Seconds for which the entry of `key`, or that there is none any more, has not changed."""
+        seen = self._seen.get(key)
+        return seen.still if seen else 0.0
+
+    def changed(self, key: str) -> bool:
+        """Whether the entry changed since it was seen first."""
+        return key in self._seen and self._seen[key].changed
+
+    def knew(self, key: str) -> bool:
+        """Whether there ever was an entry."""
+        return key in self._seen
+
+    def forget(self) -> None:
+        """The session ended: what did not change meanwhile may only not have been able to."""
+        self._looked = None
+        self._seen = {key: _Seen(seen.revision) for key, seen in self._seen.items()}
+
+
+OpenBucket = Callable[[], Awaitable[Bucket]]
+RENEWALS = 5  # in the time of a lease
+FORGET_SECONDS = 3600.0
+
+
+class Registry:
+    """The bucket of the collectors. Owned by the collector's loop.
+
+    Every method that asks the server raises `Transient`, or what opening raises; the next call opens a new session.
+    """
+
+    def __init__(self, open_bucket: OpenBucket, *, prefix: str, lease: float) -> None:
+        self.lease = lease
+        self.every = lease / RENEWALS
+        self._open_bucket = open_bucket
+        self._prefix = prefix
+        self._bucket: Bucket | None = None
+        self._opening = asyncio.Lock()
+        self._watch = Watch(every=self.every)
+        self._entries: Mapping[str, Entry] = MappingProxyType({})
+
+    async def look(self, partitions: Iterable[int]) -> None:
+        """Read what is there now: the members, and who has which of `partitions`."""
+        bucket = await self._session()
+        keys = [members_of(self._prefix), map_key(self._prefix)]
+        keys += [lease_key(self._prefix, number) for number in partitions]
+        try:
+            self._entries = await bucket.entries(keys)
+        except Transient:
+            await self.close()
+            raise
+        self._watch.look(self._entries)
+
+    async def put(self, key: str, value: Member | Claim, *, expected: int | None = None) -> int | None:
+        """Store `value`; its revision, or None: the entry has another revision than `expected`."""
+        bucket = await self._session()
+        try:
+            return await bucket.put(key, encode(value), expected=expected)
+        except Transient:
+            await self._drop(bucket)
+            raise
+
+    async def read(self, key: str) -> Entry:
+        """The entry of `key` as it is now; revision 0: there is none."""
+        bucket = await self._session()
+        try:
+            return (await bucket.entries([key])).get(key, Entry(0, b""))
+        except Transient:
+            await self._drop(bucket)
+            raise
+
+    async def close(self) -> None:
+        """End the session; the next call begins another."""
+        if self._bucket is not None:
+            await self._drop(self._bucket)
+
+    def claim(self, partition: int) -> tuple[Claim | None, int]:
+        """Who had `partition` at the last look, and the revision of that entry; None: nobody said so."""
+        entry = self._entries.get(lease_key(self._prefix, partition), Entry(0, b""))
+        return to_claim(entry.value), entry.revision
+
+    def expired(self, partition: int) -> bool:
+        """Whether the entry of `partition` did not change for the time of a lease, or never was there."""
+        key = lease_key(self._prefix, partition)
+        return not self._watch.knew(key) or self._watch.still(key) >= self.lease
+
+    def renewed(self, partition: int) -> bool:
+        """Whether whoever has `partition` was seen to renew its claim."""
+        return self._watch.changed(lease_key(self._prefix, partition))
+
+    def silent(self, partition: int) -> float:
+        """Seconds for which the entry of `partition` did not change, as far as was looked."""
+        return self._watch.still(lease_key(self._prefix, partition))
+
+    def is_unused(self, partition: int) -> bool:
+        """Whether there is a map of the partitions, and it sends no host to this one."""
+        entry = self._entries.get(map_key(self._prefix))
+        known = decode(entry.value) if entry else None
+        return known is not None and partition not in known.used
+
+    def members(self) -> list[Member]:
+        """The collectors that said something within the time of a lease, and did not leave."""
+        found = [
+            to_member(entry.value)
+            for key, entry in self._entries.items()
+            if key.startswith("member.") and self._watch.still(key) < self.lease
+        ]
+        return [member for member in found if member is not None and not member.left]
+
+    def key_of(self, member: Member) -> str:
+        """Where `member` says that it lives."""
+        return member_key(self._prefix, member.archive, member.name)
+
+    def lease_key(self, partition: int) -> str:
+        """Where it says who has `partition`."""
+        return lease_key(self._prefix, partition)
+
+    async def forget_dead(self) -> None:
+        """Remove the entries of collectors that were silent for an hour: names may be new at every start."""
+        bucket = await self._session()
+        for key in self._entries:
+            if key.startswith("member.") and self._watch.still(key) >= FORGET_SECONDS:
+                await bucket.forget(key)
+
+    async def _session(self) -> Bucket:
+        async with self._opening:  # many leases may be renewed at the same time
+            if self._bucket is None:
+                self._bucket = await self._open_bucket()
+            return self._bucket
+
+    async def _drop(self, bucket: Bucket) -> None:
+        if self._bucket is bucket:
+            self._bucket = None
+            self._watch.forget()
+            await bucket.close()

@@ -1,0 +1,422 @@
+"""One partition that this collector writes: its locks, journal, files and worker, from the claim to the release.
+
+Claims partitions, keeps their leases, and gives them back: what a collector holds just now.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from consumer.archive import check_journal, note_journal
+from consumer.cluster.epochs import Footing, begin_epoch, find_footing, sweep
+from consumer.cluster.lease import Lease
+from consumer.cluster.locks import Place
+from consumer.cluster.membership import Claim, Member, Registry, clock
+from consumer.commit.applier import Archived
+from consumer.commit.journal import Journal
+from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
+from consumer.commit.sink import Sink
+from consumer.model import Position
+from consumer.options import Task
+from consumer.pipeline import OpenInbox, Worker
+from consumer.segments.sealer import Sealer
+from shipper import events
+from shipper.durable_files import Holder, Lock
+from shipper.errors import ArchiveTrouble, Fenced, ShipperError, Transient, Unavailable
+from shipper.lifecycle import Stop
+from shipper.retry import Patience
+from shipper.watchdog import Pulse
+
+SWEEP_SECONDS = 30.0
+AGAIN_SECONDS = 1.0
+
+Lasting = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outfit:
+    """What every worker of a collector gets."""
+
+    place: Place
+    sealer: Sealer
+    open_files: Callable[[], int]  #: of one partition
+    task: Callable[[int], Task]
+    open_inbox: Callable[[int], OpenInbox]
+    patience: Callable[[], Patience]
+    sources: ArchiveSources
+
+
+class Holding:
+    """A partition whose lease is ours. Owned by the collector's loop; `run` is its whole life."""
+
+    def __init__(self, outfit: Outfit, partition: int, footing: Footing, lease: Lease, before: Claim | None) -> None:
+        self.partition = partition
+        self.lease = lease
+        self.stop = Stop()
+        self.done = asyncio.Event()  #: nothing is left to write
+        self.worker: Worker | None = None
+        self.pulse = Pulse(f"partition {partition}")
+        self._opening_trouble = "it is not open yet"
+        self._outfit = outfit
+        self._footing = footing
+        self._before = before  # what the bucket said before the claim
+        self._layout = replace(outfit.place.layout, epoch=footing.epoch)
+        lease.confirm = self._confirm
+
+    async def run(self, lasting: Lasting | None = None) -> None:
+        """Write the partition until the work is done, somebody asks to stop, or another collector has it.
+
+        What is done is held until `lasting` returns, if there is one.
+
+        Raises:
+            ShipperError: as the worker does. Being fenced is no error: the others go on.
+        """
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.callback(self._footing.locks.close)
+                self.worker = await self._open_when_possible(stack)
+                if self.worker is not None:
+                    await self._write(self.worker)
+                self.pulse.end()
+                self.done.set()
+                if lasting is not None:
+                    await lasting()
+        except Fenced as error:
+            events.fenced(partition=self.partition, error=str(error))
+        except Exception:
+            await self._release()
+            raise
+        else:
+            await self._release()
+        finally:
+            self.pulse.end()
+            self.stop.ask()
+            self.done.set()
+
+    async def _write(self, worker: Worker) -> None:
+        self.lease.now = self._as_of_now
+        sweeping = asyncio.create_task(self._sweep(worker))
+        try:
+            await worker.run()
+        finally:
+            sweeping.cancel()
+
+    async def give_up(self) -> None:
+        """Give back what `run` was never called for."""
+        self._footing.locks.close()
+        await self._release()
+
+    def status(self) -> dict[str, Any]:
+        """What it does now, for people and scripts."""
+        about = {"epoch": self._footing.epoch, "lease": "sure" if self.lease.is_sure else "not renewed"}
+        worker = {"partition": self.partition} if self.worker is None else self.worker.status()
+        return worker | about
+
+    @property
+    def pending(self) -> int:
+        """Messages in the stream behind what is written."""
+        return 0 if self.worker is None else int(self.worker.status()["pending"])
+
+    @property
+    def trouble(self) -> str:
+        """Why it does not do its work; empty: it does."""
+        return self._opening_trouble if self.worker is None else self.worker.trouble
+
+    def is_past(self, date: str) -> bool:
+        """Whether nothing can come for `date` any more and all of it is sealed."""
+        return self.worker is not None and self.worker.is_past(date)
+
+    # -- opening ------------------------------------------------------------------------------------------------
+
+    async def _open_when_possible(self, stack: contextlib.ExitStack) -> Worker | None:
+        """The worker; None: somebody asked to stop while the archive had trouble."""
+        while not self.stop.asked:
+            self.pulse.turn(rest=AGAIN_SECONDS)
+            try:
+                return await self._open(stack)
+            except (OSError, sqlite3.Error, Transient) as error:
+                self._opening_trouble = str(error)
+                if isinstance(error, Transient) and not isinstance(error, ArchiveTrouble):
+                    events.session_ended(program="collector", error=str(error), hint=error.hint, retry_in=AGAIN_SECONDS)
+                else:
+                    events.archive_failed(partition=self.partition, error=str(error))
+                await self.stop.nap(AGAIN_SECONDS)
+        return None
+
+    async def _open(self, stack: contextlib.ExitStack) -> Worker:
+        if self._footing.copied is not None:
+            await asyncio.to_thread(
+                begin_epoch,
+                self._outfit.place,
+                self.partition,
+                copied=self._footing.copied,
+                epoch=self._footing.epoch,
+            )
+            self._footing.copied = None
+        await self.lease.hold()
+        with contextlib.ExitStack() as opening:
+            worker = await asyncio.to_thread(self._make_worker, opening)
+            stack.enter_context(opening.pop_all())
+        return worker
+
+    def _make_worker(self, opening: contextlib.ExitStack) -> Worker:
+        outfit = self._outfit
+        path = outfit.place.journal(self.partition, self._footing.epoch)
+        opening.enter_context(Lock(path.with_suffix(".lock"), outfit.place.what(self.partition)))
+        journal = Journal(path)
+        opening.callback(journal.close)
+        note_journal(outfit.place.directory, self.partition)
+        task = outfit.task(self.partition)
+        if self._before is not None and self._before.archive != outfit.place.archive:
+            task = self._go_on_elsewhere(journal, self._before, task)
+        worker = Worker(
+            task,
+            journal,
+            Sink(self._layout.archive, open_files=outfit.open_files(), links=self._layout.seals),
+            outfit.sealer,
+            self._layout,
+            outfit.open_inbox(self.partition),
+            self.stop,
+            outfit.patience(),
+            self.lease,
+            pulse=self.pulse,
+            others=OtherPartitions(self.partition, outfit.sources),
+        )
+        opening.callback(worker.close)
+        return worker
+
+    def _go_on_elsewhere(self, journal: Journal, before: Claim, task: Task) -> Task:
+        """Begin where the other archive ends. What it has of a source is asked for at once, not after half a minute."""
+        at = journal.position
+        if before.applied > at.applied:
+            events.archived_elsewhere(
+                partition=self.partition,
+                directory=before.directory,
+                collector=before.owner,
+                host=before.host,
+                first=at.applied + 1,
+                last=before.applied,
+            )
+        if before.created and (before.applied > at.applied or before.created != at.created):
+            journal.move_to(
+                Position(
+                    applied=before.applied,
+                    applied_ns=before.applied_ns,
+                    resume=before.resume,
+                    plain_after_ns=max(at.plain_after_ns, before.plain_after_ns),
+                    created=before.created,
+                )
+            )
+        return replace(task, hole_patience=min(task.hole_patience, self.lease.every))
+
+    def _confirm(self) -> None:
+        """Whether the archive knows of nobody who followed. Raises Fenced."""
+        newest = self._outfit.place.newest_epoch(self.partition)
+        if newest is not None and newest > self._footing.epoch:
+            raise Fenced(f"partition {self.partition} was taken over: its epoch is {newest} now")
+
+    # -- meanwhile, and behind ----------------------------------------------------------------------------------
+
+    def _as_of_now(self, claim: Claim) -> Claim:
+        """`claim` with what is committed now."""
+        if self.worker is None:
+            return claim
+        at = self.worker.position
+        return replace(
+            claim,
+            applied=at.applied,
+            applied_ns=at.applied_ns,
+            resume=at.resume,
+            plain_after_ns=at.plain_after_ns,
+            created=at.created,
+            past=max(claim.past, self.worker.past()),
+        )
+
+    async def _sweep(self, worker: Worker) -> None:
+        """Remove what epochs before this one left, once nobody can write it any more."""
+        place, epoch = self._outfit.place, self._footing.epoch
+        while epoch and not self.stop.asked:
+            with contextlib.suppress(OSError):
+                known, aside = (
+                    worker.files,
+                    worker.put_aside,
+                )  # in this order: what is begun meanwhile is in one of them
+                if await asyncio.to_thread(sweep, place, self.partition, epoch=epoch, known=known, put_aside=aside):
+                    return
+            await self.stop.nap(SWEEP_SECONDS)
+
+    async def _release(self) -> None:
+        try:
+            await self.lease.release()
+        except Fenced as error:
+            events.fenced(partition=self.partition, error=str(error))
+        except (Transient, Unavailable):  # it runs out by itself, and on this machine the lock is free at once
+            events.lease_released(partition=self.partition)
+        else:
+            events.lease_released(partition=self.partition)
+
+
+NOTHING_TO_DRAIN = (
+    "a collector runs and writes everything that arrives, so there is nothing to do;"
+    " fshipper status shows how far it is, and it seals by itself. To drain by hand, stop it first."
+)
+
+
+class Holdings:
+    """The partitions of one collector. Owned by its loop."""
+
+    def __init__(self, outfit: Outfit, registry: Registry, me: Member) -> None:
+        self._outfit = outfit
+        self._registry = registry
+        self._me = me
+        self._running: dict[int, tuple[Holding, asyncio.Task[None]]] = {}
+        self.failure: BaseException | None = None  #: of the first partition that failed
+        self.archived = Archived()  #: by those that ended
+        self.left = 0  #: messages that were in the streams behind what was written
+
+    def __iter__(self) -> Iterator[Holding]:
+        return iter([holding for holding, _ in list(self._running.values())])
+
+    def __contains__(self, partition: int) -> bool:
+        return partition in self._running
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    async def claim(self, partition: int) -> Holding | None:
+        """The partition, if it is free now; nothing is written before `start`.
+
+        Raises:
+            SessionLost: the bucket cannot be asked. Fatal: the partition's journal is missing here.
+        """
+        before, revision = self._registry.claim(partition)
+        silent = self._registry.silent(partition)
+        footing = find_footing(self._outfit.place, partition, before, expired=self._registry.expired(partition))
+        if footing is None:
+            return None
+        try:
+            self._check_journal(partition, footing)
+            claim = self._claim(before, footing.epoch, footing.lock)
+            sent = clock()
+            taken = await self._registry.put(self._registry.lease_key(partition), claim, expected=revision)
+        except BaseException:
+            footing.locks.close()
+            raise
+        if taken is None:  # another one was faster
+            footing.locks.close()
+            return None
+        lease = Lease(self._registry, partition, claim, taken, sent=sent)
+        previous = before.owner if before is not None and not before.released else ""
+        events.lease_taken(partition=partition, epoch=footing.epoch, previous=previous, silent=silent)
+        return Holding(self._outfit, partition, footing, lease, before)
+
+    def start(self, holding: Holding, lasting: Lasting | None = None) -> None:
+        """Write the partition from now on; with its work done it is held until `lasting` returns."""
+        self._running[holding.partition] = holding, asyncio.create_task(self._run(holding, lasting))
+
+    async def renew(self) -> None:
+        """Renew every lease. Raises SessionLost: some could not be."""
+        leases = [(holding, holding.lease.prove()) for holding in self]
+        outcomes = await asyncio.gather(*(renewal for _, renewal in leases), return_exceptions=True)
+        for (holding, _), outcome in zip(leases, outcomes, strict=True):
+            if isinstance(outcome, Fenced):
+                holding.stop.ask()
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Fenced):
+                raise outcome
+
+    def release(self, partition: int) -> None:
+        """Finish what is begun, then give the partition back."""
+        self._running[partition][0].stop.ask()
+
+    def stop(self) -> None:
+        """Release all."""
+        for holding in self:
+            holding.stop.ask()
+
+    async def ended(self) -> None:
+        """Return when nothing is written any more."""
+        while self._running:
+            await asyncio.wait([task for _, task in self._running.values()])
+
+    def status(self) -> list[dict[str, Any]]:
+        """What each does now, for people and scripts."""
+        return [holding.status() for holding in sorted(self, key=lambda holding: holding.partition)]
+
+    async def idle(self) -> None:
+        """Return when every partition's work is done, though some may be held still."""
+        while self.failure is None and any(not holding.done.is_set() for holding in self):
+            waiting = [asyncio.create_task(holding.done.wait()) for holding in self]
+            await asyncio.wait(waiting)
+
+    async def _run(self, holding: Holding, lasting: Lasting | None) -> None:
+        try:
+            await holding.run(lasting)
+        except BaseException as error:  # noqa: BLE001 - the first that fails ends the program, with its error
+            self.failure = self.failure or error
+            self.stop()
+        finally:
+            self.left += holding.pending
+            if holding.worker is not None:
+                self.archived.add(holding.worker.archived)
+            del self._running[holding.partition]
+
+    def _check_journal(self, partition: int, footing: Footing) -> None:
+        place, epoch = self._outfit.place, footing.epoch if footing.copied is None else footing.copied
+        check_journal(place.directory, place.journal(partition, epoch), partition)
+
+    def _claim(self, before: Claim | None, epoch: int, lock: str) -> Claim:
+        """What the bucket is to say. How far the one before came is kept until more is known."""
+        me = self._me
+        said = before or Claim(owner="", instance="", host="", pid=0, archive=me.archive, lock="")
+        return Claim(
+            owner=me.name,
+            instance=me.instance,
+            host=me.host,
+            pid=me.pid,
+            archive=me.archive,
+            lock=lock,
+            epoch=epoch,
+            applied=said.applied,
+            applied_ns=said.applied_ns,
+            resume=said.resume,
+            plain_after_ns=said.plain_after_ns,
+            created=said.created,
+            directory=str(self._outfit.place.directory.absolute()),
+            past=said.past if said.archive == me.archive else "",
+        )
+
+
+def this_process(*, name: str, lock: str, archive: str, partitions: tuple[int, ...]) -> Member:
+    """How this collector calls itself."""
+    return Member(
+        name=name,
+        instance=os.urandom(8).hex(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        archive=archive,
+        lock=lock,
+        partitions=partitions,
+    )
+
+
+def refuse_held(partition: int, claim: Claim) -> ShipperError:
+    """Why a partition cannot be drained now: a collector elsewhere, or with another archive, has it."""
+    return ShipperError(
+        f"partition {partition} is written by collector {claim.owner} (process {claim.pid} on {claim.host})",
+        hint=NOTHING_TO_DRAIN,
+    )
+
+
+def refuse_locked(text: str, holder: Holder) -> ShipperError:
+    """Why a partition cannot be drained now: another process writes this archive."""
+    if "--drain" in holder.command.split():
+        hint = "another drain runs; it ends by itself and writes everything that is in the streams: wait for it"
+        return ShipperError(text, hint=hint)
+    see = f" ps -fp {holder.pid} shows it." if holder.pid else ""
+    return ShipperError(text, hint=NOTHING_TO_DRAIN + see)

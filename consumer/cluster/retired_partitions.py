@@ -1,0 +1,55 @@
+"""Answers for partitions that have no stream any more: hosts that were away meanwhile ask what of theirs is archived.
+
+All that such a partition had is archived, so what its journal says is its last word.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from consumer.cluster.locks import Place, try_lock
+from consumer.commit.journal import Journal
+from consumer.commit.watermark import SourceKey
+from consumer.partition import receipts
+from consumer.partition.receipts import Place as From
+from consumer.partition.receipts import Questions
+from shipper.subjects import control_up
+
+
+class Retired:
+    """The journals of retired partitions in one archive. Owned by the collector's loop.
+
+    `is_retired`: whether the map has no place for a partition, and the server no stream.
+    """
+
+    def __init__(self, place: Place, is_retired: Callable[[int], bool]) -> None:
+        self._place = place
+        self._is_retired = is_retired
+        self._questions = Questions(None)
+
+    async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The last receipts of the host that asks; None: somebody else's question."""
+        partition = question.get("partition")
+        if question.get("ask") != "receipts" or not isinstance(partition, int) or not self._is_retired(partition):
+            return None
+        host = subject.removeprefix(control_up(""))
+        if not self._questions.may_ask(host, question):
+            return None
+        return self._answer(host, partition, receipts.asked_for(question))
+
+    def _answer(self, host: str, partition: int, asked: list[str] | None) -> Mapping[str, Any] | None:
+        place, epoch = self._place, self._place.newest_epoch(partition)
+        lock = try_lock(place.lock(partition, epoch), place.what(partition)) if epoch is not None else None
+        if epoch is None or lock is None:  # it is another archive's, or its worker is not gone yet
+            return None
+        with lock:
+            journal = Journal(place.journal(partition, epoch))
+            try:
+                if asked is None:
+                    known = journal.sources_of(host, newest=receipts.MAX_RECEIPTS)
+                else:
+                    found = [journal.source(SourceKey(host, source)) for source in asked]
+                    known = [each for each in found if each is not None]
+                through = journal.position.applied
+            finally:
+                journal.close()
+        return receipts.to_message(known, From(place.archive, through)) | {"retired": True}

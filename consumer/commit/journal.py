@@ -1,0 +1,439 @@
+"""The collector's memory of one partition: what is applied, up to which byte, in which file. SQLite, synced.
+
+The journal is the truth, not the server's ack floor: a commit here is what makes a batch count.
+
+The journal's tables, and how its values lie in them.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from consumer.commit.external_changes import Moored, changed
+from consumer.commit.watermark import Known, SourceKey
+from consumer.model import Changes, Extent, OpenFile, Position
+from shipper.codec import decode_labels, encode_labels
+from shipper.errors import ConfigError, Fatal
+from shipper.layout import FileKey, sealing_path
+from shipper.manifest import Gap, SourceSpan
+
+VERSION = 4
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS stream (
+    one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, applied_ns INTEGER NOT NULL,
+    resume INTEGER NOT NULL, plain_after_ns INTEGER NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS sources (
+    host TEXT NOT NULL, id TEXT NOT NULL, file BLOB NOT NULL, origin INTEGER NOT NULL, watermark INTEGER NOT NULL,
+    crc INTEGER, ended INTEGER NOT NULL, seen_ns INTEGER NOT NULL, PRIMARY KEY (host, id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS sources_by_age ON sources (host, seen_ns);
+CREATE TABLE IF NOT EXISTS files (
+    path TEXT PRIMARY KEY, date TEXT NOT NULL, partition INTEGER NOT NULL, host TEXT NOT NULL, file BLOB NOT NULL,
+    length INTEGER NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, first_ns INTEGER NOT NULL,
+    last_ns INTEGER NOT NULL, duplicates INTEGER NOT NULL, joins INTEGER NOT NULL, last_source TEXT NOT NULL,
+    ends_open INTEGER NOT NULL, sealing TEXT NOT NULL, filtered INTEGER NOT NULL DEFAULT 0,
+    edited INTEGER NOT NULL DEFAULT 0, labels TEXT NOT NULL DEFAULT '', opened TEXT NOT NULL DEFAULT '',
+    raw INTEGER NOT NULL DEFAULT 0, lines INTEGER NOT NULL DEFAULT 0, crc INTEGER DEFAULT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spans (
+    path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS spans_by_file ON spans (path, source);
+CREATE TABLE IF NOT EXISTS gaps (
+    path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, reason TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS gaps_by_path ON gaps (path);
+CREATE TABLE IF NOT EXISTS marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
+"""
+SHARED_SCHEMA = "CREATE TABLE IF NOT EXISTS shared (host TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (host, id))"
+"""Sources that more than one partition holds a part of. Older versions ignore the table, so it needs no version."""
+FROM_VERSION_1 = (
+    "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE files ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE files ADD COLUMN labels TEXT NOT NULL DEFAULT ''",
+)
+"""What makes a journal of version 1 one of version 2."""
+FROM_VERSION_2 = (
+    "ALTER TABLE files ADD COLUMN opened TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE files ADD COLUMN raw INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE files ADD COLUMN lines INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE files ADD COLUMN crc INTEGER DEFAULT NULL",
+    "UPDATE files SET raw = length",
+    "DROP INDEX IF EXISTS spans_by_path",
+    "CREATE INDEX IF NOT EXISTS spans_by_file ON spans (path, source)",
+)
+"""What makes a journal of version 2 one of version 3."""
+FROM_VERSION_3 = (
+    "CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+)
+"""What makes a journal of version 3 one of version 4."""
+MIGRATIONS = {1: FROM_VERSION_1, 2: FROM_VERSION_2, 3: FROM_VERSION_3}
+"""What makes a journal of a version one of the next."""
+SOURCE_COLUMNS = "host, id, file, origin, watermark, crc, ended, seen_ns"
+FILE_COLUMNS = (
+    "path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, duplicates, joins,"
+    " last_source, ends_open, sealing, filtered, edited, labels, opened, raw, lines, crc"
+)
+
+
+def source_row(known: Known) -> tuple[object, ...]:
+    """A row of `sources`; the sum of a copy that is not the host's file byte for byte is kept inverted, so negative."""
+    crc = known.crc if known.crc is None or known.proven else ~known.crc
+    return (
+        known.host, known.id, _bytes(known.file), known.origin, known.watermark, crc, known.ended, known.seen_ns,
+    )  # fmt: skip
+
+
+def to_known(row: tuple[str, str, bytes, int, int, int | None, int, int]) -> Known:
+    """The source of a row."""
+    host, id_, file, origin, watermark, crc, ended, seen_ns = row
+    proven = crc is not None and crc >= 0
+    return Known(
+        id=id_, host=host, file=_text(file), origin=origin, watermark=watermark,
+        crc=crc if crc is None or proven else ~crc, proven=proven, ended=bool(ended), seen_ns=seen_ns,
+    )  # fmt: skip
+
+
+def file_row(file: OpenFile) -> tuple[object, ...]:
+    """A row of `files`."""
+    key = file.key
+    return (
+        file.path, key.date, key.partition, key.host, _bytes(key.file), file.length, file.first_seq, file.last_seq,
+        file.first_ns, file.last_ns, file.duplicates, file.joins, file.last_source, file.ends_open, file.sealing,
+        file.filtered, file.edited, encode_labels(file.labels), file.opened, file.raw, file.lines, file.crc,
+    )  # fmt: skip
+
+
+def to_file(
+    row: tuple[
+        str,
+        str,
+        int,
+        str,
+        bytes,
+        int,
+        int,
+        int,
+        int,
+        int,
+        int,
+        int,
+        str,
+        int,
+        str,
+        int,
+        int,
+        str,
+        str,
+        int,
+        int,
+        int | None,
+    ],
+) -> OpenFile:
+    """The file of a row."""
+    (
+        path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, dups, joins, last, ends, to,
+        filtered, edited, labels, opened, raw, lines, crc,
+    ) = row  # fmt: skip
+    return OpenFile(
+        path=path, key=FileKey(date, partition, host, _text(file)), length=length, first_seq=first_seq,
+        last_seq=last_seq, first_ns=first_ns, last_ns=last_ns, duplicates=dups, joins=joins, last_source=last,
+        ends_open=bool(ends), sealing=to, filtered=filtered, edited=edited, labels=decode_labels(labels),
+        opened=opened, raw=raw, lines=lines, crc=crc,
+    )  # fmt: skip
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "surrogateescape")
+
+
+MAX_CACHED = 32_768  # sources, and files
+MAX_CACHED_RUNS = 1000  # sources of one file
+REASON_CHANGED = "archive_changed"
+_POSITION = ("applied", "applied_ns", "resume", "plain_after_ns", "created")
+
+
+class _Run(NamedTuple):
+    """The row of an uninterrupted run of a source's bytes in a file, and where the run ends."""
+
+    id: int
+    end: int
+
+
+class Journal:
+    """The journal of one partition. Owned by its worker: one call at a time, from any thread.
+
+    `files`, `position` and `left` may be read at any time: they are replaced, never changed.
+    """
+
+    files: Mapping[str, OpenFile]
+    position: Position
+    left: Mapping[str, int]  #: by host that left the partition: the version of the map in its newest marker
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._sources: dict[SourceKey, Known] = {}
+        self._newest_runs: dict[str, dict[str, _Run]] = {}  # by the path of an open file, and source
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            raise Fatal(
+                f"the journal {path} cannot be used: {error}",
+                hint="restore it from a copy; without it nobody knows what the archive holds",
+            ) from None
+
+    def reload(self) -> None:
+        """Know what the disk knows: behind a commit that failed, nothing else is sure. Raises OSError, sqlite3.Error.
+
+        A journal that is gone or empty now is no new one: with it everything would be written again.
+        """
+        if not self.path.stat().st_size:
+            raise changed(str(self.path))
+        self._database.close()
+        self._sources.clear()
+        self._newest_runs.clear()
+        self._open()
+
+    def source(self, key: SourceKey) -> Known | None:
+        """What the archive has of a source; None: nothing."""
+        known = self._sources.get(key)
+        if known is None:
+            row = self._database.execute(
+                f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? AND id = ?",  # noqa: S608 - fixed names
+                key,
+            ).fetchone()
+            known = to_known(row) if row else None
+            if known is not None:
+                self._remember([known])
+        return known
+
+    def is_cached(self, key: SourceKey) -> bool:
+        """Whether `source` knows it without a read; may be called from any thread at any time."""
+        return key in self._sources
+
+    def shared(self) -> list[SourceKey]:
+        """The sources that were first met here when another partition had archived some of them."""
+        return [SourceKey(host, id_) for host, id_ in self._database.execute("SELECT host, id FROM shared")]
+
+    def sources_of(self, host: str, *, newest: int) -> list[Known]:
+        """The `newest` sources of `host` that the archive has something of, newest first."""
+        rows = self._database.execute(
+            f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? ORDER BY seen_ns DESC LIMIT ?",  # noqa: S608
+            (host, newest),
+        )
+        return [to_known(row) for row in rows]
+
+    def register(self, files: Iterable[OpenFile]) -> None:
+        """Make `files` known, as long as they are, before their first write. Durable when it returns."""
+        new = {file.path: file for file in files}
+        if not new:
+            return
+        with self._transaction():
+            self._save_files(new.values())
+        self.files = {**self.files, **new}
+
+    def shorten(self, left: OpenFile) -> None:
+        """Only `left` is left of a file: somebody else changed the archive. The rest is a gap of no source. Durable."""
+        gap = (left.path, "", left.raw, self.files[left.path].raw, REASON_CHANGED)
+        with self._transaction():
+            self._save_files([left])
+            self._database.execute("INSERT INTO gaps VALUES (?,?,?,?,?)", gap)
+        self.files = {**self.files, left.path: left}
+
+    def commit(self, changes: Changes) -> None:
+        """Make a batch count. Durable when it returns; the files must be synced before."""
+        with self._transaction():
+            self._save_position(changes.position)
+            self._database.executemany(
+                "INSERT OR REPLACE INTO sources VALUES (?,?,?,?,?,?,?,?)", map(source_row, changes.sources.values())
+            )
+            self._save_files(changes.files.values())
+            self._save_extents(changes.extents)
+            self._database.executemany(
+                "INSERT INTO gaps VALUES (?,?,?,?,?)",
+                [(loss.path, loss.source.id, *loss.span, loss.reason) for loss in changes.losses],
+            )
+            self._database.executemany("INSERT OR REPLACE INTO departures VALUES (?, ?)", changes.left.items())
+            self._database.executemany("INSERT OR REPLACE INTO shared VALUES (?, ?)", changes.shared)
+        self.position = changes.position
+        self.files = {**self.files, **changes.files}
+        self.left = {**self.left, **changes.left} if changes.left else self.left
+        self._remember(changes.sources.values())
+
+    def begin_sealing(self, file: OpenFile, segment: str) -> OpenFile:
+        """From now on `file` is never appended: under another name it waits to become `segment`. Durable."""
+        sealing = replace(file, path=sealing_path(segment), sealing=segment, opened=file.path)
+        with self._transaction():
+            self._save_files([sealing])
+            self._database.execute("DELETE FROM files WHERE path = ?", (file.path,))
+            self._database.execute("UPDATE spans SET path = ? WHERE path = ?", (sealing.path, file.path))
+            self._database.execute("UPDATE gaps SET path = ? WHERE path = ?", (sealing.path, file.path))
+        self._newest_runs.pop(file.path, None)
+        self.files = {**self._without(file), sealing.path: sealing}
+        return sealing
+
+    def forget(self, file: OpenFile) -> None:
+        """Nothing is appended to `file` any more, and nothing is to be done about it. Durable when it returns."""
+        with self._transaction():
+            for table in ("files", "spans", "gaps"):
+                self._database.execute(f"DELETE FROM {table} WHERE path = ?", (file.path,))  # noqa: S608 - fixed names
+        self._newest_runs.pop(file.path, None)
+        self.files = self._without(file)
+
+    def spans(self, path: str) -> tuple[SourceSpan, ...]:
+        """The bytes of each source in a file."""
+        rows = self._database.execute("SELECT source, start, end FROM spans WHERE path = ? ORDER BY rowid", (path,))
+        return tuple(SourceSpan(source=source, start=start, end=end) for source, start, end in rows)
+
+    def gaps(self, path: str) -> tuple[Gap, ...]:
+        """The bytes that are missing in a file."""
+        rows = self._database.execute(
+            "SELECT source, start, end, reason FROM gaps WHERE path = ? ORDER BY rowid", (path,)
+        )
+        return tuple(Gap(source=source, start=start, end=end, reason=reason) for source, start, end, reason in rows)
+
+    def forget_sources(self, before_ns: int) -> int:
+        """Forget the sources that ended and had their newest block stored before `before_ns`; returns how many."""
+        with self._transaction():
+            rows = self._database.execute("DELETE FROM sources WHERE ended AND seen_ns < ?", (before_ns,))
+        if rows.rowcount:
+            self._sources.clear()
+        return rows.rowcount
+
+    def mark(self) -> None:
+        """Remember which sequence was applied at which time, for the replay window."""
+        if self.position.applied:
+            with self._transaction():
+                self._database.execute(
+                    "INSERT OR REPLACE INTO marks VALUES (?, ?)", (self.position.applied, self.position.applied_ns)
+                )
+
+    def applied_before(self, time_ns: int) -> int:
+        """The newest marked sequence that was stored before `time_ns`; 0: none. Older marks are forgotten."""
+        row = self._database.execute("SELECT max(sequence) FROM marks WHERE time_ns < ?", (time_ns,)).fetchone()
+        newest = int(row[0] or 0)
+        with self._transaction():
+            self._database.execute("DELETE FROM marks WHERE sequence < ?", (newest,))
+        return newest
+
+    def move_to(self, position: Position) -> None:
+        """Go on elsewhere in the stream: its history is another one, or a hole is given up. Durable."""
+        with self._transaction():
+            self._save_position(position)
+            if position.applied < self.position.applied:
+                self._database.execute("DELETE FROM marks")
+        self.position = position
+
+    def close(self) -> None:
+        """Close the file; everything committed is durable already."""
+        self._database.close()
+
+    # -- rows ---------------------------------------------------------------------------------------------------
+
+    def _without(self, file: OpenFile) -> dict[str, OpenFile]:
+        others = dict(self.files)  # a copy is ten times as fast as choosing: behind midnight it is done for every file
+        others.pop(file.path, None)
+        return others
+
+    def _open(self) -> None:
+        self._moored: Moored | None = None
+        self._database = sqlite3.connect(self.path, check_same_thread=False)
+        try:
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._check_version()
+            with self._database:
+                self._database.execute(SHARED_SCHEMA)
+            self.files = {file.path: file for file in self._read_files()}
+            self.position = self._read_position()
+            self.left = dict(self._database.execute("SELECT host, version FROM departures").fetchall())
+            self._moored = Moored(self.path)
+        except BaseException:
+            self._database.close()
+            raise
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if self._moored is not None:
+            self._moored.check()
+        with self._database:  # commits, or rolls back when the block raises
+            self._database.execute("BEGIN IMMEDIATE") if not self._database.in_transaction else None
+            yield
+
+    def _check_version(self) -> None:
+        version = self._database.execute("PRAGMA user_version").fetchone()[0]
+        if version not in {0, VERSION, *MIGRATIONS}:
+            raise ConfigError(
+                f"journal {self.path} has version {version}, this fshipper writes {VERSION}",
+                hint="run the newer fshipper",
+            )
+        if version == 0:
+            self._database.executescript(SCHEMA)
+            self._database.execute(f"PRAGMA user_version = {VERSION}")
+        for older in range(version or VERSION, VERSION):
+            with self._transaction():  # all of it or nothing, the number too: a kill in between leaves the older one
+                for statement in (*MIGRATIONS[older], f"PRAGMA user_version = {older + 1}"):
+                    self._database.execute(statement)
+
+    def _read_position(self) -> Position:
+        row = self._database.execute(
+            "SELECT applied, applied_ns, resume, plain_after_ns, created FROM stream"
+        ).fetchone()
+        return Position(**dict(zip(_POSITION, row, strict=True))) if row else Position()
+
+    def _read_files(self) -> list[OpenFile]:
+        rows = self._database.execute(f"SELECT {FILE_COLUMNS} FROM files")  # noqa: S608 - fixed names
+        return [to_file(row) for row in rows]
+
+    def _save_position(self, at: Position) -> None:
+        self._database.execute(
+            "INSERT OR REPLACE INTO stream VALUES (1, ?, ?, ?, ?, ?)", [getattr(at, name) for name in _POSITION]
+        )
+
+    def _save_files(self, files: Iterable[OpenFile]) -> None:
+        self._database.executemany(
+            f"INSERT OR REPLACE INTO files ({FILE_COLUMNS}) VALUES ({','.join('?' * 22)})",  # noqa: S608
+            map(file_row, files),
+        )
+
+    def _save_extents(self, extents: Iterable[Extent]) -> None:
+        """A run of a source's bytes is one row, which grows; the newest of each source in each file is remembered."""
+        grown: list[tuple[int, int]] = []
+        for path, source, (start, end) in extents:
+            newest = self._runs_of(path)
+            row = newest.get(source) or self._newest_run(path, source)
+            if row is not None and row.end == start:
+                grown.append((end, row.id))
+                newest[source] = _Run(row.id, end)
+            else:
+                added = self._database.execute("INSERT INTO spans VALUES (?,?,?,?)", (path, source, start, end))
+                newest[source] = _Run(added.lastrowid or 0, end)
+        self._database.executemany("UPDATE spans SET end = ? WHERE rowid = ?", grown)
+
+    def _runs_of(self, path: str) -> "dict[str, _Run]":
+        if len(self._newest_runs) > MAX_CACHED:
+            self._newest_runs.clear()
+        newest = self._newest_runs.setdefault(path, {})
+        if len(newest) > MAX_CACHED_RUNS:
+            newest.clear()
+        return newest
+
+    def _newest_run(self, path: str, source: str) -> "_Run | None":
+        row = self._database.execute(
+            "SELECT rowid, end FROM spans WHERE path = ? AND source = ? ORDER BY rowid DESC LIMIT 1", (path, source)
+        ).fetchone()
+        return _Run(*row) if row else None
+
+    def _remember(self, sources: Iterable[Known]) -> None:
+        if len(self._sources) > MAX_CACHED:
+            self._sources.clear()
+        self._sources.update((known.key, known) for known in sources)

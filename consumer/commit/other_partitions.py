@@ -1,0 +1,148 @@
+"""A source belongs to the archive, not to a partition: what the other partitions' journals say about it.
+
+A host is in one partition at a time, and the partition map moves it in order. Blocks can arrive in a second partition
+without a move: from an older producer with another number of partitions, or with a copied state directory. Then the
+second partition drops what the archive holds and writes what follows.
+
+Two partitions of one process never judge the same source at the same time (`ArchiveSources.exclusive`), because each
+must see what the other one committed. The journals of a collector in another process are read when a source is new.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from consumer.commit.journal import SOURCE_COLUMNS, to_known
+from consumer.commit.watermark import Known, SourceKey
+from shipper import events
+
+RESCAN_SECONDS = 5.0
+"""Between two scans for journals of partitions that began meanwhile."""
+COMPLAIN_SECONDS = 60.0
+
+Journals = Callable[[], Mapping[int, Path]]
+"""The journals that count of all partitions of the archive, by partition."""
+
+
+class Found(NamedTuple):
+    """A source as another partition's journal has it."""
+
+    partition: int
+    known: Known
+
+
+def each_once(found: Iterable[Known], *, newest: int) -> list[Known]:
+    """The `newest` sources of one host, newest first; each as the partition has it that archived most of it."""
+    best: dict[str, Known] = {}
+    for known in found:
+        if known.id not in best or known.watermark > best[known.id].watermark:
+            best[known.id] = known
+    return sorted(best.values(), key=lambda known: -known.seen_ns)[:newest]
+
+
+@dataclass(slots=True)
+class ArchiveSources:
+    """Which sources the partitions of one process share. Owned by the collector's loop; `shared` is read by workers."""
+
+    journals: Journals = dict
+    shared: set[SourceKey] = field(default_factory=set)  #: met in more than one partition
+    _busy: set[SourceKey] = field(default_factory=set)
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @contextlib.asynccontextmanager
+    async def exclusive(self, keys: frozenset[SourceKey]) -> AsyncIterator[None]:
+        """Hold `keys`, all of them or none: no other partition of this process judges their blocks meanwhile."""
+        while not self._busy.isdisjoint(keys):
+            self._freed.clear()
+            await self._freed.wait()
+        self._busy |= keys
+        try:
+            yield
+        finally:
+            self._busy -= keys
+            self._freed.set()
+
+
+class OtherPartitions:
+    """The journals of all partitions but one, read only. Owned by the worker of that one: one call at a time.
+
+    A journal that cannot be read is left out, and an event says so: one damaged journal must not stop all partitions.
+    """
+
+    def __init__(self, partition: int, sources: ArchiveSources | None = None) -> None:
+        self._partition = partition
+        self.sources = sources or ArchiveSources()
+        self._open: dict[int, tuple[Path, sqlite3.Connection]] = {}
+        self._rescan_at = 0.0
+        self._complained_at = -COMPLAIN_SECONDS
+
+    def find(self, key: SourceKey) -> Found | None:
+        """The partition that has archived most of a source; None: no other one knows it."""
+        query = f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? AND id = ?"  # noqa: S608 - fixed names
+        found = [Found(number, known) for number, rows in self._ask(query, key) for known in map(to_known, rows)]
+        return max(found, key=lambda each: each.known.watermark, default=None)
+
+    def shared(self) -> set[SourceKey]:
+        """The sources that other partitions first met when a further one had archived some of them."""
+        self._rescan()
+        found: set[SourceKey] = set()
+        for _, database in self._open.values():
+            with contextlib.suppress(sqlite3.Error):  # a journal of an older version has no such table
+                found |= {SourceKey(*row) for row in database.execute("SELECT host, id FROM shared")}
+        return found
+
+    def newest_of(self, host: str, *, newest: int) -> list[Known]:
+        """The sources of `host` that other partitions have something of, newest first; each source once."""
+        query = f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? ORDER BY seen_ns DESC LIMIT ?"  # noqa: S608
+        return each_once((to_known(row) for _, rows in self._ask(query, (host, newest)) for row in rows), newest=newest)
+
+    def close(self) -> None:
+        """Close the journals."""
+        for _, database in self._open.values():
+            database.close()
+        self._open.clear()
+
+    def _ask(self, query: str, values: Iterable[object]) -> list[tuple[int, list[Any]]]:
+        self._rescan()
+        answers = []
+        for number, (path, database) in list(self._open.items()):
+            try:
+                rows = database.execute(query, tuple(values)).fetchall()
+            except sqlite3.Error as error:
+                self._drop(number)
+                self._complain(path, error)
+            else:
+                answers.append((number, rows))
+        return answers
+
+    def _rescan(self) -> None:
+        now = time.monotonic()
+        if now < self._rescan_at:
+            return
+        self._rescan_at = now + RESCAN_SECONDS
+        there = {number: path for number, path in self.sources.journals().items() if number != self._partition}
+        for number in [number for number, (path, _) in self._open.items() if there.get(number) != path]:
+            self._drop(number)
+        for number, path in there.items():
+            if number not in self._open:
+                try:
+                    self._open[number] = (
+                        path,
+                        sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False),
+                    )
+                except sqlite3.Error as error:
+                    self._complain(path, error)
+
+    def _drop(self, number: int) -> None:
+        _, database = self._open.pop(number)
+        database.close()
+
+    def _complain(self, path: Path, error: sqlite3.Error) -> None:
+        if time.monotonic() - self._complained_at >= COMPLAIN_SECONDS:
+            self._complained_at = time.monotonic()
+            events.journal_unreadable(partition=self._partition, journal=str(path), error=str(error))

@@ -1,0 +1,255 @@
+"""The open files of one partition: append, sync, cut back to what is committed. It owns every descriptor."""
+
+import contextlib
+import errno
+import os
+import resource
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from consumer.commit.disk_io import PastCache, Syncing, forget_cached, start_writing, write_all
+from consumer.commit.external_changes import Home, check_file, check_length, check_name
+from consumer.model import OpenFile
+from consumer.segment_io import whole_frames
+from shipper import events, layout
+
+IOV_MAX = 1024  # buffers that one pwritev takes (limits.h)
+START_BYTES = 2 * 1024 * 1024  # appended to a file: the disk begins with them, at one call
+NOBODY = "-"  # no source: whatever is appended next begins a line of its own
+RESERVED_DESCRIPTORS = 256  # for connections, journals, sealing, metrics
+MOST_OPEN = 16_384  # descriptors without need are memory of the kernel
+UNLINKABLE = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL})
+
+
+def most_open(chosen: int) -> int:
+    """How many files may be open, of all partitions together: `chosen` (0: no choice), within what the system allows.
+
+    The usual soft limit of 1024 is for programs with select(); it is raised.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = (chosen or MOST_OPEN) + RESERVED_DESCRIPTORS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return wanted - RESERVED_DESCRIPTORS if soft == resource.RLIM_INFINITY else min(wanted, soft) - RESERVED_DESCRIPTORS
+
+
+class Sink:
+    """Files below `archive`. One call at a time, from any thread; raises OSError where the archive fails."""
+
+    def __init__(self, archive: Path, *, open_files: int, links: bool) -> None:
+        self._archive = archive
+        self._root = os.fspath(archive)
+        self._open_files = open_files
+        self._links = links
+        self._descriptors: OrderedDict[str, int] = OrderedDict()
+        self._unsynced: set[str] = set()
+        self._begun: dict[str, int] = {}  # of the unsynced ones: up to where the disk has begun
+        self._closed: set[str] = set()  # the unsynced ones that made room: only all at once can be synced
+        self._named: set[str] = set()  # directories in which a name may not be durable
+        self._past_cache = PastCache()
+        self._syncing = Syncing(archive)
+        self._home = Home(archive)
+        self._has_recovered = False
+
+    def create(self, file: OpenFile) -> None:
+        """Make the (journaled) file, and link it under `live/`. Its name is durable when `sync` returns."""
+        self._syncing.begin()
+        self._named.update(_directories(file.path))
+        path = f"{self._root}/{file.path}"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            self._home.check()
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(descriptor, file.length)
+        finally:
+            os.close(descriptor)
+        if self._links:
+            self._link(file)
+
+    def append(self, file: OpenFile, buffers: Sequence[bytes], *, at: int) -> None:
+        """Write `buffers` at an offset behind the committed length of `file`, so that trying again is harmless."""
+        self._past_cache.finish()
+        descriptor, offset = self._descriptor(file.path), at
+        check_length(descriptor, file.path, offset)
+        self._unsynced.add(file.path)
+        for first in range(0, len(buffers), IOV_MAX):
+            offset = write_all(descriptor, buffers[first : first + IOV_MAX], offset)
+        begun = min(at, self._begun.setdefault(file.path, at))
+        if offset - begun >= START_BYTES:
+            start_writing(descriptor, begun, offset - begun)
+            if begun == file.length:  # once a batch
+                forget_cached(descriptor, file.length)
+            self._begun[file.path] = offset
+
+    def append_past_cache(self, file: OpenFile, buffers: Sequence[bytes], *, at: int) -> None:
+        """As `append`, of what is large: with less to do for a core, and the disk is waited for.
+
+        Some of it waits in memory, until the next call for another place or by another way.
+        """
+        if self._past_cache.is_refused:
+            self.append(file, buffers, at=at)
+            return
+        if not self._past_cache.ends_at(file.path, at):
+            self._past_cache.finish()
+            self._past_cache.begin(file.path, self._descriptor(file.path), at)
+        self._unsynced.add(file.path)
+        self._past_cache.put(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+
+    def sync(self) -> None:
+        """Make everything that was created and appended durable, where its names say. Returns when it is."""
+        self._past_cache.finish()
+        opened = [(path, self._descriptors[path]) for path in self._unsynced if path in self._descriptors]
+        self._syncing.sync([each for _, each in opened], list(self._named), closed=len(self._closed))
+        for path, descriptor in opened:
+            check_name(descriptor, f"{self._root}/{path}")
+        self._unsynced.clear()
+        self._begun.clear()
+        self._closed.clear()
+        self._named.clear()
+
+    def recover(self, files: Iterable[OpenFile], *, partition: int) -> list[OpenFile]:
+        """Cut every file back to what is committed; returns those of which committed bytes are missing, as they are."""
+        self.close_files()
+        self._home.check()
+        damaged = []
+        for file in files:
+            path = self._archive / file.path
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                size = 0
+                self.create(replace(file, length=0))
+            if file.length == 0:  # killed behind its creation, its name may not be durable
+                self._named.update(_directories(file.path))
+            if size > file.length:
+                os.truncate(path, file.length)
+                if not self._has_recovered:  # else it is what this process wrote last, and could not finish
+                    events.archive_repaired(file=file.path, cut=size - file.length)
+            elif size < file.length:
+                left = _left(path, file, size)
+                events.archive_damaged(partition=partition, file=file.path, missing=file.raw - left.raw)
+                damaged.append(left)
+        self._has_recovered = True
+        return damaged
+
+    def look_over(self, files: Iterable[OpenFile]) -> None:
+        """Raises OSError: somebody removed, replaced or cut one of `files`."""
+        self._home.check()
+        for file in files:
+            check_file(f"{self._root}/{file.path}", self._descriptors.get(file.path), file.length)
+
+    def release(self, path: str) -> None:
+        """Close a file that is appended no more."""
+        self._past_cache.drop(path)
+        descriptor = self._descriptors.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close_files(self) -> None:
+        """Close every file; what is not synced does not count."""
+        for path in list(self._descriptors):
+            self.release(path)
+        self._unsynced.clear()
+        self._begun.clear()
+        self._closed.clear()
+
+    def close(self) -> None:
+        """Close everything for good."""
+        self.close_files()
+        self._syncing.close()
+
+    def _descriptor(self, path: str) -> int:
+        descriptor = self._descriptors.get(path)
+        if descriptor is not None:
+            self._descriptors.move_to_end(path)
+            return descriptor
+        self._make_room(can_sync_all=self._syncing.begin())
+        descriptor = self._descriptors[path] = os.open(f"{self._root}/{path}", os.O_WRONLY | os.O_CLOEXEC)
+        return descriptor
+
+    def _make_room(self, *, can_sync_all: bool) -> None:
+        while len(self._descriptors) >= self._open_files:
+            path = next(iter(self._descriptors))
+            if path in self._unsynced:
+                if can_sync_all:
+                    self._closed.add(path)
+                else:
+                    os.fdatasync(self._descriptors[path])
+                    self._unsynced.discard(path)
+            self.release(path)
+
+    def _link(self, file: OpenFile) -> None:
+        """Let `live/` follow the open file. A convenience: a name that cannot be linked must not stop the archive."""
+        live = layout.live_path(file.key)
+        if {"", ".", ".."} & set(live.split("/")):  # a host may be called so; it would lead elsewhere
+            return
+        link, target = f"{self._root}/{live}", "../" * live.count("/") + file.path
+        try:
+            try:
+                os.symlink(target, link)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(link), exist_ok=True)
+                os.symlink(target, link)
+            except FileExistsError:
+                _point(link, target)
+        except OSError as error:  # `/a` and `/a/b` of one host in turn, or a path that is too long with `live/`
+            if error.errno not in UNLINKABLE:
+                raise
+
+
+def _point(link: str, target: str) -> None:
+    """Make an existing link lead to `target`; whoever follows it finds the old or the new file."""
+    if os.readlink(link) == target:
+        return
+    temporary = f"{os.path.dirname(link)}/.{os.getpid()}-{threading.get_ident()}.tmp"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        os.symlink(target, temporary)
+        os.replace(temporary, link)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _directories(path: str) -> Iterator[str]:
+    """The directories that lead to `path`, the archive itself as "", innermost first."""
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _left(path: Path, file: OpenFile, size: int) -> OpenFile:
+    """What is left of a file that has only `size` bytes; frames end with the last that is whole."""
+    if file.codec == "none":
+        return replace(file, length=size, raw=size, crc=None, last_source=NOBODY, ends_open=_ends_open(path))
+    length, text = whole_frames(path, file.codec)
+    os.truncate(path, length)
+    return replace(
+        file,
+        length=length,
+        raw=text.octets,
+        lines=text.lines,
+        crc=None,
+        last_source=NOBODY,
+        ends_open=text.ends_open,
+    )
+
+
+def _ends_open(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        if file.tell() == 0:
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"

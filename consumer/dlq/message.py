@@ -1,0 +1,159 @@
+"""What the server says when it gives up delivering a message to a collector, which it never should. Pure.
+
+What a dead letter is, and how it is shown without harm: everything in it may come from anybody. Pure.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shipper.model import Delivery
+from shipper.subjects import dead_letter_subject
+
+KINDS = {
+    "io.nats.jetstream.advisory.v1.max_deliver": "delivered too often",
+    "io.nats.jetstream.advisory.v1.terminated": "terminated by a client",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advisory:
+    """The server will not hand out message `sequence` of `stream` again."""
+
+    time_ns: int
+    stream: str
+    sequence: int
+    consumer: str
+    deliveries: int
+    why: str
+
+
+def read_advisory(message: Delivery) -> Advisory | None:
+    """The advisory in a message; None where it is none, or cannot be read."""
+    try:
+        said = json.loads(message.payload)
+        reason = f": {said['reason']}" if said.get("reason") else ""
+        return Advisory(
+            time_ns=message.time_ns,
+            stream=str(said["stream"]),
+            sequence=int(said["stream_seq"]),
+            consumer=str(said["consumer"]),
+            deliveries=int(said.get("deliveries", 0)),
+            why=KINDS[said["type"]] + reason,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def advisory_json(advisory: Advisory) -> dict[str, Any]:
+    """An advisory for programs."""
+    return {
+        "kind": "advisory",
+        "time_ns": advisory.time_ns,
+        "stream": advisory.stream,
+        "sequence": advisory.sequence,
+        "consumer": advisory.consumer,
+        "deliveries": advisory.deliveries,
+        "why": advisory.why,
+    }
+
+
+OWN = ("Dlq-Reason", "Dlq-Stream", "Dlq-Seq", "Dlq-Subject", "Dlq-Cut")
+"""What the collector adds to a message's own headers."""
+SIZE = "Nats-Msg-Size"
+"""Where a listing without payloads says how long the payload is."""
+SHOWN_BYTES = 1024
+_ROW_BYTES = 16
+_SUBJECT = re.compile(r"dlq\.([^.]+)\.(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """One dead letter. Its texts are as they came over the network: show them through `printable`."""
+
+    sequence: int  #: its number in the stream of dead letters
+    time_ns: int  #: when it was buried
+    host: str
+    stream: str  #: where it came from; empty: the letter is none of a collector's
+    origin_sequence: str  #: its sequence there
+    reason: str
+    headers: Mapping[str, str]  #: the message's own
+    bytes: int  #: of the payload that is kept
+    cut_from: int = 0  #: bytes of the whole payload, where only its beginning is kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which letters are meant; an empty text is any."""
+
+    host: str = ""
+    stream: str = ""
+    reason: str = ""  #: a part of the reason, in any case
+
+    @property
+    def pattern(self) -> str:
+        """The subjects of the letters that may be meant, as the server filters them."""
+        return dead_letter_subject(self.stream or "*", self.host or ">")
+
+    def takes(self, letter: Letter) -> bool:
+        """Whether a letter of these subjects is meant."""
+        return self.reason.casefold() in letter.reason.casefold()
+
+
+def read_letter(sequence: int, time_ns: int, subject: str, headers: Mapping[str, str], length: int) -> Letter:
+    """The letter of a message of the stream of dead letters; `length`: of its payload, unless the headers say it."""
+    place = _SUBJECT.fullmatch(subject)
+    return Letter(
+        sequence=sequence,
+        time_ns=time_ns,
+        host=place[2] if place else "unknown",
+        stream=headers.get("Dlq-Stream", ""),
+        origin_sequence=headers.get("Dlq-Seq", ""),
+        reason=headers.get("Dlq-Reason", ""),
+        headers={name: value for name, value in headers.items() if name not in OWN and not name.startswith("Nats-")},
+        bytes=_number(headers.get(SIZE, "")) or length,
+        cut_from=_number(headers.get("Dlq-Cut", "")),
+    )
+
+
+def printable(text: str) -> str:
+    """`text` with everything escaped that a terminal might take for a command, or not show."""
+    return "".join(char if char.isprintable() and char != "\\" else _escape(char) for char in text)
+
+
+def dump(payload: bytes, at_most: int = SHOWN_BYTES) -> list[str]:
+    """The beginning of a payload as lines of offset, hexadecimal digits and ASCII, as `hexdump -C` has them."""
+    lines = []
+    for start in range(0, min(len(payload), at_most), _ROW_BYTES):
+        row = payload[start : min(start + _ROW_BYTES, at_most)]
+        text = "".join(chr(octet) if 0x20 <= octet < 0x7F else "." for octet in row)  # noqa: PLR2004 - ASCII
+        lines.append(f"{start:08x}  {row.hex(' '):<47}  |{text}|")
+    if len(payload) > at_most:
+        lines.append(f"{at_most:08x}  ... {len(payload) - at_most} bytes more (--raw writes all)")
+    return lines
+
+
+def letter_json(letter: Letter) -> dict[str, Any]:
+    """A letter for programs."""
+    return {
+        "kind": "letter",
+        "number": letter.sequence,
+        "time_ns": letter.time_ns,
+        "host": letter.host,
+        "stream": letter.stream,
+        "sequence": _number(letter.origin_sequence),
+        "reason": letter.reason,
+        "bytes": letter.bytes,
+        "cut_from": letter.cut_from or None,
+        "file": letter.headers.get("Log-File"),
+    }
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def _number(text: str) -> int:
+    return int(text) if re.fullmatch(r"[0-9]{1,19}", text) else 0

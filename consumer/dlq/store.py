@@ -1,0 +1,270 @@
+"""What is done with dead letters on a server: find them, send them again, remove them.
+
+A dead letter as blocks that a collector can apply: its bytes go to a `.recovered` file beside the original. Pure.
+
+The blocks belong to a source of their own whose id follows from the letter, so that a second try, behind a kill at
+any line, sends the same source again and the collector drops what it has.
+"""
+
+import contextlib
+import datetime as dt
+import hashlib
+import re
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import zstandard
+
+from consumer.dlq import message as advisory
+from consumer.dlq import message as letter
+from consumer.dlq.message import Advisory, Letter, Wanted
+from shipper import codec
+from shipper.bytes_ops import crc32
+from shipper.errors import Poison, UsageError
+from shipper.jetstream.connection import MONITOR_INBOX, connect_as
+from shipper.jetstream.message_browser import Letters, letters_of
+from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, End, Span, StreamState
+from shipper.settings import Settings
+from shipper.subjects import ADVISORIES, DEAD_LETTERS, log_subject, parse_log_subject, partition_of_stream
+
+SUFFIX = ".recovered"
+NOBODY = "unknown"
+MAX_TEXT_BYTES = 16 * 1024 * 1024
+"""What a payload may decode to; one that claims more is kept as it is."""
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_EDITS = re.compile(r"(\d{1,7})-\d{1,7}")
+
+
+class Message(NamedTuple):
+    """What is published for a letter."""
+
+    subject: str
+    headers: dict[str, str]
+    payload: bytes
+
+
+def messages(
+    letter: Letter, payload: bytes, *, created: str, prefix: str, output: str, read_at: str
+) -> Iterator[Message]:
+    """The blocks of a letter in their order; none where it holds no bytes.
+
+    `created`: when its stream was, which tells two streams of dead letters apart; `output`: the file of plain messages.
+
+    Raises:
+        UsageError: it came from no stream of `prefix`.
+    """
+    subject, text = address(letter, prefix), text_of(letter, payload)
+    source, file = source_id(created, letter.sequence), file_of(letter, output)
+    total = 0
+    for start in range(0, len(text), MAX_BLOCK_BYTES):
+        data = text[start : start + MAX_BLOCK_BYTES]
+        end, total = start + len(data), crc32(data, total)
+        block = Block(
+            source=source,
+            file=file,
+            span=Span(start, end),
+            origin=0,
+            lines=data.count(b"\n"),
+            block_crc=crc32(data),
+            source_crc=total,
+            encoding=Encoding.IDENTITY,
+            read_at=read_at,
+            end=End.ROTATED if end == len(text) else None,
+        )
+        yield Message(subject, codec.to_headers(block), data)
+
+
+def address(letter: Letter, prefix: str) -> str:
+    """Where the host of a letter publishes; `unknown` where its name is what nobody can apply."""
+    partition = partition_of_stream(prefix, letter.stream)
+    if partition is None:
+        raise UsageError(
+            f"dead letter {letter.sequence} came from {letter.stream or 'no stream'!r}, which is none of {prefix!r}",
+            hint="--subject PREFIX says whose streams are meant",
+        )
+    subject = log_subject(prefix, partition, letter.host)
+    try:
+        parse_log_subject(subject)
+    except Poison:
+        return log_subject(prefix, partition, NOBODY)
+    return subject
+
+
+def source_id(created: str, sequence: int) -> str:
+    """The id of the source that a letter becomes."""
+    return hashlib.sha256(f"{created}:{sequence}".encode()).hexdigest()[:16]
+
+
+def file_of(letter: Letter, output: str) -> str:
+    """The file beside the one that the message was meant for."""
+    path = codec.decode_path(letter.headers.get("Log-File", ""))
+    if not path.startswith("/") or "\0" in path:
+        path = f"/{output}"
+    return path + SUFFIX
+
+
+def text_of(letter: Letter, payload: bytes) -> bytes:
+    """The text that a payload carries, as far as anybody can tell, else the payload; it ends with a newline."""
+    text = _decoded(letter.headers.get("Log-Encoding", ""), payload)
+    edits = _EDITS.fullmatch(letter.headers.get("Log-Edits", ""))
+    if edits and len(text) >= int(edits[1]):
+        text = text[: int(edits[1])]  # behind it lies the map, which is no text
+    return text if text.endswith(b"\n") or not text else text + b"\n"
+
+
+def _decoded(encoding: str, payload: bytes) -> bytes:
+    try:
+        match encoding:
+            case Encoding.ZSTD.value:
+                return _from_zstd(payload)
+            case Encoding.GZIP.value:
+                return _from_gzip(payload)
+    except (zstandard.ZstdError, zlib.error):
+        pass  # the reason why it is a dead letter, most likely
+    return payload
+
+
+def _from_zstd(payload: bytes) -> bytes:
+    if zstandard.frame_content_size(payload) > MAX_TEXT_BYTES:
+        return payload
+    return zstandard.ZstdDecompressor().decompress(payload, max_output_size=MAX_TEXT_BYTES)
+
+
+def _from_gzip(payload: bytes) -> bytes:
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    text = unpacker.decompress(payload, MAX_TEXT_BYTES)
+    return text if unpacker.eof and not unpacker.unused_data else payload
+
+
+WINDOW = 1000
+"""Messages that a listing holds at a time, so that a hundred thousand cost no more than a thousand."""
+
+Sent = Callable[[Letter, int], None]
+"""Is told of each letter how many bytes of text its collector gets; 0: it holds none, and stays."""
+
+
+class Found(NamedTuple):
+    """A letter and its payload."""
+
+    letter: Letter
+    payload: bytes
+
+
+class Desk:
+    """Dead letters and advisories of one server, over a connection that it does not own."""
+
+    def __init__(self, letters: Letters, advisories: Letters, settings: Settings) -> None:
+        self._letters = letters
+        self._advisories = advisories
+        self._settings = settings
+
+    async def newest(self, wanted: Wanted, limit: int) -> AsyncGenerator[Letter]:
+        """At most `limit` (0: all) letters, newest first."""
+        left = limit
+        for first, last in _windows_back(await self._letters.state()):
+            for each in reversed([each async for each in self._between(first, last, wanted)]):
+                yield each
+                left -= 1
+                if left == 0:
+                    return
+
+    async def oldest(self, wanted: Wanted) -> AsyncGenerator[Letter]:
+        """All letters that are there now, oldest first."""
+        state = await self._letters.state()
+        async with contextlib.aclosing(self._between(state.first_sequence, state.last_sequence, wanted)) as found:
+            async for each in found:
+                yield each
+
+    async def find(self, sequence: int) -> Found:
+        """One letter with its payload. Raises UsageError: there is none of that number."""
+        kept = await self._letters.get(sequence) if sequence > 0 else None
+        if kept is None:
+            raise UsageError(f"there is no dead letter {sequence}", hint=await self._what_there_is())
+        return Found(
+            letter.read_letter(kept.sequence, kept.time_ns, kept.subject, kept.headers, len(kept.payload)), kept.payload
+        )
+
+    async def requeue(self, sequences: Iterable[int], sent: Sent) -> None:
+        """Store the text of each letter for its collector, then remove the letter; a kill in between repeats nothing.
+
+        Raises:
+            UsageError: a number or a letter cannot be used. Transient: the server; what was done is done.
+        """
+        created = (await self._letters.state()).created
+        for sequence in sequences:
+            found = await self.find(sequence)
+            octets = await self._store(found, created)
+            if octets:
+                await self._letters.delete(sequence)
+            sent(found.letter, octets)
+
+    async def drop(self, sequence: int) -> Letter:
+        """Remove a letter for good. Raises UsageError: there is none of that number."""
+        found = await self.find(sequence)
+        await self._letters.delete(sequence)
+        return found.letter
+
+    async def gave_up(self, stream: str, limit: int) -> AsyncGenerator[Advisory]:
+        """What the server gave up delivering, newest first, at most `limit` (0: all). Raises StreamMissing."""
+        left = limit
+        for first, last in _windows_back(await self._advisories.state()):
+            for kept in reversed([each async for each in self._advisories.whole(first, last, pattern=">")]):
+                told = advisory.read_advisory(kept)
+                if told is not None and stream in {"", told.stream}:
+                    yield told
+                    left -= 1
+                if limit and left == 0:
+                    return
+
+    async def _between(self, first: int, last: int, wanted: Wanted) -> AsyncGenerator[Letter]:
+        async with contextlib.aclosing(self._letters.heads(first, last, pattern=wanted.pattern)) as heads:
+            async for head in heads:
+                each = letter.read_letter(head.sequence, head.time_ns, head.subject, head.headers, len(head.payload))
+                if wanted.takes(each):
+                    yield each
+
+    async def _store(self, found: Found, created: str) -> int:
+        """Bytes of text that the stream of the letter's partition has now."""
+        octets = 0
+        for message in messages(
+            *found,
+            created=created,
+            prefix=self._settings.logs.subject,
+            output=self._settings.collector.output,
+            read_at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        ):
+            await self._letters.store(found.letter.stream, *message)
+            octets += len(message.payload)
+        return octets
+
+    async def _what_there_is(self) -> str:
+        state = await self._letters.state()
+        if not state.messages:
+            return "there is no dead letter at all"
+        return f"the numbers go from {state.first_sequence} to {state.last_sequence}; fshipper dlq ls shows them"
+
+
+@contextlib.asynccontextmanager
+async def desk(settings: Settings) -> AsyncIterator[Desk]:
+    """A desk on a connection of its own.
+
+    Raises:
+        Unavailable: no server answers. StreamMissing: it has no dead letters.
+    """
+    connection = await connect_as(settings.nats, name="fshipper dlq", inboxes=("_INBOX_partitioner", MONITOR_INBOX))
+    try:
+        letters = letters_of(connection, DEAD_LETTERS)
+        await letters.state()
+        yield Desk(letters, letters_of(connection, ADVISORIES), settings)
+    finally:
+        await connection.close()
+
+
+def _windows_back(state: StreamState) -> Iterator[tuple[int, int]]:
+    """First and last sequences of what a stream holds, from its end to its beginning."""
+    last = state.last_sequence
+    while state.messages and last >= state.first_sequence:
+        first = max(state.first_sequence, last - WINDOW + 1)
+        yield first, last
+        last = first - 1

@@ -1,0 +1,229 @@
+"""The fleet as JSON: what `fshipper status --json` prints and the status page draws.
+
+The fleet for people: two tables and what needs somebody; coloured on a terminal, plain lines elsewhere.
+"""
+
+import datetime as dt
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from consumer.fleet.health import State
+from consumer.fleet.host_table import Host, counts
+from consumer.fleet.snapshot import Fleet, Partition, rate_of
+from shipper.table_printer import STACK, fitted
+from shipper.units import counted, format_bytes, format_duration
+
+VERSION = 1
+"""Of the JSON; a field is added under the same number, and changed or removed under another."""
+
+
+def fleet_json(fleet: Fleet) -> dict[str, Any]:
+    """All of it; sizes in bytes, durations in seconds, `at` in seconds since 1970, `time` the same in ISO 8601."""
+    return {
+        "v": VERSION,
+        "at": round(fleet.at, 3),
+        "time": f"{dt.datetime.fromtimestamp(fleet.at, dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "well": fleet.is_well,
+        "counts": {str(state): count for state, count in counts(fleet.hosts).items()},
+        "rate_bytes": round(fleet.rate),
+        "lag": fleet.lag,
+        "hosts": [host_json(host) for host in fleet.hosts],
+        "partitions": [partition_json(partition) for partition in fleet.partitions],
+        "dead_letters": fleet.dead_letters,
+        "dead_letters_percent_full": fleet.dead_letters_full,
+        "advisories": fleet.advisories,
+        "doubled_bytes": fleet.doubled,
+        "notes": list(fleet.notes),
+    }
+
+
+def host_json(host: Host) -> dict[str, Any]:
+    """One host; what only a heartbeat tells is null where there was none."""
+    beat = host.beat
+    return {
+        "host": host.name,
+        "state": str(host.state),
+        "why": host.why,
+        "heard_seconds_ago": None if host.age is None else round(host.age, 1),
+        "partition": host.partition,
+        "version": beat.version if beat else None,
+        "up_seconds": beat.up if beat else None,
+        "files": beat.files if beat else None,
+        "unreadable_files": beat.unreadable if beat else None,
+        "backlog_bytes": beat.backlog if beat else None,
+        "backlog_seconds": beat.backlog_age if beat else None,
+        "backlog_files": beat.backlog_files if beat else None,
+        "rate_bytes": round(rate_of(host)) if beat else None,
+        "shipped_bytes": beat.shipped if beat else None,
+        "held_bytes": beat.held if beat else None,
+        "trouble": beat.trouble if beat else "",
+        "behind": [
+            {"file": each.file, "offset": each.offset, "bytes": each.behind, "seconds": each.age} for each in beat.worst
+        ]
+        if beat
+        else [],
+    }
+
+
+def partition_json(partition: Partition) -> dict[str, Any]:
+    """One partition with its stream's numbers."""
+    return asdict(partition.status) | {
+        "collector": partition.collector,
+        "hosts": partition.hosts,
+        "rate_bytes": round(partition.rate),
+        "archived_messages_per_second": None if partition.read_rate is None else round(partition.read_rate, 1),
+        "why": partition.why,
+    }
+
+
+def printable(value: Any) -> Any:
+    """`value` with every text such that no terminal obeys it, and none looks like another: names are anybody's."""
+    if isinstance(value, str):
+        return value if value.isprintable() else "".join(map(_shown, value))
+    if isinstance(value, list):
+        return [printable(each) for each in value]
+    if isinstance(value, dict):
+        return {key: printable(each) for key, each in value.items()}
+    return value
+
+
+def _shown(char: str) -> str:
+    return char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+STYLES = {
+    State.DEAD: "bold red",
+    State.STUCK: "bold yellow",
+    State.UNKNOWN: "cyan",
+    State.SHIPPING: "green",
+    State.QUIET: "dim",
+    State.SHARED: "bold red",
+}
+WIDE = 600  # columns where nobody looks: no cell is cut before them
+HOST_COLUMNS = ("host", "state", "heard", "partition", "files", "backlog", "age", "rate", "version", "why")
+PARTITION_COLUMNS = ("partition", "lag", "in", "archived", "full", "hosts", "collector", "why")
+RIGHT = frozenset({"heard", "partition", "files", "backlog", "age", "rate", "lag", "in", "archived", "full", "hosts"})
+NAMED_VERSIONS = 5
+NO_HOST = "no host has said anything yet: start `fshipper produce` on a host, or name another server (NATS_URL)"
+
+
+def console() -> Console:
+    """Where it goes."""
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE, highlight=False)
+
+
+def whole(out: Console, fleet: Fleet, hosts: Sequence[Host], *, limit: int) -> RenderableType:
+    """Everything as wide as `out`: the chosen `hosts`, at most `limit` of them (0: all), the partitions, and a sum."""
+    shown = hosts[:limit] if limit else hosts
+    parts: list[RenderableType] = []
+    if shown:
+        parts += fitted(
+            out,
+            HOST_COLUMNS,
+            [_host_cells(host) for host in shown],
+            numbers=RIGHT,
+            wrapped="why",
+            above=("host", "why"),
+            give_up=("version", "age", "files", "rate", "partition", "heard", STACK, "backlog"),
+            boxed=out.is_terminal,
+        )
+    if left := len(hosts) - len(shown):
+        parts.append(Text(f"… and {counted(left, 'more host')}, none of them worse (--limit 0 shows all)", style="dim"))
+    if not hosts:
+        parts.append(Text("no host is known that fits" if fleet.hosts else NO_HOST))
+    parts.append(Text())
+    parts += fitted(
+        out,
+        PARTITION_COLUMNS,
+        [_partition_cells(each) for each in fleet.partitions],
+        numbers=RIGHT,
+        wrapped="why",
+        above=("partition", "collector", "why"),
+        give_up=("in", "archived", "full", "hosts", STACK),
+        boxed=out.is_terminal,
+    )
+    parts.append(Text())
+    return Group(*parts, *_sum(fleet))
+
+
+def _sum(fleet: Fleet) -> list[Text]:
+    found = counts(fleet.hosts)
+    states = ", ".join(f"{count} {state}" for state, count in found.items() if count) or "none yet"
+    lines = [
+        Text(
+            f"{counted(len(fleet.hosts), 'host')}: {states} · {format_bytes(fleet.rate)}/s · "
+            f"{counted(fleet.lag, 'message')} behind"
+        ),
+    ]
+    versions = Counter(host.beat.version for host in fleet.hosts if host.beat)
+    if len(versions) > 1:
+        named = ", ".join(f"{printable(name)} ({count})" for name, count in versions.most_common(NAMED_VERSIONS))
+        lines.append(Text(f"versions: {named}"))
+    if fleet.dead_letters:
+        lines.append(
+            Text(
+                f"{counted(fleet.dead_letters, 'dead letter waits', 'dead letters wait')} (fshipper dlq ls)",
+                style="red",
+            )
+        )
+    if fleet.advisories:
+        lines.append(
+            Text(f"the server gave up delivering {counted(fleet.advisories, 'message')} (fshipper dlq ls)", style="red")
+        )
+    if fleet.doubled:
+        lines.append(Text(f"{_doubled_text(fleet.doubled)} (fshipper audit --repair-duplicates)", style="red"))
+    lines += [Text(note, style="yellow") for note in fleet.notes]
+    return lines
+
+
+def _doubled_text(octets: int) -> str:
+    """That an archive holds bytes twice."""
+    return f"{octets:,} bytes are in the archive twice"
+
+
+def _host_cells(host: Host) -> list[Text]:
+    beat = host.beat
+    style = STYLES[host.state]
+    if beat is None:
+        told = ["-"] * 5
+    else:
+        told = [
+            f"{beat.files}",
+            format_bytes(beat.backlog) if beat.backlog else "-",
+            format_duration(beat.backlog_age) if beat.backlog else "-",
+            f"{format_bytes(rate)}/s" if (rate := rate_of(host)) else "-",
+            beat.version,
+        ]
+    cells = [
+        host.name,
+        str(host.state),
+        "never" if host.age is None else format_duration(host.age),
+        "-" if host.partition is None else str(host.partition),
+        *told,
+        host.why,
+    ]
+    styles = ["", style] + [""] * (len(cells) - 3) + ["" if host.state in {State.SHIPPING, State.QUIET} else style]
+    return [Text(printable(cell), style=each) for cell, each in zip(cells, styles, strict=True)]
+
+
+def _partition_cells(partition: Partition) -> list[Text]:
+    status = partition.status
+    full = "-" if status.percent_full is None else f"{status.percent_full:.1f}%"
+    archived = "-" if partition.read_rate is None else f"{partition.read_rate:.1f} msg/s"
+    lag = "no consumer" if status.lag is None else str(status.lag)
+    return [
+        Text(str(status.partition)),
+        Text(lag, style="green" if status.lag == 0 else "yellow"),
+        Text(f"{format_bytes(partition.rate)}/s" if partition.rate else "-"),
+        Text(archived),
+        Text(full),
+        Text(str(partition.hosts)),
+        Text(printable(partition.collector) or "-"),
+        Text(printable(partition.why), style="bold red"),
+    ]

@@ -1,0 +1,149 @@
+"""The hosts by their last heartbeat: a bounded table that outlives every session with the server."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from consumer.fleet.health import TROUBLED, USUAL, State, Thresholds, Verdict, judge, shared
+from shipper.errors import ConfigError
+from shipper.heartbeat import Heartbeat, decode, plausible
+from shipper.jetstream.heartbeat_stream import News
+from shipper.subjects import checked_host, host_of_beat, is_everybodys
+
+MOST_HOSTS = 10_000
+"""Beyond them those are left out that said something longest ago."""
+CLASH_SECONDS = 300.0
+"""For so long it is shown that two producers had one name, after it was seen last."""
+_SECOND_NS = 1_000_000_000
+
+
+class _Heard(NamedTuple):
+    """What a host said last, and when the server stored it."""
+
+    beat: Heartbeat | None
+    at_ns: int
+    run_before: str = ""  #: of the process that sent heartbeats before this one
+    clash: str = ""  #: the other live producer under this name, for people; empty: none was seen
+    clash_ns: int = 0  #: when it was seen last
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host at one moment."""
+
+    name: str
+    state: State
+    why: str
+    age: float | None  #: seconds since its last heartbeat; None: there was none
+    beat: Heartbeat | None
+    partition: int | None = None
+
+
+class Table:
+    """What each host said last. Owned by whoever looks."""
+
+    def __init__(self, limits: Thresholds = USUAL, *, most: int = MOST_HOSTS) -> None:
+        self._limits = limits
+        self._most = most
+        self._heard: dict[str, _Heard] = {}
+        self._lines: Mapping[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._heard)
+
+    def hear(self, news: News) -> None:
+        """What a look at the heartbeats brought."""
+        heard = {} if news.complete else self._heard
+        for stored in news.beats:
+            if host := _name(stored.subject):
+                before = self._heard.get(host)
+                heard.pop(host, None)  # to the end: the first are those that were silent longest
+                heard[host] = _after(before, _beat(stored.payload), stored.time_ns)
+        while len(heard) > self._most:
+            heard.pop(next(iter(heard)))
+        self._heard = heard
+
+    def found_lines(self, partitions: Mapping[str, int]) -> None:
+        """Hosts of which there are lines in the streams, with their partitions."""
+        self._lines = partitions
+
+    def hosts(self, now_ns: int) -> list[Host]:
+        """Every host, the worst state first, by name within."""
+        told = [self._judged(name, heard, now_ns) for name, heard in self._heard.items()]
+        room = max(0, self._most - len(told))
+        silent = (name for name in self._lines if name not in self._heard)
+        told += [self._only_lines(name) for name, _ in zip(silent, range(room), strict=False)]
+        return sorted(told, key=_worst_first)
+
+    def _judged(self, name: str, heard: _Heard, now_ns: int) -> Host:
+        age = max(0.0, (now_ns - heard.at_ns) / _SECOND_NS)
+        if heard.beat is None:
+            verdict = Verdict(State.UNKNOWN, "says what this version does not understand")
+        else:
+            verdict = judge(heard.beat, age, self._limits)
+        if why := _why_shared(name, heard, now_ns):
+            verdict = shared(verdict, why)
+        partition = heard.beat.partition if heard.beat else self._lines.get(name)
+        return Host(name, verdict.state, verdict.why, age, heard.beat, partition)
+
+    def _only_lines(self, name: str) -> Host:
+        verdict = judge(None, 0.0, self._limits)
+        return Host(name, verdict.state, verdict.why, None, None, self._lines[name])
+
+
+def counts(hosts: Iterable[Host]) -> dict[State, int]:
+    """How many hosts are in each state, all of them named."""
+    found = dict.fromkeys(State, 0)
+    for host in hosts:
+        found[host.state] += 1
+    return found
+
+
+_ORDER = {state: place for place, state in enumerate(sorted(State, key=lambda state: state not in TROUBLED))}
+
+
+def _after(before: _Heard | None, beat: Heartbeat | None, at_ns: int) -> _Heard:
+    """What is known of a host after a heartbeat.
+
+    A restart changes the run once. A run that comes back after another one means that both live.
+    """
+    if beat is None or not beat.run:
+        return _Heard(beat, at_ns)
+    run_before, clash, clash_ns = (before.run_before, before.clash, before.clash_ns) if before else ("", "", 0)
+    last = before.beat if before else None
+    if beat.refused:
+        clash, clash_ns = f"{beat.sender} was refused: it has the same name", at_ns
+        if last is not None and before is not None:  # what it says of itself is not how this host is
+            return before._replace(clash=clash, clash_ns=clash_ns)
+    elif beat.other:
+        clash, clash_ns = beat.other, at_ns
+    elif last is not None and last.run and last.run != beat.run:
+        if beat.run == run_before:
+            clash, clash_ns = f"{last.sender}, and {beat.sender}", at_ns
+        run_before = last.run
+    return _Heard(beat, at_ns, run_before, clash, clash_ns)
+
+
+def _why_shared(name: str, heard: _Heard, now_ns: int) -> str:
+    """Why the name of a host is not its own; empty: nothing speaks against it."""
+    if heard.beat is not None and is_everybodys(name):
+        return f"every machine is called {name}: set HOSTNAME (--host) to a name of its own"
+    if heard.clash and now_ns - heard.clash_ns < CLASH_SECONDS * _SECOND_NS:
+        return f"two producers have this name: {heard.clash}; give one of them another name (HOSTNAME, --host)"
+    return ""
+
+
+def _worst_first(host: Host) -> tuple[int, str]:
+    return _ORDER[host.state], host.name
+
+
+def _name(subject: str) -> str:
+    try:
+        return checked_host(host_of_beat(subject))
+    except ConfigError:  # nobody who follows our rules has such a name
+        return ""
+
+
+def _beat(content: bytes) -> Heartbeat | None:
+    beat = decode(content)
+    return beat if beat is None else plausible(beat)

@@ -1,0 +1,359 @@
+"""Looking at the fleet over one connection, with a collector's rights, again and again.
+
+A collector looks at the fleet beside its work: in a thread and over a connection of its own, for page and metrics.
+
+What it finds is a value that others read; nothing here can hold up writing, and nothing there waits for it.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from consumer.cluster.membership import Member, to_claim, to_member
+from consumer.fleet.health import USUAL, State, Thresholds
+from consumer.fleet.host_table import Table, counts
+from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
+from shipper import events
+from shipper.bucket import lease_key, members_of
+from shipper.errors import ConfigError, Poison, ShipperError, StreamMissing
+from shipper.jetstream.admin import Admin
+from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
+from shipper.jetstream.heartbeat_stream import Beats, News
+from shipper.jetstream.kv_bucket import JetStreamBucket
+from shipper.jetstream.stream_status import PartitionStatus, Status, status
+from shipper.settings import NatsSettings
+from shipper.subjects import parse_log_subject, partition_subjects
+
+LINES_SECONDS = 60.0
+"""Between two looks for hosts that send lines and no heartbeats: the server lists every subject for it."""
+NO_BEATS = "nobody keeps heartbeats here: fshipper partition apply makes their stream"
+
+
+class Looking:
+    """Looks at the fleet of one prefix, over sessions that may come and go. Owned by one event loop."""
+
+    def __init__(
+        self, settings: NatsSettings, prefix: str, *, name: str, limits: Thresholds = USUAL, makes_stream: bool = False
+    ) -> None:
+        self._settings = settings
+        self._prefix = prefix
+        self._name = name
+        self._table = Table(limits)
+        self._may_make = makes_stream
+        self._connection: Connection | None = None
+        self._beats: Beats | None = None
+        self._lines_at = 0.0
+        self._last: Fleet | None = None
+
+    async def look(self) -> Fleet:
+        """The fleet now.
+
+        Raises:
+            ShipperError: the server does not answer, or refuses; the next look begins a new session.
+        """
+        try:
+            return await self._look()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def forget(self, host: str) -> bool:
+        """Remove what is known of a host's heartbeats; False: nothing was. Raises as `look`."""
+        return await (await self._session()).forget(host)
+
+    async def close(self) -> None:
+        """End the session; the next look begins another."""
+        connection, self._connection, self._beats = self._connection, None, None
+        if connection is not None:
+            await connection.close()
+
+    async def _session(self) -> Beats:
+        if self._beats is None:
+            connection = await connect_as(
+                self._settings, name=f"fshipper {self._name}", inboxes=("_INBOX_collector", MONITOR_INBOX)
+            )
+            self._may_make = self._may_make and not connection.is_monitor
+            self._connection, self._beats = connection, Beats(connection, self._prefix)
+        return self._beats
+
+    async def _look(self) -> Fleet:
+        beats = await self._session()
+        assert self._connection is not None  # noqa: S101 - for the type checker; _session sees to it
+        admin = Admin(self._connection)
+        news = await self._news(beats)
+        if news is not None:
+            self._table.hear(news)
+        found = await status(admin, subject=self._prefix)
+        await self._look_for_lines(admin, found.partitions)
+        now_ns = news.now_ns if news else time.time_ns()
+        owners, doubled = await self._claims(found.partitions)
+        self._last = self._fleet(now_ns, found, owners, doubled, () if news else (NO_BEATS,))
+        return self._last
+
+    def _fleet(self, now_ns: int, found: Status, owners: dict[int, str], doubled: int, notes: tuple[str, ...]) -> Fleet:
+        at, hosts = now_ns / 1e9, tuple(self._table.hosts(now_ns))
+        partitions = partitions_of(found.partitions, hosts, owners, self._last, at)
+        return Fleet(
+            at=at,
+            hosts=hosts,
+            partitions=partitions,
+            dead_letters=found.dead_letters,
+            dead_letters_full=found.dead_letters_full,
+            advisories=found.advisories,
+            doubled=doubled,
+            notes=notes,
+            floors=floors_of(partitions, self._last, at),
+        )
+
+    async def _news(self, beats: Beats) -> News | None:
+        """The heartbeats since the last look; None: nobody keeps them, and this program may not make it so."""
+        try:
+            return await beats.look(len(self._table))
+        except StreamMissing:
+            if not self._may_make:
+                return None
+        self._may_make = False  # asked once: what is refused now is refused later, and the session may be lost with it
+        try:
+            await beats.make()
+        except ConfigError:
+            return None
+        return await beats.look()
+
+    async def _look_for_lines(self, admin: Admin, partitions: tuple[PartitionStatus, ...]) -> None:
+        if time.monotonic() < self._lines_at:
+            return
+        hosts: dict[str, int] = {}
+        for each in partitions:
+            with contextlib.suppress(StreamMissing):
+                for subject in await admin.subjects(each.stream, partition_subjects(self._prefix, each.partition)):
+                    with contextlib.suppress(Poison):
+                        hosts[parse_log_subject(subject).host] = each.partition
+        self._table.found_lines(hosts)
+        self._lines_at = time.monotonic() + LINES_SECONDS
+
+    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, str], int]:
+        """By partition the collector that holds its lease, and the bytes that archives hold twice, as collectors say.
+
+        Nothing where there is no bucket.
+        """
+        assert self._connection is not None  # noqa: S101 - the same
+        keys = {lease_key(self._prefix, each.partition): each.partition for each in partitions}
+        try:
+            entries = await JetStreamBucket(self._connection).entries([*keys, members_of(self._prefix)])
+        except (StreamMissing, ShipperError):
+            self._connection.check()
+            return {}, 0
+        claims = {keys[key]: to_claim(entry.value) for key, entry in entries.items() if key in keys}
+        owners = {number: claim.owner for number, claim in claims.items() if claim and not claim.released}
+        return owners, _doubled(to_member(entry.value) for key, entry in entries.items() if key not in keys)
+
+
+def _doubled(members: Iterable[Member | None]) -> int:
+    """Each collector of an archive counts all of it."""
+    by_archive: dict[str, int] = {}
+    for member in members:
+        if member is not None and not member.left:
+            by_archive[member.archive] = max(member.doubled, by_archive.get(member.archive, 0))
+    return sum(by_archive.values())
+
+
+SEEN_SECONDS = 2.0
+"""Between two looks while somebody has the page open."""
+UNSEEN_SECONDS = 10.0
+HISTORY_SECONDS = 5.0
+"""Between two points of the history."""
+MOST_HISTORY = 120
+"""Between two looks for the metrics."""
+LOOK_SECONDS = 15.0
+"""For one look: a server that hangs is trouble, too."""
+END_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The file system of an archive, in bytes."""
+
+    size: int
+    free: int
+
+
+class Past(NamedTuple):
+    """The whole fleet at one moment, for a curve."""
+
+    at: float  #: seconds since 1970
+    rate: int  #: bytes of lines a second
+    lag: int  #: messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What the last look found, and what came of the last attempt."""
+
+    number: int = 0  #: grows with each attempt
+    at: float = 0.0  #: seconds since 1970 of the attempt, by this machine's clock
+    fleet: Fleet | None = None  #: of the last look that succeeded
+    fleet_at: float = 0.0  #: seconds since 1970 of that look
+    trouble: str = ""  #: why the last attempt found nothing
+    disk: Disk | None = None
+    history: tuple[Past, ...] = ()  #: the last minutes, oldest first
+
+
+class Watching:
+    """Looks at the fleet again and again in its own thread. `view` and `wait` may be called from any thread."""
+
+    def __init__(self, looking: Callable[[], Looking], archive: Path) -> None:
+        self._make = looking
+        self._archive = archive
+        self._changed = threading.Condition()
+        self._view = View()
+        self._watchers = 0
+        self._partitions: set[int] = set()  # that the metrics name
+        self._ended = False
+        self._hurry, self._over = asyncio.Event(), asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="fleet", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Look no more; whoever waits is told."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._rouse(self._over)
+        self._thread.join(END_SECONDS)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing new comes any more."""
+        return self._ended
+
+    @property
+    def view(self) -> View:
+        """What is known now."""
+        return self._view
+
+    def wait(self, number: int, within: float) -> View:
+        """The view as soon as it is another one than `number`, or after `within` seconds as it is."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._view.number != number, within)
+            return self._view
+
+    @contextlib.contextmanager
+    def seen(self) -> Iterator[None]:
+        """Somebody looks at the page: what it shows is younger inside the block."""
+        with self._changed:
+            self._watchers += 1
+        self._rouse(self._hurry)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._watchers -= 1
+
+    def _rouse(self, event: asyncio.Event) -> None:
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has just ended
+                loop.call_soon_threadsafe(event.set)
+
+    async def _run(self) -> None:
+        self._loop, looking = asyncio.get_running_loop(), self._make()
+        try:
+            while not self._ended:
+                began = time.monotonic()
+                await self._attempt(looking)
+                await self._rest(began)
+        finally:
+            await looking.close()
+
+    async def _attempt(self, looking: Looking) -> None:
+        fleet, trouble = None, ""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                fleet = await looking.look()
+        except TimeoutError:
+            trouble = f"the server did not answer within {LOOK_SECONDS:.0f} s"
+        except ShipperError as error:
+            trouble = str(error)
+        except Exception as error:  # noqa: BLE001 - the page says it; writing goes on whatever is wrong here
+            trouble = f"{type(error).__name__}: {error}"
+        if trouble:
+            events.fleet_not_seen(error=trouble)
+        elif fleet is not None:
+            self._measure(fleet)
+        self._show(fleet, trouble, await asyncio.to_thread(self._disk))
+
+    def _measure(self, fleet: Fleet) -> None:
+        living = [host.beat for host in fleet.hosts if host.beat and host.state is not State.DEAD]
+        events.fleet_seen(
+            states={str(state): count for state, count in counts(fleet.hosts).items()},
+            backlog=sum(beat.backlog for beat in living),
+            backlog_age=max((beat.backlog_age for beat in living if beat.backlog), default=0.0),
+        )
+        for each in fleet.partitions:
+            found = each.status
+            events.partition_seen(
+                partition=found.partition,
+                lag=found.messages if found.lag is None else found.lag,
+                filled=(found.percent_full or 0.0) / 100,
+                collectors=1 if found.waiting or each.read_rate else 0,  # a lease outlives who held it
+            )
+        partitions = {each.status.partition for each in fleet.partitions}
+        events.partitions_gone(partitions=self._partitions - partitions)
+        self._partitions = partitions
+
+    def _show(self, fleet: Fleet | None, trouble: str, disk: Disk | None) -> None:
+        now, before = time.time(), self._view
+        view = View(
+            number=before.number + 1,
+            at=now,
+            fleet=fleet or before.fleet,
+            fleet_at=now if fleet else before.fleet_at,
+            trouble=trouble,
+            disk=disk,
+            history=_longer(before.history, now, fleet),
+        )
+        with self._changed:
+            self._view = view
+            self._changed.notify_all()
+
+    async def _rest(self, began: float) -> None:
+        """At most a tenth of the time is spent looking, a thirtieth while nobody watches, however large the fleet."""
+        took = time.monotonic() - began
+        least = max(SEEN_SECONDS, 10 * took) - took
+        unseen = max(UNSEEN_SECONDS, 30 * took) - took
+        await _either(self._over, least)
+        self._hurry.clear()
+        if not (self._watchers or self._over.is_set()):
+            await _either(self._over, unseen - least, self._hurry)
+
+    def _disk(self) -> Disk | None:
+        try:
+            found = shutil.disk_usage(self._archive)
+        except OSError:
+            return None
+        events.archive_measured(size=found.total, free=found.free)
+        return Disk(found.total, found.free)
+
+
+async def _either(event: asyncio.Event, within: float, *others: asyncio.Event) -> None:
+    """Return when one of the events is set, or after `within` seconds."""
+    waiting = [asyncio.ensure_future(each.wait()) for each in (event, *others)]
+    await asyncio.wait(waiting, timeout=max(0.0, within), return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+
+
+def _longer(history: tuple[Past, ...], now: float, fleet: Fleet | None) -> tuple[Past, ...]:
+    if fleet is None or (history and now - history[-1].at < HISTORY_SECONDS):
+        return history
+    return (*history, Past(round(now, 1), round(fleet.rate), fleet.lag))[-MOST_HISTORY:]

@@ -1,0 +1,127 @@
+"""The fleet at one moment, as a value: hosts, partitions, what lies beside, and what of it needs somebody."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from consumer.fleet.health import TROUBLED, State
+from consumer.fleet.host_table import Host
+from shipper.jetstream.stream_status import PartitionStatus
+from shipper.units import format_duration
+
+FULL_PERCENT = 90.0
+"""Of a partition's stream: soon producers wait. Above 70 the collector purges what is archived."""
+LEAST_SECONDS = 0.5
+"""Between two looks that tell a rate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition at one moment."""
+
+    status: PartitionStatus
+    collector: str = ""  #: who says that he writes it
+    hosts: int = 0
+    rate: float = 0.0  #: bytes of lines a second that its hosts ship, by their own word
+    read_rate: float | None = None  #: messages a second that were archived since the look before
+    unread: bool = False  #: messages wait, nobody asks for them, and it was so at the look before
+
+    @property
+    def why(self) -> str:
+        """What is wrong with it; empty: nothing."""
+        if self.status.lag is None:
+            return "it has no consumer: fshipper partition apply"
+        if self.unread:
+            waits = "message waits" if self.status.lag == 1 else "messages wait"
+            return f"{self.status.lag} {waits}, and no collector reads them"
+        if (self.status.percent_full or 0.0) >= FULL_PERCENT:
+            return f"its stream is {self.status.percent_full:.0f} % full"
+        if self.status.is_site_away:
+            silent = self.status.site_silent
+            return f"its site {self.status.site} was not heard " + (
+                f"for {format_duration(silent)}" if silent else "yet"
+            )
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Everything that one look found."""
+
+    at: float  #: seconds since 1970, by the server's clock
+    hosts: tuple[Host, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    dead_letters: int | None = None
+    dead_letters_full: float | None = None
+    advisories: int | None = None
+    doubled: int = 0  #: bytes that archives hold twice, as their collectors say
+    notes: tuple[str, ...] = ()  #: what could not be found out, and why
+    floors: Mapping[int, tuple[float, int]] = field(default_factory=dict)  #: by partition: when, and its ack floor
+
+    @property
+    def troubled_hosts(self) -> list[Host]:
+        """Those that somebody should look at."""
+        return [host for host in self.hosts if host.state in TROUBLED]
+
+    @property
+    def troubled_partitions(self) -> list[Partition]:
+        """Those that somebody should look at."""
+        return [partition for partition in self.partitions if partition.why]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nobody has to do anything."""
+        return not (self.troubled_hosts or self.troubled_partitions or self.doubled)
+
+    @property
+    def rate(self) -> float:
+        """Bytes of lines a second that all hosts ship, by their own word."""
+        return sum(rate_of(host) for host in self.hosts)
+
+    @property
+    def lag(self) -> int:
+        """Messages that are not safe in an archive yet."""
+        return sum(partition.status.lag or 0 for partition in self.partitions)
+
+
+def rate_of(host: Host) -> float:
+    """What a host ships, as far as its word is fresh."""
+    return host.beat.rate if host.beat and host.state in {State.SHIPPING, State.QUIET, State.SHARED} else 0.0
+
+
+def partitions_of(
+    found: Sequence[PartitionStatus], hosts: Sequence[Host], owners: Mapping[int, str], before: Fleet | None, at: float
+) -> tuple[Partition, ...]:
+    """The partitions as their streams, their hosts and the look `before` show them."""
+    floors = before.floors if before else {}
+    rates: dict[int, list[float]] = {}
+    for host in hosts:
+        if host.partition is not None:
+            rates.setdefault(host.partition, []).append(rate_of(host))
+    told = []
+    for status in found:
+        ours = rates.get(status.partition, [])
+        partition = Partition(
+            status=status, collector=owners.get(status.partition, ""), hosts=len(ours), rate=sum(ours)
+        )
+        told.append(_compared(partition, floors.get(status.partition), at))
+    return tuple(told)
+
+
+def floors_of(partitions: Sequence[Partition], before: Fleet | None, at: float) -> dict[int, tuple[float, int]]:
+    """What the next look compares with: a look that follows at once tells no rate."""
+    floors = before.floors if before else {}
+    return {
+        each.status.partition: old
+        if (old := floors.get(each.status.partition)) is not None and at - old[0] < LEAST_SECONDS
+        else (at, each.status.ack_floor or 0)
+        for each in partitions
+    }
+
+
+def _compared(partition: Partition, before: tuple[float, int] | None, at: float) -> Partition:
+    status = partition.status
+    if before is None or status.ack_floor is None or at - before[0] < LEAST_SECONDS:
+        return partition
+    moved = max(0, status.ack_floor - before[1])
+    unread = bool(status.lag) and not status.waiting and not moved
+    return replace(partition, read_rate=moved / (at - before[0]), unread=unread)

@@ -1,0 +1,111 @@
+"""A delivery as the text that is new in it: every byte of a source once, whatever was sent again."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from consumer.commit.watermark import Known, SourceKey, Verdict, judge, missing_before
+from consumer.logview.query import Piece, Wanted
+from shipper import codec
+from shipper.compression import Decompressor
+from shipper.errors import Poison
+from shipper.model import Block, Delivery, Span
+from shipper.subjects import parse_log_subject
+
+MAX_SOURCES = 100_000
+"""How many are remembered: a source that was silent for longest is forgotten first."""
+MAX_HOLES = 16
+"""Of one source."""
+
+
+class Shown(NamedTuple):
+    """What the archive has of what the streams hold still, so that it is not told twice."""
+
+    sources: Mapping[SourceKey, Known] = {}
+    plain: Mapping[tuple[int, str], tuple[int, int]] = {}
+    """Of partition and host: sequence and time (ns) of the last plain message that the archive has."""
+
+
+class _Seen(NamedTuple):
+    known: Known
+    holes: tuple[Span, ...] = ()  #: before its watermark, of which no byte came
+
+
+class Cutter:
+    """Remembers of each source how far it was told. Owned by one reader."""
+
+    def __init__(self, wanted: Wanted, *, plain_file: str, shown: Shown = Shown()) -> None:  # noqa: B008 - frozen
+        self.unreadable = 0  #: messages that fail for their own sake, so that no collector applies them either
+        self._wanted = wanted
+        self._plain_file = plain_file
+        self._shown = shown
+        self._seen: OrderedDict[SourceKey, _Seen] = OrderedDict()
+        self._decompressor = Decompressor()
+
+    def cut(self, delivery: Delivery) -> list[Piece]:
+        """What of a message is wanted and was not told before."""
+        try:
+            address = parse_log_subject(delivery.subject)
+            if not self._wanted.hosts.takes(address.host):
+                return []
+            if codec.is_plain(delivery.headers):
+                return self._plain(delivery, *address)
+            block = codec.from_headers(delivery.headers)
+            return self._block(delivery, address.host, block) if self._wanted.has_file(block.file) else []
+        except Poison:
+            self.unreadable += 1
+            return []
+
+    def _plain(self, delivery: Delivery, partition: int, host: str) -> list[Piece]:
+        sequence, time_ns = self._shown.plain.get((partition, host), (0, 0))
+        if delivery.sequence <= sequence and delivery.time_ns <= time_ns:
+            return []
+        if not self._wanted.has_file(self._plain_file):
+            return []
+        return [Piece(delivery.time_ns, host, self._plain_file, "", None, delivery.payload + b"\n")]
+
+    def _block(self, delivery: Delivery, host: str, block: Block) -> list[Piece]:
+        key = SourceKey(host, block.source)
+        known, holes = self._seen.get(key) or _Seen(self._shown.sources.get(key) or _from_here(block, host))
+        verdict = judge(block, known)
+        parts = [part for hole in holes if (part := _common(hole, block.span)).length > 0]
+        holes = tuple(rest for hole in holes for rest in _without(hole, block.span))
+        if verdict is Verdict.HOLE:
+            holes = (*holes, missing_before(block, known))[-MAX_HOLES:]
+        if verdict is not Verdict.DUPLICATE:
+            parts.append(Span(max(known.watermark, block.span.start), block.span.end))
+            known = replace(known, watermark=max(known.watermark, block.span.end), ended=block.end is not None)
+        self._remember(key, _Seen(known, holes))
+        return [self._piece(delivery, host, block, part) for part in parts if part.length > 0]
+
+    def _piece(self, delivery: Delivery, host: str, block: Block, part: Span) -> Piece:
+        """The text of a part of a block; where it was edited, its bytes are no bytes of the source."""
+        text = self._decompressor.rest(block, delivery.payload, at=part.start).content
+        if part.end < block.span.end:
+            behind = self._decompressor.rest(block, delivery.payload, at=part.end).content
+            text = text[: len(text) - len(behind)]
+        offset = part.start if block.edited is None else None
+        return Piece(delivery.time_ns, host, block.file, block.source, offset, text)
+
+    def _remember(self, key: SourceKey, seen: _Seen) -> None:
+        self._seen[key] = seen
+        self._seen.move_to_end(key)
+        if len(self._seen) > MAX_SOURCES:
+            self._seen.popitem(last=False)
+
+
+def _from_here(block: Block, host: str) -> Known:
+    """A source that is met in its middle: what is before counts as told."""
+    start = block.span.start
+    return Known(id=block.source, host=host, file=block.file, origin=start, watermark=start, crc=None)
+
+
+def _common(one: Span, other: Span) -> Span:
+    return Span(max(one.start, other.start), min(one.end, other.end))
+
+
+def _without(hole: Span, span: Span) -> list[Span]:
+    """What of a hole is left when `span` came."""
+    parts = Span(hole.start, min(hole.end, span.start)), Span(max(hole.start, span.end), hole.end)
+    return [part for part in parts if part.length > 0]

@@ -1,0 +1,380 @@
+"""What all hosts wrote, as one log: first what is stored, oldest first, then what comes. Goes on behind lost sessions.
+
+stored   each stream up to the message that was its last at the start; what is older than a stream, from the archive
+follow   everything behind, from streams that appear meanwhile, too
+
+Messages of many streams as one sequence, by the time at which they were stored.
+"""
+
+import asyncio
+import contextlib
+import difflib
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from consumer.logview import file_index
+from consumer.logview.archive_source import Archived
+from consumer.logview.dedup import Cutter, Shown
+from consumer.logview.file_index import Part
+from consumer.logview.query import Globs, Piece, Wanted
+from shipper import layout
+from shipper.errors import Poison, ShipperError, Transient, Unavailable
+from shipper.jetstream.ordered_consumer import Arrived, OrderedReader, Start
+from shipper.jetstream.stream_watcher import Seen, Watch
+from shipper.model import Delivery
+from shipper.retry import SESSION, Patience
+from shipper.settings import Settings
+from shipper.subjects import parse_log_subject
+
+HORIZON_SECONDS = 0.15
+"""So long a message waits for an older one of another stream, once all streams are read to their end."""
+PATIENCE_SECONDS = 3.0
+"""So long it waits for a stream that has more to give and gives nothing."""
+
+
+class Feed(Protocol):
+    """A stream that is read."""
+
+    trouble: ShipperError | None
+    caught_up: bool
+
+    @property
+    def head(self) -> Arrived | None:
+        """The oldest message that was not taken."""
+        ...
+
+    def take(self) -> Arrived:
+        """Take the head."""
+        ...
+
+
+class Merge:
+    """The oldest head first. The readers belong to the caller, who may add and remove some between two calls."""
+
+    def __init__(
+        self, feeds: Mapping[str, Feed], news: asyncio.Event, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._feeds = feeds
+        self._news = news
+        self._clock = clock
+
+    async def stored(self, ends: Mapping[str, int], until_ns: int | None) -> tuple[str, Delivery] | None:
+        """The oldest message, and its stream, up to the sequences `ends`; None: there is no more. Takes nothing."""
+        while True:
+            self._news.clear()
+            heads = self._heads()
+            going = {name for name, feed in self._feeds.items() if name not in heads and not feed.caught_up}
+            for name in [name for name, head in heads.items() if _is_behind(head.delivery, ends[name], until_ns)]:
+                del heads[name]
+            if not going:
+                return _oldest(heads)
+            await self._wait(PATIENCE_SECONDS)
+
+    async def live(self, within: float) -> str | None:
+        """The stream whose head is the oldest; None: nothing came within so many seconds. Takes nothing."""
+        until = self._clock() + within
+        while True:
+            self._news.clear()
+            heads = self._heads()
+            left = until - self._clock()
+            if oldest := _oldest(heads):
+                wait = self._horizon(heads) - (self._clock() - heads[oldest[0]].at)
+                if wait <= 0:
+                    return oldest[0]
+                left = wait
+            elif left <= 0:
+                return None
+            await self._wait(left)
+
+    def _horizon(self, heads: Mapping[str, Arrived]) -> float:
+        silent = [feed for name, feed in self._feeds.items() if name not in heads]
+        if not silent:
+            return 0.0
+        return HORIZON_SECONDS if all(feed.caught_up for feed in silent) else PATIENCE_SECONDS
+
+    def _heads(self) -> dict[str, Arrived]:
+        """Raises what ended a reader."""
+        heads = {name: head for name, feed in self._feeds.items() if (head := feed.head) is not None}
+        for name, feed in self._feeds.items():
+            if feed.trouble is not None and name not in heads:
+                raise feed.trouble
+        return heads
+
+    async def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+
+def _is_behind(delivery: Delivery, end: int, until_ns: int | None) -> bool:
+    return delivery.sequence > end or (until_ns is not None and delivery.time_ns >= until_ns)
+
+
+def _oldest(heads: Mapping[str, Arrived]) -> tuple[str, Delivery] | None:
+    found = min(heads, key=lambda name: (heads[name].delivery.time_ns, name), default=None)
+    return None if found is None else (found, heads[found].delivery)
+
+
+BUDGET_BYTES = 32 * 1024 * 1024
+"""Of messages that wait here, for all streams together; a stream has at least `LEAST_BYTES`."""
+LEAST_BYTES = 1024 * 1024
+MOST_FILTERS = 300
+"""Subjects that a consumer is given one by one; where more hosts are meant, it gets all and we choose."""
+PLAIN_FILE = "messages.log"
+LOOK_SECONDS = 1.0
+"""So often somebody looks whether there are new streams, and whether anybody reads us still."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where to look."""
+
+    settings: Settings
+    archive: Path | None  #: None: in the streams only
+    streams: bool = True  #: False: in the archive only
+
+
+class FleetLog:
+    """One reading of the fleet. Owns the session with the server."""
+
+    def __init__(self, places: Places, wanted: Wanted, *, patience: float, name: str) -> None:
+        self.troubled = False  #: something of what was asked for could not be read
+        self._places = places
+        self._wanted = wanted
+        self._name = name
+        self._patience = Patience(at_start=0.0, later=patience)
+        self._watch: Watch | None = None
+        self._news = asyncio.Event()
+        self._readers: dict[str, OrderedReader] = {}
+        self._ends: dict[str, Seen] = {}
+        self._taken: dict[str, int] = {}  # the last sequence of each stream that was cut
+        self._hosts: set[str] = set()
+        self._parts: list[Part] = []  # of the archive, older than what the streams hold
+        self._cutter = self._new_cutter(Shown())
+
+    async def __aenter__(self) -> "FleetLog":
+        try:
+            await self._begin()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the session and leave nothing behind."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            await watch.close()
+        if self._cutter.unreadable:
+            tell(f"{self._cutter.unreadable} messages cannot be read; fshipper dlq ls shows what no collector applies")
+
+    async def _begin(self) -> None:
+        if self._places.streams:
+            for seen in await (await self._session()).look():
+                self._ends[seen.name] = seen
+                self._hosts.update(filter(None, map(_host, seen.subjects)))
+        if self._places.archive is not None:
+            state = self._places.settings.collector.state
+            self._parts = file_index.find(self._places.archive, state, self._wanted, self._borders())
+            self._hosts.update(part.host for part in self._parts)
+
+    # -- what is stored -----------------------------------------------------------------------------------------
+
+    async def stored(self, since_ns: int, until_ns: int | None) -> AsyncGenerator[Piece]:
+        """Everything that was there at the start and is meant, oldest first. May be asked again, for more."""
+        wanted = replace(self._wanted, since_ns=since_ns, until_ns=until_ns)
+        found = [part for part in self._parts if part.is_within(wanted)]
+        self._cutter = self._new_cutter(file_index.shown(found, self._borders(), self._plain_file))
+        self._taken = {}
+        archived = self._archived(found, wanted)
+        older = next(archived, None)
+        async for delivery in self._deliveries(wanted):
+            while older is not None and older.time_ns <= delivery.time_ns:
+                yield older
+                older = next(archived, None)
+            for piece in self._cutter.cut(delivery):
+                yield piece
+        while older is not None:
+            yield older
+            await asyncio.sleep(0)
+            older = next(archived, None)
+
+    def _archived(self, found: list[Part], wanted: Wanted) -> Iterator[Piece]:
+        archive = self._places.archive
+        return iter(Archived(archive, found, wanted, self._trouble)) if archive else iter(())
+
+    def _borders(self) -> dict[int, int]:
+        return {seen.partition: seen.first_ns for seen in self._ends.values() if seen.first_ns is not None}
+
+    async def _deliveries(self, wanted: Wanted) -> AsyncGenerator[Delivery]:
+        """The streams' messages of that time, oldest first; behind a lost session those that were not taken yet."""
+        while self._ends:
+            try:
+                self._read_stored(await self._session(), wanted)
+                merge = Merge(self._readers, self._news)
+                ends = {name: seen.last_sequence for name, seen in self._ends.items()}
+                while head := await merge.stored(ends, wanted.until_ns):
+                    self._take(head[0])
+                    yield head[1]
+                await self._stop_reading()
+                return
+            except (Transient, Unavailable) as error:
+                await self._again(error)
+
+    def _read_stored(self, watch: Watch, wanted: Wanted) -> None:
+        for name, seen in self._ends.items():
+            filters = self._narrow(seen)
+            taken = self._taken.get(name, 0)
+            if filters and taken < seen.last_sequence:
+                self._read(watch, name, filters, Start(taken + 1) if taken else Start(1, wanted.since_ns))
+
+    def _narrow(self, seen: Seen) -> list[str]:
+        """The subjects of a stream that are meant; none: nothing in it is."""
+        meant = [each for each in seen.subjects if (host := _host(each)) and self._wanted.hosts.takes(host)]
+        is_most = len(meant) > MOST_FILTERS or len(meant) == len(seen.subjects)
+        return self._filters(seen.partition) if meant and is_most else sorted(meant)
+
+    # -- what comes ---------------------------------------------------------------------------------------------
+
+    async def follow(self, idle: Callable[[], None]) -> AsyncGenerator[Piece]:
+        """Everything behind what was stored at the start; `idle` is called now and then, also while nothing comes."""
+        for name, seen in self._ends.items():
+            self._taken[name] = max(seen.last_sequence, self._taken.get(name, 0))
+        while True:
+            try:
+                watch = await self._session()
+                merge, looked = Merge(self._readers, self._news), 0.0
+                while True:
+                    if time.monotonic() - looked > LOOK_SECONDS:
+                        idle()
+                        await self._look_for_streams(watch)
+                        looked = time.monotonic()
+                    if oldest := await merge.live(LOOK_SECONDS):
+                        for piece in self._cutter.cut(self._take(oldest)):
+                            yield piece
+            except (Transient, Unavailable) as error:
+                await self._again(error)
+
+    async def _look_for_streams(self, watch: Watch) -> None:
+        """Read streams that are new from their beginning; let those go that were deleted."""
+        partitions = await watch.partitions()
+        for name in self._readers.keys() - partitions.keys():
+            await watch.stop([self._readers.pop(name)])
+            self._taken.pop(name, None)
+        for name in partitions.keys() - self._readers.keys():
+            self._read(watch, name, self._filters(partitions[name]), Start(self._taken.get(name, 0) + 1))
+        self._patience.progress()
+
+    # -- the session --------------------------------------------------------------------------------------------
+
+    async def _session(self) -> Watch:
+        if self._watch is None:
+            settings = self._places.settings
+            self._watch = await Watch.open(settings.nats, settings.logs.subject, name=self._name)
+        return self._watch
+
+    async def _again(self, error: Transient | Unavailable) -> None:
+        """Wait, to begin another session. Raises Unavailable: the server was away for too long."""
+        delay = self._patience.after(error, SESSION)
+        if self._watch is not None:
+            tell(f"{error}; trying again")
+            watch, self._watch = self._watch, None
+            await watch.close()
+        self._readers = {}
+        await asyncio.sleep(delay)
+        await self._look_again()
+
+    async def _look_again(self) -> None:
+        """Forget streams that are gone, and how far those were read that are other ones under the same name."""
+        try:
+            looked = {each.name: each for each in await (await self._session()).look()}
+        except (Transient, Unavailable):
+            return  # said when the next session is begun
+        for name, seen in list(self._ends.items()):
+            now = looked.get(name)
+            if now is None or now.created != seen.created:
+                self._taken.pop(name, None)
+                del self._ends[name]
+
+    def _read(self, watch: Watch, name: str, filters: list[str], start: Start) -> None:
+        budget = max(LEAST_BYTES, BUDGET_BYTES // max(1, len(self._ends)))
+        self._readers[name] = watch.read(name, filters, start, budget=budget, news=self._news.set)
+
+    async def _stop_reading(self) -> None:
+        readers, self._readers = list(self._readers.values()), {}
+        if self._watch is not None:
+            await self._watch.stop(readers)
+
+    def _take(self, name: str) -> Delivery:
+        delivery = self._readers[name].take().delivery
+        self._taken[name] = delivery.sequence
+        self._patience.served()
+        self._patience.progress()
+        return delivery
+
+    def _filters(self, partition: int) -> list[str]:
+        return self._wanted.subjects(f"{self._places.settings.logs.subject}.p{partition}")
+
+    def _new_cutter(self, shown: Shown) -> Cutter:
+        return Cutter(self._wanted, plain_file=self._plain_file, shown=shown)
+
+    @property
+    def _plain_file(self) -> str:
+        output = self._places.settings.collector.output
+        return PLAIN_FILE if layout.is_template(output) else output
+
+    # -- what is said -------------------------------------------------------------------------------------------
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether the server has no stream of ours."""
+        return self._places.streams and not self._ends
+
+    @property
+    def has_archive(self) -> bool:
+        """Whether an archive is read, too."""
+        return self._places.archive is not None
+
+    @property
+    def only_archive(self) -> Path | None:
+        """The archive, where nothing else is read."""
+        return None if self._places.streams else self._places.archive
+
+    def unknown(self, patterns: Globs) -> list[str]:
+        """Those of the patterns that are no host that was seen so far."""
+        return [each for each in patterns.patterns if not any(map(Globs((each,)).takes, self._hosts))]
+
+    def nearest(self, pattern: str) -> list[str]:
+        """Hosts that somebody may have meant."""
+        return difflib.get_close_matches(pattern, self._hosts, n=3, cutoff=0.5)
+
+    def missing_before(self, since_ns: int) -> int | None:
+        """Where the streams begin (ns), if that is later than `since_ns` and what was before is not at hand."""
+        cut = [seen.first_ns for seen in self._ends.values() if seen.first_ns and seen.first_sequence > 1]
+        first = min(cut, default=0)
+        return first if self._places.archive is None and first > since_ns else None
+
+    def _trouble(self, text: str) -> None:
+        self.troubled = True
+        tell(f"the archive: {text}")
+
+
+def tell(text: str) -> None:
+    """Say something to a person, beside what is written."""
+    sys.stderr.write(f"note: {text}\n")
+    sys.stderr.flush()
+
+
+def _host(subject: str) -> str:
+    """The host of a subject; empty: it has none that can be one."""
+    try:
+        return parse_log_subject(subject).host
+    except Poison:
+        return ""

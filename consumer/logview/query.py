@@ -1,0 +1,235 @@
+"""Some text of one file of one host, as it goes to whoever reads. Pure.
+
+What is asked for: hosts and files by globs, a span of time. Pure.
+
+Which lines are meant, by what is in them. Pure.
+"""
+
+import datetime as dt
+import fnmatch
+import functools
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from shipper.errors import UsageError
+from shipper.layout import NANOSECONDS
+from shipper.units import parse_seconds
+
+
+class Piece(NamedTuple):
+    """Whole lines, except where a line is longer than a block, or its file ends without a newline."""
+
+    time_ns: int  #: when JetStream stored it; of archived text an estimate
+    host: str
+    file: str
+    source: str  #: the generation of the file; empty: nobody knows, as of plain messages
+    offset: int | None  #: of the first byte in the source; None: nobody knows
+    text: bytes
+
+    def part(self, start: int, end: int) -> "Piece":
+        """Bytes `start` to `end` of the text."""
+        offset = None if self.offset is None else self.offset + start
+        return Piece(self.time_ns, self.host, self.file, self.source, offset, self.text[start:end])
+
+    def lines(self) -> Iterator["Piece"]:
+        """A piece for each line."""
+        start = 0
+        while start < len(self.text):
+            end = self.text.find(b"\n", start) + 1 or len(self.text)
+            yield self.part(start, end)
+            start = end
+
+
+class Last:
+    """The last lines of all that comes by: at most `count`, and the rest of the piece that the oldest is of."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._held: deque[tuple[Piece, int]] = deque()
+        self._lines = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there were that many lines."""
+        return self._lines >= self._count
+
+    def add(self, piece: Piece) -> None:
+        """Take what follows."""
+        if not self._count:
+            return
+        lines = _count(piece.text)
+        self._held.append((piece, lines))
+        self._lines += lines
+        while self._lines - self._held[0][1] >= self._count:
+            self._lines -= self._held.popleft()[1]
+
+    def pieces(self) -> Iterator[Piece]:
+        """The last lines, oldest first."""
+        surplus = max(0, self._lines - self._count)
+        for piece, _ in self._held:
+            yield _without_first(piece, surplus) if surplus else piece
+            surplus = 0
+
+
+def _count(text: bytes) -> int:
+    return text.count(b"\n") + (not text.endswith(b"\n"))
+
+
+def _without_first(piece: Piece, lines: int) -> Piece:
+    start = 0
+    for _ in range(lines):
+        start = piece.text.index(b"\n", start) + 1
+    return piece.part(start, len(piece.text))
+
+
+_GLOB_SIGNS = frozenset("*?[")
+_FRACTION = re.compile(r"\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Globs:
+    """Patterns as of a shell, over the whole of a name: `*` and `?` take dots and slashes, too. None: any name."""
+
+    patterns: tuple[str, ...] = ()
+
+    def takes(self, name: str) -> bool:
+        """Whether one of the patterns is `name`."""
+        return not self.patterns or _expression(self.patterns).fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which lines are meant, by where they come from and when they were stored."""
+
+    hosts: Globs = Globs()
+    files: Globs = Globs()
+    since_ns: int = 0  #: stored then or later, UTC nanoseconds; 0: from the beginning
+    until_ns: int | None = None  #: stored before; None: to the end
+
+    def has_file(self, path: str) -> bool:
+        """Whether a file is meant: a pattern without a slash may also be the last part of its path."""
+        if self.files.takes(path):
+            return True
+        short = tuple(each for each in self.files.patterns if "/" not in each)
+        return bool(short) and Globs(short).takes(path.rpartition("/")[2])
+
+    def subjects(self, base: str) -> list[str]:
+        """The filters that take every subject below `base` (`logs.p3`) of a host that may be meant.
+
+        The server compares whole tokens, so that `web*` is left to whoever receives.
+        """
+        found = {f"{base}.{_tokens(each)}" for each in self.hosts.patterns} or {f"{base}.>"}
+        return sorted(each for each in found if not any(_covers(other, each) for other in found if other != each))
+
+
+def globs_of_hosts(patterns: Iterable[str]) -> Globs:
+    """Patterns of hosts, which have lower case on the bus. Raises UsageError: one can be no host."""
+    lower = tuple(each.strip().lower().rstrip(".") for each in patterns)
+    for each in lower:
+        if not each or re.search(r"[\s/>]", each):
+            raise UsageError(f"{each!r} is no host", hint="name hosts as web1.example.net, 'web*' or '*.example.net'")
+    return Globs(() if "*" in lower else lower)
+
+
+def moment(text: str, now_ns: int) -> int:
+    """The time that `text` means, in nanoseconds: a duration before `now_ns` (`10m`), or RFC 3339, or a day (UTC).
+
+    Raises:
+        UsageError: it is neither.
+    """
+    try:
+        return max(1, now_ns - round(parse_seconds(text) * NANOSECONDS))
+    except ValueError:
+        pass
+    try:
+        return _nanoseconds(text.strip())
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is no moment", hint="write 10m, 1h30m, 2026-11-20 or 2026-11-20T10:00:00Z (UTC without a zone)"
+        ) from None
+
+
+def _nanoseconds(text: str) -> int:
+    fraction = _FRACTION.search(text)
+    when = dt.datetime.fromisoformat(_FRACTION.sub("", text, count=1).upper())
+    whole = round((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp()) * NANOSECONDS
+    return whole + (int(fraction[1][:9].ljust(9, "0")) if fraction else 0)
+
+
+def _tokens(pattern: str) -> str:
+    """A host's pattern in the server's words, as narrow as these can be."""
+    tokens = pattern.split(".")
+    whole = [token for token in tokens if not _GLOB_SIGNS & set(token)]
+    if len(whole) == len(tokens):
+        return pattern
+    first = next(index for index, token in enumerate(tokens) if _GLOB_SIGNS & set(token))
+    return ".".join([*tokens[:first], ">"])
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Whether the filter `wide` takes every subject that `narrow` takes."""
+    return wide.endswith(".>") and narrow.startswith(wide[:-1])
+
+
+@functools.lru_cache(maxsize=64)
+def _expression(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, patterns)))
+
+
+class Sieve(Protocol):
+    """Takes some of the lines of a piece."""
+
+    def take(self, piece: Piece) -> Iterator[Piece]:
+        """Those of its lines that are meant, neighbours together."""
+        ...
+
+
+class All:
+    """Takes every line."""
+
+    def take(self, piece: Piece) -> Iterator[Piece]:
+        """The piece as it is."""
+        if piece.text:
+            yield piece
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Takes lines that hold a match of one of some expressions, or those that hold none."""
+
+    expression: re.Pattern[str]
+    matching: bool
+
+    def take(self, piece: Piece) -> Iterator[Piece]:
+        """Runs of lines; bytes that are no UTF-8 match as surrogates."""
+        start = at = 0
+        for line in piece.text.split(b"\n"):  # splitlines would part them at a lone CR, too
+            end = min(at + len(line) + 1, len(piece.text))
+            if at < end and (self.expression.search(_text(line)) is not None) is not self.matching:
+                if start < at:
+                    yield piece.part(start, at)
+                start = end
+            at = end
+        if start < at:
+            yield piece.part(start, at)
+
+
+def sieve(patterns: list[str], *, flags: int, matching: bool) -> Sieve:
+    """What takes the lines that match one of `patterns`. Raises UsageError: one is no regular expression."""
+    if not patterns:
+        return All()
+    try:
+        for each in patterns:
+            re.compile(each, flags)
+        return Matching(re.compile("|".join(f"(?:{each})" for each in patterns), flags), matching)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(
+            f"--grep: {error}", hint=r"write \ before a character that stands for itself, as in \( or \["
+        ) from None
+
+
+def _text(line: bytes) -> str:
+    return line.removesuffix(b"\r").decode("utf-8", "surrogateescape")

@@ -1,0 +1,91 @@
+"""What the journal holds, as values: the position in the stream, open files, and what a batch changes. No behaviour."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from consumer.commit.watermark import Known, SourceKey
+from shipper.layout import CODEC_SUFFIXES, OPEN_PREFIX, FileKey, file_name
+from shipper.model import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far the stream is applied."""
+
+    applied: int = 0  #: every message up to this sequence was judged
+    applied_ns: int = 0  #: stored time of that message
+    resume: int = 1  #: where to read on after a restart: before the first open hole, else behind `applied`
+    plain_after_ns: int = 0  #: plain messages stored up to then are applied, in a stream whose history changed
+    created: str = ""  #: which stream it is: another time of creation means another stream
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some of what was judged has to be read again, because a hole was open."""
+        return self.resume <= self.applied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFile:
+    """A file of the archive that is being appended, as far as it is committed."""
+
+    path: str  #: relative to the archive
+    key: FileKey
+    length: int = 0
+    first_seq: int = 0
+    last_seq: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+    duplicates: int = 0
+    joins: int = 0  #: newlines put between two sources, or behind a line whose rest was left out
+    last_source: str = ""
+    ends_open: bool = False  #: the last byte is no newline
+    filtered: int = 0  #: bytes of lines that producers left out
+    edited: int = 0  #: bytes that producers blacked out or converted, less what stands for them; may be negative
+    labels: tuple[tuple[str, str], ...] = ()  #: of the newest block
+    sealing: str = ""  #: path of the segment that it becomes; nothing is appended any more
+    opened: str = ""  #: of a file that is being sealed: the path that it had while it was appended
+    raw: int = 0  #: bytes of log text in it; its length, unless it holds frames
+    lines: int = 0  #: newlines in the text; counted only where it holds frames
+    crc: int | None = 0  #: CRC-32 of the text; None: begun by a version that did not keep it
+
+    @property
+    def codec(self) -> str:
+        """What it holds, told by its name: `none` is plain text, else the blocks' frames as they came."""
+        name = (self.opened or self.path).rpartition("/")[2]
+        own = OPEN_PREFIX + file_name(self.key.file)
+        if not name.startswith(own):
+            return "none"
+        suffix = name.removeprefix(own).lstrip("=0123456789")  # an epoch stands between them
+        return next((codec for codec, known in CODEC_SUFFIXES.items() if known == suffix), "none")
+
+
+class Extent(NamedTuple):
+    """Bytes of a source that were appended to a file."""
+
+    path: str
+    source: str
+    span: Span
+
+
+class Loss(NamedTuple):
+    """Bytes of a source that are known to be missing in a file."""
+
+    path: str
+    source: SourceKey
+    span: Span
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Changes:
+    """What one batch does to the journal, all of it or nothing."""
+
+    position: Position
+    sources: dict[SourceKey, Known] = field(default_factory=dict)
+    files: dict[str, OpenFile] = field(default_factory=dict)
+    extents: list[Extent] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    left: dict[str, int] = field(default_factory=dict)  #: by host that left the partition: the version of its marker
+    shared: set[SourceKey] = field(
+        default_factory=set
+    )  #: sources that were first met here and are in another partition

@@ -1,0 +1,245 @@
+"""`/` and `/events` of a collector: the page is one file, its content comes as server-sent events.
+
+The policy lets the browser run the page's own script and style, by their hashes, and load from nowhere else.
+
+What the status page shows, as JSON: bounded, and with every name made printable. Pure.
+"""
+
+import base64
+import contextlib
+import functools
+import hashlib
+import importlib.resources
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import shipper
+from consumer.fleet.display import host_json, partition_json, printable
+from consumer.fleet.health import State
+from consumer.fleet.host_table import Host, counts
+from consumer.fleet.poller import Disk, Looking, View, Watching
+from consumer.fleet.snapshot import Fleet, Partition
+from shipper.events.collecting import Gap, recent_gaps
+from shipper.settings import Settings
+from shipper.telemetry import NO_PAGES, Answer, Page
+from shipper.units import format_bytes
+
+MOST_HOSTS = 400
+"""Rows that a browser is sent, the worst first; `fshipper status` shows all."""
+MOST_PARTITIONS = 256
+MOST_TROUBLES = 50
+LEAST_FREE = 0.05
+"""Of the archive's disk; with less somebody should look."""
+NO_FILES = 3
+"""Files behind that a row names."""
+
+
+class About(NamedTuple):
+    """The collector that serves the page."""
+
+    name: str
+    version: str
+    archive: str
+    began: float  #: seconds since 1970
+
+
+def snapshot(about: About, view: View, collecting: Mapping[str, Any], gaps: Sequence[Gap]) -> dict[str, Any]:
+    """Everything that the page draws; sizes in bytes, durations in seconds, times in seconds since 1970.
+
+    `collecting`: what the collector says of itself (`/status`).
+    """
+    fleet = view.fleet or Fleet(at=view.at)
+    troubles = _troubles(fleet, view.disk, collecting)
+    told = {
+        "about": about._asdict(),
+        "at": view.at,
+        "fleet_at": view.fleet_at,
+        "trouble": view.trouble,
+        "known": view.fleet is not None,
+        "counts": {str(state): count for state, count in counts(fleet.hosts).items()},
+        "rate_bytes": round(fleet.rate),
+        "lag": fleet.lag,
+        "troubles": troubles[:MOST_TROUBLES],
+        "troubles_total": len(troubles),
+        "hosts": [_host(host) for host in _most_telling(fleet.hosts)],
+        "hosts_total": len(fleet.hosts),
+        "partitions": [_partition(each, collecting) for each in fleet.partitions[:MOST_PARTITIONS]],
+        "partitions_total": len(fleet.partitions),
+        "dead_letters": fleet.dead_letters,
+        "advisories": fleet.advisories,
+        "notes": list(fleet.notes),
+        "gaps": [each._asdict() for each in reversed(gaps)],
+        "history": [list(each) for each in view.history],
+        "disk": None if view.disk is None else {"size": view.disk.size, "free": view.disk.free},
+        "collecting": {name: collecting.get(name) for name in ("collector", "stands_by", "others")},
+    }
+    printed: dict[str, Any] = printable(told)
+    return printed
+
+
+def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What somebody should look at, what concerns most first: where, how bad, and why."""
+    found = []
+    if disk is not None and disk.free < LEAST_FREE * disk.size:
+        found.append(_trouble("disk", "archive disk", f"{format_bytes(disk.free)} free", State.STUCK))
+    mine = [each for each in collecting.get("partitions", ()) if each.get("trouble")]
+    found += [_trouble("collector", f"partition {each['partition']}", each["trouble"], State.STUCK) for each in mine]
+    found += [
+        _trouble("partition", f"partition {each.status.partition}", each.why, State.STUCK)
+        for each in fleet.troubled_partitions
+    ]
+    if doubled := max(fleet.doubled, int(collecting.get("doubled_bytes") or 0)):
+        why = f"{doubled:,} bytes are in it twice: fshipper audit --repair-duplicates"
+        found.append(_trouble("duplicates", "archive", why, State.STUCK))
+    found += [_trouble("host", host.name, host.why, host.state) for host in fleet.troubled_hosts]
+    return found + _set_aside(fleet)
+
+
+def _set_aside(fleet: Fleet) -> list[dict[str, str]]:
+    """What waits for somebody, and holds nothing up."""
+    found = []
+    if fleet.dead_letters:
+        found.append(_trouble("dead letters", "dead letters", f"{fleet.dead_letters} wait: fshipper dlq ls", "note"))
+    if fleet.advisories:
+        given_up = f"{fleet.advisories} messages that the server gave up delivering: fshipper dlq ls"
+        found.append(_trouble("dead letters", "given up", given_up, "note"))
+    return found
+
+
+def _trouble(kind: str, what: str, why: str, state: str) -> dict[str, str]:
+    return {"kind": kind, "what": what, "why": why, "state": str(state)}
+
+
+def _host(host: Host) -> dict[str, Any]:
+    told = host_json(host)
+    told["behind"] = told["behind"][:NO_FILES]
+    return told
+
+
+def _partition(partition: Partition, collecting: Mapping[str, Any]) -> dict[str, Any]:
+    mine = {each.get("partition"): each for each in collecting.get("partitions", ())}
+    held = mine.get(partition.status.partition, {})
+    return partition_json(partition) | {"mine": bool(held), "holes": held.get("holes", 0)}
+
+
+def _most_telling(hosts: Sequence[Host]) -> list[Host]:
+    """The worst, then those that ship most: of ten thousand quiet hosts nobody wants the first by name."""
+    shown = hosts[:MOST_HOSTS]
+    if len(hosts) <= MOST_HOSTS:
+        return list(shown)
+    worst = [host for host in hosts if host.state not in {State.SHIPPING, State.QUIET}]
+    well = sorted(hosts[len(worst) :], key=lambda host: -(host.beat.rate if host.beat else 0.0))
+    return (worst + well)[:MOST_HOSTS]
+
+
+MOST_READERS = 32
+"""Maximum number of open pages; a further one is asked to come again. One client address may have 16."""
+AGAIN_SECONDS = 5
+STILL_SECONDS = 10.0
+"""Between two signs that the connection lives, where nothing is new."""
+ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="6" fill="#6b7785"/></svg>'
+
+
+@contextlib.contextmanager
+def status_page(
+    settings: Settings, listen: str, *, name: str, archive: Path, status: Callable[[], Mapping[str, Any]]
+) -> Iterator[Mapping[str, Page]]:
+    """The pages by their paths, while a thread beside the collector looks at the fleet; none where nobody listens."""
+    if not listen:
+        yield NO_PAGES
+        return
+
+    def looking() -> Looking:
+        return Looking(settings.nats, settings.logs.subject, name=f"consume {name} page", makes_stream=True)
+
+    watching = Watching(looking, archive)
+    about = About(name, shipper.__version__, str(archive.absolute()), time.time())
+    watching.start()
+    try:
+        yield pages(watching, lambda view: snapshot(about, view, status(), recent_gaps()))
+    finally:
+        watching.end()
+
+
+def pages(watching: Watching, content: Callable[[View], dict[str, Any]]) -> Mapping[str, Page]:
+    """The page, its events, and its icon."""
+    readers = Readers(watching, content)
+    return {"/": page, "/events": readers.answer, "/favicon.ico": lambda: Answer("image/svg+xml", ICON)}
+
+
+@functools.cache
+def page() -> Answer:
+    """The page itself."""
+    text = (importlib.resources.files("consumer") / "page" / "page.html").read_text(encoding="utf-8")
+    return Answer("text/html; charset=utf-8", text.encode(), headers={**ALONE, "Content-Security-Policy": policy(text)})
+
+
+ALONE = {"Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin"}
+
+
+def policy(text: str) -> str:
+    """What a browser may do with the page in `text`: its own script and style, events of its origin, and no more."""
+    script, style = (_sums(text, tag) for tag in ("script", "style"))
+    return (
+        f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src 'self' data:;"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+def _sums(text: str, tag: str) -> str:
+    found = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+    sums = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in found)
+    return " ".join(f"'sha256-{each}'" for each in sums)
+
+
+class Readers:
+    """Those who have the page open. One snapshot is made for all of them."""
+
+    def __init__(self, watching: Watching, content: Callable[[View], dict[str, Any]]) -> None:
+        self._watching = watching
+        self._content = content
+        self._room = threading.BoundedSemaphore(MOST_READERS)
+        self._making = threading.Lock()
+        self._made: tuple[int, bytes] = (-1, b"")
+
+    def answer(self) -> Answer:
+        """The events, for one reader more; 503 where there are too many."""
+        if not self._room.acquire(blocking=False):
+            again = {"Retry-After": str(AGAIN_SECONDS)}
+            return Answer("text/plain", b"too many have this page open\n", 503, again)
+        return Answer("text/event-stream; charset=utf-8", Events(self._watching, self.event, self._room.release))
+
+    def event(self, view: View) -> bytes:
+        """`view` as an event."""
+        with self._making:
+            if self._made[0] != view.number:
+                text = json.dumps(self._content(view), separators=(",", ":"))
+                self._made = view.number, f"data: {text}\n\n".encode()
+            return self._made[1]
+
+
+class Events:
+    """What one reader is sent: a snapshot at once, each one that follows, and signs of life in between."""
+
+    def __init__(self, watching: Watching, event: Callable[[View], bytes], leave: Callable[[], None]) -> None:
+        self._watching = watching
+        self._event = event
+        self._leave = leave
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield f"retry: {1000 * AGAIN_SECONDS // 2}\n\n".encode()
+        number = -1
+        with self._watching.seen():
+            while not self._watching.ended:
+                view = self._watching.wait(number, STILL_SECONDS)
+                yield self._event(view) if view.number != number else b": still here\n\n"
+                number = view.number
+
+    def close(self) -> None:
+        """The reader is gone."""
+        self._leave()

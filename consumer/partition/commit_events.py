@@ -1,0 +1,61 @@
+"""What a committed batch brought, told to people and counters. Only behind the commit: an attempt is no news."""
+
+from consumer.commit.applier import Staged
+from consumer.commit.watermark import REASON_EXCLUDED
+from consumer.partition.missing_ranges import Holes
+from shipper import events
+
+
+def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pending: int) -> None:
+    """Tell all of it; `holes` are still the ones from before the batch."""
+    for loss in staged.changes.losses:
+        if loss.reason == REASON_EXCLUDED:
+            file = staged.changes.sources[loss.source].file
+            events.exclusion_recorded(
+                partition=partition, host=loss.source.host, file=file, start=loss.span.start, end=loss.span.end
+            )
+            continue
+        events.gap_recorded(
+            partition=partition,
+            host=loss.source.host,
+            file=staged.changes.sources[loss.source].file,
+            start=loss.span.start,
+            end=loss.span.end,
+            reason=loss.reason,
+        )
+    for known in staged.rewritten:
+        events.source_rewritten(partition=partition, host=known.host, file=known.file, offset=known.watermark)
+    for found in staged.archived_before:
+        known = found.known
+        events.source_archived_before(
+            partition=partition,
+            other=found.partition,
+            host=known.host,
+            file=known.file,
+            source=known.id,
+            watermark=known.watermark,
+        )
+    for dead in staged.dead:
+        delivery = dead.delivery
+        events.message_dead_lettered(
+            partition=partition, sequence=delivery.sequence, subject=delivery.subject, reason=dead.reason
+        )
+    for host, messages in staged.crowded.items():
+        events.host_crowded(partition=partition, host=host, messages=messages)
+    _tell_of_holes(staged, holes, partition)
+    events.batch_committed(
+        partition=partition,
+        outcomes=dict(staged.outcomes),
+        octets=staged.written_bytes,
+        seconds=seconds,
+        pending=pending,
+    )
+
+
+def _tell_of_holes(staged: Staged, holes: Holes, partition: int) -> None:
+    before = holes.open
+    for source, hole in staged.holes.items():
+        if source not in before:
+            start, end = hole.missing
+            events.hole_opened(partition=partition, host=source.host, file=hole.file, start=start, end=end)
+    events.holes_open(partition=partition, count=len(staged.holes))

@@ -1,0 +1,212 @@
+"""The bytes of segments: packed, unpacked and counted on their way. Bounded memory, whatever they hold."""
+
+import contextlib
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import zstandard
+
+from shipper.bytes_ops import count_lines, crc32
+
+CHUNK_BYTES = 256 * 1024  # stays in the cache: a sixth less CPU than 1 MiB to unpack, count and sum
+FRAMES_BYTES = 64 * 1024  # read at a time where frames are told apart: what follows a frame is copied
+ZSTD_LEVEL = 3
+GZIP_LEVEL = 6
+BROKEN = (zstandard.ZstdError, zlib.error)
+"""What unpacking raises where the bytes are no frames of their codec."""
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+class Reader(Protocol):
+    """Where bytes come from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+
+
+class Writer(Protocol):
+    """Where bytes go."""
+
+    def write(self, chunk: bytes, /) -> object:
+        """Take all of `chunk`."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Text that passed by."""
+
+    lines: int = 0  #: newlines
+    octets: int = 0
+    crc: int = 0
+    ends_open: bool = False  #: the last byte is no newline
+
+    def add(self, text: bytes) -> None:
+        """Count `text` behind what was counted."""
+        if text:
+            self.lines += count_lines(text)
+            self.octets += len(text)
+            self.crc = crc32(text, self.crc)
+            self.ends_open = not text.endswith(b"\n")
+
+
+class Written:
+    """A stream, with the length and the CRC-32 of what was written to it."""
+
+    def __init__(self, stream: Writer) -> None:
+        self._stream = stream
+        self.octets = 0
+        self.crc = 0
+
+    def write(self, chunk: bytes) -> int:
+        """Write `chunk`; its length."""
+        self._stream.write(chunk)
+        self.octets += len(chunk)
+        self.crc = crc32(chunk, self.crc)
+        return len(chunk)
+
+
+class Passing:
+    """At most `limit` bytes of a stream, counted as they are read; `copy` gets them too."""
+
+    def __init__(self, stream: Reader, limit: int, copy: Writer | None = None) -> None:
+        self._stream = stream
+        self._limit = limit
+        self._copy = copy
+        self.octets = 0
+        self.crc = 0
+
+    def read(self, size: int) -> bytes:
+        """The next bytes."""
+        chunk = self._stream.read(min(size, self._limit - self.octets))
+        self.octets += len(chunk)
+        self.crc = crc32(chunk, self.crc)
+        if self._copy is not None:
+            self._copy.write(chunk)
+        return chunk
+
+
+def pack(text: Reader, packed: Written, codec: str) -> Tally:
+    """Write all of `text` as one frame of `codec`; what passed by."""
+    tally = Tally()
+    with _packer(packed, codec) as packer:
+        while chunk := text.read(CHUNK_BYTES):
+            tally.add(chunk)
+            packer.write(chunk)
+    return tally
+
+
+def copy_frames(stored: Reader, packed: Written, codec: str) -> Tally:
+    """Write the whole frames that `stored` begins with, as they are; the text in them."""
+    tally = Tally()
+    for frame, text in frames(stored, codec):
+        packed.write(frame)
+        tally.add(text)
+    return tally
+
+
+def frames(stored: Reader, codec: str) -> Iterator[tuple[bytes, bytes]]:
+    """Each frame with its text, to the first that is not whole: cut off, or damaged."""
+    rest = b""
+    while True:
+        unpacker, frame, text = _unpacker(codec), list[bytes](), list[bytes]()
+        while not unpacker.eof:
+            chunk = rest or stored.read(FRAMES_BYTES)
+            try:
+                text.append(unpacker.decompress(chunk))
+            except BROKEN:
+                return
+            rest = unpacker.unused_data
+            frame.append(chunk[: len(chunk) - len(rest)])
+            if not chunk:
+                return
+        yield b"".join(frame), b"".join(text)
+
+
+def whole_frames(path: Path, codec: str) -> tuple[int, Tally]:
+    """How many bytes of a file are whole frames, from its beginning, and the text in them. Raises OSError."""
+    length, tally = 0, Tally()
+    with path.open("rb") as stored:
+        for frame, text in frames(stored, codec):
+            length += len(frame)
+            tally.add(text)
+    return length, tally
+
+
+def texts(stored: Reader, codec: str) -> Iterator[bytes]:
+    """The text of a segment, a piece at a time. Raises those of BROKEN; a cut-off frame may end without one."""
+    if codec == "zstd":
+        unpacked = zstandard.ZstdDecompressor().stream_reader(stored, CHUNK_BYTES, read_across_frames=True)  # type: ignore[arg-type]
+        while text := unpacked.read(CHUNK_BYTES):
+            yield text
+    elif codec == "gzip":
+        yield from _members(stored)
+    else:
+        while text := stored.read(CHUNK_BYTES):
+            yield text
+
+
+def look_through(path: Path, codec: str, copy: Writer | None = None) -> tuple[Tally, Passing]:
+    """The text in a segment, and its bytes as they lie on disk. Raises OSError, and those of BROKEN."""
+    tally = Tally()
+    with path.open("rb") as stored:
+        passing = Passing(stored, sys.maxsize, copy)
+        for text in texts(passing, codec):
+            tally.add(text)
+    return tally, passing
+
+
+def _members(stored: Reader) -> Iterator[bytes]:
+    rest = b""
+    while rest := rest or stored.read(CHUNK_BYTES):
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        while not member.eof and rest:
+            yield member.decompress(rest, CHUNK_BYTES)
+            rest = member.unconsumed_tail or (b"" if member.eof else stored.read(CHUNK_BYTES))
+        if not member.eof:
+            raise zlib.error("the last member is cut off")
+        rest = member.unused_data
+
+
+class _Unpacker(Protocol):
+    eof: bool
+    unused_data: bytes
+
+    def decompress(self, chunk: bytes, /) -> bytes: ...
+
+
+def _unpacker(codec: str) -> _Unpacker:
+    if codec == "zstd":
+        return zstandard.ZstdDecompressor().decompressobj()  # type: ignore[return-value]
+    return zlib.decompressobj(_GZIP_WINDOW)  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def _packer(packed: Written, codec: str) -> Iterator[Writer]:
+    if codec == "zstd":
+        compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True)
+        with compressor.stream_writer(packed, closefd=False) as zst:  # type: ignore[arg-type]
+            yield zst
+    elif codec == "gzip":
+        gz = _Gzip(packed)
+        yield gz
+        gz.finish()
+    else:
+        yield packed
+
+
+class _Gzip:
+    """One gzip member without name and time, so that equal bytes give equal segments."""
+
+    def __init__(self, packed: Written) -> None:
+        self._packed = packed
+        self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+
+    def write(self, chunk: bytes) -> None:
+        self._packed.write(self._packer.compress(chunk))
+
+    def finish(self) -> None:
+        self._packed.write(self._packer.flush())

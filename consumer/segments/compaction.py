@@ -1,0 +1,327 @@
+"""The small segments of a day become one for each log file: Spark opens fewer files. Frames are joined as they are.
+
+build   check each part against its manifest line, write its bytes behind the others under a temporary name, fsync
+place   link, fsync the directory
+        manifest line that says what it replaces, fsync         (from here on readers count it, and not its parts)
+        remove the parts; fsync the directory before the day is closed
+
+Killed before the line: the next start finds a segment that nobody lists, and proves that it is its parts. Killed behind
+it: the next start removes what was replaced. Nobody removes a segment that is listed and not replaced.
+
+Which small segments of a log file become one, and what its manifest line says. Pure.
+"""
+
+import errno
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import replace
+from pathlib import Path
+
+from consumer.segment_io import BROKEN, Passing, Tally, Writer, Written, look_through, texts
+from consumer.segments import replace_segment
+from consumer.segments.manifest_store import Listing
+from consumer.segments.replace_segment import beside
+from consumer.segments.rewrite_segment import rewriting
+from consumer.segments.sealer import Sealer, now
+from shipper import events, layout
+from shipper.durable_files import sync_directory
+from shipper.layout import FileKey
+from shipper.manifest import Gap, Segment, SourceSpan
+
+_SEGMENT = re.compile(r"(?P<file>.+)-(?P<number>\d{20})(\.zst|\.gz)?", re.DOTALL)
+_FEWEST = 2
+
+
+def split_name(name: str) -> tuple[str, int] | None:
+    """The file and the number of a segment, by its name; None: it is no segment's."""
+    found = _SEGMENT.fullmatch(name)
+    return (found["file"], int(found["number"])) if found else None
+
+
+def number_of(segment: Segment) -> int:
+    """The number in a segment's name."""
+    return int(_SEGMENT.fullmatch(segment.path)["number"])  # type: ignore[index]
+
+
+def target_of(run: Sequence[Segment]) -> str:
+    """The path of what `run` becomes: numbered behind its last part, so that names go on telling the order."""
+    date, last = run[-1].path.partition("/")[0].removeprefix("date="), run[-1]
+    return layout.segment_path(FileKey(date, last.partition, last.host, last.file), number_of(last) + 1, last.codec)
+
+
+def runs(segments: Sequence[Segment], taken: Set[int], *, below: int, most: int) -> list[list[Segment]]:
+    """Neighbours of less than `below` bytes that become one of at most `most` bytes (of text).
+
+    `segments` are in the order of their numbers. `taken` are all numbers of the file: where the number behind a run is
+    taken, the run is shorter, and its rest stays as it is.
+    """
+    found: list[list[Segment]] = []
+    run: list[Segment] = []
+    for segment in segments:
+        small = segment.bytes_raw < below
+        if run and (not small or segment.codec != run[0].codec or _bytes(run) + segment.bytes_raw > most):
+            found.append(run)
+            run = []
+        if small:
+            run.append(segment)
+    cut = [_fitting(each, taken) for each in (*found, run)]
+    return [each for each in cut if len(each) >= _FEWEST]
+
+
+def _fitting(run: list[Segment], taken: Set[int]) -> list[Segment]:
+    while run and number_of(run[-1]) + 1 in taken:
+        run = run[:-1]
+    return run
+
+
+def _bytes(run: Iterable[Segment]) -> int:
+    return sum(segment.bytes_raw for segment in run)
+
+
+def continues(earlier: Segment, later: Segment) -> bool:
+    """Whether an unfinished last line of `earlier` goes on in `later`: both hold one source, the same."""
+    return (
+        len({span.source for span in earlier.spans})
+        == 1
+        == len({span.source for span in (*earlier.spans, *later.spans)})
+    )
+
+
+def joined(run: Sequence[Segment], text: Tally, stored: Written | Passing, *, collector: str, now: str) -> Segment:
+    """The manifest line of `run` as one segment: `text` is in it, `stored` passed by."""
+    return replace(
+        run[-1],
+        collector=collector,
+        sealed_at=now,
+        path=target_of(run),
+        lines=text.lines,
+        bytes_raw=text.octets,
+        bytes_stored=stored.octets,
+        crc32=f"{text.crc:08x}",
+        crc32_stored=f"{stored.crc:08x}",
+        first_seq=min(part.first_seq for part in run),
+        last_seq=max(part.last_seq for part in run),
+        first_time=min(part.first_time for part in run),
+        last_time=max(part.last_time for part in run),
+        spans=_spans(run),
+        gaps=_gaps(run),
+        duplicates=sum(part.duplicates for part in run),
+        joins=sum(part.joins for part in run),
+        filtered=sum(part.filtered for part in run),
+        edited=sum(part.edited for part in run),
+        labels=next((part.labels for part in reversed(run) if part.labels), {}),
+        replaces=tuple(part.path for part in run),
+        redactions=tuple(redaction for part in run for redaction in part.redactions),
+        removals=tuple(removal for part in run for removal in part.removals),
+    )
+
+
+def _spans(run: Iterable[Segment]) -> tuple[SourceSpan, ...]:
+    """The spans of all parts in order; one that goes on where the last one of its source ended is one with it."""
+    spans: list[SourceSpan] = []
+    last: dict[str, int] = {}
+    for span in (span for part in run for span in part.spans):
+        at = last.get(span.source)
+        if at is not None and spans[at].end == span.start:
+            spans[at] = replace(spans[at], end=span.end)
+        else:
+            last[span.source] = len(spans)
+            spans.append(span)
+    return tuple(spans)
+
+
+def _gaps(run: Iterable[Segment]) -> tuple[Gap, ...]:
+    """The gaps of all parts; those of no source are places in the text."""
+    gaps: list[Gap] = []
+    before = 0
+    for part in run:
+        gaps += [
+            gap if gap.source else replace(gap, start=gap.start + before, end=gap.end + before) for gap in part.gaps
+        ]
+        before += part.bytes_raw
+    return tuple(gaps)
+
+
+LONGEST_NAP = 0.1
+
+
+class _ApartError(Exception):
+    """A part cannot stand behind the one before it."""
+
+    def __init__(self, index: int, damage: str = "") -> None:
+        super().__init__(damage)
+        self.index = index
+        self.damage = damage
+
+
+class Merger:
+    """Merges the segments of partitions whose one writer this collector is, on days that are over for it."""
+
+    def __init__(self, archive: Path, sealer: Sealer, *, below: int, most: int) -> None:
+        self._archive = archive
+        self._sealer = sealer
+        self._below = below
+        self._most = most
+        self._shrunk: set[Path] = set()  # directories whose parts are gone, not durably yet
+
+    def merge(self, date: str, partition: int, listing: Listing, go_on: Callable[[], bool]) -> bool:
+        """Merge a day of a partition; False: it was told to stop before all was done, or somebody redacts there.
+
+        Raises:
+            OSError: try again later. `go_on` is asked before anything changes for good.
+        """
+        root = f"date={date}/partition={partition}"
+        try:
+            hosts = sorted(os.listdir(self._archive / root))
+        except FileNotFoundError:
+            return True
+        with rewriting(self._archive, partition) as alone:
+            try:
+                return alone and all(go_on() and self._merge_host(f"{root}/{host}", listing, go_on) for host in hosts)
+            finally:
+                self._sync_shrunk()
+
+    def _merge_host(self, directory: str, listing: Listing, go_on: Callable[[], bool]) -> bool:
+        began = time.thread_time()
+        names = os.listdir(self._archive / directory)
+        by_file: dict[str, list[tuple[int, str]]] = {}
+        for name in names:
+            if found := split_name(name) if name[0] not in "._" else None:
+                by_file.setdefault(found[0], []).append((found[1], f"{directory}/{name}"))
+        for numbered in by_file.values():
+            self._merge_file([path for _, path in sorted(numbered)], listing, go_on)
+        for name in filter(replace_segment.target_of, names):  # of kills; who is still at it has to try again
+            (self._archive / directory / name).unlink(missing_ok=True)
+        time.sleep(min(time.thread_time() - began, LONGEST_NAP))  # streams are read beside it, in the same process
+        return go_on()
+
+    def _merge_file(self, paths: list[str], listing: Listing, go_on: Callable[[], bool]) -> None:
+        """Merge the segments of one log file, which are `paths` in the order of their numbers."""
+        replaced = [path for path in paths if self._is_replaced(path, listing)]
+        self._remove(replaced)
+        there = [path for path in paths if path not in replaced]
+        listed = {path: segment for path in there if (segment := listing.find(path)) is not None}
+        unlisted = [path for path in there if path not in listed]
+        segments = list(listed.values())
+        if len(unlisted) == 1:
+            segments = self._adopted(unlisted[0], segments, go_on)
+        if len(unlisted) > 1 or not segments or not all(map(_is_in_place, segments)):
+            return  # somebody put it there, or the manifest is damaged: the audit says so
+        self._merge_all(segments, {number_of(segment) for segment in segments}, go_on)
+
+    def _merge_all(self, segments: Sequence[Segment], taken: set[int], go_on: Callable[[], bool]) -> None:
+        for run in runs(segments, taken, below=self._below, most=self._most):
+            try:
+                self._merge_run(run, go_on)
+            except _ApartError as apart:
+                at, rest = apart.index, apart.index + bool(apart.damage)
+                if apart.damage:
+                    events.segment_damaged(partition=run[at].partition, path=run[at].path, reason=apart.damage)
+                self._merge_all(run[:at], taken, go_on)
+                self._merge_all(run[rest:], taken, go_on)
+
+    def _merge_run(self, run: Sequence[Segment], go_on: Callable[[], bool]) -> None:
+        target = target_of(run)
+        before = self._sealer.listed_bytes(target)
+        with beside(self._archive / target) as fresh:
+            stored = Written(fresh.stream)
+            text = self._join(run, stored)
+            with self._sealer.naming:
+                if not go_on() or not self._are_there(run) or not fresh.publish():
+                    return
+            self._list(run, text, stored, since=before)
+        self._remove([part.path for part in run])
+
+    def _join(self, run: Sequence[Segment], into: Writer | None) -> Tally:
+        """The text of all parts; their bytes go `into`. Raises _ApartError: a part is damaged, or cannot follow."""
+        whole = Tally()
+        for index, part in enumerate(run):
+            if whole.ends_open and not continues(run[index - 1], part):
+                raise _ApartError(index)
+            if damage := self._damage(part, whole, into):
+                raise _ApartError(index, damage)
+        return whole
+
+    def _damage(self, part: Segment, whole: Tally, into: Writer | None) -> str:
+        """Add the text of `part` to `whole`; what is not as its manifest line says."""
+        alone = Tally()
+        try:
+            with (self._archive / part.path).open("rb") as stream:
+                stored = Passing(stream, part.bytes_stored + 1, into)
+                for text in texts(stored, part.codec):
+                    alone.add(text)
+                    whole.add(text)
+        except BROKEN as error:
+            return str(error)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return str(error)
+        found = (stored.octets, alone.octets, alone.lines, f"{alone.crc:08x}")
+        sound = found == (part.bytes_stored, part.bytes_raw, part.lines, part.crc32)
+        sound = sound and part.crc32_stored in {"", f"{stored.crc:08x}"}
+        return "" if sound else "its bytes are not those that the manifest lists"
+
+    def _adopted(self, path: str, segments: list[Segment], go_on: Callable[[], bool]) -> list[Segment]:
+        """Go on with a segment that nobody lists: the last ones before it were merged into it before a kill.
+
+        Returns the segments as they are then; none where it is something else, and the file is left alone.
+        """
+        codec = layout.codec_of(path)
+        try:
+            text, stored = look_through(self._archive / path, codec)
+        except BROKEN:
+            return []
+        for first in range(len(segments) - 1):
+            for behind in range(first + 2, len(segments) + 1):
+                run = segments[first:behind]
+                if target_of(run) == path and sum(part.bytes_raw for part in run) == text.octets:
+                    return self._adopt(run, text, stored, segments, go_on)
+        return []
+
+    def _adopt(
+        self, run: list[Segment], text: Tally, stored: Passing, segments: list[Segment], go_on: Callable[[], bool]
+    ) -> list[Segment]:
+        try:
+            same = self._join(run, None) == text and go_on()
+        except _ApartError:
+            same = False
+        if not same:
+            return []
+        whole = self._list(run, text, stored, since=0)
+        self._remove(whole.replaces)
+        at = segments.index(run[0])
+        return [*segments[:at], whole, *segments[at + len(run) :]]
+
+    def _list(self, run: Sequence[Segment], text: Tally, stored: Written | Passing, *, since: int) -> Segment:
+        whole = joined(run, text, stored, collector=self._sealer.collector, now=now())
+        self._sealer.record(whole, since=since)
+        events.segments_merged(partition=whole.partition, path=whole.path, parts=len(run))
+        return whole
+
+    def _are_there(self, run: Sequence[Segment]) -> bool:
+        return all((self._archive / part.path).exists() for part in run)
+
+    def _is_replaced(self, path: str, listing: Listing) -> bool:
+        whole = listing.replacing(path)
+        return whole is not None and ((self._archive / whole.path).exists() or self._is_replaced(whole.path, listing))
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            (self._archive / path).unlink(missing_ok=True)
+            self._shrunk.add((self._archive / path).parent)
+
+    def _sync_shrunk(self) -> None:
+        """Make it durable that parts are gone: all at once, for one write to the disk is enough for many."""
+        for directory in self._shrunk:
+            sync_directory(directory)
+        self._shrunk.clear()
+
+
+def _is_in_place(segment: Segment) -> bool:
+    """Whether a manifest line lists its file where its host and name belong."""
+    date = segment.path.partition("/")[0].removeprefix("date=")
+    key = layout.FileKey(date, segment.partition, segment.host, segment.file)
+    return segment.path == layout.segment_path(key, number_of(segment), segment.codec)

@@ -1,0 +1,214 @@
+"""Old days are removed: closed ones, the oldest first, as the settings say and never more.
+
+By age, whole days go. By size, the oldest days of the host that holds the most go first, until all hosts together hold
+no more than the limit: a host that holds no more than its share, `keep_bytes` divided by the number of hosts, loses
+nothing, whatever another one sends.
+
+line    what the day held, durable in `_manifest/removed.jsonl`
+rename  the day's directory, then its manifests, to hidden names    (each at once: no reader sees half a day)
+remove  what is under the hidden names                              (killed before: the next run does it)
+
+Of some hosts of a day: line in `_manifest/removed-hosts.jsonl`, what is to be done in `_manifest/.removing`, then the
+manifests without these hosts, their directories under hidden names, and remove.
+"""
+
+import datetime as dt
+import heapq
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from consumer.archive import LOCKS
+from consumer.segments import manifest_store
+from consumer.segments.manifest_store import Held
+from consumer.segments.sealer import now
+from shipper import events, layout
+from shipper.bytes_ops import crc32
+from shipper.durable_files import Lock, make_directory, replace_file, sync_directory
+from shipper.errors import Fatal
+
+HIDDEN = ".removed-"
+WAITING = ("_open", layout.SEALING_PREFIX)
+BY_AGE = "keep_days"
+BY_SIZE = "keep_bytes"
+REMOVING = ".removing"
+HOSTS, DAYS = "hosts", "days"
+"""Whose days go by size: those of the host that holds the most, or those of all hosts."""
+_Signature = tuple[tuple[str, int, int], ...]
+
+
+class Retention:
+    """Removes days of an archive that several collectors may write; one at a time removes."""
+
+    def __init__(self, archive: Path, *, keep_days: int, keep_bytes: int, keep_by: str = HOSTS) -> None:
+        self._archive = archive
+        self._keep_days = keep_days
+        self._keep_bytes = keep_bytes
+        self._keep_by = keep_by
+        self._known: dict[str, tuple[_Signature, dict[str, Held]]] = {}  # closed days do not change: they are read once
+
+    def enforce(self, today: dt.date, go_on: Callable[[], bool]) -> None:
+        """Remove what is not to be kept any longer. Raises OSError: try again later."""
+        if not self._keep_days and not self._keep_bytes:
+            return
+        make_directory(self._archive / LOCKS)
+        try:
+            with Lock(self._archive / LOCKS / "retention.lock", f"the retention of {self._archive}"):
+                self._finish()
+                for date, reason in self._too_much(today):
+                    if not go_on():
+                        return
+                    self._remove(date, reason)
+                for date, hosts in self._over_share(today):
+                    if not go_on():
+                        return
+                    if hosts == self._by_host(date).keys():
+                        self._remove(date, BY_SIZE)
+                    else:
+                        self._remove_hosts(date, hosts)
+        except Fatal:
+            return  # another collector is at it
+
+    def _too_much(self, today: dt.date) -> Iterable[tuple[str, str]]:
+        """The days to remove, and why, oldest first."""
+        days, by_size = self._days(), self._keep_bytes if self._keep_by == DAYS else 0
+        oldest = (today - dt.timedelta(days=self._keep_days)).isoformat() if self._keep_days else ""
+        left = sum(self._held(day).bytes_stored for day in days) if by_size else 0
+        for day in days:
+            reason = BY_AGE if day < oldest else BY_SIZE if left > by_size > 0 else ""
+            if reason and day < today.isoformat() and self._is_closed(day):
+                left -= self._held(day).bytes_stored
+                yield day, reason
+
+    def _days(self) -> list[str]:
+        listed = (self._archive / layout.MANIFEST_DIRECTORY).glob("date=*")
+        return sorted(path.name.removeprefix("date=") for path in listed)
+
+    def _over_share(self, today: dt.date) -> list[tuple[str, set[str]]]:
+        """Which hosts lose which days, oldest first, so that all together hold no more than `keep_bytes`."""
+        if not self._keep_bytes or self._keep_by != HOSTS:
+            return []
+        days = self._days()
+        totals: Counter[str] = Counter()
+        for day in days:
+            totals.update({host: held.bytes_stored for host, held in self._by_host(day).items()})
+        left, share = totals.total(), self._keep_bytes / max(1, len(totals))
+        over = {host: octets for host, octets in totals.items() if octets > share} if left > self._keep_bytes else {}
+        events.hosts_over_share(hosts=sorted(over, key=totals.__getitem__, reverse=True), share=int(share))
+        if not over:
+            return []
+        removable: dict[str, list[str]] = {host: [] for host in over}  # the oldest day is the last one
+        for day in reversed(days):
+            if day < today.isoformat() and self._is_closed(day):
+                for host in self._by_host(day).keys() & over.keys():
+                    removable[host].append(day)
+        chosen: dict[str, set[str]] = {}
+        most = [(-octets, host) for host, octets in over.items()]
+        heapq.heapify(most)
+        while most and left > self._keep_bytes:
+            minus_octets, host = heapq.heappop(most)
+            if -minus_octets <= share or not removable[host]:
+                continue
+            day = removable[host].pop()
+            octets = self._by_host(day)[host].bytes_stored
+            chosen.setdefault(day, set()).add(host)
+            left -= octets
+            heapq.heappush(most, (minus_octets + octets, host))
+        return sorted(chosen.items())
+
+    def _is_closed(self, date: str) -> bool:
+        """Whether every collector is done with a day, and nothing of it is open."""
+        listed = manifest_store.of_day(self._archive, date)
+        if not listed or not all(path.with_suffix(".done").exists() for path in listed):
+            return False
+        waiting = (self._archive / f"date={date}").glob("partition=*/host=*/_*")
+        return not any(path.name.startswith(WAITING) for path in waiting)
+
+    def _held(self, date: str) -> Held:
+        return manifest_store.total(self._by_host(date))
+
+    def _by_host(self, date: str) -> dict[str, Held]:
+        stats = [(path.name, path.stat()) for path in manifest_store.of_day(self._archive, date)]
+        signature = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+        known = self._known.get(date)
+        if known is None or known[0] != signature:
+            known = self._known[date] = (signature, manifest_store.held_by_host(self._archive, date))
+        return known[1]
+
+    def _remove(self, date: str, reason: str) -> None:
+        held = self._held(date)
+        line = {"v": 1, "date": date, **held._asdict(), "manifests_crc32": self._sum_of_manifests(date)}
+        if not self._is_noted(line):
+            noted = json.dumps(line | {"reason": reason, "removed_at": now()}, separators=(",", ":")).encode() + b"\n"
+            manifest_store.append(self._archive / layout.REMOVED_PATH, noted)
+        for directory in (self._archive / f"date={date}", self._manifests(date)):
+            if directory.exists():
+                _hide(directory)
+        self._finish()
+        self._known.pop(date, None)
+        events.day_removed(date=date, reason=reason, octets=held.bytes_stored, segments=held.segments)
+
+    def _remove_hosts(self, date: str, hosts: set[str]) -> None:
+        held = {host: self._by_host(date)[host] for host in sorted(hosts)}
+        line = {"v": 1, "date": date, "hosts": {host: each._asdict() for host, each in held.items()}}
+        noted = json.dumps(line | {"reason": BY_SIZE, "removed_at": now()}, separators=(",", ":")).encode() + b"\n"
+        manifest_store.append(self._archive / layout.REMOVED_HOSTS_PATH, noted)
+        directories = sorted(manifest_store.directories_of(self._archive, date, hosts))
+        todo = {"v": 1, "date": date, "hosts": sorted(hosts), "directories": directories}
+        replace_file(self._removing, json.dumps(todo).encode() + b"\n")
+        self._finish()
+        self._known.pop(date, None)
+        for host, each in held.items():
+            events.host_day_removed(date=date, host=host, octets=each.bytes_stored, segments=each.segments)
+
+    @property
+    def _removing(self) -> Path:
+        return self._archive / layout.MANIFEST_DIRECTORY / REMOVING
+
+    def _finish_hosts(self) -> None:
+        try:
+            todo = json.loads(self._removing.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return
+        for path in manifest_store.of_day(self._archive, todo["date"]):
+            manifest_store.without_hosts(path, set(todo["hosts"]))
+        for relative in todo["directories"]:
+            directory = self._archive / relative
+            if directory.exists():
+                _hide(directory)
+            if (hidden := directory.with_name(HIDDEN + directory.name)).exists():
+                shutil.rmtree(hidden)
+        self._removing.unlink()
+        sync_directory(self._removing.parent)
+
+    def _is_noted(self, line: dict[str, Any]) -> bool:
+        """Whether the line was written before a kill; a day may come back, and go again, with other bytes."""
+        return any(line.items() <= noted.items() for noted in manifest_store.removed(self._archive))
+
+    def _sum_of_manifests(self, date: str) -> str:
+        crc = 0
+        for path in manifest_store.of_day(self._archive, date):
+            crc = crc32(path.read_bytes(), crc)
+        return f"{crc:08x}"
+
+    def _finish(self) -> None:
+        """Do what a kill left undone: manifests follow their day, and what has a hidden name is removed."""
+        self._finish_hosts()
+        for date in manifest_store.removed_days(self._archive):
+            if not (self._archive / f"date={date}").exists() and self._manifests(date).exists():
+                _hide(self._manifests(date))
+        for root in (self._archive, self._archive / layout.MANIFEST_DIRECTORY):
+            for directory in root.glob(f"{HIDDEN}date=*"):
+                shutil.rmtree(directory)
+
+    def _manifests(self, date: str) -> Path:
+        return (self._archive / layout.manifest_path(date, "x")).parent
+
+
+def _hide(directory: Path) -> None:
+    """Take a directory out of sight, durably and at once."""
+    directory.rename(directory.with_name(HIDDEN + directory.name))
+    sync_directory(directory.parent)

@@ -1,0 +1,232 @@
+"""Put another segment in the place of one that is sealed: merging, redacting, removing doubled bytes.
+
+make    unpack, compare with the manifest line, change, pack under a temporary name, fsync
+place   link, fsync the directory
+        manifest line that says what it replaces, fsync         (from here on readers count it, and not the old one)
+        remove the old one, fsync the directory
+
+Killed before the line: running it again takes the name over. Killed after it: running it again removes the old one.
+One process at a time does so in a partition.
+"""
+
+import contextlib
+import fcntl
+import io
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from consumer.archive import LOCKS
+from consumer.audit.day_inventory import is_written
+from consumer.segment_io import BROKEN, Passing, Tally, Written, pack, texts
+from consumer.segments import manifest_store
+from consumer.segments.compaction import number_of
+from consumer.segments.replace_segment import beside, sweep
+from consumer.segments.sealer import Sealer, now
+from shipper import layout, manifest
+from shipper.duplicates import date_of
+from shipper.durable_files import Lock, make_directory, sync_directory
+from shipper.errors import Fatal, Unavailable
+from shipper.layout import FileKey
+from shipper.manifest import Segment
+
+WAIT_SECONDS = 60.0
+LOOK_SECONDS = 0.1
+RETENTION_TRIES = 100
+
+
+@contextlib.contextmanager
+def rewriting(archive: Path, partition: int) -> Iterator[bool]:
+    """Whether nobody else is at it; then nobody will be before the end of the block."""
+    make_directory(archive / LOCKS)
+    descriptor = os.open(archive / LOCKS / f"rewriting={partition}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def alone(archive: Path, partitions: Iterable[int]) -> Iterator[None]:
+    """No other process puts segments in the place of others in these partitions before the end of the block.
+
+    Raises:
+        Unavailable: a collector merges segments of one of them for long.
+    """
+    with contextlib.ExitStack() as stack:
+        for partition in sorted(set(partitions)):
+            deadline = time.monotonic() + WAIT_SECONDS
+            while not _entered(stack, archive, partition):
+                if time.monotonic() >= deadline:
+                    raise Unavailable(
+                        f"a collector merges segments of partition {partition}", hint="try again in some minutes"
+                    )
+                time.sleep(LOOK_SECONDS)
+        yield
+
+
+def _entered(stack: contextlib.ExitStack, archive: Path, partition: int) -> bool:
+    with contextlib.ExitStack() as attempt:
+        if not attempt.enter_context(rewriting(archive, partition)):
+            return False
+        stack.push(attempt.pop_all())
+        return True
+
+
+@contextlib.contextmanager
+def without_retention(archive: Path) -> Iterator[None]:
+    """Retention removes no day before the end of the block. Raises Fatal: it is at it, for long."""
+    make_directory(archive / LOCKS)
+    with contextlib.ExitStack() as stack:
+        for left in range(RETENTION_TRIES, 0, -1):
+            try:
+                stack.enter_context(Lock(archive / LOCKS / "retention.lock", f"the retention of {archive}"))
+                break
+            except Fatal:
+                if left == 1:
+                    raise
+                time.sleep(LOOK_SECONDS)
+        yield
+
+
+def put_instead(archive: Path, old: Segment, text: bytes, **changes: Any) -> Segment:
+    """Make a segment of `text` that replaces `old`, durable and listed; then remove `old`. Call it inside `alone`.
+
+    `changes`: the fields of its manifest line that differ; those of text and file are added.
+    """
+    sealer = Sealer(archive, collector=_manifest_of(archive, old), codec=old.codec)
+    path = _free_path(archive, old)
+    sweep_beside(archive / path)
+    before = sealer.listed_bytes(path)
+    with beside(archive / path) as fresh:
+        packed = Written(fresh.stream)
+        tally = pack(io.BytesIO(text), packed, old.codec)
+        if not fresh.publish():  # of a run that was killed before its manifest line
+            fresh.replace()
+        made = replace(
+            old,
+            path=path,
+            lines=tally.lines,
+            bytes_raw=tally.octets,
+            bytes_stored=packed.octets,
+            crc32=f"{tally.crc:08x}",
+            crc32_stored=f"{packed.crc:08x}",
+            sealed_at=now(),
+            replaces=(old.path,),
+            **changes,
+        )
+        sealer.record(made, since=before)
+    (archive / old.path).unlink(missing_ok=True)
+    sync_directory((archive / old.path).parent)
+    return made
+
+
+def remove_replaced(archive: Path, segments: Iterable[Segment]) -> list[str]:
+    """Remove what a kill left of segments that `segments` replace; the paths of those."""
+    removed = []
+    for segment in segments:
+        if not (segment.redactions or segment.removals):
+            continue
+        sweep_beside(archive / segment.path)
+        for path in filter(lambda path: (archive / path).exists(), segment.replaces):
+            (archive / path).unlink(missing_ok=True)
+            sync_directory((archive / path).parent)
+            removed.append(path)
+    return removed
+
+
+def text_of(archive: Path, segment: Segment) -> bytes:
+    """The text of a segment. Raises Fatal: it is not what its manifest line says."""
+    tally, pieces = Tally(), []
+    try:
+        with (archive / segment.path).open("rb") as stream:
+            for piece in texts(Passing(stream, sys.maxsize), segment.codec):
+                tally.add(piece)
+                pieces.append(piece)
+    except (OSError, *BROKEN) as error:
+        raise Fatal(f"{segment.path} cannot be read: {error}", hint="fshipper audit tells more") from None
+    if (tally.octets, f"{tally.crc:08x}") != (segment.bytes_raw, segment.crc32):
+        raise Fatal(f"{segment.path} is not what its manifest lists", hint="fshipper audit tells more")
+    return b"".join(pieces)
+
+
+def sweep_beside(path: Path) -> None:
+    """Remove what killed runs left of attempts to make the segment `path`."""
+    if path.parent.is_dir():
+        sweep(path.parent, path.name)
+
+
+def standing_on(archive: Path, date: str) -> list[Segment]:
+    """The segments of a day that count, in the order of their paths."""
+    return sorted(manifest.standing(listed_on(archive, date)), key=lambda segment: segment.path)
+
+
+def listed_on(archive: Path, date: str, about: str = "") -> list[Segment]:
+    """Every segment that a manifest of a day lists, those that were replaced, too.
+
+    `about`: only lines in which this path, or beginning of a path, occurs.
+    """
+    wanted = json.dumps(about)[1:-1].encode()
+    found: list[Segment] = []
+    for path in manifest_store.of_day(archive, date):
+        for line in path.read_bytes().splitlines():
+            if wanted in line:
+                with contextlib.suppress(ValueError, TypeError, AttributeError):  # the audit tells of what is damaged
+                    found.append(manifest.from_line(line))
+    return found
+
+
+def stands(archive: Path, segment: Segment) -> bool:
+    """Whether the manifests still list `segment` as it is, and nothing replaces it."""
+    listed = listed_on(archive, date_of(segment.path), about=segment.path)
+    return segment in manifest.standing(listed)
+
+
+def _manifest_of(archive: Path, segment: Segment) -> str:
+    """The collector in whose manifest a segment is listed: another one's would open a day that is closed."""
+    for path in manifest_store.of_day(archive, date_of(segment.path)):
+        if manifest_store.lists(path, segment.path):
+            return layout.unescape(path.stem)
+    return segment.collector
+
+
+def _free_path(archive: Path, old: Segment) -> str:
+    """A number next to the old one's, so that names go on telling the order of bytes.
+
+    Not above the highest while a collector may be about to give that one to its next segment.
+    """
+    date = date_of(old.path)
+    number, listed = number_of(old), listed_on(archive, date, about=old.path.rpartition("/")[0])
+    of_file = [each for each in listed if (each.partition, each.host, each.file) == (old.partition, old.host, old.file)]
+    used = {number_of(each) for each in of_file}
+    standing = sorted(number_of(each) for each in manifest.standing(listed) if each in of_file)
+    before = max((each for each in standing if each < number), default=-1)
+    behind = min((each for each in standing if each > number), default=0)
+    if not behind and not _may_be_sealed(archive, date, old.partition):
+        behind = max(used) + 2
+    candidates = itertools.chain(range(number - 1, before, -1), range(number + 1, behind))
+    free = next((each for each in candidates if each not in used), None)
+    if free is None:
+        raise Unavailable(
+            f"there is no free number beside {old.path}",
+            hint="try again with the day merged, or with the collector stopped for a moment; to redact"
+            " several places, use one --match for all of them",
+        )
+    return layout.segment_path(FileKey(date, old.partition, old.host, old.file), free, old.codec)
+
+
+def _may_be_sealed(archive: Path, date: str, partition: int) -> bool:
+    """Whether a collector may list another segment of a day's partition now."""
+    closed = all(path.with_suffix(".done").exists() for path in manifest_store.of_day(archive, date))
+    return not closed and is_written(archive, partition)

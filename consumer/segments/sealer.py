@@ -1,0 +1,316 @@
+"""Close a file for good: compress, list in the manifest, remove the raw bytes. Idempotent: kill it anywhere.
+
+begin   journal: the file becomes <segment>, nothing is appended any more
+        rename it aside, fsync the directory                    (its open name is free for what comes next)
+finish  compress to a temporary name, fsync, link, fsync the directory    (a reader sees all of it or nothing)
+        manifest line, fsync                                    (from here on Spark counts it)
+        remove the temporary name, then the raw bytes           (killed before: done again, with the same result)
+then    journal: forget the file
+
+Two collectors may finish the same file, if one of them slept: a name that is taken is never taken away, and the raw
+bytes are those that the journal has, not what a sleeper wrote behind them.
+"""
+
+import contextlib
+import datetime as dt
+import errno
+import io
+import os
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from consumer.commit.frame_cache import Frames
+from consumer.commit.journal import REASON_CHANGED, Journal
+from consumer.commit.sink import Sink
+from consumer.model import OpenFile
+from consumer.segment_io import BROKEN, CHUNK_BYTES, Passing, Tally, Written, copy_frames, frames, look_through, pack
+from consumer.segments import manifest_store
+from consumer.segments.replace_segment import Fresh, beside, sweep
+from shipper import events, layout, manifest
+from shipper.durable_files import make_directory, replace_file, sync_directory
+from shipper.layout import NANOSECONDS
+from shipper.manifest import Gap, Segment, SourceSpan
+
+DAMAGED_PREFIX = "_damaged-"
+"""Frames that cannot be read are kept under this name, beside the segment of those before them."""
+
+
+class Sealer:
+    """Seals the files of one collector."""
+
+    def __init__(self, archive: Path, *, collector: str, codec: str) -> None:
+        self._archive = archive
+        self.collector = collector  #: the name in its manifests
+        self.codec = codec  #: of the segments of plain text
+        self.sealed = 0  #: segments, since the collector began
+        self._counting = threading.Lock()  # each partition seals in a thread of its own
+        self.naming = threading.Lock()  #: held from finding a free name until it is taken
+
+    def begin(self, file: OpenFile, journal: Journal, sink: Sink) -> OpenFile:
+        """Take `file` out of appending; what it is called from now on. Raises OSError, sqlite3.Error."""
+        sink.release(file.path)
+        with self.naming:
+            sealing = journal.begin_sealing(file, self._free_name(file, journal))
+        self.put_aside(sealing, journal)
+        return sealing
+
+    def take_up(self, sealing: OpenFile, journal: Journal) -> None:
+        """Go on where a kill, or trouble with the archive, interrupted the sealing."""
+        self.put_aside(sealing, journal)
+        with contextlib.suppress(FileNotFoundError):
+            sweep((self._archive / sealing.sealing).parent, sealing.sealing.rpartition("/")[2])
+
+    def put_aside(self, sealing: OpenFile, journal: Journal) -> None:
+        """Rename the raw bytes aside, unless that was done before a kill: then the open name is free or another's."""
+        opened = sealing.opened or layout.open_path(sealing.key)  # before version 3 the journal did not say it
+        source = self._archive / opened
+        if not (self._archive / sealing.path).exists() and opened not in journal.files and source.exists():
+            self._unlink_live(sealing, source)
+            self._rename(source, sealing)
+
+    def _rename(self, source: Path, sealing: OpenFile) -> None:
+        target = self._archive / sealing.path
+        source.rename(target)
+        sync_directory(target.parent)
+
+    def find(self, sealing: OpenFile, journal: Journal) -> None:
+        """Look for raw bytes to which an earlier owner gave another name before it was fenced: its journal is not ours.
+
+        Only once the lease is proved: whoever is fenced would take what the next owner is sealing.
+        """
+        if not sealing.length or (self._archive / sealing.path).exists() or self._is_settled(sealing.sealing):
+            return
+        stray = next((path for path in self._strays(sealing, journal) if _holds(path, sealing)), None)
+        if stray is not None:
+            self._rename(stray, sealing)
+
+    def _strays(self, sealing: OpenFile, journal: Journal) -> Iterator[Path]:
+        """What was put aside of the same log file, and is not in `journal`."""
+        parent, names = _numbered(layout.sealing_path(layout.segment_path(sealing.key, 0, "none")))
+        with contextlib.suppress(FileNotFoundError):
+            for entry in sorted(os.listdir(self._archive / parent)):
+                if names.fullmatch(entry) and f"{parent}/{entry}" not in journal.files:
+                    yield self._archive / parent / entry
+
+    def finish(
+        self,
+        sealing: OpenFile,
+        spans: tuple[SourceSpan, ...],
+        gaps: tuple[Gap, ...],
+        frames: Frames | None = None,
+    ) -> None:
+        """Make the segment, of `frames` where all of its text is in them.
+
+        Runs beside the worker; touches only what is put aside. Raises OSError: try again later.
+        """
+        source, target = self._archive / sealing.path, self._archive / sealing.sealing
+        with contextlib.ExitStack() as stack:
+            try:
+                raw: BinaryIO = stack.enter_context(source.open("rb"))
+            except FileNotFoundError:  # done before a kill, or by another collector, or somebody took it away
+                if self._is_settled(sealing.sealing) or not (sealing.length or gaps):
+                    return
+                raw = io.BytesIO()
+            segment, lost = self._make(sealing, raw, target, spans, gaps, frames)
+        _remove(source, target, is_whole=sealing.codec == "none" or segment.bytes_raw >= sealing.raw)
+        self._tell(segment, lost)
+
+    def _make(
+        self, sealing: OpenFile, raw: BinaryIO, target: Path, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...],
+        frames: Frames | None,
+    ) -> tuple[Segment, tuple[Gap, ...]]:  # fmt: skip
+        """The segment, durable and listed, and what is not in it as it was committed."""
+        make_directory(target.parent)
+        before = self.listed_bytes(sealing.sealing)
+        with beside(target) as fresh:
+            packed = Written(fresh.stream)
+            text = _packed(sealing, raw, packed, frames)
+            lost = _lost(sealing, text)
+            if fresh.publish():
+                segment = self._segment(sealing, text, packed, spans, (*gaps, *lost))
+                self.record(segment, since=before)
+            else:
+                stored = self._settle(fresh, target, text, packed)
+                segment = self._segment(sealing, text, stored, spans, (*gaps, *lost))
+                if not manifest_store.is_listed(self._archive, segment.path):
+                    self.record(segment, since=0)
+        return segment, lost
+
+    def listed_bytes(self, segment: str) -> int:
+        """Bytes that the manifest has in which `segment` is to be listed."""
+        try:
+            return self._manifest(segment).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def record(self, segment: Segment, *, since: int) -> None:
+        """Append the manifest line, unless it is there behind the first `since` bytes."""
+        manifest_store.append(self._manifest(segment.path), manifest.to_line(segment), once=segment.path, since=since)
+
+    def close_day(self, date: str, collector: str = "") -> None:
+        """Mark that this collector, or `collector` that is dead, adds nothing to `date` any more."""
+        path = self._archive / layout.done_path(date, collector or self.collector)
+        if not path.exists():
+            make_directory(path.parent)
+            for left in path.parent.glob(f".{path.name}.*.tmp"):  # of a kill while this was done
+                left.unlink(missing_ok=True)
+            replace_file(path, f'{{"v":1,"closed_at":"{now()}"}}\n'.encode())
+            events.day_closed(date=date)
+
+    def dates(self, collector: str = "") -> list[str]:
+        """The days for which this collector, or `collector`, has sealed something and which are not closed."""
+        name = layout.escape(collector or self.collector)
+        found = (self._archive / layout.MANIFEST_DIRECTORY).glob(f"date=*/{name}.jsonl")
+        return sorted(
+            path.parent.name.removeprefix("date=") for path in found if not path.with_suffix(".done").exists()
+        )
+
+    def _manifest(self, segment: str) -> Path:
+        date = segment.partition("/")[0].removeprefix("date=")
+        return self._archive / layout.manifest_path(date, self.collector)
+
+    def _is_settled(self, segment: str) -> bool:
+        """Whether a segment is listed, if only as a part of another one, or its day was removed, or its host's."""
+        date = segment.partition("/")[0].removeprefix("date=")
+        if manifest_store.is_listed(self._archive, segment) or date in manifest_store.removed_days(self._archive):
+            return True
+        hosts = manifest_store.removed_hosts(self._archive).get(date, ())
+        return any(f"/host={layout.escape(host)}/" in segment for host in hosts)
+
+    def _free_name(self, file: OpenFile, journal: Journal) -> str:
+        """The segment's path: numbered by its first sequence, but always behind the earlier ones of the same file.
+
+        A stream that was created anew, or is read again for a hole, would count back: names tell the order of bytes.
+        """
+        parent, earlier = _numbered(layout.segment_path(file.key, 0, "none"))
+        names = [other.sealing.rpartition("/")[2] for other in journal.files.values() if other.key == file.key]
+        names += os.listdir(self._archive / parent)
+        numbers = [int(found[1]) for name in names if (found := earlier.fullmatch(name))]
+        codec = self.codec if file.codec == "none" else file.codec
+        return layout.segment_path(file.key, max([file.first_seq, *(number + 1 for number in numbers)]), codec)
+
+    def _settle(self, fresh: Fresh, target: Path, text: Tally, packed: Written) -> Written | Passing:
+        """The name is taken, by an attempt before a kill or by another collector: the same text stays as it is."""
+        path = str(target.relative_to(self._archive))
+        with contextlib.suppress(*BROKEN):
+            there, stored = look_through(target, layout.codec_of(path))
+            if there == text:
+                return stored
+        if manifest_store.is_listed(self._archive, path):
+            raise FileExistsError(errno.EEXIST, "another text has the name of this segment", path)
+        fresh.replace()
+        return packed
+
+    def _segment(
+        self,
+        file: OpenFile,
+        text: Tally,
+        stored: Written | Passing,
+        spans: tuple[SourceSpan, ...],
+        gaps: tuple[Gap, ...],
+    ) -> Segment:
+        return Segment(
+            collector=self.collector,
+            partition=file.key.partition,
+            host=file.key.host,
+            file=file.key.file,
+            path=file.sealing,
+            codec=layout.codec_of(file.sealing),
+            lines=text.lines,
+            bytes_raw=text.octets,
+            bytes_stored=stored.octets,
+            first_seq=file.first_seq,
+            last_seq=file.last_seq,
+            first_time=_rfc3339(file.first_ns),
+            last_time=_rfc3339(file.last_ns),
+            spans=spans,
+            gaps=gaps,
+            duplicates=file.duplicates,
+            joins=file.joins,
+            crc32=f"{text.crc:08x}",
+            sealed_at=now(),
+            filtered=file.filtered,
+            edited=file.edited,
+            labels=dict(file.labels),
+            crc32_stored=f"{stored.crc:08x}",
+        )
+
+    def _tell(self, segment: Segment, lost: tuple[Gap, ...]) -> None:
+        for gap in lost:
+            events.archive_damaged(partition=segment.partition, file=segment.path, missing=gap.end - gap.start)
+        with self._counting:
+            self.sealed += 1
+        events.segment_sealed(
+            partition=segment.partition, path=segment.path, lines=segment.lines, octets=segment.bytes_raw
+        )
+
+    def _unlink_live(self, file: OpenFile, opened: Path) -> None:
+        link = self._archive / layout.live_path(file.key)
+        with contextlib.suppress(OSError):
+            if link.is_symlink() and link.resolve() == opened.resolve():
+                link.unlink()
+
+
+def _numbered(first: str) -> tuple[str, re.Pattern[str]]:
+    """The directory of the path with number 0, and the names there that differ in number or codec alone."""
+    parent, _, name = first.rpartition("/")
+    return parent, re.compile(re.escape(name.removesuffix(f"{0:020d}")) + r"(\d{20})(\.zst|\.gz)?")
+
+
+def _packed(sealing: OpenFile, raw: BinaryIO, packed: Written, ready: Frames | None) -> Tally:
+    """Pack what is committed of a file; frames are copied as they are, to the first that cannot be read.
+
+    Those that are `ready` were unpacked and summed when they came, and so was the text that the file should hold.
+    """
+    if ready is not None and sealing.crc is not None and sealing.codec == "none":
+        for frame in ready.frames:
+            packed.write(frame)
+        return Tally(ready.lines, sealing.raw, sealing.crc, sealing.ends_open)
+    committed, codec = Passing(raw, sealing.length), layout.codec_of(sealing.sealing)
+    return pack(committed, packed, codec) if sealing.codec == "none" else copy_frames(committed, packed, codec)
+
+
+def _holds(raw: Path, sealing: OpenFile) -> bool:
+    """Whether a file has what was committed of `sealing`: there may be others of the same log file."""
+    if raw.stat().st_size < sealing.length:
+        return False
+    text = Tally()
+    with raw.open("rb") as stream:
+        committed = Passing(stream, sealing.length)
+        whole = iter(lambda: committed.read(CHUNK_BYTES), b"")
+        for piece in whole if sealing.codec == "none" else (each for _, each in frames(committed, sealing.codec)):
+            text.add(piece)
+    return not _lost(sealing, text)
+
+
+def _lost(sealing: OpenFile, text: Tally) -> tuple[Gap, ...]:
+    """What is not as it was committed: somebody, or the disk, changed it. A gap of no source, in bytes of the text."""
+    committed = sealing.length if sealing.codec == "none" else sealing.raw
+    if text.octets < committed:
+        return (Gap(source="", start=text.octets, end=committed, reason=REASON_CHANGED),)
+    if sealing.crc is not None and text.crc != sealing.crc:  # nobody can say which bytes
+        return (Gap(source="", start=0, end=committed, reason=REASON_CHANGED),)
+    return ()
+
+
+def _remove(source: Path, target: Path, *, is_whole: bool) -> None:
+    """Remove the raw bytes; frames that are not in the segment are kept for whoever can mend them."""
+    with contextlib.suppress(FileNotFoundError):  # another collector was faster
+        if is_whole:
+            source.unlink()
+        else:
+            source.rename(target.with_name(DAMAGED_PREFIX + target.name))
+    sync_directory(source.parent)
+
+
+def _rfc3339(time_ns: int) -> str:
+    when = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=dt.UTC)
+    return when.strftime("%Y-%m-%dT%H:%M:%S") + f".{time_ns % NANOSECONDS // 1000:06d}Z"
+
+
+def now() -> str:
+    """The time as manifests have it."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

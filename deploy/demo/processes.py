@@ -1,0 +1,241 @@
+"""Processes of the demo: started through the `fshipper` command, killed and ended by their ids, never outliving it."""
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from deploy.demo.interrupts import Interrupts
+from deploy.demo.workspace import EXIT_UNAVAILABLE, DemoError
+
+LOOK_SECONDS = 0.05
+GRACE_SECONDS = 3.0
+"""From SIGTERM to SIGKILL when the demo ends early: a kill loses nothing, so nobody has to wait for it."""
+MAX_REVIVALS = 20
+_SIGNAL_OF_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG in linux/prctl.h
+
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)  # None off Linux: a SIGKILL of the demo leaves its children there
+
+
+def fshipper() -> str:
+    """The command beside this Python. Raises DemoError: it is not installed."""
+    command = Path(sys.executable).with_name("fshipper")
+    if not command.exists():
+        raise DemoError(f"there is no {command}", hint="pip install fshipper", code=EXIT_UNAVAILABLE)
+    return str(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command that ran to its end."""
+
+    code: int
+    output: str
+
+
+class Program:
+    """One program that runs until it is stopped; `ready` is what its log says when it works."""
+
+    def __init__(self, name: str, arguments: list[str], environment: dict[str, str], log: Path, ready: str) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.log = log
+        self.kills = 0
+        self.revivals = 0
+        self.back_after: float | None = None  #: seconds from the last kill until it worked again
+        self.stopping = False
+        self._environment = environment
+        self._ready = ready.encode()
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again where it ended."""
+        self.up = False
+        self._started = time.monotonic()
+        self._read_from = self.log.stat().st_size if self.log.exists() else 0
+        self.process = spawned(self.arguments, self._environment, self.log, self.log)
+
+    def kill(self) -> int:
+        """SIGKILL; the id of the process that died."""
+        self.process.kill()
+        self.process.wait()
+        self.kills += 1
+        self.back_after = None
+        return self.process.pid
+
+    def look(self) -> bool:
+        """Whether it began to work since the last look."""
+        if self.up or self._ready not in self._said():
+            return False
+        self.up = True
+        self.back_after = time.monotonic() - self._started if self.kills else None
+        return True
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self.process.poll() is None
+
+    @property
+    def last_words(self) -> str:
+        """The end of its log."""
+        return self._said().decode(errors="replace")[-1500:].strip()
+
+    def found(self, pattern: str) -> str:
+        """The first group of `pattern` in what it said since its start; empty while there is none."""
+        match = re.search(pattern, self._said().decode(errors="replace"))
+        return match[1] if match else ""
+
+    def _said(self) -> bytes:
+        with self.log.open("rb") as log:
+            log.seek(self._read_from)
+            return log.read(1 << 20)
+
+
+class Programs:
+    """All processes of a demo; leaving the `with` block ends whatever still runs."""
+
+    def __init__(self, logs: Path, environment: dict[str, str], interrupts: Interrupts) -> None:
+        self._logs = logs
+        self._environment = environment
+        self._interrupts = interrupts
+        self._fshipper = fshipper()
+        self._commands: list[subprocess.Popen[bytes]] = []
+        self.all: dict[str, Program] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end([program.process for program in self.all.values()] + self._commands)
+
+    def start(self, name: str, *arguments: str, ready: str, **environment: str) -> Program:
+        """Start `fshipper arguments...` as the program `name`."""
+        log = self._logs / f"{name.replace(' ', '-')}.log"
+        known = self._environment | environment
+        self.all[name] = Program(name, [self._fshipper, *arguments], known, log, ready)
+        return self.all[name]
+
+    def tell(self, **environment: str) -> None:
+        """Put more into the environment of what starts from now on."""
+        self._environment |= environment
+
+    def wait_until_up(self, *programs: Program, within: float) -> None:
+        """Wait until `programs` work. Raises DemoError: one ends before, or takes too long."""
+        deadline = time.monotonic() + within
+        for program in programs:
+            while not (program.look() or program.up):
+                if not program.running or time.monotonic() > deadline:
+                    how = "is not ready" if program.running else f"ended with {program.process.returncode}"
+                    raise DemoError(f"{program.name} {how}\n{program.last_words}", hint=f"see {program.log}")
+                self._interrupts.nap(LOOK_SECONDS)
+
+    def revive(self) -> list[Program]:
+        """Start again what gave up because the server was away for too long, as a service manager would.
+
+        Raises:
+            DemoError: a program ended for another reason: nobody killed it, so that is a defect.
+        """
+        revived = []
+        for program in self.all.values():
+            if program.running or program.stopping:
+                continue
+            if program.process.returncode != EXIT_UNAVAILABLE or program.revivals >= MAX_REVIVALS:
+                raise DemoError(
+                    f"{program.name} ended by itself with {program.process.returncode}\n{program.last_words}",
+                    hint=f"see {program.log}",
+                )
+            program.revivals += 1
+            program.start()
+            revived.append(program)
+        return revived
+
+    def stop(self, *programs: Program, within: float) -> None:
+        """SIGTERM, and wait for the ends. Raises DemoError: one does not end, or not with 0."""
+        for program in programs:
+            program.stopping = True
+            program.process.terminate()
+        for program in programs:
+            code = self._wait(program.process, within)
+            if code != 0:
+                how = "does not end" if code is None else f"ended with {code}"
+                raise DemoError(f"{program.name} {how} on SIGTERM\n{program.last_words}", hint=f"see {program.log}")
+
+    def run(self, name: str, *arguments: str, within: float, **environment: str) -> Done:
+        """One command to its end; its messages go to `<name>.log`.
+
+        Raises:
+            DemoError: it takes longer than `within` seconds.
+        """
+        output, log = self._logs / f"{name}.out", self._logs / f"{name}.log"
+        process = spawned([self._fshipper, *arguments], self._environment | environment, output, log)
+        self._commands.append(process)
+        code = self._wait(process, within)
+        if code is None:
+            end([process])
+            raise DemoError(f"fshipper {arguments[0]} did not end within {within:.0f} s", hint=f"see {log}")
+        return Done(code, output.read_text(errors="replace"))
+
+    def must(self, name: str, *arguments: str, within: float, **environment: str) -> str:
+        """As `run`, and its output. Raises DemoError: it fails."""
+        done = self.run(name, *arguments, within=within, **environment)
+        if done.code != 0:
+            log = self._logs / f"{name}.log"
+            words = log.read_text(errors="replace")[-1500:].strip()
+            raise DemoError(f"fshipper {arguments[0]} ended with {done.code}\n{words}", hint=f"see {log}")
+        return done.output
+
+    def _wait(self, process: subprocess.Popen[bytes], within: float) -> int | None:
+        deadline = time.monotonic() + within
+        while (code := process.poll()) is None and time.monotonic() < deadline:
+            self._interrupts.nap(LOOK_SECONDS)
+        return code
+
+
+def spawned(arguments: list[str], environment: dict[str, str], output: Path, log: Path) -> "subprocess.Popen[bytes]":
+    """A process in a group of its own: Ctrl-C reaches the demo alone, which then ends the others in order."""
+    parent = os.getpid()
+
+    def die_with_the_demo() -> None:  # pragma: no cover - runs in the child
+        if _prctl is not None:
+            _prctl(_SIGNAL_OF_PARENTS_DEATH, int(signal.SIGKILL))
+        if os.getppid() != parent:
+            os._exit(1)
+
+    with output.open("ab") as out, log.open("ab") as err:
+        return subprocess.Popen(
+            arguments,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            process_group=0,
+            preexec_fn=die_with_the_demo,  # noqa: PLW1509 - unsafe among threads; the demo has one
+        )
+
+
+def end(processes: list["subprocess.Popen[bytes]"]) -> None:
+    """SIGTERM to the groups of all that run, SIGKILL to what is left of them a moment later."""
+    for process in processes:
+        if process.poll() is None:
+            _signal_group(process, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_SECONDS
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, deadline - time.monotonic()))
+    for process in processes:
+        if process.poll() is None:
+            _signal_group(process, signal.SIGKILL)
+            process.wait()
+
+
+def _signal_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

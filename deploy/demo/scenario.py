@@ -1,0 +1,250 @@
+"""The demo from beginning to end: start, write and kill, let it settle, stop, prove, report."""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from deploy.demo import proof, spark_report
+from deploy.demo.hosts import HOSTS, PARTITIONS, Feed, of_host
+from deploy.demo.interrupts import Interrupts, planned
+from deploy.demo.processes import Program, Programs
+from deploy.demo.proof import Expected
+from deploy.demo.result import Result
+from deploy.demo.show import Show
+from deploy.demo.workspace import Place
+from deploy.demo.writers import Writer
+
+TICK_SECONDS = 0.03
+COUNT_SECONDS = 0.1
+START_SECONDS = 60.0
+STALL_SECONDS = 60.0
+"""The archive does not grow, though bytes are missing: longer than the longest wait of any program by itself."""
+STOP_SECONDS = 45.0
+DRAIN_SECONDS = 180.0
+ROTATIONS = 6
+"""Of each file in a flow, about."""
+SERVER, COLLECTOR = "server", "collector"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do."""
+
+    feeds: Sequence[Feed]
+    seconds: float
+    seed: int
+    report: bool
+
+
+class Story:
+    """One demo; the methods are its steps, in order."""
+
+    def __init__(self, plan: Plan, place: Place, programs: Programs, show: Show, interrupts: Interrupts) -> None:
+        self._plan = plan
+        self._place = place
+        self._programs = programs
+        self._show = show
+        self._interrupts = interrupts
+        self._began = time.monotonic()
+        self._missing = 0
+        self._archived = 0
+        self._next_count = 0.0
+        self._writers = [
+            Writer(
+                feed,
+                feed.path(place.hosts),
+                seconds=plan.seconds,
+                rotate_every=plan.seconds / ROTATIONS,
+                seed=plan.seed,
+            )
+            for feed in plan.feeds
+        ]
+
+    def run(self) -> Result:
+        """All of it. Raises DemoError, Interrupted."""
+        try:
+            self.start()
+            self.flow()
+        finally:
+            for writer in self._writers:
+                writer.close()
+        self.settle()
+        self.stop()
+        result = self.prove()
+        result = self.report(result) if result.holds else result
+        self._show.done()
+        self._place.result.write_text(json.dumps(result.as_json(), indent=1) + "\n", encoding="utf-8")
+        return result
+
+    def start(self) -> None:
+        """A server, the streams, a collector, and a producer for each host."""
+        self._show.step(f"start a server, {PARTITIONS} partitions, a collector and {len(HOSTS)} producers")
+        programs, place = self._programs, self._place
+        server = programs.start(SERVER, "server", "--port", "-1", "--store", str(place.store), ready="Server is ready")
+        programs.wait_until_up(server, within=START_SECONDS)
+        url = server.found(r"NATS server on (nats://\S+)")
+        server.arguments[server.arguments.index("-1")] = url.rpartition(":")[2]  # killed, it comes back where it was
+        programs.tell(
+            NATS_URL=url,
+            SHIPPER_PARTITIONS=str(PARTITIONS),
+            SHIPPER_DIRECTORY=str(place.archive),
+            SHIPPER_STATE=str(place.state),
+            SHIPPER_LISTEN="127.0.0.1:0",
+        )
+        programs.must("partition-apply", "partition", "apply", "--partitions", str(PARTITIONS), within=START_SECONDS)
+        programs.start(COLLECTOR, "consume", ready="session_begun")
+        for host in HOSTS:
+            programs.start(_producer(host), "produce", *self._paths(host), ready="session_begun", HOSTNAME=host)
+        # What was rotated away before a producer's first look ever is nobody's, so the writers wait for it.
+        programs.wait_until_up(*programs.all.values(), within=START_SECONDS)
+
+    def flow(self) -> None:
+        """Write, rotate, and kill what is due."""
+        plan, show = self._plan, self._show
+        show.look_at(self._programs.all.values(), sum(feed.bytes_planned for feed in plan.feeds))
+        show.step(
+            f"{len(plan.feeds)} log files grow and rotate for {plan.seconds:.0f} s, kill -9 of everything in turn"
+        )
+        kills = planned(list(self._programs.all), plan.seconds, plan.seed)
+        began = time.monotonic()
+        while (elapsed := time.monotonic() - began) < plan.seconds or self._unwritten(elapsed):
+            for writer in self._writers:
+                writer.tick(min(elapsed, plan.seconds))
+            while kills and kills[0].at <= elapsed:
+                self._kill(self._programs.all[kills.pop(0).victim])
+            self._look_after()
+            self._interrupts.nap(TICK_SECONDS)
+        for writer in self._writers:
+            writer.finish()
+
+    def settle(self) -> None:
+        """Wait until all is in the archive that can be: what has no newline waits for its producer's end."""
+        self._show.step("the last lines arrive")
+        wanted = sum(writer.octets - writer.held for writer in self._writers)
+        archived, since = -1, time.monotonic()
+        while (found := self._look_after()) < wanted or not all(one.up for one in self._programs.all.values()):
+            if found != archived:
+                archived, since = found, time.monotonic()
+            elif time.monotonic() - since > STALL_SECONDS:
+                self._missing = max(0, wanted - found)
+                self._show.event(f"{self._missing:,} bytes are not in the archive, which does not grow any more")
+                return
+            self._interrupts.nap(TICK_SECONDS)
+
+    def stop(self) -> None:
+        """Stop the producers, ship the last lines without newline, stop the collector, seal, stop the server."""
+        self._show.step("stop the producers, ship the line without a newline, seal the archive")
+        programs = self._programs
+        programs.stop(*(programs.all[_producer(host)] for host in HOSTS), within=STOP_SECONDS)
+        for host in HOSTS:
+            if any(writer.held for writer in self._writers if writer.feed.host == host):
+                once = ("produce", "--once", *self._paths(host))
+                programs.must(f"once-{host}", *once, within=DRAIN_SECONDS, HOSTNAME=host)
+        programs.stop(programs.all[COLLECTOR], within=STOP_SECONDS)
+        programs.must("seal", "consume", "--drain", "--seal", within=DRAIN_SECONDS)
+        programs.stop(programs.all[SERVER], within=STOP_SECONDS)
+        self._show.progress(self._written(), proof.sealed_bytes(self._place.archive))
+
+    def prove(self) -> Result:
+        """Compare the archive with the sources, byte for byte."""
+        self._show.step("prove: every byte of the sources against the archive")
+        expected = [_expected(writer) for writer in self._writers]
+        kills = {program.name: program.kills for program in self._programs.all.values()}
+        shared = kills[SERVER] + kills[COLLECTOR]
+        verdicts = proof.proven(self._place.archive, expected, self._interrupts.check)
+        return Result(
+            out=self._place.out,
+            archive=self._place.archive,
+            seconds=time.monotonic() - self._began,
+            verdicts=verdicts,
+            generations={str(writer.path): writer.generations for writer in self._writers},
+            kills=kills,
+            kills_survived={host: shared + kills[_producer(host)] for host in HOSTS},
+            strangers=proof.strangers(self._place.archive, expected),
+            missing_bytes=self._missing,
+        )
+
+    def report(self, result: Result) -> Result:
+        """Let Spark count, where it can."""
+        skipped = spark_report.missing() if self._plan.report else "--no-report"
+        if skipped:
+            self._show.event(f"no Spark report: {skipped}")
+            return replace(result, report_skipped=skipped)
+        self._show.step("Spark counts the archive")
+        made = spark_report.made(self._programs, self._place, proof.dates(self._place.archive))
+        return replace(result, reports=made)
+
+    def _kill(self, program: Program) -> None:
+        number = program.kill()
+        program.start()
+        self._show.event(f"kill -9 {program.name} (process {number}), started again")
+
+    def _look_after(self) -> int:
+        """See how the programs fare, draw it; the bytes in the archive."""
+        for program in self._programs.revive():
+            self._show.event(f"{program.name} found no server and gave up, started again")
+        for program in self._programs.all.values():
+            if not program.stopping and program.look() and program.back_after is not None:
+                self._show.event(f"{program.name} works again after {program.back_after:.1f} s")
+        if time.monotonic() >= self._next_count:
+            self._next_count = time.monotonic() + COUNT_SECONDS
+            self._archived = archived_bytes(self._place.archive)
+        self._show.progress(self._written(), self._archived)
+        return self._archived
+
+    def _unwritten(self, elapsed: float) -> bool:
+        """Whether a slow machine is behind with your own files; it gets as long again, and no longer."""
+        return elapsed < 2 * self._plan.seconds and not all(writer.done for writer in self._writers)
+
+    def _written(self) -> int:
+        return sum(writer.octets for writer in self._writers)
+
+    def _paths(self, host: str) -> list[str]:
+        return [str(feed.path(self._place.hosts)) for feed in of_host(self._plan.feeds, host)]
+
+
+def tell(plan: Plan, place: Place, show: Show) -> Result:
+    """Run a demo; however it ends, no process of it is left. Raises DemoError, Interrupted."""
+    with Interrupts(show.breathe) as interrupts, Programs(place.logs, environment(), interrupts) as programs:
+        return Story(plan, place, programs, show, interrupts).run()
+
+
+def environment() -> dict[str, str]:
+    """Ours, without what would change the programs' settings or tell a service manager about them."""
+    foreign = {"HOSTNAME", "NOTIFY_SOCKET"}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in foreign and not name.startswith(("SHIPPER_", "NATS_"))
+    }
+
+
+def archived_bytes(archive: Path) -> int:
+    """Bytes that are in the archive now, in open files and in segments."""
+    opened = sum(_size(path) for path in archive.glob("date=*/partition=*/host=*/_open-*"))
+    return opened + proof.sealed_bytes(archive)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # sealed since it was listed
+        return 0
+
+
+def _expected(writer: Writer) -> Expected:
+    return Expected(
+        host=writer.feed.host,
+        file=str(writer.path),
+        sources=writer.sources,
+        octets=writer.octets,
+        lines=writer.lines,
+        sha256=writer.sha256,
+    )
+
+
+def _producer(host: str) -> str:
+    return f"producer {host.partition('.')[0]}"

@@ -1,0 +1,276 @@
+"""The least rights that each role needs, as NATS subjects. What is not here is refused by the server."""
+
+import enum
+import itertools
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from partitioner.push_consumers import TAIL
+from shipper.bucket import BUCKET_STREAM, map_key, to_subject
+from shipper.jetstream.connection import MONITOR_API
+from shipper.jetstream.permission_probe import USER_INFO
+from shipper.subjects import (
+    COLLECTOR,
+    MOVER,
+    beat_subject,
+    beats_stream,
+    control_ask,
+    control_down,
+    control_up,
+)
+
+ANSWERS = 16
+"""Answers that a role may send to one question that it was asked."""
+ANSWER_SECONDS = 60
+_MONITOR_VERBS = (
+    "INFO", "STREAM.NAMES", "STREAM.LIST", "STREAM.INFO.*", "CONSUMER.INFO.*.*", "CONSUMER.NAMES.*", "CONSUMER.LIST.*",
+)  # fmt: skip
+
+
+class Role(enum.StrEnum):
+    """What somebody is on the bus."""
+
+    HOST = "host"
+    COLLECTOR = "collector"
+    PARTITIONER = "partitioner"
+    READER = "reader"
+    EDGE = "edge"
+    MONITOR = "monitor"
+
+
+RESERVED = frozenset({MOVER, "fshipper", *(role.value for role in Role)})
+"""Names that no host may have: programs use them on the bus."""
+
+
+class Rights(NamedTuple):
+    """Subjects, which may hold wildcards, that a user may publish to (but `never`) and subscribe to."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    never: tuple[str, ...] = ()
+    deaf: tuple[str, ...] = ()
+    """Subjects that the user may not subscribe to, whatever `subscribe` says."""
+
+
+def rights(role: Role, name: str, *, prefix: str) -> Rights:
+    """What `name` may do as `role` where lines travel on `<prefix>.p<N>.<host>`.
+
+    A host's partition is one token (*), so that a move to another partition needs no new rights.
+    """
+    match role:
+        case Role.HOST:
+            return _host(name, prefix)
+        case Role.COLLECTOR:
+            return _collector(prefix)
+        case Role.PARTITIONER:
+            return _partitioner(prefix)
+        case Role.READER:
+            return _reader()
+        case Role.EDGE:
+            return _edge(prefix)
+        case Role.MONITOR:
+            return _monitor()
+
+
+def own_account_rights(name: str, *, prefix: str) -> Rights:
+    """What a host may do in an account of its own: as everywhere, and ask which account it is in."""
+    host = _host(name, prefix)
+    return host._replace(publish=(*host.publish, USER_INFO))
+
+
+def _host(name: str, prefix: str) -> Rights:
+    """Its own lines, the last of them, the word with its collector, and the map. Nobody else's, and no streams."""
+    return Rights(
+        publish=(
+            f"{prefix}.*.{name}",
+            control_up(name),
+            f"$JS.API.DIRECT.GET.*.{prefix}.*.{name}",
+            f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(prefix))}",
+        ),
+        subscribe=(f"_INBOX_{name}.>", control_down(name), control_ask(name)),
+    )
+
+
+def _collector(prefix: str) -> Rights:
+    """Reads every stream by its own consumer, purges what is archived; publishes no line of any host."""
+    api = "$JS.API"
+    return Rights(
+        publish=(
+            f"{api}.STREAM.NAMES",
+            f"{api}.STREAM.INFO.*",
+            f"{api}.STREAM.PURGE.*",
+            f"{api}.STREAM.CREATE.{BUCKET_STREAM}",
+            f"{api}.STREAM.CREATE.{beats_stream(prefix)}",
+            f"{api}.CONSUMER.INFO.*.{COLLECTOR}",
+            f"{api}.CONSUMER.MSG.NEXT.*.{COLLECTOR}",
+            f"{api}.CONSUMER.RESET.*.{COLLECTOR}",
+            f"{api}.DIRECT.GET.>",
+            "$JS.*.API.STREAM.INFO.*",  # of edge sites, over their leaf links
+            "$JS.*.API.STREAM.PURGE.*",
+            "$JS.*.API.DIRECT.GET.*",
+            f"$JS.ACK.*.{COLLECTOR}.>",
+            f"$JS.ACK.*.*.*.{COLLECTOR}.>",  # with domain and account, as a server of a cluster may write it
+            "$KV.fshipper.>",
+            "dlq.>",
+            "ctl.down.>",
+        ),
+        subscribe=("_INBOX_collector.>", "ctl.up.>"),
+    )
+
+
+def _partitioner(prefix: str) -> Rights:
+    """Creates, changes and removes streams; `dlq requeue` sends a repaired line where it belongs."""
+    return Rights(
+        publish=(
+            "$JS.API.>",
+            "$JS.SNAPSHOT.>",
+            "$KV.fshipper.>",
+            "dlq.>",
+            f"{prefix}.>",
+            "ctl.down.>",
+            control_up(MOVER),
+        ),
+        subscribe=("_INBOX_partitioner.>", "$JS.EVENT.ADVISORY.>", "ctl.up.>"),
+    )
+
+
+def _reader() -> Rights:
+    """Reads lines by consumers of its own, and states; stores and removes no line, and touches no other consumer.
+
+    A wildcard is a whole token, so the right to make consumers of any name is the rule, and ours are the exception.
+    """
+    api = "$JS.API"
+    consumers = [f"{api}.CONSUMER.{verb}.*" for verb in ("CREATE", "DELETE", "MSG.NEXT")]
+    return Rights(
+        publish=(
+            f"{api}.STREAM.NAMES",
+            f"{api}.STREAM.INFO.*",
+            f"{api}.CONSUMER.INFO.>",
+            *(f"{verb}.>" for verb in consumers),
+        ),
+        subscribe=("_INBOX_reader.>",),
+        never=tuple(f"{verb}.{name}{rest}" for verb in consumers for name in (COLLECTOR, TAIL) for rest in ("", ".>")),
+    )
+
+
+def _edge(prefix: str) -> Rights:
+    """The server of an edge site in the account of the streams, as files before version 2 of the roster have it.
+
+    It publishes heartbeats, questions, answers and what is sourced, and no line of any host. It may subscribe to
+    everything in that account: `fshipper hosts migrate` gives each site an account of its own.
+    """
+    return Rights(
+        publish=(
+            f"{prefix}.beat.>",
+            control_up(">"),
+            "_INBOX_collector.>",
+            "_INBOX_partitioner.>",
+            "$JS.S.*",  # where a server lets sources be delivered
+            "$JSC.R.*",  # and where it wants the answer when it asks for them
+        ),
+        subscribe=(">",),
+    )
+
+
+def _monitor() -> Rights:
+    """Reads states, heartbeats, leases, dead letters and the offsets of producers. It can change nothing.
+
+    It has no right to create consumers: a consumer delivers to any subject of the account of the streams.
+    """
+    return Rights(
+        publish=(*(f"{MONITOR_API}.{verb}" for verb in _MONITOR_VERBS), "$JS.API.DIRECT.GET.*", control_ask(">")),
+        subscribe=("_INBOX_monitor.>",),
+    )
+
+
+# -- accounts: what passes from one to another --------------------------------------------------------------------
+
+
+class Door(NamedTuple):
+    """One export of an account, which another account imports."""
+
+    subject: str
+    kind: str = "service"  #: or "stream"
+    many: bool = False  #: a question has several answers
+    local: str = ""  #: its name in the account that imports it, if it is another; `$1` is the first wildcard
+
+
+class Doors(NamedTuple):
+    """What passes between the account of the streams and another one."""
+
+    to_streams: tuple[Door, ...]  #: services of the account of the streams that the other one imports
+    from_other: tuple[Door, ...]  #: what the account of the streams imports from the other one
+
+
+def streams_exports(prefix: str) -> tuple[Door, ...]:
+    """What the account of the streams offers to all accounts that `fshipper hosts` writes."""
+    return (
+        Door(f"{prefix}.>"),
+        Door(control_up(">")),
+        Door("$JS.API.DIRECT.GET.*.>"),  # one message of one subject: hosts
+        *(Door(f"$JS.API.{verb}") for verb in _MONITOR_VERBS),
+        Door("$JS.API.DIRECT.GET.*", many=True),  # any message, and batches: the monitor
+    )
+
+
+def host_doors(name: str, *, prefix: str) -> Doors:
+    """A host asks exactly what it has the right to ask, and answers questions to itself."""
+    return Doors(
+        tuple(Door(subject) for subject in _host(name, prefix).publish),
+        (Door(control_down(name)), Door(control_ask(name))),
+    )
+
+
+def spare_doors(prefix: str) -> Doors:
+    """The account of a host whose name is not known yet; the rights of its user hold it to its own subjects."""
+    return Doors(
+        (Door(f"{prefix}.>"), Door(control_up(">")), Door("$JS.API.DIRECT.GET.*.>")),
+        (Door(control_down(">")), Door(control_ask(">"))),
+    )
+
+
+def monitor_doors() -> Doors:
+    """The monitor asks; nobody asks it. Questions to producers go to their accounts directly."""
+    verbs = tuple(Door(f"$JS.API.{verb}", local=f"{MONITOR_API}.{_numbered(verb)}") for verb in _MONITOR_VERBS)
+    return Doors((*verbs, Door("$JS.API.DIRECT.GET.*")), ())
+
+
+def _numbered(subject: str) -> str:
+    """`subject` with `$1`, `$2` ... for its wildcards."""
+    numbers = itertools.count(1)
+    return re.sub(r"\*", lambda _: f"${next(numbers)}", subject)
+
+
+def edge_doors(domain: str, hosts: Sequence[str], *, prefix: str) -> Doors:
+    """A site's server sends heartbeats and questions of its hosts, and is sourced from; `hosts`: names or patterns."""
+    names = tuple(hosts) or (">",)
+    return Doors(
+        tuple(Door(subject) for name in names for subject in (beat_subject(prefix, name), control_up(name))),
+        (
+            *(Door(subject) for name in names for subject in (control_down(name), control_ask(name))),
+            Door(f"$JS.{domain}.API.>"),
+            Door("$JS.FC.>"),  # flow control of what is sourced
+            Door("$JS.S.*", kind="stream"),  # and where it is delivered
+        ),
+    )
+
+
+def edge_rights(domain: str, hosts: Sequence[str], others: Sequence[str], *, prefix: str) -> Rights:
+    """What a site's server may do in its own account. `others`: hosts that are not its own, where it named none."""
+    names = tuple(hosts) or (">",)
+    beats = [beat_subject(prefix, name) for name in names]
+    inboxes = [_inbox(name) for name in hosts] if hosts else ["*.>"]
+    return Rights(
+        publish=(*beats, *map(control_up, names), "$JS.S.*", "_R_.>"),
+        subscribe=(
+            "_R_.>", *inboxes, *map(control_down, names), *map(control_ask, names), f"$JS.{domain}.API.>", "$JS.FC.>",
+        ),
+        never=tuple(subject for host in others for subject in (beat_subject(prefix, host), control_up(host))),
+        deaf=tuple(subject for host in others for subject in (control_down(host), control_ask(host))),
+    )  # fmt: skip
+
+
+def _inbox(host: str) -> str:
+    """Where answers to a host arrive; a wildcard is a whole token, so `*.ship.example.net` is one of any prefix."""
+    return f"{host}.>" if host.startswith("*") else f"_INBOX_{host}.>"

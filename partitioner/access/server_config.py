@@ -1,0 +1,279 @@
+"""The roster in the words of nats-server's configuration: accounts and users, to be included by it.
+
+nats-server's configuration for a roster: written as a whole, or changed where it includes users without accounts.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from partitioner.access.permissions import (
+    ANSWER_SECONDS,
+    ANSWERS,
+    Door,
+    Doors,
+    Rights,
+    Role,
+    edge_doors,
+    edge_rights,
+    host_doors,
+    monitor_doors,
+    own_account_rights,
+    rights,
+    streams_exports,
+)
+from partitioner.access.roster import Member, Roster, Trust
+from shipper.durable_files import replace_file
+from shipper.errors import ConfigError, UsageError
+from shipper.subjects import control_ask
+
+FILE = "users.conf"
+"""Everybody in one account: what configurations from before accounts include."""
+ACCOUNTS_FILE = "accounts.conf"
+MONITORS_ACCOUNT = "MONITOR"
+_HEAD = """\
+# Written by `fshipper hosts`; edit nothing here, it is written anew. Include it in the account of the logs, by its path
+# from the directory of nats-server.conf:  accounts { LOGS { jetstream: enabled, include "fshipper/users.conf" } }
+# After a change: nats-server --signal reload
+#
+# NOT ISOLATED: in one account any host can forge lines of others and command JetStream. Include accounts.conf instead:
+# docs/security.md, `fshipper hosts migrate`.
+"""
+_ACCOUNTS_HEAD = """\
+# Written by `fshipper hosts`; edit nothing here, it is written anew. Include it by its path from the directory of
+# nats-server.conf:  accounts { include "fshipper/accounts.conf" }
+# After a change: nats-server --signal reload
+"""
+_SPARES_HEAD = """\
+# For hosts that are added next. In nats-server 2.15 the imports of an account that is new at a reload lead nowhere
+# until the next reload. The server knows these accounts already.
+"""
+
+
+def users_conf(roster: Roster) -> str:
+    """The users of the flat layout, which has no monitor: nothing would hold it to reading."""
+    members = [member for member in roster.members.values() if member.role is not Role.MONITOR]
+    users = (_user(member, rights(member.role, member.name, prefix=roster.prefix)) for member in _sorted(members))
+    return "".join([_HEAD, "users: [\n", *users, "]\n"])
+
+
+def accounts_conf(roster: Roster) -> str:
+    """Every account: of the streams with its programs, of the monitor, and one for each host and each site."""
+    return "".join([_ACCOUNTS_HEAD, *_accounts(roster)])
+
+
+def doors_of(member: Member, prefix: str) -> Doors:
+    """What passes between the account of the streams and that of a host, or a site."""
+    if member.role is Role.EDGE:
+        return edge_doors(member.domain or member.name, member.hosts, prefix=prefix)
+    return host_doors(member.name, prefix=prefix)
+
+
+def rights_of(member: Member, roster: Roster) -> Rights:
+    """What a member may do where hosts have accounts of their own."""
+    if member.role is Role.EDGE:
+        return edge_rights(member.domain or member.name, member.hosts, roster.others(member), prefix=roster.prefix)
+    if member.role is Role.HOST:
+        return own_account_rights(member.name, prefix=roster.prefix)
+    return rights(member.role, member.name, prefix=roster.prefix)
+
+
+def is_question_of_monitor(door: Door) -> bool:
+    """Whether the monitor imports it, too."""
+    return door.subject.startswith(control_ask(""))
+
+
+def _accounts(roster: Roster) -> Iterator[str]:
+    members = _sorted(roster.members.values())
+    alone = [(member, doors_of(member, roster.prefix)) for member in members if member.role in {Role.HOST, Role.EDGE}]
+    monitors = [member for member in members if member.role is Role.MONITOR]
+    programs = [m for m in members if m.role not in {Role.HOST, Role.EDGE, Role.MONITOR}]
+    offered = [(member.account, door) for member, doors in alone for door in doors.from_other]
+    yield _account(
+        roster, roster.streams, programs, streams_exports(roster.prefix), offered, jetstream=["jetstream: enabled"]
+    )
+    asks = [(roster.streams, door) for door in monitor_doors().to_streams]
+    asks += [(name, door) for name, door in offered if is_question_of_monitor(door)]
+    yield _account(roster, MONITORS_ACCOUNT, monitors, (), asks)
+    for member, doors in alone:
+        imports = [(roster.streams, door) for door in doors.to_streams]
+        yield _account(roster, member.account, [member], doors.from_other, imports)
+    yield _SPARES_HEAD
+    yield from (f"{json.dumps(spare)}: {{ }}\n" for spare in roster.spares)
+
+
+def _account(
+    roster: Roster, name: str, members: Sequence[Member], exports: Iterable[Door], imports: Iterable[tuple[str, Door]],
+    jetstream: Sequence[str] = (),
+) -> str:  # fmt: skip
+    lines = [*jetstream, "users: [\n" + "".join(_user(each, rights_of(each, roster)) for each in members) + "  ]"]
+    offers = [
+        f"    {{ {door.kind}: {json.dumps(door.subject)}{', response_type: stream' if door.many else ''} }}\n"
+        for door in exports
+    ]
+    takes = [
+        f"    {{ {door.kind}: {{ account: {json.dumps(account)}, subject: {json.dumps(door.subject)} }}"
+        f"{f', to: {json.dumps(door.local)}' if door.local else ''} }}\n"
+        for account, door in imports
+    ]
+    lines += [f"{what}: [\n{''.join(doors)}  ]" for what, doors in (("exports", offers), ("imports", takes)) if doors]
+    return f"{json.dumps(name)}: {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
+
+
+def _sorted(members: Iterable[Member]) -> list[Member]:
+    return sorted(members, key=lambda member: (member.role is Role.HOST, member.name))
+
+
+def _user(member: Member, allowed: Rights) -> str:
+    who = f"nkey: {member.public_key}" if member.public_key else f"user: {json.dumps(member.name)}"
+    return (
+        f"  # {member.role.value} {member.name}, since {member.added}\n"
+        f"  {{ {who}, permissions: {{\n{_permissions(allowed)}  }} }}\n"
+    )
+
+
+def _permissions(allowed: Rights) -> str:
+    return (
+        f"    publish:   {_allowed(allowed.publish, allowed.never)}\n"
+        f"    subscribe: {_allowed(allowed.subscribe, allowed.deaf)}\n"
+        f'    allow_responses: {{ max: {ANSWERS}, expires: "{ANSWER_SECONDS}s" }}\n'
+    )
+
+
+def _allowed(subjects: Sequence[str], never: Sequence[str]) -> str:
+    denied = f", deny: {json.dumps(list(never))}" if never else ""
+    return f"{{ allow: {json.dumps(list(subjects))}{denied} }}"
+
+
+SERVER_FILE = "nats-server.conf"
+KEPT_SUFFIX = ".before-accounts"
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s\"]+):(\d{1,5})")
+_TEMPLATE = """\
+# Written once by `fshipper hosts init`; it is yours to change. Start: nats-server -c {directory}/{file}
+
+server_name: "logs-1"
+host: {host}{note}
+port: {port}
+http: "127.0.0.1:8222"
+max_payload: 2MB
+write_deadline: "10s"
+
+jetstream {{
+  store_dir: "/var/lib/nats"
+  max_file_store: 100GB
+  max_memory_store: 64MB
+  sync_interval: always
+}}
+
+{included}
+{tls}"""
+_NO_TLS = """
+# Nothing is encrypted, so this server listens on loopback only. Before you name another address, give it a certificate:
+# tls {
+#   cert_file: "/etc/nats/server.pem"
+#   key_file:  "/etc/nats/server-key.pem"
+# }
+"""
+
+
+class Tls(NamedTuple):
+    """The server's certificate, its key, and the authority of the clients' certificates."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+
+
+def server_conf(directory: Path, trust: Trust, operator_file: str, *, listen: str, tls: Tls) -> str:
+    """A whole configuration, to be written into `directory`.
+
+    Raises UsageError: an address that others can reach, and no certificate; or half of one.
+    """
+    found = _LISTEN.fullmatch(listen)
+    if not found or int(found[2]) > 65535:  # noqa: PLR2004 - the highest port
+        raise UsageError(f"--listen {listen}: write ADDRESS:PORT, for example 10.0.0.5:4222")
+    host = found[1].strip("[]")
+    if (tls.certificate is None) != (tls.key is None):
+        raise UsageError("--tls-cert and --tls-key belong together")
+    if trust is Trust.CERTIFICATES and not (tls.certificate and tls.authority):
+        raise UsageError(
+            "--by certificates with --listen needs --tls-cert, --tls-key and --tls-ca",
+            hint="--tls-ca is the authority that signed the certificates of hosts",
+        )
+    if host not in LOOPBACK and tls.certificate is None:
+        raise UsageError(
+            f"--listen {listen} without --tls-cert and --tls-key would send every line unencrypted",
+            hint="give both, or listen on 127.0.0.1",
+        )
+    file = operator_file if trust is Trust.TOKENS else ACCOUNTS_FILE
+    line = f"include {json.dumps(file)}"
+    return _TEMPLATE.format(
+        directory=directory,
+        file=SERVER_FILE,
+        host=json.dumps(host),
+        note="" if host not in LOOPBACK else "  # only this machine; hosts need an address that they reach, and TLS",
+        port=found[2],
+        included=line if trust is Trust.TOKENS else f"accounts {{\n  {line}\n}}",
+        tls=_tls(tls, trust) if tls.certificate else _NO_TLS,
+    )
+
+
+def _tls(tls: Tls, trust: Trust) -> str:
+    lines = [f"cert_file: {json.dumps(str(tls.certificate))}", f"key_file: {json.dumps(str(tls.key))}"]
+    if tls.authority:
+        lines.append(f"ca_file: {json.dumps(str(tls.authority))}")
+    if trust is Trust.CERTIFICATES:
+        lines += ["verify_and_map: true", "handshake_first: true"]
+    return "\ntls {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
+
+
+def including_accounts(path: Path, directory: Path, streams: str) -> str | None:
+    """The configuration in `path`, including the accounts instead of the users; None: it does already.
+
+    Raises ConfigError: it is not as `fshipper hosts` ever told to write it.
+    """
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="run it as its owner, or sudo") from None
+    if re.search(rf"^[^#\n]*{re.escape(ACCOUNTS_FILE)}\"", text, re.MULTILINE):
+        return None
+    new = f'include "{directory.name}/{ACCOUNTS_FILE}"'
+    block = re.compile(rf"\"?\b{re.escape(streams)}\"?\s*:?\s*\{{(?P<body>[^{{}}]*)\}}")
+    for found in block.finditer(text):
+        body = re.sub(r"#[^\n]*", "", found["body"])
+        included = re.search(rf"include\s+[\"\']?([^\"\'\s]*){re.escape(FILE)}[\"\']?", body)
+        if included and not re.sub(r"jetstream\s*:?\s*(enabled|enable|true)|[\s,;]", "", body.replace(included[0], "")):
+            new = f'include "{included[1]}{ACCOUNTS_FILE}"'
+            return text[: found.start()] + new + text[found.end() :]
+    raise ConfigError(
+        f"{path} does not include {FILE} in account {streams} in a way that fshipper knows; nothing is changed",
+        hint=f"migrate without --server-config, and replace {streams} {{ ... }} there by {new} yourself (--account)",
+    )
+
+
+def check_unused(path: Path) -> None:
+    """Raise UsageError where the configuration in `path` still includes the users of the flat layout."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="run it as its owner, or sudo") from None
+    if re.search(rf"^[^#\n]*include[^#\n]*{re.escape(FILE)}", text, re.MULTILINE):
+        raise UsageError(
+            f"{path} still includes {FILE}: without that file the server would not start again",
+            hint=f"include {ACCOUNTS_FILE} there as `fshipper hosts migrate` said, and reload the server first",
+        )
+
+
+def change_server_file(path: Path, text: str) -> None:
+    """Put `text` into the configuration of the server, and keep what was there beside it."""
+    known = path.stat()
+    for file, content in ((path.with_name(path.name + KEPT_SUFFIX), path.read_bytes()), (path, text.encode())):
+        replace_file(file, content, mode=known.st_mode & 0o777)
+        os.chown(file, known.st_uid, known.st_gid)  # the server must be able to read it

@@ -1,0 +1,297 @@
+"""The directory that holds roster, secrets and what the server includes: made, added to, taken from."""
+
+import datetime as dt
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import nkeys
+
+from partitioner.access import credentials, server_config
+from partitioner.access.credentials import ACCOUNT, OPERATOR, USER, new_key, public, read_key, write_secret
+from partitioner.access.permissions import (
+    Doors,
+    Rights,
+    Role,
+    monitor_doors,
+    own_account_rights,
+    rights,
+    spare_doors,
+    streams_exports,
+)
+from partitioner.access.roster import FILE, Layout, Member, Roster, Trust, checked_domain, checked_hosts
+from shipper.durable_files import Lock, make_directory, replace_file
+from shipper.errors import UsageError
+
+OPERATOR_FILE = "operator.conf"
+OPERATOR_TOKEN = "operator.jwt"  # noqa: S105 - it is signed, not secret
+PROGRAMS = (Role.COLLECTOR, Role.PARTITIONER, Role.READER)
+ALONE = (Role.HOST, Role.EDGE)
+"""Roles whose members have accounts of their own."""
+SPARES = {Trust.TOKENS: 32, Trust.KEYS: 256, Trust.CERTIFICATES: 256}
+"""Accounts that the server knows already, for hosts and sites that are added before it reloads its files.
+
+With tokens each costs every question to a host a look, because it may be that host's.
+"""
+_HEAD = """\
+# Written by `fshipper hosts`; edit nothing here, it is written anew. Include it at the top of nats-server.conf.
+# After a revocation: nats-server --signal reload
+"""
+
+
+class Added(NamedTuple):
+    """Who was added, and the file with the secret to bring there; None: its certificate is its secret."""
+
+    member: Member
+    secret: Path | None
+
+
+def first_layout(trust: Trust) -> Layout:
+    """The layout of a new roster; where the server includes files, also the one that older instructions include."""
+    return Layout.ISOLATED if trust is Trust.TOKENS else Layout.BOTH
+
+
+def _new_account(trust: Trust) -> str:
+    """Name of a new account; with tokens the public half of a key whose seed nobody needs: the operator signs."""
+    return public(new_key(ACCOUNT)) if trust is Trust.TOKENS else f"host-{secrets.token_hex(4)}"
+
+
+class Place:
+    """One directory, by default on the server's machine. `now` is its clock."""
+
+    def __init__(self, directory: Path, *, now: dt.datetime) -> None:
+        self.directory = directory
+        self._now = now
+
+    def locked(self) -> Lock:
+        """One change at a time. Raises Fatal: another is being made."""
+        return Lock(self.directory / ".lock", f"the roster in {self.directory}")
+
+    def make(self, prefix: str, trust: Trust) -> list[Added]:
+        """Begin a roster with a key for each program. Raises UsageError: there is one."""
+        if (self.directory / FILE).exists():
+            raise UsageError(f"{self.directory} has a roster already", hint="add to it: fshipper hosts add NAME")
+        make_directory(self.directory, mode=0o755)
+        if trust is Trust.TOKENS:
+            for name, kind in (("operator", OPERATOR), ("account", ACCOUNT), ("system", ACCOUNT)):
+                write_secret(self._key(name), bytes(new_key(kind).seed) + b"\n")
+            for role in Role:
+                self._have_signer(role, trust)
+            operator, system = read_key(self._key("operator")), public(read_key(self._key("system")))
+            token = credentials.operator_token(operator, now=int(self._now.timestamp()), system=system)
+            replace_file(self.directory / OPERATOR_TOKEN, f"{token}\n".encode())
+        roster, added = Roster(prefix, trust, {}, {}, first_layout(trust)), []
+        for role in PROGRAMS:
+            roster, one = self._add(roster, role.value, role)
+            added.append(one)
+        self._write(roster)
+        return added
+
+    def add(
+        self, names: Sequence[str], role: Role = Role.HOST, *, hosts: Sequence[str] = (), domain: str = ""
+    ) -> list[Added]:
+        """Add hosts, servers of edge sites, or monitors, all or none. `hosts`, `domain`: of a site.
+
+        Raises UsageError: one is there already, or has a name or hosts of another.
+        """
+        Roster.load(self.directory)  # else there is no place for a lock
+        with self.locked():
+            roster, added = Roster.load(self.directory), []
+            if role is Role.MONITOR and not roster.has_accounts:
+                raise UsageError(
+                    "a monitor needs an account of its own, which this roster has not",
+                    hint="run: fshipper hosts migrate",
+                )
+            for name in names:
+                if name in roster.members:
+                    raise UsageError(f"{name} is in the roster already", hint="for a new key, revoke it first")
+                roster.check_name(name, role)
+                site = checked_hosts(hosts)
+                roster.check_site(name, site)
+                self._have_signer(role, roster.trust)
+                roster, one = self._add(roster, name, role)
+                if role is Role.EDGE and roster.has_accounts:
+                    member = one.member._replace(hosts=site, domain=checked_domain(domain or name))
+                    roster, one = roster.with_member(member), one._replace(member=member)
+                added.append(one)
+            self._write(roster)
+            return added
+
+    def migrate(self, *, streams: str, domains: Mapping[str, str]) -> list[Added]:
+        """Give each host and site an account of its own; what was valid stays valid. Returns who needs a new secret.
+
+        Raises UsageError: it is done already, or `domains` names somebody who is no site.
+        """
+        Roster.load(self.directory)
+        with self.locked():
+            roster, added = Roster.load(self.directory), []
+            if roster.has_accounts:
+                raise UsageError(f"{self.directory} has accounts already", hint="to end the old layout: --finish")
+            sites = {each.name for each in roster.members.values() if each.role is Role.EDGE}
+            if unknown := sorted(set(domains) - sites):
+                raise UsageError(f"--domain: {', '.join(unknown)} is no edge site", hint="see `fshipper hosts list`")
+            for role in Role:
+                self._have_signer(role, roster.trust)
+            roster = roster._replace(layout=Layout.BOTH, streams=streams)
+            for before in [each for each in roster.members.values() if each.role in ALONE]:
+                member = before._replace(account=_new_account(roster.trust))
+                if roster.trust is Trust.TOKENS:
+                    roster, one = self._add(roster, before.name, before.role)
+                    member = one.member._replace(before=before.public_key, added=before.added)
+                    added.append(one)
+                if before.role is Role.EDGE:
+                    member = member._replace(domain=checked_domain(domains.get(before.name, before.name)))
+                roster = roster.with_member(member)
+            self._write(roster)
+            return added
+
+    def finish(self) -> Roster:
+        """End what the flat layout needs: tokens in the account of the streams, and the file `users.conf`."""
+        Roster.load(self.directory)
+        with self.locked():
+            roster = Roster.load(self.directory)
+            if not roster.has_accounts:
+                raise UsageError("hosts have no accounts of their own yet", hint="run: fshipper hosts migrate")
+            members = {name: member._replace(before="") for name, member in roster.members.items()}
+            roster = roster._replace(layout=Layout.ISOLATED, members=members)
+            self._write(roster)
+            (self.directory / server_config.FILE).unlink(missing_ok=True)
+            return roster
+
+    def revoke(self, names: Iterable[str]) -> list[Member]:
+        """Take hosts, or programs, out of the roster; their secrets here are removed."""
+        gone = list(dict.fromkeys(names))
+        Roster.load(self.directory)
+        with self.locked():
+            before = Roster.load(self.directory)
+            self._write(before.without(gone, at=int(self._now.timestamp())))
+            for name in gone:
+                self._secret(name, before.trust, before.members[name].role).unlink(missing_ok=True)
+        return [before.members[name] for name in gone]
+
+    @property
+    def _added(self) -> str:
+        return self._now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _add(self, roster: Roster, name: str, role: Role) -> tuple[Roster, Added]:
+        account = ""
+        if roster.has_accounts and role in ALONE:
+            account = roster.spares[0] if roster.spares else _new_account(roster.trust)
+            roster = roster._replace(spares=roster.spares[1:])
+        if roster.trust is Trust.CERTIFICATES:
+            member = Member(name, role, "", self._added, account)
+            return roster.with_member(member), Added(member, None)
+        user = new_key(USER)
+        secret = self._secret(name, roster.trust, role)
+        secret.unlink(missing_ok=True)  # of a change that was killed before the roster had it: nobody can use it
+        write_secret(secret, self._secret_content(roster.trust, user, name, role, account))
+        member = Member(name, role, public(user), self._added, account)
+        return roster.with_member(member), Added(member, secret)
+
+    def _secret_content(self, trust: Trust, user: nkeys.KeyPair, name: str, role: Role, account: str) -> bytes:
+        if trust is Trust.KEYS:
+            seed = bytes(user.seed)
+            return b'nkey: "%s"\n' % seed if role is Role.EDGE else seed + b"\n"  # for a server to include
+        if not account:
+            account = self._monitors() if role is Role.MONITOR else public(read_key(self._key("account")))
+        signer = read_key(self._signer(role))
+        return credentials.user_credentials(signer, account, user, name, now=int(self._now.timestamp()))
+
+    def _write(self, roster: Roster) -> None:
+        """First the roster, then what is made of it: after a kill between them the next change mends it."""
+        if roster.has_accounts:
+            for role in (Role.HOST, Role.MONITOR):
+                self._have_signer(role, roster.trust)
+            fresh = (_new_account(roster.trust) for _ in range(SPARES[roster.trust] - len(roster.spares)))
+            roster = roster._replace(spares=(*roster.spares, *fresh))
+        roster.save(self.directory)
+        if roster.trust is Trust.TOKENS:
+            replace_file(self.directory / OPERATOR_FILE, self._operator_conf(roster).encode())
+            return
+        if roster.has_accounts:
+            replace_file(self.directory / server_config.ACCOUNTS_FILE, server_config.accounts_conf(roster).encode())
+        if roster.layout is not Layout.ISOLATED:
+            replace_file(self.directory / server_config.FILE, server_config.users_conf(roster).encode())
+
+    def _operator_conf(self, roster: Roster) -> str:
+        system = public(read_key(self._key("system")))
+        preload = "".join(f"  {key}: {json.dumps(token)}\n" for key, token in self._account_tokens(roster))
+        return (
+            f"{_HEAD}operator: {json.dumps(self._operator_token())}\n"
+            f"system_account: {system}\nresolver: MEMORY\nresolver_preload: {{\n{preload}}}\n"
+        )
+
+    def _account_tokens(self, roster: Roster) -> Iterator[tuple[str, str]]:
+        """Public key and token of each account. A token that did not change is the same text, byte for byte."""
+        operator, now = read_key(self._key("operator")), int(self._now.timestamp())
+        account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
+        signers = {role: public(read_key(self._signer(role))) for role in Role if self._signer(role).exists()}
+        alone = [each for each in roster.members.values() if each.account]
+        doors = {each.name: server_config.doors_of(each, roster.prefix) for each in alone}
+        offered = [(each.account, door) for each in alone for door in doors[each.name].from_other]
+        offered += [(spare, door) for spare in roster.spares for door in spare_doors(roster.prefix).from_other]
+        flat = roster.layout is not Layout.ISOLATED and (not roster.has_accounts or any(m.before for m in alone))
+        within = [role for role in signers if role in PROGRAMS or (flat and role in ALONE)]
+        yield account, credentials.account_token(
+            operator, account, roster.streams, [self._scope(role, signers[role], roster.prefix) for role in within],
+            exports=streams_exports(roster.prefix) if roster.has_accounts else (), imports=offered,
+            revoked=roster.revoked, now=now,
+            limits=credentials.STREAM_LIMITS,
+        )  # fmt: skip
+        yield system, credentials.system_token(operator, system, now=now)
+        if not roster.has_accounts:
+            return
+        asks = [(account, door) for door in monitor_doors().to_streams]
+        asks += [(name, door) for name, door in offered if server_config.is_question_of_monitor(door)]
+        monitor = self._scope(Role.MONITOR, signers[Role.MONITOR], roster.prefix)
+        yield self._monitors(), credentials.account_token(
+            operator, self._monitors(), server_config.MONITORS_ACCOUNT, [monitor], imports=asks, revoked=roster.revoked,
+            now=now,
+        )  # fmt: skip
+        host = (Role.HOST, signers[Role.HOST], own_account_rights(credentials.NAME, prefix=roster.prefix))
+        begun = credentials.issued_at(self._operator_token())
+
+        def own(key: str, name: str, scope: tuple[Role, str, Rights], doors: Doors) -> tuple[str, str]:
+            token = credentials.account_token(
+                operator, key, name, [scope], exports=doors.from_other,
+                imports=[(account, door) for door in doors.to_streams], revoked={}, now=begun,
+            )  # fmt: skip
+            return key, token
+
+        for each in alone:
+            scope = host
+            if each.role is Role.EDGE:
+                scope = (Role.EDGE, signers[Role.EDGE], server_config.rights_of(each, roster))
+            yield own(each.account, f"{each.role} {each.name}", scope, doors[each.name])
+        for spare in roster.spares:
+            yield own(spare, "spare", host, spare_doors(roster.prefix))
+
+    def _scope(self, role: Role, signer: str, prefix: str) -> tuple[Role, str, Rights]:
+        return role, signer, rights(role, credentials.NAME, prefix=prefix)
+
+    def _operator_token(self) -> str:
+        """The one of the beginning: nats-server refuses to reload another one, even of the same operator."""
+        return (self.directory / OPERATOR_TOKEN).read_text().strip()
+
+    def _have_signer(self, role: Role, trust: Trust) -> None:
+        """The roster may be older than the role."""
+        paths = [self._signer(role), *([self._key("monitors")] if role is Role.MONITOR else [])]
+        for path in paths:
+            if trust is Trust.TOKENS and not path.exists():
+                write_secret(path, bytes(new_key(ACCOUNT).seed) + b"\n")
+
+    def _monitors(self) -> str:
+        """The account of the monitors."""
+        return public(read_key(self._key("monitors")))
+
+    def _key(self, name: str) -> Path:
+        return self.directory / "keys" / f"{name}.nk"
+
+    def _signer(self, role: Role) -> Path:
+        return self._key(f"sign-{role.value}")
+
+    def _secret(self, name: str, trust: Trust, role: Role) -> Path:
+        suffix = "creds" if trust is Trust.TOKENS else "conf" if role is Role.EDGE else "nk"
+        return self.directory / "secrets" / f"{name}.{suffix}"

@@ -1,0 +1,246 @@
+"""Save streams, and make streams of what was saved.
+
+A backup on disk: a directory a stream, and the list of them, which is written last.
+
+<directory>/LOGS_0/stream.tar.s2          as the server sent it
+<directory>/LOGS_0/backup.json            configuration and state; `nats stream restore` takes such a directory, too
+<directory>/fshipper-backup.json          what was saved, with checksums; without it the backup is not complete
+"""
+
+import contextlib
+import datetime as dt
+import hashlib
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from shipper.durable_files import make_directory, replace_file, sync_directory
+from shipper.errors import ConfigError, Fatal
+from shipper.jetstream.admin import Admin
+from shipper.jetstream.stream_snapshot import restore, snapshot
+
+LIST = "fshipper-backup.json"
+DATA = "stream.tar.s2"
+HEAD = "backup.json"
+VERSION = 1
+CHUNK_BYTES = 128 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """One stream of a backup."""
+
+    name: str
+    octets: int  #: of the file
+    sha256: str
+    messages: int
+    first_seq: int
+    last_seq: int
+
+
+class Shelf:
+    """The backup in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def begin(self, *, replacing: bool) -> None:
+        """Make the directory; from now on the backup in it is not complete.
+
+        Raises:
+            ConfigError: there is something in it already, or it cannot be written.
+        """
+        try:
+            make_directory(self.directory, mode=0o700)
+            if any(self.directory.iterdir()) and not replacing:
+                raise ConfigError(f"{self.directory} is not empty", hint="give a new directory, or --replace")
+            (self.directory / LIST).unlink(missing_ok=True)
+            sync_directory(self.directory)
+        except OSError as error:
+            raise ConfigError(f"cannot write {self.directory}: {error.strerror}") from None
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator["Writing"]:
+        """A stream's file, under a temporary name until `Writing.finish`; without it nothing is left behind."""
+        home = self.directory / name
+        make_directory(home, mode=0o700)
+        temporary = home / f".{DATA}.{os.getpid()}.tmp"
+        try:
+            with temporary.open("wb") as stream:
+                yield Writing(home, temporary, stream)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def complete(self, saved: list[Saved], *, made: str, server: str) -> None:
+        """Write the list: from now on the backup counts."""
+        content = {"v": VERSION, "made": made, "server": server, "streams": [asdict(each) for each in saved]}
+        replace_file(self.directory / LIST, json.dumps(content, indent=2).encode() + b"\n", mode=0o600)
+
+    def streams(self) -> list[Saved]:
+        """What was saved. Raises ConfigError: it is no backup, or not complete."""
+        path = self.directory / LIST
+        try:
+            content = json.loads(path.read_bytes())
+            if content["v"] != VERSION:
+                raise ConfigError(f"{path} is of version {content['v']}", hint="run the newer fshipper")
+            return [Saved(**each) for each in content["streams"]]
+        except FileNotFoundError:
+            raise ConfigError(
+                f"{self.directory} holds no complete backup: {LIST} is missing",
+                hint="it is written last; back up again",
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from None
+
+    def head(self, saved: Saved) -> dict[str, Any]:
+        """Configuration and state of a stream. Raises ConfigError."""
+        path = self.directory / saved.name / HEAD
+        try:
+            content: dict[str, Any] = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from None
+        return content
+
+    def check(self, saved: Saved) -> None:
+        """Compare a stream's file with its checksum. Raises Fatal: it is another one, or not there."""
+        path = self.directory / saved.name / DATA
+        digest, octets = hashlib.sha256(), 0
+        try:
+            for chunk in self.chunks(saved):
+                digest.update(chunk)
+                octets += len(chunk)
+        except OSError as error:
+            raise Fatal(f"{path} cannot be read: {error.strerror}") from None
+        if (octets, digest.hexdigest()) != (saved.octets, saved.sha256):
+            raise Fatal(
+                f"{path} is damaged: {octets} bytes, sha256 {digest.hexdigest()[:16]}…,"
+                f" where {saved.octets} bytes, {saved.sha256[:16]}… were saved",
+                hint="take another backup; nothing was restored",
+            )
+
+    def chunks(self, saved: Saved) -> Iterator[bytes]:
+        """The bytes of a stream's file, a bounded piece at a time."""
+        with (self.directory / saved.name / DATA).open("rb") as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                yield chunk
+
+
+class Writing:
+    """A stream's file that is being written."""
+
+    def __init__(self, home: Path, temporary: Path, stream: BinaryIO) -> None:
+        self._home = home
+        self._temporary = temporary
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self._octets = 0
+
+    def write(self, chunk: bytes) -> None:
+        """Put `chunk` behind the others."""
+        self._stream.write(chunk)
+        self._digest.update(chunk)
+        self._octets += len(chunk)
+
+    def finish(self, head: Mapping[str, Any]) -> Saved:
+        """Give the file its name, durably, with `head` beside it."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._temporary.replace(self._home / DATA)
+        replace_file(self._home / HEAD, json.dumps(head, indent=2).encode() + b"\n", mode=0o600)
+        state = head["state"]
+        return Saved(
+            name=str(head["config"]["name"]),
+            octets=self._octets,
+            sha256=self._digest.hexdigest(),
+            messages=state["messages"],
+            first_seq=state["first_seq"],
+            last_seq=state["last_seq"],
+        )
+
+
+Json = dict[str, Any]
+Began = Callable[[str, int], Callable[[int], None]]
+"""Told the name of a stream and about how many bytes will pass; returns whom to tell of each piece."""
+
+
+class Otherwise(NamedTuple):
+    """What of a restored stream is to be other than it was; None: nothing."""
+
+    name: str | None = None
+    subjects: tuple[str, ...] | None = None
+    replicas: int | None = None
+
+
+async def back_up(admin: Admin, shelf: Shelf, names: Sequence[str], *, consumers: bool, began: Began) -> list[Saved]:
+    """Save each of the streams `names`, one after the other, and complete the backup."""
+    saved = [await _save(admin, shelf, name, consumers, began) for name in names]
+    made = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    shelf.complete(saved, made=made, server=str(admin.connection.client.connected_server_version))
+    return saved
+
+
+async def _save(admin: Admin, shelf: Shelf, name: str, consumers: bool, began: Began) -> Saved:
+    heads: list[Json] = []
+    told: Callable[[int], None] | None = None
+    chunks = snapshot(admin.connection, name, consumers=consumers, begun=heads.append)
+    with shelf.writing(name) as file:
+        async with contextlib.aclosing(chunks):  # type: ignore[type-var]
+            async for chunk in chunks:
+                told = told or began(name, int(heads[0]["state"]["bytes"]))
+                file.write(chunk)
+                told(len(chunk))
+        return file.finish({key: heads[0][key] for key in ("config", "state")})
+
+
+async def bring_back(
+    admin: Admin, shelf: Shelf, chosen: Sequence[Saved], *, otherwise: Otherwise, began: Began
+) -> list[Json]:
+    """Make each of `chosen` a stream of the server; all files are proven, and all names free, before the first is.
+
+    Raises:
+        Fatal: a file is damaged, or what the server made of it is not what was saved. ConfigError: a name is taken.
+    """
+    taken = {str(info["config"]["name"]): info["config"].get("subjects") or [] for info in await admin.streams()}
+    heads = [_changed(shelf.head(saved), otherwise, taken) for saved in chosen]
+    for saved in chosen:
+        shelf.check(saved)
+    return [await _bring_back(admin, shelf, saved, head, began) for saved, head in zip(chosen, heads, strict=True)]
+
+
+async def _bring_back(admin: Admin, shelf: Shelf, saved: Saved, head: Json, began: Began) -> Json:
+    name = str(head["config"]["name"])
+    made = await restore(admin.connection, head, shelf.chunks(saved), began(name, saved.octets))
+    state, config = made["state"], head["config"]
+    fades = bool(config.get("max_age") or config.get("allow_msg_ttl"))  # what is too old goes at once
+    if state["last_seq"] != saved.last_seq or (state["messages"] != saved.messages and not fades):
+        raise Fatal(
+            f"stream {name} was restored, but holds {state['messages']} messages up to {state['last_seq']},"
+            f" where {saved.messages} up to {saved.last_seq} were saved"
+        )
+    return made
+
+
+def _changed(head: Json, otherwise: Otherwise, taken: dict[str, list[str]]) -> Json:
+    """`head` under the name, subjects and replicas that are asked for."""
+    config = dict(head["config"])
+    config["name"] = otherwise.name or config["name"]
+    if config["name"] in taken:
+        raise ConfigError(
+            f"the server has a stream {config['name']} already; nothing was restored",
+            hint="restore it under another name (--as NAME), or delete that one first",
+        )
+    if otherwise.subjects is not None:
+        config["subjects"] = list(otherwise.subjects)
+    elif otherwise.name and _are_taken(config.get("subjects") or (), taken):
+        config["subjects"] = []  # the server gives it its name as a subject
+    if otherwise.replicas is not None:
+        config["num_replicas"] = otherwise.replicas
+    return head | {"config": config}
+
+
+def _are_taken(subjects: Collection[str], taken: dict[str, list[str]]) -> bool:
+    """Whether another stream has one of these very subjects; others that overlap are the server's to refuse."""
+    return any(not set(subjects).isdisjoint(others) for others in taken.values())

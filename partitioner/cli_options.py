@@ -1,0 +1,125 @@
+"""A question to the person at the terminal, before anything that exists is touched.
+
+What every verb of `fshipper partition` takes, and how it reaches the server.
+
+A moment as people type it: `24h` ago, `2026-11-20`, `2026-11-20T10:00:00Z`. Pure.
+
+Streams by the names that people type: `LOGS_3`, `p3`, `3`. Pure.
+"""
+
+import asyncio
+import datetime as dt
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import pydantic
+import typer
+
+from shipper.config import load
+from shipper.errors import Unavailable, UsageError
+from shipper.jetstream.admin import Admin, Json, administration
+from shipper.lifecycle import Stop
+from shipper.retry import SESSION, until_done
+from shipper.settings import Partitions, Settings
+from shipper.subjects import stream_name
+from shipper.units import parse_seconds, parse_size
+
+
+def confirm(*, yes: bool, question: str = "Do it?") -> None:
+    """Go on only with a yes.
+
+    Raises:
+        UsageError: there is nobody to ask, or the answer is no.
+    """
+    if yes:
+        return
+    sys.stdout.flush()
+    if not sys.stdin.isatty():
+        raise UsageError("this changes what exists, and there is no terminal to ask", hint="look at it, then --yes")
+    if not typer.confirm(question):
+        raise UsageError("nothing was changed")
+
+
+ATTEMPTS = 6  # a cluster that elects a leader refuses, or does not answer, for some seconds
+
+_T = TypeVar("_T")
+
+Url = Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL).")]
+Config = Annotated[Path | None, typer.Option(help="Configuration file (SHIPPER_CONFIG).")]
+Subject = Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT).")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def settings_of(url: str | None, config: Path | None, subject: str | None, partitions: int | None = None) -> Settings:
+    """The settings with these flags over them. Raises ConfigError."""
+    return load({"nats.url": url, "logs.subject": subject, "logs.partitions": partitions}, config=config)
+
+
+def size_of(text: str | None, flag: str) -> int | None:
+    """Bytes in the value of `flag`. Raises UsageError."""
+    try:
+        return parse_size(text) if text is not None else None
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def numbers_of(text: str | None, *, flag: str = "--partitions") -> tuple[int, ...]:
+    """The partitions in `0,2` or `0-3`; none where nothing is given. Raises UsageError."""
+    try:
+        return pydantic.TypeAdapter(Partitions).validate_python(text or "")
+    except pydantic.ValidationError as error:
+        raise UsageError(f"{flag}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+
+
+def with_admin(settings: Settings, work: Callable[[Admin], Awaitable[_T]], *, attempts: int = ATTEMPTS) -> _T:
+    """`work`'s result; all of it again, on a new connection, when the server was lost or busy."""
+
+    async def attempt() -> _T:
+        async with administration(settings.nats) as admin:
+            return await work(admin)
+
+    async def all_attempts() -> _T:
+        return await until_done(attempt, policy=SESSION, stop=Stop(), attempts=attempts)
+
+    return asyncio.run(all_attempts())
+
+
+def moment_of(text: str, now: dt.datetime, flag: str) -> dt.datetime:
+    """The moment, UTC where nothing else is said. Raises UsageError."""
+    try:
+        return now - dt.timedelta(seconds=parse_seconds(text))
+    except (ValueError, OverflowError):
+        pass
+    try:
+        found = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise UsageError(
+            f"{flag}: {text!r} is no time", hint="write 24h (ago), 2026-11-20 or 2026-11-20T10:00:00Z"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+
+
+def rfc3339(moment: dt.datetime) -> str:
+    """`moment` as the server reads it."""
+    return moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
+
+
+_PARTITION = re.compile(r"p?(\d{1,6})")
+
+
+def full_name(text: str, subject: str) -> str:
+    """The stream that `text` means: a partition's by its number, any other by its name."""
+    found = _PARTITION.fullmatch(text)
+    return stream_name(subject, int(found[1])) if found else text
+
+
+async def existing(admin: Admin, name: str) -> Json:
+    """The stream `name`. Raises Unavailable: there is none."""
+    info = await admin.stream(name)
+    if info is None:
+        raise Unavailable(f"there is no stream {name}", hint="fshipper partition export --all shows them")
+    return info

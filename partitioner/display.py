@@ -1,0 +1,188 @@
+"""Plans and states for people: coloured on a terminal, plain lines elsewhere. For programs: JSON."""
+
+import dataclasses
+import enum
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from partitioner.apply import title
+from partitioner.diff import Change
+from partitioner.plan import Action, Verb
+from shipper.jetstream.stream_status import PartitionStatus, Status
+from shipper.stream_source import origin_of
+from shipper.table_printer import fitted, print_lines
+from shipper.units import counted, format_bytes, format_duration
+
+
+class Color(enum.Enum):
+    """When to colour."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+SIGNS = {
+    Verb.CREATE: ("+", "green"),
+    Verb.UPDATE: ("~", "yellow"),
+    Verb.REPLACE: ("±", "yellow"),
+    Verb.DELETE: ("-", "red"),
+    Verb.REFUSE: ("!", "bold red"),
+    Verb.KEEP: ("=", "dim"),
+}
+PAST = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.REPLACE: "created again", Verb.DELETE: "deleted"}
+SIZES = frozenset({"max_bytes", "max_msg_size"})
+NARROW = 160  # columns where nobody looks: no line is folded before them
+FULL_PERCENT = 70  # behind it the collector purges what producers may still want replayed
+DEAD_LETTERS_PERCENT = 80
+COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "last", "pending", "ack pending", "lag")
+
+
+def print_plan(actions: Sequence[Action], color: Color = Color.AUTO) -> None:
+    """One line an action that does something or says something, one a field that changes, and a sum."""
+    console = _console(color)
+    for action in actions:
+        if action.verb is not Verb.KEEP or action.reason:
+            _print_action(console, action)
+    counts = {verb: sum(action.verb is verb for action in actions) for verb in Verb}
+    parts = [f"{count} to {verb.value}" for verb, count in counts.items() if count and verb is not Verb.KEEP]
+    console.print(", ".join(parts) or "nothing to do", highlight=False)
+
+
+def done_line(action: Action) -> str:
+    """One line for a person about an action that was carried out."""
+    details = "; ".join(_described(change) for change in action.changes)
+    if action.entry:
+        details = f"hosts follow it: partitions 0 to {action.config['partitions'] - 1}"
+    elif action.verb is Verb.CREATE and not action.consumer:
+        origin = origin_of(action.config)
+        details = f"sourced from {origin.domain}" if origin else ", ".join(action.config.get("subjects", ()))
+    return f"{PAST[action.verb]} {title(action)}" + (f" ({details})" if details else "")
+
+
+def plan_json(actions: Sequence[Action]) -> str:
+    """The plan for programs: each action, and whether anything would change."""
+    shown = [_action_json(action) for action in actions]
+    return json.dumps({"changes": any(action.changing for action in actions), "actions": shown}, indent=2)
+
+
+def print_status(status: Status) -> None:
+    """A table of the partitions, and lines about dead letters and what the server gave up, if there are some."""
+    console = _console()
+    lines = fitted(
+        console,
+        COLUMNS,
+        [_cells(each) for each in status.partitions],
+        numbers=frozenset(COLUMNS) - {"stream"},
+        give_up=("first", "last", "max", "ack pending", "bytes", "pending"),
+        boxed=console.is_terminal,
+    )
+    print_lines(console, lines)
+    for each in status.partitions:
+        if each.site:
+            console.print(Text(_site_line(each), style="red" if each.is_site_away else ""), soft_wrap=True)
+    if status.dead_letters:
+        full = status.dead_letters_full or 0
+        drops = f", which is {full:.0f}% full and drops its oldest at 100%" if full >= DEAD_LETTERS_PERCENT else ""
+        waiting = counted(status.dead_letters, "dead letter waits", "dead letters wait")
+        console.print(Text(f"{waiting} in stream DLQ{drops} (fshipper dlq ls)", style="red"), soft_wrap=True)
+    if status.advisories:
+        given_up = f"the server gave up delivering {counted(status.advisories, 'message')} (fshipper dlq ls)"
+        console.print(Text(given_up, style="red"), soft_wrap=True)
+
+
+def _site_line(each: PartitionStatus) -> str:
+    """Where a stream's messages come from, and how far it is behind there."""
+    if each.site_silent is None:
+        return f"{each.stream} is sourced from {each.site}, which was not heard yet"
+    heard = f"heard {format_duration(each.site_silent)} ago"
+    behind = (
+        "the link is down, or the site" if each.is_site_away else f"{counted(each.site_lag or 0, 'message')} behind it"
+    )
+    return f"{each.stream} is sourced from {each.site}: {behind}, {heard}"
+
+
+def status_json(status: Status) -> str:
+    """The partitions for programs, as a list."""
+    return json.dumps([dataclasses.asdict(each) for each in status.partitions], indent=2)
+
+
+def print_changes(changes: Sequence[Change]) -> None:
+    """One line a field that changes."""
+    console = _console()
+    for change in changes:
+        _print_change(console, change)
+
+
+def _console(color: Color = Color.AUTO) -> Console:
+    width = None if sys.stdout.isatty() else NARROW
+    if color is Color.AUTO:
+        return Console(file=sys.stdout, width=width)
+    wanted = color is Color.ALWAYS
+    return Console(file=sys.stdout, width=width, force_terminal=wanted, no_color=not wanted, color_system="standard")
+
+
+def _print_action(console: Console, action: Action) -> None:
+    sign, style = SIGNS[action.verb]
+    flag = f" [{action.flag}]" if action.flag else ""
+    reason = f": {action.reason}{flag}" if action.reason else ""
+    console.print(Text(f"{sign} {action.verb.value} {title(action)}{reason}", style=style), soft_wrap=True)
+    for change in action.changes:
+        _print_change(console, change)
+
+
+def _print_change(console: Console, change: Change) -> None:
+    before, after = _values(change)
+    line = Text.assemble("    ", (change.field, "bold"), " ", (before, "red"), " → ", (after, "green"))
+    console.print(line, soft_wrap=True)
+
+
+def _described(change: Change) -> str:
+    before, after = _values(change)
+    return f"{change.field} {before} → {after}"
+
+
+def _values(change: Change) -> tuple[str, str]:
+    """Before and after, for people; two sizes that look the same are told in bytes."""
+    both = (change.before, change.after)
+    if change.field in SIZES and all(isinstance(size, int) and size > 0 for size in both):
+        before, after = map(format_bytes, both)
+        if before != after:
+            return before, after
+    before, after = map(json.dumps, both)
+    return before, after
+
+
+def _action_json(action: Action) -> dict[str, Any]:
+    return {
+        "verb": action.verb.value,
+        "stream": action.stream,
+        "consumer": action.consumer or None,
+        "entry": action.entry or None,
+        "changes": [dataclasses.asdict(change) for change in action.changes],
+        "reason": action.reason,
+        "flag": action.flag,
+    }
+
+
+def _cells(each: PartitionStatus) -> list[Text]:
+    full = "-" if each.percent_full is None else f"{each.percent_full:.1f}%"
+    lag = "no consumer" if each.lag is None else str(each.lag)
+    return [
+        Text(str(each.partition)),
+        Text(each.stream),
+        Text(str(each.messages)),
+        Text(format_bytes(each.bytes)),
+        Text(format_bytes(each.max_bytes) if each.max_bytes > 0 else "no limit"),
+        Text(full, style="red" if (each.percent_full or 0) > FULL_PERCENT else ""),
+        Text(str(each.first_seq)),
+        Text(str(each.last_seq)),
+        Text("-" if each.pending is None else str(each.pending)),
+        Text("-" if each.ack_pending is None else str(each.ack_pending)),
+        Text(lag, style="yellow" if each.lag is None or each.lag else "green"),
+    ]

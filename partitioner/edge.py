@@ -1,0 +1,151 @@
+"""Which streams an edge site has, and which of the centre are copies of them. Pure.
+
+A site has partitions of its own. So each stream of the centre has one origin, whose sequences can be told back; no
+message of a site fits a stream that listens in the centre; and a site that is away holds up nobody else.
+
+`fshipper partition edge`: the streams of an edge site, made on the site's own server.
+"""
+
+import asyncio
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from partitioner.cli_options import Config, Subject, Url, Yes, numbers_of, settings_of, size_of
+from partitioner.move.cluster_state import Land, Stored
+from partitioner.plan import Allowed
+from partitioner.plan_and_apply import make_so
+from partitioner.template import Template, read, shipped
+from partitioner.topology import Sizing, Wanted, partition_stream
+from shipper.bucket import bucket_config
+from shipper.errors import ConfigError, Fatal, UsageError
+from shipper.heartbeat import beats_config
+from shipper.jetstream.connection import connect
+from shipper.partition_map import MAX_PARTITIONS, SLOTS, PartitionMap
+from shipper.settings import Settings
+from shipper.stream_source import Origin
+
+Edges = Mapping[str, Sequence[int]]
+"""The partitions of each site, by its JetStream domain."""
+
+_DOMAIN = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def edges_of(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """What `NAME=NUMBERS` say, as `edge1=100-101`. Raises UsageError, ConfigError."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        domain, _, numbers = text.partition("=")
+        if not _DOMAIN.fullmatch(domain) or not numbers or domain in found:
+            raise UsageError(f"--edge {text}: write DOMAIN=NUMBERS, as edge1=100-101, once for each site")
+        found[domain] = checked_numbers(numbers_of(numbers, flag="--edge"))
+    return found
+
+
+def checked_numbers(numbers: Sequence[int]) -> tuple[int, ...]:
+    """`numbers`, if they can be partitions. Raises UsageError."""
+    if not numbers or max(numbers) >= MAX_PARTITIONS:
+        raise UsageError(f"{', '.join(map(str, numbers)) or 'nothing'} is no list of partitions below {MAX_PARTITIONS}")
+    return tuple(numbers)
+
+
+def in_centre(template: Template, edges: Edges, *, subject: str, partitions: int, sizing: Sizing) -> list[Wanted]:
+    """The streams of the centre that are sourced from sites, each with the collector's consumer.
+
+    Raises ConfigError: a partition is another site's, too, or one of the `partitions` of the centre.
+    """
+    owners: dict[int, str] = dict.fromkeys(range(max(1, partitions)), "the centre")
+    found = []
+    for domain, numbers in edges.items():
+        for number in numbers:
+            if number in owners:
+                raise ConfigError(
+                    f"partition {number} of {domain} is one of {owners[number]}, too",
+                    hint="give each site numbers of its own, above all that the centre may ever have, as 100-101",
+                )
+            owners[number] = domain
+            found.append(_sourced(partition_stream(template, subject, number, sizing), domain))
+    return found
+
+
+def at_site(template: Template, numbers: Sequence[int], *, subject: str, sizing: Sizing) -> list[Wanted]:
+    """What the server of a site needs: bucket and heartbeats, and the streams of its partitions. Nobody reads there."""
+    replicas = sizing.replicas or 1
+    shared = (bucket_config(replicas=replicas), beats_config(subject, replicas=replicas))
+    streams = [partition_stream(template, subject, number, sizing) for number in numbers]
+    return [
+        *(Wanted(stream=stream) for stream in shared),
+        *(Wanted(stream=each.stream, partition=each.partition) for each in streams),
+    ]
+
+
+def site_map(numbers: Sequence[int]) -> PartitionMap:
+    """The map of a site, by which its hosts find its partitions, whatever their settings say."""
+    slots = tuple(numbers[slot % len(numbers)] for slot in range(SLOTS))
+    return PartitionMap(version=1, partitions=max(numbers) + 1, slots=slots)
+
+
+def _sourced(each: Wanted, domain: str) -> Wanted:
+    """`each`, which listens to nothing and takes all from the stream of the same name at `domain`."""
+    stream = {**each.stream, "subjects": [], "sources": [Origin(each.name, domain).source]}
+    return Wanted(stream=stream, consumers=each.consumers, partition=each.partition)
+
+
+Numbers = Annotated[str, typer.Argument(help="The site's partitions, as 100-101: no other site's, nor the centre's.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Put the verb among the others."""
+    app.command()(edge)
+
+
+def edge(
+    numbers: Numbers,
+    *,
+    template: Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")] = None,
+    replicas: Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")] = None,
+    max_bytes: Annotated[str | None, typer.Option(help="Room of each partition: what the site keeps alone.")] = None,
+    yes: Yes = False,
+    url: Url = None,
+    config: Config = None,
+    subject: Subject = None,
+) -> None:
+    """Let this server, a leaf node at an edge site, keep the lines of its hosts until the centre has them.
+
+    In the centre: partition apply --edge DOMAIN=NUMBERS.
+    """
+    settings = settings_of(url, config, subject)
+    chosen = checked_numbers(numbers_of(numbers, flag="partitions"))
+    sizing = Sizing(replicas=replicas, max_bytes=size_of(max_bytes, "--max-bytes"))
+    wanted = at_site(read(template) if template else shipped(), chosen, subject=settings.logs.subject, sizing=sizing)
+    wants = site_map(chosen)
+    _check_map(asyncio.run(_map(settings)), wants)
+    make_so(settings, wanted, Allowed(), yes=yes)
+    if asyncio.run(_map(settings, put=wants)).map != wants:
+        sys.stdout.write(f"hosts here go to {numbers} (the map in the bucket)\n")
+
+
+async def _map(settings: Settings, *, put: PartitionMap | None = None) -> Stored:
+    """The map that was there; `put` is there behind it."""
+    connection = await connect(settings.nats, name="fshipper partition edge", inbox="_INBOX_partitioner")
+    try:
+        land = Land(connection, settings.logs.subject)
+        stored = await land.map()
+        if put is not None and stored.map != put:
+            await land.store_map(put, expected=stored.revision)
+        return stored
+    finally:
+        await connection.close()
+
+
+def _check_map(stored: Stored, wants: PartitionMap) -> None:
+    """Raise Fatal where hosts go by another map already: this is the centre, or the site got other numbers."""
+    if stored.map is not None and stored.map != wants:
+        raise Fatal(
+            f"this server has a map of its own already (version {stored.map.version}), so it is no new edge site",
+            hint="is NATS_URL the site's server? A site keeps its partitions for good",
+        )

@@ -1,1 +1,0 @@
-"""Edge sites: what a site has, and what the centre sources from it."""

@@ -1,0 +1,230 @@
+"""An even spread of leaders over nodes, as a pure plan: who leads what now, who could, and which few moves suffice.
+
+Looks who leads what on a cluster, and asks leaders to step down for another node.
+
+`fshipper partition balance`: leaders spread evenly over the nodes of a cluster.
+"""
+
+import json
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from partitioner.cli_options import AsJson, Config, Url, settings_of, with_admin
+from shipper.errors import Fatal, SessionLost
+from shipper.jetstream.admin import Admin
+from shipper.lifecycle import Stop
+
+
+class Led(NamedTuple):
+    """Something that one node leads: a stream, or a consumer on it."""
+
+    stream: str
+    consumer: str
+    """Empty: the stream itself."""
+    leader: str
+    """Empty: it has none just now."""
+    peers: frozenset[str]
+    """Nodes that hold it and answer, the leader among them."""
+
+    @property
+    def title(self) -> str:
+        """`stream LOGS_0`, `consumer collector on LOGS_0`."""
+        return f"consumer {self.consumer} on {self.stream}" if self.consumer else f"stream {self.stream}"
+
+
+class Move(NamedTuple):
+    """One leadership that goes to another node."""
+
+    led: Led
+    to: str
+
+
+def counts(led: Sequence[Led], nodes: Sequence[str]) -> dict[str, int]:
+    """How many each node leads, nodes that lead nothing included."""
+    found = Counter(each.leader for each in led if each.leader)
+    return {node: found[node] for node in sorted({*nodes, *found})}
+
+
+def moves(led: Sequence[Led], nodes: Sequence[str]) -> list[Move]:
+    """The moves after which no node leads two more than another, as far as it can be had.
+
+    A leadership can only go to a node that holds a copy, so the way from the fullest node to the emptiest may
+    lead over others: it is looked for from the fullest, shortest first, until there is none.
+    """
+    leaders = {(each.stream, each.consumer): each.leader for each in led if each.leader}
+    while way := _way(led, leaders, nodes):
+        for each, to in way:
+            leaders[each.stream, each.consumer] = to
+    return [
+        Move(each, leaders[each.stream, each.consumer])
+        for each in led
+        if each.leader and leaders[each.stream, each.consumer] != each.leader
+    ]
+
+
+def _way(led: Sequence[Led], leaders: Mapping[tuple[str, str], str], nodes: Sequence[str]) -> list[tuple[Led, str]]:
+    """The shortest chain of moves that takes one from a full node to one with two fewer; empty: there is none."""
+    load = Counter(dict.fromkeys(nodes, 0)) + Counter(leaders.values())
+    totals = {node: load[node] for node in {*nodes, *load}}
+    for fullest in sorted(totals, key=lambda node: (-totals[node], node)):
+        reached: dict[str, tuple[str, Led]] = {}
+        waiting = deque([fullest])
+        while waiting:
+            node = waiting.popleft()
+            if totals[node] <= totals[fullest] - 2:
+                return _chain(reached, node)
+            for each in led:
+                if leaders.get((each.stream, each.consumer)) != node:
+                    continue
+                for peer in sorted(each.peers - {fullest} - reached.keys()):
+                    reached[peer] = (node, each)
+                    waiting.append(peer)
+    return []
+
+
+def _chain(reached: Mapping[str, tuple[str, Led]], node: str) -> list[tuple[Led, str]]:
+    chain: list[tuple[Led, str]] = []
+    while node in reached:
+        before, each = reached[node]
+        chain.append((each, node))
+        node = before
+    return chain
+
+
+LOOK_SECONDS = 0.2
+MOVE_SECONDS = 15.0
+"""For a new leader; an election takes some."""
+
+
+class Leaders(NamedTuple):
+    """A cluster at one moment."""
+
+    nodes: tuple[str, ...]
+    streams: tuple[Led, ...]
+    consumers: tuple[Led, ...]
+
+    @property
+    def moves(self) -> list[Move]:
+        """What would spread both evenly."""
+        return [*moves(self.streams, self.nodes), *moves(self.consumers, self.nodes)]
+
+    def counts(self, led: Sequence[Led]) -> dict[str, int]:
+        """How many of `led` each node leads."""
+        return counts(led, self.nodes)
+
+
+async def look(admin: Admin) -> Leaders:
+    """Who leads what now.
+
+    Raises:
+        Fatal: the server is not part of a cluster.
+    """
+    streams, consumers = [], []
+    for info in await admin.streams():
+        name = str(info["config"]["name"])
+        streams.append(_led(name, "", info))
+        consumers += [_led(name, str(each["name"]), each) for each in await admin.consumers(name)]
+    if not any(each.leader for each in streams):
+        raise Fatal("this server is not part of a cluster, so there are no leaders to spread")
+    nodes = {node for each in streams for node in each.peers}
+    return Leaders(tuple(sorted(nodes)), tuple(streams), tuple(consumers))
+
+
+async def balance(admin: Admin, stop: Stop, done: Callable[[Move], None]) -> Leaders:
+    """Make it even; `done` is told of each move. Interrupted anywhere, doing it again goes on.
+
+    Raises:
+        SessionLost: a node did not become the leader in time.
+    """
+    found = await look(admin)
+    for move in found.moves:
+        if stop.asked:
+            break
+        await _hand_over(admin, move, stop)
+        done(move)
+    return await look(admin)
+
+
+async def _hand_over(admin: Admin, move: Move, stop: Stop) -> None:
+    waited = 0.0
+    while await _leader(admin, move.led) != move.to:
+        if waited % 3 < LOOK_SECONDS:  # asked again: a stepping down in the middle of an election is forgotten
+            await admin.step_down(move.led.stream, move.led.consumer, preferred=move.to)
+        if waited >= MOVE_SECONDS or stop.asked:
+            raise SessionLost(f"{move.to} did not become the leader of {move.led.title} in {MOVE_SECONDS:.0f} s")
+        await stop.nap(LOOK_SECONDS)
+        waited += LOOK_SECONDS
+
+
+async def _leader(admin: Admin, led: Led) -> str:
+    info = await (admin.consumer(led.stream, led.consumer) if led.consumer else admin.stream(led.stream))
+    return str((info or {}).get("cluster", {}).get("leader") or "")
+
+
+def _led(stream: str, consumer: str, info: dict[str, Any]) -> Led:
+    cluster = info.get("cluster") or {}
+    leader = str(cluster.get("leader") or "")
+    peers = {str(each["name"]) for each in cluster.get("replicas") or () if not each.get("offline")}
+    return Led(stream, consumer, leader, frozenset(peers | ({leader} if leader else set())))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("balance")(balance_leaders)
+
+
+def balance_leaders(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would move.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    config: Config = None,
+) -> None:
+    """Spread the leaders of streams and consumers evenly over the nodes: no cluster does so by itself."""
+    settings = settings_of(url, config, None)
+
+    async def work(admin: Admin) -> tuple[Leaders, list[Move]]:
+        before = await look(admin)
+        if dry_run:
+            return before, before.moves
+        moved: list[Move] = []
+        after = await balance(admin, Stop(), lambda move: moved.append(_said(move, as_json=as_json)))
+        return after, moved
+
+    found, moved = with_admin(settings, work)
+    if as_json:
+        sys.stdout.write(json.dumps(_content(found, moved), indent=1) + "\n")
+        return
+    if dry_run:
+        for move in moved:
+            _said(move, as_json=False)
+    sys.stdout.write(f"streams:   {_counted(found, found.streams)}\n")
+    sys.stdout.write(f"consumers: {_counted(found, found.consumers)}\n")
+    if not moved:
+        sys.stdout.write("the leaders are spread evenly; nothing to do\n")
+
+
+def _said(move: Move, *, as_json: bool) -> Move:
+    if not as_json:
+        sys.stdout.write(f"{move.led.title}: {move.led.leader} -> {move.to}\n")
+        sys.stdout.flush()
+    return move
+
+
+def _counted(found: Leaders, led: Sequence[Led]) -> str:
+    return ", ".join(f"{node} leads {count}" for node, count in found.counts(led).items())
+
+
+def _content(found: Leaders, moved: Sequence[Move]) -> dict[str, object]:
+    return {
+        "moves": [
+            {"stream": each.led.stream, "consumer": each.led.consumer, "from": each.led.leader, "to": each.to}
+            for each in moved
+        ],
+        "streams": found.counts(found.streams),
+        "consumers": found.counts(found.consumers),
+    }

@@ -1,1 +1,0 @@
-"""Which node of a cluster leads which stream and consumer, and spreading that evenly."""

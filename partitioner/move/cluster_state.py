@@ -1,0 +1,207 @@
+"""What there is on the server: the map, the streams of the partitions, the hosts in them; and how each is changed."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from partitioner.diff import merged
+from partitioner.template import Template
+from partitioner.topology import Sizing, wanted
+from shipper.bucket import BUCKET_STREAM, map_key
+from shipper.errors import ConfigError, Fatal, Poison
+from shipper.jetstream.admin import Admin
+from shipper.jetstream.connection import Connection
+from shipper.jetstream.direct_get import newest_sizes
+from shipper.jetstream.kv_bucket import JetStreamBucket
+from shipper.partition_map import PartitionMap, decode, encode
+from shipper.stream_source import origin_of
+from shipper.subjects import (
+    MOVER,
+    checked_host,
+    control_down,
+    control_up,
+    parse_log_subject,
+    partition_of_stream,
+    retired_subject,
+    stream_name,
+)
+
+ANSWER_SECONDS = 2.0
+ASKED_AT_ONCE = 64
+SAMPLED = 2000
+"""Messages of a stream whose sizes are looked at."""
+
+
+class Standing(NamedTuple):
+    """Where a host says that it is."""
+
+    partition: int
+    version: int
+    leaving: bool
+
+
+class Remains(NamedTuple):
+    """What a collector has left to do for a closed stream."""
+
+    through: int  #: every message up to this sequence is archived
+    open: int  #: files that are not sealed
+
+
+class Stored(NamedTuple):
+    """The map and the revision of its entry."""
+
+    map: PartitionMap | None
+    revision: int  #: 0: there is no entry
+
+
+class Land:
+    """One session with a server, for whoever changes its partitions."""
+
+    def __init__(self, connection: Connection, prefix: str) -> None:
+        self._connection = connection
+        self._admin = Admin(connection)
+        self._prefix = prefix
+
+    async def map(self) -> Stored:
+        """The map of the partitions. Raises Fatal: it cannot be understood."""
+        if await self._admin.stream(BUCKET_STREAM) is None:
+            return Stored(None, 0)
+        key = map_key(self._prefix)
+        entry = (await JetStreamBucket(self._connection).entries([key])).get(key)
+        if entry is None or not entry.value:
+            return Stored(None, entry.revision if entry else 0)
+        known = decode(entry.value)
+        if known is None:
+            raise Fatal(f"the entry {key} of the bucket is no map that can be read", hint="a newer fshipper wrote it?")
+        return Stored(known, entry.revision)
+
+    async def store_map(self, new: PartitionMap, *, expected: int) -> None:
+        """Make `new` the map that all go by. Raises Fatal: somebody else changed it meanwhile."""
+        bucket = JetStreamBucket(self._connection)
+        if await bucket.put(map_key(self._prefix), encode(new), expected=expected) is None:
+            raise Fatal("the map of the partitions was changed by somebody else just now", hint="run it again")
+
+    async def streams(self) -> dict[int, Mapping[str, Any]]:
+        """What the server says of each partition's stream; those of edge sites are not moved from here."""
+        found: dict[int, Mapping[str, Any]] = {}
+        for info in await self._admin.streams():
+            number = partition_of_stream(self._prefix, str(info["config"]["name"]))
+            if number is not None and origin_of(info["config"]) is None:
+                found[number] = info
+        return dict(sorted(found.items()))
+
+    async def weights(self, streams: Mapping[int, Mapping[str, Any]]) -> dict[str, int]:
+        """Bytes by host that the streams hold, as the newest messages of each tell; hosts without any among them: 0."""
+        found: dict[str, int] = {}
+        for number, info in streams.items():
+            for host, octets in (await self._weights_in(stream_name(self._prefix, number), info["state"])).items():
+                found[host] = found.get(host, 0) + octets
+        return found
+
+    async def _weights_in(self, stream: str, state: Mapping[str, Any]) -> dict[str, int]:
+        hosts = _hosts_of(await self._admin.subjects(stream))
+        sizes = await newest_sizes(self._connection, stream, last=int(state["last_seq"]), messages=SAMPLED)
+        total, found = sum(sizes.values()), dict.fromkeys(hosts, 0)
+        for subject, octets in sizes.items():
+            for host in _hosts_of([subject]):
+                found[host] = found.get(host, 0) + round(octets * state["bytes"] / max(1, total))
+        return found
+
+    async def hosts(self, streams: Mapping[int, Mapping[str, Any]]) -> set[str]:
+        """Every host of which the streams hold something."""
+        names = [await self._admin.subjects(stream_name(self._prefix, number)) for number in streams]
+        return {host for subjects in names for host in _hosts_of(subjects)}
+
+    async def open_streams(self, partitions: Iterable[int], template: Template, sizing: Sizing) -> None:
+        """Let each of `partitions` have its stream and its consumers, what all share, and the bucket."""
+        numbers = list(partitions)
+        there = {str(info["config"]["name"]): info for info in await self._admin.streams()}
+        for each in wanted(template, subject=self._prefix, partitions=max(numbers, default=0) + 1, sizing=sizing):
+            if each.partition is not None and each.partition not in numbers:
+                continue
+            actual = there.get(each.name)
+            if actual is not None and (origin := origin_of(actual["config"])):
+                raise Fatal(f"partition {each.partition} is one of the edge site {origin.domain}", hint="use another")
+            if actual is None:
+                await self._admin.create_stream(each.stream)
+            elif each.partition is not None and actual["config"].get("subjects") == [self._closed(each.partition)]:
+                await self._admin.update_stream(merged({"subjects": each.stream["subjects"]}, actual["config"]))
+            for consumer in each.consumers:
+                if await self._admin.consumer(each.name, str(consumer["durable_name"])) is None:
+                    await self._admin.create_consumer(each.name, consumer)
+
+    async def close_stream(self, partition: int) -> int:
+        """Let nobody publish in a partition any more; the sequence of its last message."""
+        name = stream_name(self._prefix, partition)
+        info = await self._admin.stream(name)
+        if info is None:
+            return 0
+        closed = [self._closed(partition)]
+        if info["config"].get("subjects") != closed:
+            await self._admin.update_stream(merged({"subjects": closed}, info["config"]))
+            info = await self._admin.stream(name)  # what came until then is in it
+        return int(info["state"]["last_seq"]) if info else 0
+
+    def is_closed(self, info: Mapping[str, Any]) -> bool:
+        """Whether a stream is one that takes nothing more."""
+        number = partition_of_stream(self._prefix, str(info["config"]["name"]))
+        return number is not None and info["config"].get("subjects") == [self._closed(number)]
+
+    def _closed(self, partition: int) -> str:
+        """What a stream listens to that takes nothing more: nobody publishes there."""
+        return retired_subject(self._prefix, partition)
+
+    async def delete_stream(self, partition: int) -> None:
+        """Remove a stream of which everything is archived."""
+        await self._admin.delete_stream(stream_name(self._prefix, partition))
+
+    async def finish(self, partition: int) -> Remains | None:
+        """Let the collector of a closed stream seal all that it has open; None: none answers."""
+        question = {"v": 1, "ask": "finish", "partition": partition}
+        said = await self._connection.ask(control_up(MOVER), question, ANSWER_SECONDS)
+        try:
+            return Remains(int(said["through"]), int(said["open"])) if said else None
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    async def standings(self, hosts: Iterable[str]) -> dict[str, Standing | None]:
+        """Where each host is, in its own words; None: it does not answer."""
+        slots = asyncio.Semaphore(ASKED_AT_ONCE)
+        names = sorted(hosts)
+
+        async def ask(host: str) -> Standing | None:
+            async with slots:
+                return _standing(
+                    await self._connection.ask(control_down(host), {"v": 1, "ask": "place"}, ANSWER_SECONDS)
+                )
+
+        return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
+
+    def check(self) -> None:
+        """Raises SessionLost: the connection is gone."""
+        self._connection.check()
+
+
+def _hosts_of(subjects: Iterable[str]) -> list[str]:
+    """The hosts that may be asked where they are: anybody may publish under a name that is none."""
+    hosts = []
+    for subject in subjects:
+        with contextlib.suppress(Poison, ConfigError):
+            hosts.append(checked_host(parse_log_subject(subject).host))
+    return hosts
+
+
+def _standing(said: Mapping[str, Any] | None) -> Standing | None:
+    try:
+        return Standing(int(said["partition"]), int(said["version"]), bool(said.get("leaving"))) if said else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def sizing_like(streams: Mapping[int, Mapping[str, Any]], given: Sizing) -> Sizing:
+    """What new streams are like: as `given`, else as those that are there."""
+    first: Mapping[str, Any] = next((info["config"] for info in streams.values()), {})
+    replicas = given.replicas if given.replicas is not None else first.get("num_replicas")
+    size = given.max_bytes if given.max_bytes is not None else first.get("max_bytes")
+    return Sizing(replicas=replicas, max_bytes=size if size and size > 0 else None)

@@ -1,0 +1,139 @@
+"""Moves the hosts: a new map, then patience. What is done is on the server, so a kill at any line loses nothing.
+
+    streams of the new partitions -> map (compare and set) -> hosts follow by themselves -> for each that nobody needs:
+    close its stream -> its collector archives and seals the rest -> delete it
+
+Whoever runs it again finds how far it is and goes on. Hosts that are away move when they come back: the journal of a
+retired partition answers for what it archived of them.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from partitioner.move.cluster_state import Land, Standing
+from partitioner.move.plan import Plan
+from partitioner.template import Template
+from partitioner.topology import Sizing
+from shipper.errors import Unavailable
+
+ROUND_SECONDS = 1.0
+AWAY_SECONDS = 10.0
+"""Who does not answer for so long is away: nobody waits for it."""
+
+
+class Progress(NamedTuple):
+    """How far a move is."""
+
+    hosts: int
+    moved: int
+    away: tuple[str, ...]  #: hosts that do not answer
+    retiring: tuple[int, ...]  #: partitions whose streams are there and not needed
+
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(slots=True)
+class Hosts:
+    """The hosts that are known, and when each was last heard."""
+
+    names: set[str]
+    began: float = field(default_factory=time.monotonic)
+    heard: dict[str, float] = field(default_factory=dict)
+    at: dict[str, Standing] = field(default_factory=dict)
+
+    def note(self, standings: Mapping[str, Standing | None]) -> None:
+        """Who answered now."""
+        for host, standing in standings.items():
+            if standing is not None:
+                self.heard[host], self.at[host] = time.monotonic(), standing
+
+    def is_away(self, host: str) -> bool:
+        """Whether a host was silent for long enough."""
+        return time.monotonic() - self.heard.get(host, self.began) >= AWAY_SECONDS
+
+    def newest_version(self) -> int:
+        """The newest map that any of them goes by."""
+        return max((standing.version for standing in self.at.values()), default=0)
+
+
+async def prepare(land: Land, plan: Plan, template: Template, sizing: Sizing, *, revision: int) -> None:
+    """The streams that are needed, then the map. Raises Fatal: somebody else changes it at the same time."""
+    await land.open_streams(sorted(plan.after.used), template, sizing)
+    if plan.is_new:
+        await land.store_map(plan.after, expected=revision)
+
+
+async def follow(land: Land, plan: Plan, *, until: float, tell: Tell) -> Progress:
+    """Wait until every host that answers is where the map says, and no stream is left over; retire those.
+
+    `until`: monotonic time. Raises Unavailable: it takes longer.
+    """
+    hosts = Hosts(set(plan.weights))
+    while True:
+        streams = await land.streams()
+        hosts.names |= await land.hosts(streams)
+        hosts.note(await land.standings(hosts.names))
+        retiring = tuple(number for number in streams if number not in plan.after.used)
+        left = [number for number in retiring if not await _retired(land, plan, hosts, number)]
+        progress = _progress(plan, hosts, tuple(left))
+        tell(progress)
+        if not left and progress.moved + len(progress.away) == progress.hosts:
+            return progress
+        if time.monotonic() >= until:
+            raise Unavailable(_late(progress), hint="nothing is lost or half done: run the command again to go on")
+        await asyncio.sleep(ROUND_SECONDS)
+
+
+async def _retired(land: Land, plan: Plan, hosts: Hosts, partition: int) -> bool:
+    """One step towards a stream that is gone; whether it is."""
+    if any(not _may_close(plan, hosts, host, partition) for host in hosts.names):
+        return False
+    last = await land.close_stream(partition)
+    remains = await land.finish(partition)
+    if remains is None or remains.through < last or remains.open:
+        return False
+    await land.delete_stream(partition)
+    return True
+
+
+def _may_close(plan: Plan, hosts: Hosts, host: str, partition: int) -> bool:
+    """Whether a host publishes in `partition` no more. One that is away finds it closed, and moves then."""
+    if hosts.is_away(host):
+        return True
+    standing = hosts.at.get(host)
+    return standing is not None and standing.version >= plan.after.version and standing.partition != partition
+
+
+def _progress(plan: Plan, hosts: Hosts, retiring: tuple[int, ...]) -> Progress:
+    away = tuple(sorted(host for host in hosts.names if hosts.is_away(host)))
+    moved = sum(1 for host in hosts.names if host not in away and _is_home(plan, hosts.at.get(host), host))
+    return Progress(len(hosts.names), moved, away, retiring)
+
+
+def _is_home(plan: Plan, standing: Standing | None, host: str) -> bool:
+    if standing is None or standing.leaving or standing.version < plan.after.version:
+        return False
+    return standing.version > plan.after.version or standing.partition == plan.after.partition_of(host)
+
+
+def _late(progress: Progress) -> str:
+    waiting = progress.hosts - progress.moved - len(progress.away)
+    parts = [f"{waiting} of {progress.hosts} hosts have not moved yet"] if waiting else []
+    numbers = ", ".join(map(str, progress.retiring))
+    parts += [f"partition {numbers} is not archived to its end, or no collector reads it"] if progress.retiring else []
+    return "; ".join(parts) or "the move is not finished"
+
+
+def outcome(plan: Plan, progress: Progress) -> dict[str, Any]:
+    """What was done, for programs."""
+    return {
+        "version": plan.after.version,
+        "hosts": progress.hosts,
+        "at_home": progress.moved,
+        "away": list(progress.away),
+        "retired": list(plan.retires),
+    }

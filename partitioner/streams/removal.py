@@ -1,0 +1,256 @@
+"""One message as people see it before it is taken out. Pure.
+
+Up to where a stream's messages are safe in the archive, so that taking them out loses nothing.
+
+`fshipper partition purge|rm-message`: messages are taken out of a stream, and nothing that is not archived.
+"""
+
+import base64
+import datetime as dt
+import json
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from partitioner.cli_options import (
+    AsJson,
+    Config,
+    Subject,
+    Url,
+    Yes,
+    confirm,
+    existing,
+    full_name,
+    moment_of,
+    rfc3339,
+    settings_of,
+    with_admin,
+)
+from shipper import codec
+from shipper.bucket import BUCKET_STREAM, lease_key, to_subject
+from shipper.errors import Fatal, Poison, Unavailable, UsageError
+from shipper.jetstream.admin import Admin, Json
+from shipper.model import Block
+from shipper.settings import Settings
+from shipper.subjects import COLLECTOR, parse_log_subject, partition_of_stream
+from shipper.units import counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a stream holds under a number."""
+
+    sequence: int
+    subject: str
+    time: str
+    octets: int  #: of the payload
+    block: Block | None = None  #: None: it is a plain message, or none of ours
+    host: str = ""
+
+    @property
+    def described(self) -> str:
+        """One line."""
+        what = f"{self.octets} bytes"
+        if self.block is not None:
+            what += f": bytes {self.block.span} of {self.block.file}"
+        return f"message {self.sequence} of {self.subject}, stored {self.time}, {what}"
+
+    def counterpart(self) -> str:
+        """The command that takes the same out of the archive; empty where nobody can name it."""
+        if self.block is None:
+            return ""
+        span = f"{self.block.span.start}-{self.block.span.end}"
+        return f"fshipper redact --host {self.host} --source {self.block.source} --span {span}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        found: dict[str, Any] = {"sequence": self.sequence, "subject": self.subject, "time": self.time}
+        found |= {"bytes": self.octets, "host": self.host}
+        if self.block is not None:
+            found |= {"file": self.block.file, "source": self.block.source, "span": list(self.block.span)}
+        return found
+
+
+def read_message(answer: Json) -> Message:
+    """A message as the server's API tells of it."""
+    headers = _headers(base64.b64decode(answer.get("hdrs", "")))
+    block, host = None, ""
+    try:
+        host = parse_log_subject(str(answer["subject"])).host
+        block = None if codec.is_plain(headers) else codec.from_headers(headers)
+    except Poison:
+        pass
+    octets = len(base64.b64decode(answer.get("data", "")))
+    return Message(
+        sequence=int(answer["seq"]),
+        subject=str(answer["subject"]),
+        time=str(answer["time"]),
+        octets=octets,
+        block=block,
+        host=host,
+    )
+
+
+def _headers(raw: bytes) -> dict[str, str]:
+    lines = raw.decode("utf-8", "replace").split("\r\n")[1:]
+    return {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+
+
+class Reach(NamedTuple):
+    """Messages below `archived` are in the archive; why it ends there."""
+
+    archived: int
+    why: str
+
+
+EVERYTHING = Reach(2**63, "")
+
+
+async def reach_of(admin: Admin, stream: str, *, subject: str) -> Reach:
+    """How far the collector is with a partition's stream; a stream of others has none, and ends nowhere.
+
+    What the server knows as acknowledged may lie behind a hole, for which the collector may have to read again: its
+    own word in the bucket counts, too.
+    """
+    partition = partition_of_stream(subject, stream)
+    if partition is None:
+        return EVERYTHING
+    consumer = await admin.consumer(stream, COLLECTOR)
+    if consumer is None:
+        return Reach(0, f"no {COLLECTOR} reads {stream}")
+    floor = int(consumer["ack_floor"]["stream_seq"]) + 1
+    claim = await _claim(admin, lease_key(subject, partition))
+    resume = claim.get("resume")
+    if isinstance(resume, int) and 1 < resume < floor:
+        return Reach(resume, "the collector waits for bytes that are missing, and may read from there again")
+    return Reach(floor, "the collector has not archived what follows")
+
+
+async def _claim(admin: Admin, key: str) -> dict[str, Any]:
+    if await admin.stream(BUCKET_STREAM) is None:
+        return {}
+    entry = await admin.newest_of(BUCKET_STREAM, to_subject(key))
+    try:
+        found = json.loads(base64.b64decode(entry["data"])) if entry else {}
+    except (ValueError, KeyError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="A stream by its name, or a partition: p3.")]
+Force = Annotated[bool, typer.Option("--force", help="Also what is not archived: it is lost, or sent again.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these verbs."""
+    app.command("purge")(purge)
+    app.command("rm-message")(rm_message)
+
+
+def purge(
+    stream: Stream,
+    *,
+    before: Annotated[str | None, typer.Option(help="What was stored before: 24h (ago), 2026-11-20, RFC 3339.")] = None,
+    below: Annotated[int | None, typer.Option("--below", min=1, help="What has a lower sequence.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of it.")] = False,
+    force: Force = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    config: Config = None,
+    subject: Subject = None,
+) -> None:
+    """Remove old messages from a stream; of a partition only what is archived, unless --force is given."""
+    if (before is not None) + (below is not None) + everything != 1:
+        raise UsageError("say what to remove", hint="one of --before TIME, --below SEQUENCE, --all")
+    settings = settings_of(url, config, subject)
+    name = full_name(stream, settings.logs.subject)
+    moment = rfc3339(moment_of(before, dt.datetime.now(dt.UTC), "--before")) if before is not None else ""
+
+    async def look(admin: Admin) -> tuple[int, int, Reach]:
+        state = (await existing(admin, name))["state"]
+        wanted = below if below is not None else int(state["last_seq"]) + 1
+        if moment:
+            wanted = await admin.first_since(name, moment) or wanted
+        wanted = min(wanted, int(state["last_seq"]) + 1)
+        reach = await reach_of(admin, name, subject=settings.logs.subject)
+        end = wanted if force else min(wanted, reach.archived)
+        return end, wanted, reach
+
+    end, wanted, reach = with_admin(settings, look)
+    if end < wanted and not as_json:
+        sys.stderr.write(f"messages {end} to {wanted - 1} stay: {reach.why} (--force removes them)\n")
+    if force and wanted > reach.archived:
+        sys.stderr.write(f"messages {max(1, reach.archived)} to {wanted - 1} are in no archive\n")
+    if not yes:
+        sys.stdout.write(f"the messages of {name} below {end} are removed\n")
+    confirm(yes=yes)
+
+    async def work(admin: Admin) -> int:
+        return await admin.purge(name, below=end) if end > 1 else 0
+
+    purged = with_admin(settings, work)
+    if as_json:
+        sys.stdout.write(json.dumps({"stream": name, "purged": purged, "below": end, "asked": wanted}) + "\n")
+    else:
+        sys.stdout.write(f"removed {counted(purged, 'message')} from {name}\n")
+
+
+def rm_message(
+    stream: Stream,
+    sequence: Annotated[int, typer.Argument(min=1, metavar="SEQ", help="Its number in the stream.")],
+    *,
+    erase: Annotated[bool, typer.Option(help="Overwrite its bytes on the server's disk.")] = True,
+    force: Force = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    config: Config = None,
+    subject: Subject = None,
+) -> None:
+    """Remove one message for good, and say what takes the same out of the archive."""
+    settings = settings_of(url, config, subject)
+    name = full_name(stream, settings.logs.subject)
+
+    async def look(admin: Admin) -> tuple[Message, str]:
+        await existing(admin, name)
+        answer = await admin.message(name, sequence)
+        if answer is None:
+            raise Unavailable(f"stream {name} has no message {sequence}")
+        found = read_message(answer)
+        return found, await _objection(admin, name, found, settings)
+
+    found, objection = with_admin(settings, look)
+    if objection and not force:
+        raise Fatal(f"{found.described}\n{objection}", hint="nothing was removed; --force does it all the same")
+    if not as_json:
+        sys.stdout.write(f"{found.described}\n")
+    confirm(yes=yes, question="Remove it?")
+
+    async def work(admin: Admin) -> bool:
+        return await admin.delete_message(name, sequence, erase=erase)
+
+    removed = with_admin(settings, work)
+    if as_json:
+        sys.stdout.write(json.dumps(found.to_json() | {"stream": name, "removed": removed}) + "\n")
+        return
+    sys.stdout.write(f"removed message {sequence} from {name}\n" if removed else "it was gone already\n")
+    if command := found.counterpart():
+        sys.stdout.write(f"the archive has it, too: {command}\n")
+
+
+async def _objection(admin: Admin, name: str, found: Message, settings: Settings) -> str:
+    """Why removing a message would not do what it is meant to; empty: it would."""
+    if partition_of_stream(settings.logs.subject, name) is None:
+        return ""
+    reach = await reach_of(admin, name, subject=settings.logs.subject)
+    if found.sequence >= reach.archived:
+        return "it is not archived yet: its producer would be asked for it, and send it again"
+    newest = await admin.newest_of(name, found.subject)
+    if newest is not None and int(newest["seq"]) == found.sequence:
+        return (
+            "it is the newest of its host: without it the producer thinks that the server lost data, and sends it again"
+        )
+    return ""

@@ -1,0 +1,251 @@
+"""What the server tells of itself (`$JS.EVENT.>`), as lines that people read. Pure.
+
+`fshipper partition events`: what the server tells of itself, as it happens.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from partitioner.cli_options import Config, Subject, Url, full_name, settings_of
+from shipper.errors import InsecureConnection, Transient, Unavailable, UsageError
+from shipper.jetstream.admin import Admin, administration
+from shipper.jetstream.connection import Heard
+from shipper.lifecycle import Stop
+from shipper.retry import SESSION
+from shipper.settings import Settings
+from shipper.units import counted, parse_seconds
+
+Event = Mapping[str, Any]
+
+ADVISORIES = "$JS.EVENT.ADVISORY.>"
+METRICS = "$JS.EVENT.METRIC.>"
+"""How long acknowledgements take, of consumers that sample them."""
+API_AUDIT = "api_audit"
+ACTIONS = {"create": "created", "modify": "changed", "delete": "deleted"}
+MAX_TEXT = 200
+
+
+def kind_of(event: Event) -> str:
+    """`stream_action` of `io.nats.jetstream.advisory.v1.stream_action`."""
+    return str(event.get("type", "")).rpartition(".")[2]
+
+
+def line(event: Event) -> str:
+    """`2026-11-20T10:00:00Z stream LOGS_0 was created`."""
+    when = str(event.get("timestamp", "")).partition(".")[0].removesuffix("Z")
+    say = _SENTENCES.get(kind_of(event))
+    try:
+        sentence = say(event) if say else ""
+    except (KeyError, TypeError, ValueError):
+        sentence = ""
+    return f"{when + 'Z' if when else '-'} {sentence or _anything(event)}"
+
+
+def is_about(event: Event, stream: str) -> bool:
+    """Whether an event is about `stream`; an audit of the API, whether it asks for it."""
+    return event.get("stream") == stream or stream in str(event.get("subject", "")).split(".")
+
+
+def _action(event: Event) -> str:
+    done = ACTIONS.get(str(event["action"]), str(event["action"]))
+    about = f"consumer {event['consumer']} of stream {event['stream']}" if event.get("consumer") else ""
+    return f"{about or 'stream ' + str(event['stream'])} was {done}"
+
+
+def _about(event: Event) -> str:
+    consumer = f"consumer {event['consumer']} of " if event.get("consumer") else ""
+    return f"{consumer}stream {event['stream']}"
+
+
+def _given_up(event: Event) -> str:
+    return f"{_about(event)}: message {event['stream_seq']} is given up after {event['deliveries']} deliveries"
+
+
+def _terminated(event: Event) -> str:
+    why = f": {event['reason']}" if event.get("reason") else ""
+    return f"{_about(event)}: message {event['stream_seq']} was terminated by its reader{why}"
+
+
+def _nak(event: Event) -> str:
+    return f"{_about(event)}: message {event['stream_seq']} was handed back by its reader"
+
+
+def _acked(event: Event) -> str:
+    millis = event["ack_time"] / 1e6
+    return f"{_about(event)}: message {event['stream_seq']} was acknowledged after {millis:.1f} ms"
+
+
+def _paused(event: Event) -> str:
+    return (
+        f"{_about(event)} is paused until {event['pause_until']}" if event.get("paused") else f"{_about(event)} goes on"
+    )
+
+
+def _leader(event: Event) -> str:
+    return f"{_about(event)} is led by {event['leader']} now"
+
+
+def _quorum(event: Event) -> str:
+    return f"{_about(event)} lost its quorum: it takes and hands out nothing"
+
+
+def _snapshot(event: Event) -> str:
+    return f"{_about(event)} is being backed up ({counted(event['state']['messages'], 'message')}){_client(event)}"
+
+
+def _snapshot_done(event: Event) -> str:
+    return f"{_about(event)} was backed up{_client(event)}"
+
+
+def _restore(event: Event) -> str:
+    return f"{_about(event)} is being restored{_client(event)}"
+
+
+def _restored(event: Event) -> str:
+    return f"{_about(event)} was restored ({event.get('bytes', '?')} bytes){_client(event)}"
+
+
+def _pinned(event: Event) -> str:
+    return f"{_about(event)} is read by client {event.get('pinned_id') or event.get('pinned_client_id', '?')} alone"
+
+
+def _unpinned(event: Event) -> str:
+    return f"{_about(event)} has no reader of its own any more: {event.get('reason', '?')}"
+
+
+def _audit(event: Event) -> str:
+    asked = str(event["subject"]).removeprefix("$JS.API.")
+    refused = " and was refused" if '"error":' in str(event.get("response", "")) else ""
+    request = f" {str(event['request'])[:MAX_TEXT]}" if event.get("request") else ""
+    return f"somebody asked {asked}{refused}{_client(event)}{request}"
+
+
+def _client(event: Event) -> str:
+    client = event.get("client") or {}
+    named = client.get("name") or client.get("user") or client.get("host")
+    return f" by {named}" if named else ""
+
+
+def _anything(event: Event) -> str:
+    told = ", ".join(f"{key} {value}" for key, value in event.items() if key not in {"type", "id", "timestamp"})
+    return f"{kind_of(event) or 'something'}: {told}"[:MAX_TEXT]
+
+
+_SENTENCES: Mapping[str, Callable[[Event], str]] = {
+    "stream_action": _action,
+    "consumer_action": _action,
+    "max_deliver": _given_up,
+    "terminated": _terminated,
+    "nak": _nak,
+    "consumer_ack": _acked,
+    "consumer_pause": _paused,
+    "stream_leader_elected": _leader,
+    "consumer_leader_elected": _leader,
+    "stream_quorum_lost": _quorum,
+    "consumer_quorum_lost": _quorum,
+    "snapshot_create": _snapshot,
+    "snapshot_complete": _snapshot_done,
+    "restore_create": _restore,
+    "restore_complete": _restored,
+    "consumer_group_pinned": _pinned,
+    "consumer_group_unpinned": _unpinned,
+    API_AUDIT: _audit,
+}
+
+
+Wanted = Callable[[Mapping[str, Any]], bool]
+Tell = Callable[[Mapping[str, Any]], None]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this verb."""
+    app.command("events")(events)
+
+
+def events(
+    *,
+    stream: Annotated[str | None, typer.Option(help="Only about this stream, or partition: p3.")] = None,
+    api: Annotated[bool, typer.Option("--api", help="Requests to the JetStream API, too.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Sampled acknowledgements, too.")] = False,
+    count: Annotated[int, typer.Option(min=0, help="End after so many; 0: never.")] = 0,
+    within: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End after so long, for example 10s.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: an object a line.")] = False,
+    url: Url = None,
+    config: Config = None,
+    subject: Subject = None,
+) -> None:
+    """Show what the server tells of streams and consumers, as it happens."""
+    settings = settings_of(url, config, subject)
+    name = full_name(stream, settings.logs.subject) if stream else ""
+    try:
+        seconds = parse_seconds(within) if within is not None else None
+    except ValueError as error:
+        raise UsageError(f"--for: {error}") from None
+
+    def wanted(event: Mapping[str, Any]) -> bool:
+        return (api or kind_of(event) != API_AUDIT) and (not name or is_about(event, name))
+
+    def tell(event: Mapping[str, Any]) -> None:
+        sys.stdout.write((json.dumps(event) if as_json else line(event)) + "\n")
+        sys.stdout.flush()
+
+    subjects = [ADVISORIES, *([METRICS] if metrics else [])]
+    asyncio.run(_watch(settings, subjects, wanted, tell, count, seconds))
+
+
+async def _watch(
+    settings: Settings, subjects: Sequence[str], wanted: Wanted, tell: Tell, count: int, seconds: float | None
+) -> None:
+    """Tell of each event until `count` were told or `seconds` are over; a lost server is asked again."""
+    left = count
+    enough = asyncio.Event()
+
+    async def heard(_: str, event: Mapping[str, Any]) -> None:
+        nonlocal left
+        if enough.is_set() or not wanted(event):
+            return
+        tell(event)
+        left -= 1
+        if left == 0:
+            enough.set()
+
+    stop, attempt = Stop(), 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while not enough.is_set():
+                try:
+                    async with administration(settings.nats) as admin:
+                        await _hear(admin, subjects, heard, enough)
+                        attempt = 0
+                except (Transient, Unavailable) as error:
+                    if isinstance(error, Unavailable | InsecureConnection) and not attempt:
+                        raise
+                    attempt += 1
+                    sys.stderr.write(f"the server was lost ({error}); what happens meanwhile is not heard\n")
+                    await stop.nap(SESSION.delay(attempt))
+
+
+async def _hear(admin: Admin, subjects: Sequence[str], heard: Heard, enough: asyncio.Event) -> None:
+    """Listen until it is enough. Raises SessionLost."""
+    for subject in subjects:
+        await admin.connection.listen(subject, heard)
+    sys.stderr.write("listening\n")
+    sys.stderr.flush()
+    lost = asyncio.Event()
+    admin.connection.on_lost(lost.set)
+    waits = {asyncio.create_task(enough.wait()), asyncio.create_task(lost.wait())}
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    if not enough.is_set():
+        admin.connection.check()

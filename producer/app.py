@@ -1,0 +1,471 @@
+"""Settings -> one running producer: what to follow, where its state lies, under which name.
+
+One pipeline after the other, in one process: the first, and one more after each SIGHUP.
+"""
+
+import asyncio
+import contextlib
+import glob
+import math
+import os
+import re
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from producer.checkpoint.store import Checkpoints, acknowledged_sources
+from producer.discovery.fingerprint import Mark
+from producer.discovery.safe_open import Links, NotFollowed
+from producer.discovery.scanner import Seen, Watched, look
+from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, with_spools
+from producer.options import Task, WhenSilent
+from producer.pipeline import Pipeline, Shipped
+from producer.preflight.skip_reasons import names as names_of
+from producer.reload import Plan, Reloading
+from producer.session.host_name_guard import Namesake, this_instance
+from producer.tailer.descriptor_cache import file_limit
+from producer.tailer.read_scheduler import Following, Order
+from producer.tailer.retained_files import Bounds, Heirs, Held
+from producer.transform.edits import Edits
+from shipper import events
+from shipper.compression import Compressor
+from shipper.config import default_host
+from shipper.durable_files import Holder, Lock, LockHeld, make_directory
+from shipper.errors import ConfigError, Fatal, NothingToShip
+from shipper.jetstream.publisher import JetStreamPublisher
+from shipper.lifecycle import Stop, stop_on_signals
+from shipper.model import MAX_BLOCK_BYTES, Encoding
+from shipper.partition_map import partition_for
+from shipper.process_tuning import give_way, keep_freed_memory
+from shipper.retry import Patience
+from shipper.settings import ProducerSettings, Settings
+from shipper.subjects import checked_host, is_everybodys, log_subject, stream_name
+from shipper.telemetry import print_summary, serving
+from shipper.units import counted, format_bytes
+from shipper.watchdog import Pulse, supervised
+
+
+class Turns:
+    """The pipelines of one producer: each works under one plan, over the same checkpoint and behind the same lock."""
+
+    def __init__(self, reloading: Reloading, checkpoints: Checkpoints, inputs: Inputs, namesake: Namesake) -> None:
+        self._namesake = namesake
+        self._inputs = inputs
+        self._reloading = reloading
+        self._checkpoints = checkpoints
+        self._endpoints = contextlib.ExitStack()
+        self._served: tuple[str, tuple[str, ...]] = ("", ())  # where, and by which names
+        self._heirs = Heirs()
+        self._held = Held()
+        self._pipeline = self._next(reloading.begin())
+
+    async def run(self) -> None:
+        """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
+        with self._endpoints, contextlib.closing(self._held):
+            while True:
+                self._serve()
+                try:
+                    await self._pipeline.run()
+                except Fatal as error:
+                    if not self._reloading.falls_back(error):
+                        raise
+                else:
+                    if not self._reloading.goes_on():
+                        return
+                self._pipeline = self._next(self._reloading.begin())
+
+    def _next(self, turn: Stop) -> Pipeline:
+        plan = self._reloading.plan
+        chosen, open_files = plan.settings.producer, plan.task.following.open_files
+        self._held.bounds = Bounds(chosen.hold, chosen.hold_for, open_files)
+        following = replace(plan.task.following, heirs=self._heirs, held=self._held)
+        task = replace(plan.task, following=following)
+
+        async def begin(partition: int) -> JetStreamPublisher:
+            publisher = await JetStreamPublisher.begin(
+                plan.settings.nats,
+                stream=stream_name(plan.task.prefix, partition),
+                host=plan.task.host,
+                block_bytes=plan.task.message_bytes,
+            )
+            self._reloading.served()
+            return publisher
+
+        return Pipeline(task, self._checkpoints, begin, turn, self._inputs, self._namesake)
+
+    def _serve(self) -> None:
+        """Serve the end points where the plan says; where that did not change they never go away."""
+        plan = self._reloading.plan
+        chosen = plan.settings.producer
+        listen = "" if plan.task.following.once else chosen.listen
+        names = (*chosen.allowed_hosts, plan.task.host)
+        if (listen, names) != self._served:
+            self._endpoints.close()
+            served = serving(
+                listen,
+                ready=self._ready,
+                status=self._status,
+                allowed_hosts=names,
+                hidden_metrics=events.COLLECTOR_METRICS,
+            )
+            self._endpoints.enter_context(served)
+            self._served = (listen, names)
+
+    @property
+    def shipped(self) -> Shipped:
+        """What the pipeline that runs, or ran last, shipped."""
+        return self._pipeline.shipped
+
+    def pulses(self) -> list[Pulse]:
+        """Of what has to go on."""
+        return [self._pipeline.pulse]
+
+    def sentence(self) -> str:
+        """What the producer does now, in a line for people."""
+        if trouble := self._ready():
+            return f"waiting: {trouble}"
+        now = self._status()
+        backlog, in_flight = format_bytes(now["backlog_bytes"]), format_bytes(now["in_flight_bytes"])
+        return f"shipping as {now['host']}: {counted(now['sources'], 'file')}, {backlog} to send, {in_flight} in flight"
+
+    def _ready(self) -> str:
+        return self._pipeline.ready()
+
+    def _status(self) -> dict[str, Any]:
+        return self._pipeline.status()
+
+
+CHECKPOINT = "checkpoint.sqlite"
+"""Name of the checkpoint in the state directory of a host."""
+MAX_OTHER_HOSTS = 1000
+"""Further checkpoints in the same state directory that are read before a host's first session."""
+CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
+NAME_IT = "give this machine a name of its own: hostnamectl set-hostname NAME, or set HOSTNAME (--host, producer.host)"
+ONCE_RECOVER_SECONDS = 5.0
+"""With `--once` somebody waits."""
+
+
+def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None:
+    """Ship as `settings` say, until stopped or, with `once`, to the ends of the files; `read` loads them at SIGHUP.
+
+    Raises:
+        ConfigError, Fatal, Unavailable: with what to do next.
+    """
+    host = host_of(settings)
+    watched = _watched(settings.producer, once=once)
+    state = _state_directory(settings.producer, host)
+    _allow_many_files()
+    keep_freed_memory()
+    give_way()
+    with _locked(state, host, settings.producer, once=once):
+        inputs = inputs_of(settings.producer, state / "spool", once=once)
+        checkpoints = Checkpoints(state / CHECKPOINT)
+        try:
+            checkpoints.check_prefix(settings.logs.subject)
+            if checkpoints.fresh and not checkpoints.damaged:
+                _check_other_name(state, settings, host, watched)
+            asyncio.run(_run(settings, host, watched, checkpoints, inputs, once=once, read=read))
+        finally:
+            checkpoints.close()
+
+
+@contextlib.contextmanager
+def _locked(state: Path, host: str, chosen: ProducerSettings, *, once: bool) -> Iterator[None]:
+    """The lock on the checkpoint. Raises Fatal: another producer of this host runs; says how to find it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            listen = "" if once else chosen.listen
+            stack.enter_context(Lock(state / "lock", f"the checkpoint of host {host}", listen=listen))
+        except LockHeld as held:
+            raise Fatal(str(held), hint=_hint_of(held.holder)) from None
+        yield
+
+
+def _hint_of(holder: Holder) -> str:
+    """How to find the producer that runs, and how it ships more files. A second one would ship them twice."""
+    pid = str(holder.pid) if holder.pid else "PID"
+    if "--once" in holder.command.split():
+        return f"it ends by itself, as it was started with --once; wait for it (ps -fp {pid}), then try again"
+    see = f"see it: systemctl status fshipper-producer, or ps -fp {pid}"
+    if holder.listen:
+        see += f"; what it ships: curl http://{holder.listen}/status"
+    more = f"add them to producer.files of its configuration and reload it: kill -HUP {pid}"
+    return f"a producer of this host runs already; {see}. To ship more files, {more}; or stop it, and name all files"
+
+
+async def _run(
+    settings: Settings,
+    host: str,
+    watched: Watched,
+    checkpoints: Checkpoints,
+    inputs: Inputs,
+    *,
+    once: bool,
+    read: Callable[[], Settings],
+) -> None:
+    new = checkpoints.fresh and not checkpoints.damaged
+    plan = Plan(settings, with_spools(_task(settings, host, watched, once=once, new=new), inputs))
+    stop = Stop()
+    stop.on_ask(inputs.stop)  # first: what was read until then is shipped before the end
+    reloading = Reloading(plan, stop, read=read, planned=lambda wanted: _planned_again(wanted, inputs))
+    stop_on_signals(stop, reload=None if once else reloading.reload)
+    _tell_of_name(host)
+    found = look(watched).files
+    place = checkpoints.place
+    subject = log_subject(plan.task.prefix, place.partition, host) if place else plan.task.subject
+    events.producer_started(host=host, subject=subject, files=len(found))
+    unmatched = without_match(watched, found)
+    for problem in unmatched:
+        events.nothing_matched(problem=problem)
+    is_empty = once and not found and not is_any(settings.producer)
+    if is_empty and not checkpoints.load():
+        raise nothing_to_ship(unmatched)
+    began = time.monotonic()
+    try:
+        inputs.start()
+        namesake = Namesake(host, plan.task.prefix, this_instance(checkpoints.directory))
+        turns = Turns(reloading, checkpoints, inputs, namesake)
+        async with supervised(turns.pulses, turns.sentence):
+            await turns.run()
+    finally:
+        inputs.close()
+    if once:
+        shipped = turns.shipped
+        if is_empty and not shipped.files:  # else the rest of a file that was renamed is shipped
+            raise nothing_to_ship(unmatched)
+        counts = {"file": shipped.files, "line": shipped.lines, "byte": shipped.bytes}
+        print_summary("shipped", counts, time.monotonic() - began, style=settings.log.format)
+
+
+def nothing_to_ship(problems: Sequence[str]) -> NothingToShip:
+    """Why `--once` had nothing to do: no path or glob leads to a file."""
+    return NothingToShip(
+        "nothing was shipped: " + "\n".join(problems),
+        hint="correct the path or glob, quoted so that the shell leaves it alone; --dry-run shows what would be read",
+    )
+
+
+def without_match(watched: Watched, found: Sequence[Seen]) -> list[str]:
+    """A sentence for each configured path or glob that leads to no file that is shipped."""
+    paths = {seen.path for seen in found}
+    names = {pattern: set(names_of(pattern)) for pattern in watched.patterns if pattern not in watched.own}
+    return [_without_match(pattern, watched, named) for pattern, named in names.items() if not named & paths]
+
+
+def _without_match(pattern: str, watched: Watched, named: set[str]) -> str:
+    excluded = sum(map(watched.excludes, named))
+    if named and excluded == len(named):
+        return f"every file that matches {pattern!r} is excluded ({counted(excluded, 'file')})"
+    if named:
+        return f"what matches {pattern!r} is no regular file"
+    parent = pattern
+    while glob.has_magic(parent) or not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
+    if os.path.isdir(parent) and not os.access(parent, os.R_OK | os.X_OK):
+        return f"no file matches {pattern!r}: this user may not list {parent}"
+    return f"no file matches {pattern!r}"
+
+
+def _planned_again(settings: Settings, inputs: Inputs) -> Plan:
+    """A plan for a producer that runs already: it has looked before, and no server, however wrong, ends it."""
+    plan = planned(settings, once=False, new=False)
+    for_ever = Patience(at_start=math.inf, later=math.inf)
+    return plan._replace(task=replace(with_spools(plan.task, inputs), patience=for_ever))
+
+
+def planned(settings: Settings, *, once: bool, new: bool) -> Plan:
+    """What a producer would do; `new`: it has no checkpoint yet. Raises ConfigError."""
+    watched = _watched(settings.producer, once=once)
+    return Plan(settings, _task(settings, host_of(settings), watched, once=once, new=new))
+
+
+def host_of(settings: Settings) -> str:
+    """The name of this host.
+
+    A name that every machine has is kept only where something was shipped under it: refusing it after an upgrade would
+    end the shipping.
+
+    Raises:
+        ConfigError: it has none that can stand in a subject, or one that every machine has.
+    """
+    host = settings.producer.host or checked_host(default_host())
+    if is_everybodys(host) and not has_shipped(settings.producer, host):
+        own = "" if settings.producer.host else socket.gethostname().lower()
+        if own and not is_everybodys(own):  # /etc/hosts calls it by its own name and `localhost`
+            return checked_host(own)
+        raise ConfigError(f"every machine is called {host}: hosts of this name would share one archive", hint=NAME_IT)
+    return host
+
+
+def has_shipped(settings: ProducerSettings, host: str) -> bool:
+    """Whether a producer was started here under the name `host`."""
+    return (state_path(settings, host) / CHECKPOINT).exists()
+
+
+def _tell_of_name(host: str) -> None:
+    if is_everybodys(host):
+        events.name_unsuitable(host=host, reason="every machine has this name; kept, as it was shipped under before")
+    elif CONTAINER_ID.fullmatch(host):
+        events.name_of_container(host=host)
+
+
+def state_path(settings: ProducerSettings, host: str) -> Path:
+    """Where the checkpoint of `host` lies."""
+    return (settings.state or default_state()) / "producer" / host
+
+
+def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: bool) -> Task:
+    chosen = settings.producer
+    edits = _edits(chosen)
+    following = Following(
+        watched=watched,
+        cut=edits.cut(chosen.block, line_a_piece=chosen.encoding is Encoding.PLAIN),
+        start_at_end=chosen.start_at_end and new,
+        once=once,
+        rotate_wait=chosen.rotate_wait,
+        ignore_older=chosen.ignore_older,
+        order=Order(chosen.read_order),
+        links=Links(chosen.link_roots),
+        open_files=file_limit(chosen.open_files, resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+    )
+    return Task(
+        host=host,
+        partition=partition_for(host, settings.logs.partitions),
+        partitions=settings.logs.partitions,
+        prefix=settings.logs.subject,
+        following=following,
+        compressor=Compressor(chosen.encoding),
+        edits=edits,
+        window_bytes=chosen.window,
+        poll=chosen.poll,
+        watch=chosen.watch,
+        ack_timeout=chosen.ack_timeout,
+        checkpoint_every=chosen.checkpoint_every,
+        drain_within=chosen.drain_within,
+        rate=chosen.rate,
+        heartbeat=0.0 if once else chosen.heartbeat,
+        recover_wait=_recover_wait(chosen, once=once),
+        when_silent=WhenSilent.REFUSE if chosen.recover_wait is None else WhenSilent.BEGIN_ANEW,
+        delete_archived=None if once else chosen.delete_archived,
+        patience=Patience(at_start=5.0, later=60.0) if once else Patience(at_start=10.0, later=math.inf),
+    )
+
+
+def _recover_wait(settings: ProducerSettings, *, once: bool) -> float:
+    wait = math.inf if settings.recover_wait is None else settings.recover_wait
+    return min(wait, ONCE_RECOVER_SECONDS) if once else wait
+
+
+def _edits(settings: ProducerSettings) -> Edits:
+    return Edits.of(
+        keep_lines=settings.keep_lines,
+        drop_lines=settings.drop_lines,
+        redact=settings.redact,
+        charset=settings.charset,
+        labels=settings.labels,
+        most_bytes=min(2 * settings.block, MAX_BLOCK_BYTES),
+        pattern_seconds=settings.pattern_time,
+    )
+
+
+def _watched(settings: ProducerSettings, *, once: bool) -> Watched:
+    """What to ship. Raises ConfigError: nothing is named, a directory is, or with `once` a file cannot be read."""
+    if not settings.files and not is_any(settings):
+        raise ConfigError("no file to ship", hint="name files or globs: fshipper produce PATH..., or SHIPPER_FILE")
+    watched = Watched.of(files_of(settings), settings.exclude)
+    links = Links(settings.link_roots)
+    problems = [problem for pattern in watched.patterns if (problem := _problem(pattern, links, once=once))]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return watched
+
+
+def _problem(pattern: str, links: Links, *, once: bool) -> str:
+    if os.path.isdir(pattern):
+        return f"{pattern} is a directory; write '{pattern}/*' for the files in it"
+    if once and not glob.has_magic(pattern):
+        try:
+            os.close(links.open(pattern))
+        except NotFollowed as refused:
+            return f"cannot read {pattern}: {refused.reason}; name the file by its own path, or see link_roots"
+        except OSError as error:
+            return f"cannot read {pattern}: {error.strerror}; correct the path or its permissions"
+    return ""
+
+
+def _state_directory(settings: ProducerSettings, host: str) -> Path:
+    """Where the checkpoint of `host` lies. Raises ConfigError: it cannot be made or written."""
+    directory = state_path(settings, host)
+    try:
+        make_directory(directory, mode=0o700)
+        (directory / "lock").touch(mode=0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write the state directory {directory}: {error.strerror}",
+            hint="set SHIPPER_STATE (--state) to a directory that this user may write",
+        ) from None
+    return directory
+
+
+def _check_other_name(state: Path, settings: Settings, host: str, watched: Watched) -> None:
+    """Whether the same files were shipped under another host name: a forgotten HOSTNAME, or a renamed machine.
+
+    A name that is given is a decision: the files are shipped under it, and an event names the other one. A name that
+    the system says is none. Raises ConfigError then: all lines would come again, as another host's.
+    """
+    found = _shipped_as_another(state, watched, Links(settings.producer.link_roots))
+    if found is None:
+        return
+    path, other = found
+    if settings.producer.host:
+        events.shipped_as_another_host(file=path, other=other, host=host)
+        return
+    raise ConfigError(
+        f"{path} was shipped as host {other!r}, and this machine is called {host!r}: its lines would come twice",
+        hint=f"keep the name: HOSTNAME={other} (--host {other}); to ship all files again under the new name, give it:"
+        f" HOSTNAME={host} (--host {host})",
+    )
+
+
+def _shipped_as_another(state: Path, watched: Watched, links: Links) -> tuple[str, str] | None:
+    """A file that another host's checkpoint beside this one knows, and the name of that host."""
+    files = {seen.key: seen for seen in look(watched).files}
+    others = sorted(state.parent.glob(f"*/{CHECKPOINT}"))[:MAX_OTHER_HOSTS] if files else []
+    for path in others:
+        for source in acknowledged_sources(path) if path.parent != state else ():
+            seen = files.get(source.key)
+            if seen is not None and _holds(seen.path, source.mark, links):
+                return seen.path, path.parent.name
+    return None
+
+
+def _holds(path: str, mark: Mark, links: Links) -> bool:
+    try:
+        descriptor = links.open(path)
+    except OSError:
+        return False
+    try:
+        return mark.agrees(descriptor)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _allow_many_files() -> None:
+    """The more files stay open, the fewer vanish unread; the usual soft limit of 1024 is for programs with select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft != hard else soft, hard))
+
+
+def default_state() -> Path:
+    """`/var/lib/fshipper` for root, the user's state directory else (XDG base directories)."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/fshipper")
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "fshipper"

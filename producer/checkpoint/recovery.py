@@ -1,0 +1,207 @@
+"""A lost checkpoint: what the archive or the stream knows, proven by the CRC of the local bytes, is where to go on."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from producer import receipts
+from producer.discovery import scanner
+from producer.discovery.fingerprint import Mark, read_ends
+from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
+from producer.discovery.scanner import Seen
+from producer.model import Point, Source
+from producer.options import WhenSilent
+from producer.receipts import Receipt, Told
+from producer.session.handshake import receipt_of
+from shipper import events
+from shipper.bytes_ops import crc32
+from shipper.errors import Unavailable
+from shipper.ports import Publisher
+from shipper.subjects import log_subject, stream_name
+
+CHUNK_BYTES = 1024 * 1024
+ASK_AGAIN_SECONDS = 1.0
+
+
+class _Past(NamedTuple):
+    """What one partition knows of a host."""
+
+    partition: int
+    newest: Receipt | None  #: the newest message of the host in its stream
+    sequence: int  #: of that message; 0: there is none
+    told: Told | None  #: what its collector says
+
+
+class Recovery:
+    """Finds the sources that a checkpoint held which does not exist any more. Owned by the pipeline.
+
+    `wait_seconds`: how long the collector is waited for, over all sessions, where the stream shows that the host has a
+    past: without its word only the source of the newest message can go on, and all others are sent twice.
+    `spools`: archive names of inputs without a file, by the path of their spool.
+    `is_wanted`: whether the configuration names a file. No other file is opened, whatever a receipt names.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        host: str,
+        partition: int,
+        *,
+        wait_seconds: float,
+        spools: Mapping[str, str],
+        is_wanted: Callable[[str], bool],
+        links: Links = FOLLOWED_BY_OWNER,
+        when_silent: WhenSilent = WhenSilent.BEGIN_ANEW,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._prefix = prefix
+        self._host, self._partition = host, partition
+        self._wait = wait_seconds
+        self._when_silent = when_silent
+        self._until: float | None = None
+        self._is_wanted = is_wanted
+        self._links = links
+        self._local = {name: path for path, name in spools.items()}
+        self._clock = clock
+        self.left = 0  #: the newest version of the map by which this host left the partition
+
+    async def sources(
+        self, publisher: Publisher, nameless: Callable[[], Mapping[str, Seen]], others: Sequence[int] = ()
+    ) -> list[Source]:
+        """The sources that go on; [] where the host is simply new.
+
+        `nameless`: the files that only this process can still open. `others`: further partitions whose streams hold
+        messages of this host. The archive is asked also when the stream is empty: what is archived may be purged.
+
+        Raises Unavailable: the host has a past, no collector says what is archived, and `when_silent` is REFUSE.
+        """
+        pasts = [await self._past(publisher, number) for number in (self._partition, *others)]
+        known = [self._at_home(receipt) for past in pasts for receipt in (past.told.receipts if past.told else ())]
+        own = pasts[0]
+        known += [self._at_home(own.newest)] if own.newest else []  # of other streams only what is archived counts
+        known = [receipt for receipt in known if self._is_wanted(receipt.file)]
+        found = await asyncio.to_thread(prove, known, list(nameless().values()), self._links)
+        for past in pasts:
+            found = [self._as_told(source, past) for source in found]
+        return found
+
+    async def _past(self, publisher: Publisher, partition: int) -> _Past:
+        subject = log_subject(self._prefix, partition, self._host)
+        if partition == self._partition:
+            last = await publisher.last_stored(subject)
+        else:
+            last = await publisher.last_stored_in(stream_name(self._prefix, partition), subject)
+        newest = receipt_of(last) if last else None
+        sequence = last.sequence if last and newest else 0
+        return _Past(partition, newest, sequence, await self._told(publisher, partition, sequence))
+
+    async def _told(self, publisher: Publisher, partition: int, sequence: int) -> Told | None:
+        """What the collector says once it has judged everything up to `sequence`; what it said last if time is up."""
+        while True:
+            told = await receipts.ask(publisher, self._host, partition, waits=receipts.STARTING_SECONDS)
+            if partition == self._partition:
+                self.left = max(self.left, told.left if told else 0)
+            if not sequence or (told is not None and told.through >= sequence):
+                return told
+            if self._until is None:
+                self._until = self._clock() + self._wait
+                events.recovery_waits(seconds=self._wait, collector="is behind" if told else "does not answer")
+            if self._clock() >= self._until:
+                if self._when_silent is WhenSilent.REFUSE:
+                    raise Unavailable(
+                        f"host {self._host} has shipped before without this state directory, and no collector of"
+                        f" partition {partition} says what is archived: nothing is sent, lines could come twice",
+                        hint="start the collector (fshipper consume), or set SHIPPER_STATE to the directory of the"
+                        " first run; to ship all files again, set producer.recover_wait to 0s",
+                    )
+                events.recovery_gave_up(sources=len(told.receipts) if told else 0)
+                return told
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    def _at_home(self, receipt: Receipt) -> Receipt:
+        return receipt._replace(file=self._local.get(receipt.file, receipt.file))
+
+    def _as_told(self, source: Source, past: _Past) -> Source:
+        """A source with what holds its bytes: the own stream up to its newest message, or the archive."""
+        newest, told = past.newest, past.told
+        is_own = past.partition == self._partition
+        if is_own and newest and (source.id, source.offset) == (newest.source, newest.watermark):
+            source = replace(source, ring=(Point(past.sequence, source.offset, source.crc),))
+        if told and (archived := max((r.watermark for r in told.receipts if r.source == source.id), default=0)):
+            source = source.in_archive(told.archive, min(archived, source.offset))
+        return source
+
+
+def prove(receipts: Iterable[Receipt], nameless: Sequence[Seen] = (), links: Links = FOLLOWED_BY_OWNER) -> list[Source]:
+    """The sources whose local file holds what a receipt says, ready to go on behind it, oldest file first.
+
+    The longest proven prefix of a file wins.
+    """
+    proven: dict[tuple[int, int], Source] = {}
+    for receipt in sorted(receipts, key=lambda receipt: -receipt.watermark):
+        if any(source.id == receipt.source for source in proven.values()):
+            continue
+        for seen in (*_candidates(receipt.file, links), *nameless):
+            if seen.key in proven or seen.size < receipt.watermark:
+                continue
+            source = _proven(receipt, seen, links)
+            if source is not None:
+                proven[seen.key] = source
+                events.source_recovered(file=source.file, source=source.id, offset=source.offset)
+                break
+    return sorted(proven.values(), key=lambda source: source.mtime_ns)
+
+
+def _candidates(path: str, links: Links) -> list[Seen]:
+    """The file itself and what rotation made of it."""
+    own = [seen for seen in scanner.look(scanner.Watched((path,))).files if seen.path == path]
+    try:
+        real = os.path.realpath(path)
+        elsewhere = scanner.siblings(real) if real != path else []
+        return own + scanner.siblings(path) + [seen for seen in elsewhere if links.belongs(path, seen.path)]
+    except OSError as error:
+        events.file_unreadable(path=path, error=error.strerror or str(error))
+        return own
+
+
+def _proven(receipt: Receipt, seen: Seen, links: Links) -> Source | None:
+    try:
+        descriptor = links.open(seen.path)
+    except OSError:
+        return None
+    try:
+        if crc_of(descriptor, receipt.origin, receipt.watermark) != receipt.host_crc:
+            return None
+        mark = Mark.of(receipt.watermark, *read_ends(descriptor, receipt.watermark))
+    except OSError as error:
+        events.file_unreadable(path=seen.path, error=error.strerror or str(error))
+        return None
+    finally:
+        os.close(descriptor)
+    return Source(
+        id=receipt.source,
+        file=receipt.file,
+        device=seen.device,
+        inode=seen.inode,
+        origin=receipt.origin,
+        offset=receipt.watermark,
+        crc=receipt.host_crc,
+        mark=mark,
+        size=seen.size,
+        mtime_ns=seen.mtime_ns,
+        ring=(Point(0, receipt.watermark, receipt.host_crc),),
+    )
+
+
+def crc_of(descriptor: int, start: int, end: int) -> int | None:
+    """CRC-32 of some bytes of an open file; None: it is shorter. Raises OSError."""
+    crc, offset = 0, start
+    while offset < end:
+        data = os.pread(descriptor, min(CHUNK_BYTES, end - offset), offset)
+        if not data:
+            return None
+        crc, offset = crc32(data, crc), offset + len(data)
+    return crc

@@ -1,0 +1,270 @@
+"""The checkpoint on disk: what JetStream has acknowledged, of every source. SQLite, versioned, mode 0600.
+
+Damaged: it is kept aside under another name and a new one begins; receipts say where to go on (see `recover.py`).
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from producer.discovery.fingerprint import Mark
+from producer.model import Archived, Place, Point, Source
+from shipper import events
+from shipper.errors import ConfigError, Fatal, Transient
+from shipper.model import Handoff
+
+VERSION = 4  # 1 did not know where links lead, 2 not what is archived, 3 not which partition the host is in
+_KNOWN_VERSIONS = {0, 1, 2, 3, VERSION}  # 0: nothing used it yet
+CHECKPOINT_ERRORS = (sqlite3.Error, OSError)
+TOMBSTONE_SECONDS = 30 * 86400.0  # an ended file that shows up again within this time is not shipped again
+_SYNC = "FULL"  # a checkpoint that returned from `save` survives power failure
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sources (
+    id TEXT PRIMARY KEY, file TEXT NOT NULL, device TEXT NOT NULL, inode TEXT NOT NULL, origin INTEGER NOT NULL,
+    offset INTEGER NOT NULL, crc INTEGER NOT NULL, mark TEXT NOT NULL, size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL, ring TEXT NOT NULL, ended_at REAL NOT NULL, place INTEGER NOT NULL,
+    real TEXT NOT NULL DEFAULT '', archives TEXT NOT NULL DEFAULT '[]', handoff TEXT NOT NULL DEFAULT 'null',
+    left_out INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID
+"""
+_PLACE_SCHEMA = """
+CREATE TABLE IF NOT EXISTS standing (
+    one INTEGER PRIMARY KEY CHECK (one = 1), partition INTEGER NOT NULL, version INTEGER NOT NULL,
+    leaving INTEGER NOT NULL
+)
+"""
+_SUBJECT_SCHEMA = "CREATE TABLE IF NOT EXISTS subject (one INTEGER PRIMARY KEY CHECK (one = 1), prefix TEXT NOT NULL)"
+"""Older versions ignore this table, so it needs no version of its own."""
+_LATER_COLUMNS = {
+    "real": "TEXT NOT NULL DEFAULT ''",
+    "archives": "TEXT NOT NULL DEFAULT '[]'",
+    "handoff": "TEXT NOT NULL DEFAULT 'null'",
+    "left_out": "INTEGER NOT NULL DEFAULT 0",
+}
+"""What older versions did not have."""
+_COLUMNS = (
+    "id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, "
+    "ring, ended_at, real, archives, handoff, left_out"
+)
+_SAVE = f"""
+INSERT INTO sources ({_COLUMNS}, place) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+ON CONFLICT (id) DO UPDATE SET device=excluded.device, inode=excluded.inode, offset=excluded.offset,
+    crc=excluded.crc, mark=excluded.mark, size=excluded.size, mtime_ns=excluded.mtime_ns, ring=excluded.ring,
+    ended_at=excluded.ended_at, real=excluded.real, archives=excluded.archives, handoff=excluded.handoff,
+    left_out=excluded.left_out
+"""  # noqa: S608 - fixed names
+
+
+@contextlib.contextmanager
+def checkpoint_needed() -> Iterator[None]:
+    """What cannot go on without the checkpoint is tried again later, like everything that needs the server."""
+    try:
+        yield
+    except CHECKPOINT_ERRORS as error:
+        raise Transient(f"the checkpoint cannot be used: {error}", hint="see the state directory's disk") from None
+
+
+class Checkpoints:
+    """The checkpoint of one host. Owned by the pipeline; one call at a time, from any thread.
+
+    `fresh`: no session has used it yet, so it is new, or the old one was lost.
+    `damaged`: the old one was found and kept aside just now.
+    """
+
+    fresh: bool
+    damaged = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._open()
+        except sqlite3.OperationalError as error:  # no room, no right, locked: says nothing of the content
+            raise Fatal(
+                f"cannot open the checkpoint {path}: {error}",
+                hint="make room, or correct the permissions of the state directory",
+            ) from None
+        except sqlite3.DatabaseError as error:
+            self.damaged = True
+            kept = self._keep_aside()
+            events.checkpoint_damaged(path=str(path), kept=str(kept), error=str(error))
+            self._open()
+
+    @property
+    def directory(self) -> Path:
+        """Where it lies."""
+        return self._path.parent
+
+    def load(self) -> list[Source]:
+        """Every source, in the order in which they were first seen."""
+        rows = self._database.execute(f"SELECT {_COLUMNS} FROM sources ORDER BY place")  # noqa: S608 - fixed names
+        return [_from_row(row) for row in rows]
+
+    def save(self, sources: Iterable[Source]) -> None:
+        """Make `sources` durable, as they are now. Returns when they are."""
+        with self._database:
+            self._write(sources)
+
+    @property
+    def place(self) -> Place | None:
+        """The partition that the host is in; None: no session has found it out yet."""
+        row = self._database.execute("SELECT partition, version, leaving FROM standing").fetchone()
+        return Place(partition=row[0], version=row[1], leaving=row[2]) if row else None
+
+    def stand_at(self, place: Place, sources: Iterable[Source] = ()) -> None:
+        """Make durable that the host is at `place`, with `sources` as they are there. All of it or nothing."""
+        with self._database:
+            self._write(sources)
+            self._database.execute(
+                "INSERT OR REPLACE INTO standing VALUES (1, ?, ?, ?)", (place.partition, place.version, place.leaving)
+            )
+
+    def check_prefix(self, prefix: str) -> None:
+        """Raises ConfigError: what is acknowledged here was published under another first token of the subjects."""
+        row = self._database.execute("SELECT prefix FROM subject").fetchone()
+        if row and row[0] != prefix:
+            raise ConfigError(
+                f"the checkpoint {self._path} belongs to subject {row[0]!r}, and SHIPPER_SUBJECT says {prefix!r}",
+                hint=f"set SHIPPER_SUBJECT (--subject) to {row[0]}; to ship the files under {prefix}, too, give that"
+                " producer a state directory of its own (--state)",
+            )
+
+    def note_prefix(self, prefix: str) -> None:
+        """A session under this first token of the subjects agreed on what is acknowledged. Durable."""
+        with self._database:
+            self._database.execute("INSERT OR IGNORE INTO subject VALUES (1, ?)", (prefix,))
+
+    def begin_use(self) -> None:
+        """The first handshake is done: from now on this checkpoint is the truth, and not what others know."""
+        self._database.execute(f"PRAGMA user_version = {VERSION}")
+        self._database.commit()
+        self.fresh = False
+
+    def start_over(self, sources: Iterable[Source]) -> None:
+        """Know `sources` and nothing else."""
+        with self._database:
+            self._database.execute("DELETE FROM sources")
+            self._write(sources)
+
+    def forget(self, sources: Iterable[Source]) -> None:
+        """Drop sources."""
+        with self._database:
+            self._database.executemany("DELETE FROM sources WHERE id = ?", [(source.id,) for source in sources])
+
+    def close(self) -> None:
+        """Close the file; everything saved is durable already."""
+        self._database.close()
+
+    def _write(self, sources: Iterable[Source]) -> None:
+        place = self._database.execute("SELECT coalesce(max(place), 0) FROM sources").fetchone()[0]
+        self._database.executemany(
+            _SAVE, [(*_to_row(source), place + number) for number, source in enumerate(sources, start=1)]
+        )
+
+    def _open(self) -> None:
+        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self._database = sqlite3.connect(self._path, check_same_thread=False)
+        try:
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute(f"PRAGMA synchronous = {_SYNC}")
+            self._check_version()
+            self._database.execute(_SCHEMA)
+            self._database.execute(_PLACE_SCHEMA)
+            self._database.execute(_SUBJECT_SCHEMA)
+            self._migrate()
+            self._database.commit()
+            self.load()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _check_version(self) -> None:
+        version = self._database.execute("PRAGMA user_version").fetchone()[0]
+        if version not in _KNOWN_VERSIONS:
+            raise ConfigError(
+                f"checkpoint {self._path} has version {version}, this fshipper writes {VERSION}",
+                hint="run the newer fshipper, or point SHIPPER_STATE elsewhere",
+            )
+        self.fresh = version == 0
+
+    def _migrate(self) -> None:
+        """What an older version wrote becomes what this one writes, at once or not at all."""
+        there = {column[1] for column in self._database.execute("PRAGMA table_info(sources)")}
+        missing = [name for name in _LATER_COLUMNS if name not in there]
+        if not missing:
+            return
+        with self._database:
+            self._database.execute("BEGIN")
+            for name in missing:
+                self._database.execute(f"ALTER TABLE sources ADD COLUMN {name} {_LATER_COLUMNS[name]}")
+            if not self.fresh:
+                self._database.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _keep_aside(self) -> Path:
+        kept = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
+        self._path.rename(kept)
+        for suffix in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                Path(f"{self._path}{suffix}").rename(f"{kept}{suffix}")
+        return kept
+
+
+def acknowledged_sources(path: Path) -> list[Source]:
+    """The sources of another host's checkpoint of which something is acknowledged; [] where it cannot be read."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            rows = database.execute(f"SELECT {_COLUMNS} FROM sources WHERE offset > origin").fetchall()  # noqa: S608
+            return [_from_row(row) for row in rows]
+    except sqlite3.Error:
+        return []
+
+
+def _to_row(source: Source) -> tuple[object, ...]:
+    mark = source.mark
+    return (
+        source.id,
+        os.fsencode(source.file),
+        str(source.device),  # device and inode numbers may need all 64 bits, SQLite keeps 63
+        str(source.inode),
+        source.origin,
+        source.offset,
+        source.crc,
+        json.dumps([mark.offset, mark.head_length, mark.head_hash, mark.tail_length, mark.tail_hash]),
+        source.size,
+        source.mtime_ns,
+        json.dumps(source.ring),
+        source.ended_at,
+        os.fsencode(source.real),
+        json.dumps(source.archives),
+        json.dumps(source.handoff),
+        int(source.excluded),
+    )
+
+
+def _from_row(row: tuple[object, ...]) -> Source:
+    try:
+        id_, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, archives = row[:14]
+        handed = json.loads(str(row[14]))
+        return Source(
+            id=str(id_),
+            file=os.fsdecode(file),  # type: ignore[arg-type]
+            device=int(device),  # type: ignore[call-overload]
+            inode=int(inode),  # type: ignore[call-overload]
+            origin=origin,  # type: ignore[arg-type]
+            offset=offset,  # type: ignore[arg-type]
+            crc=crc,  # type: ignore[arg-type]
+            mark=Mark(*json.loads(str(mark))),
+            size=size,  # type: ignore[arg-type]
+            mtime_ns=mtime_ns,  # type: ignore[arg-type]
+            ring=tuple(Point(*point) for point in json.loads(str(ring))),
+            ended_at=ended_at,  # type: ignore[arg-type]
+            real=os.fsdecode(real),  # type: ignore[arg-type]
+            archives=tuple(Archived(*each) for each in json.loads(str(archives))),
+            handoff=Handoff(*handed) if handed else None,
+            excluded=bool(row[15] and ended_at),  # an older version may have continued it
+        )
+    except (TypeError, ValueError) as error:
+        raise sqlite3.DatabaseError(f"row of source {row[0]!r} is damaged: {error}") from None

@@ -1,0 +1,367 @@
+"""Which files are there: globs and explicit paths -> regular files, each once. Looking is truth."""
+
+import bisect
+import fnmatch
+import glob
+import itertools
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from producer.discovery.patterns import EVERY_DEPTH, directories, expand, links, names_of
+
+COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z")
+GONE = (FileNotFoundError, NotADirectoryError)
+TICK_NS = 2_000_000_000  # the coarsest clock of a file system
+LONGEST_COUNT = 3  # digits: app.log.12 is a count and grows with age, app.log-20261120 a date and does not
+_ROTATED_NAME = re.compile(r"([.\-_]\d[\dTZ:+\-_.]*)?(\.(gz|zst|bz2|xz|lz4|Z))?")
+_ROTATED = re.compile(r"[.\-_](\d+)")  # app.log.1, app.log-20261120; not app.log.bak, which is a copy
+
+Key = tuple[int, int]
+
+
+class Seen(NamedTuple):
+    """A regular file under a name that is watched."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Device and inode."""
+        return self.device, self.inode
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What to ship: absolute paths and globs (`**` crosses directories), less what `exclude` matches."""
+
+    patterns: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    own: frozenset[str] = frozenset()  #: names that nothing excludes: what inputs without a file append to
+
+    @classmethod
+    def of(cls, patterns: Sequence[str], exclude: Sequence[str] = ()) -> "Watched":
+        """The patterns made absolute, so that a later change of directory changes nothing.
+
+        An exclude without a slash is about the last part of a path, wherever it lies: `*.gz`.
+        """
+        excluded = (os.path.abspath(pattern) if "/" in pattern else pattern for pattern in exclude)
+        return cls(tuple(map(os.path.abspath, patterns)), tuple(excluded))
+
+    def excludes(self, path: str) -> bool:
+        """Whether `path` is not to be shipped, whatever else names it."""
+        return path not in self.own and any(
+            fnmatch.fnmatchcase(path if "/" in pattern else os.path.basename(path), pattern) for pattern in self.exclude
+        )
+
+
+def wanted(watched: Watched) -> Callable[[str], bool]:
+    """Says whether `watched` names an absolute path, and does not exclude it."""
+    is_named = names_of(watched.patterns)
+    return lambda path: is_named(path) and not watched.excludes(path)
+
+
+class Look(NamedTuple):
+    """What one look at the file system found."""
+
+    files: list[Seen]  #: each device and inode once, under its first name
+    unknown: list[tuple[str, OSError]]  #: names that could not be looked at: neither there nor gone
+    names: Mapping[
+        str, Key | None
+    ]  #: every name that leads to a file, links on the way too; None: it leads nowhere yet
+    directories: set[str]  #: where names could come, go, or change; not all of them exist
+    fifos: list[str]  #: FIFOs that a glob found: they are read only where they are named
+    others: Mapping[Key, list[str]] = MappingProxyType({})  #: the further names of files
+    excluded: Mapping[str, str] = MappingProxyType({})  #: names that lead over links to excluded ones, which are these
+
+
+def look(watched: Watched) -> Look:
+    """Every regular file that `watched` names now."""
+    files: dict[Key, Seen] = {}
+    names: dict[str, Key | None] = {}
+    others: dict[Key, list[str]] = {}
+    excluded: dict[str, str] = {}
+    found = Look([], [], names, directories(watched.patterns), [], others, excluded)
+    for path, entry in _not_excluded(watched, excluded):
+        key = None
+        try:
+            status = os.stat(path) if entry is None else entry.stat()
+        except GONE:
+            pass  # gone since it was listed, a link to nothing, or an explicit path that does not exist yet
+        except OSError as error:
+            found.unknown.append((path, error))
+            continue
+        else:
+            if stat.S_ISFIFO(status.st_mode) and path not in watched.patterns:
+                found.fifos.append(path)
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            seen = Seen(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            names[path] = key = seen.key
+            if files.setdefault(key, seen) is not seen:
+                others.setdefault(key, []).append(path)
+        if entry is None or entry.is_symlink():
+            _note_links(path, key, names, found.directories)
+    found.files.extend(files.values())
+    return found
+
+
+def _not_excluded(watched: Watched, behind: dict[str, str]) -> "Iterator[tuple[str, os.DirEntry[str] | None]]":
+    """The names that are watched; `behind` gets those that lead over links to excluded ones."""
+    real_directories: dict[str, str] = {}
+    for path, entry in _names(watched).items():
+        if watched.exclude:
+            if watched.excludes(path):
+                continue
+            is_link = entry is None or entry.is_symlink()
+            if name := _excluded_behind(path, watched, real_directories, is_link=is_link):
+                behind[path] = name
+                continue
+        yield path, entry
+
+
+def _excluded_behind(path: str, watched: Watched, real_directories: dict[str, str], *, is_link: bool) -> str:
+    """The excluded name to which links lead from `path`; empty: there is none."""
+    if path in watched.own:
+        return ""
+    if is_link:
+        names = [*map(os.path.normpath, links(path)), os.path.realpath(path)]
+    else:
+        directory, name = os.path.split(path)
+        if directory not in real_directories:
+            real_directories[directory] = os.path.realpath(directory)
+        names = [os.path.join(real_directories[directory], name)]
+    return next((name for name in names if name != path and watched.excludes(name)), "")
+
+
+def excluded_twin(path: str, key: Key, watched: Watched, listing: "Listing") -> str:
+    """An excluded name of the file `key`, which is also at `path`; empty: there is none. Raises OSError.
+
+    A name that a rotation gave to the file does not count: a rotated file is excluded so that it is not read twice.
+    """
+    plain = [os.path.dirname(name) for name in watched.exclude if "/" in name and not glob.has_magic(name)]
+    for directory in {os.path.dirname(path), os.path.dirname(os.path.realpath(path)), *plain} | directories(
+        watched.patterns
+    ):
+        for name in listing.names_of(directory, key):
+            if watched.excludes(name) and not is_rotated_name(name, path):
+                return name
+    return ""
+
+
+def is_rotated_name(path: str, original: str = "") -> bool:
+    """Whether `path` is what a rotation makes of a name: with a count or a date, compressed or not, and nothing else.
+
+    `original`: of this name; else of any.
+    """
+    name = os.path.basename(path)
+    starts = [len(os.path.basename(original))] if original else range(1, len(name))
+    is_other = bool(original) and not name.startswith(os.path.basename(original))
+    return not is_other and any(start < len(name) and _ROTATED_NAME.fullmatch(name, start) for start in starts)
+
+
+def _note_links(path: str, key: Key | None, names: dict[str, Key | None], directories: set[str]) -> None:
+    """What the links at `path` lead over."""
+    for name in links(path):
+        names.setdefault(name, key)
+        directories.add(os.path.dirname(name))
+
+
+def _names(watched: Watched) -> "dict[str, os.DirEntry[str] | None]":
+    """The names that exist or may exist, in their order, with what listing their directory told."""
+    given: dict[str, os.DirEntry[str] | None] = {}
+    for pattern in watched.patterns:
+        given.setdefault(pattern)  # a shell may have expanded a glob to a name that looks like one: app[1].log
+        if glob.has_magic(pattern):
+            for path, entry in sorted(matches(pattern).items()):
+                given.setdefault(path, entry)
+    return given
+
+
+def matches(pattern: str) -> "dict[str, os.DirEntry[str] | None]":
+    """The names that a glob finds, hidden names only where the pattern says so; a large directory is listed once."""
+    parent, last = os.path.split(pattern)
+    if last == EVERY_DEPTH:
+        parent, last = pattern, "*"
+    if not glob.has_magic(last):
+        return dict.fromkeys(os.path.join(directory, last) for directory in expand(parent))
+    is_match = re.compile(fnmatch.translate(last)).match
+    hidden = last.startswith(".")
+    return {
+        prefix + entry.name: entry
+        for prefix in (os.path.join(directory, "") for directory in expand(parent))
+        for entry in _listed(prefix)
+        if (hidden or not entry.name.startswith(".")) and is_match(entry.name)
+    }
+
+
+def _listed(directory: str) -> "list[os.DirEntry[str]]":
+    """What lies in a directory; nothing where there is no right to look, as `glob` has it."""
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+class Listing:
+    """The directories of one look, each listed once: thousands of files may be looked for in one of them."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entries] = {}
+
+    def siblings(self, path: str) -> list[Seen]:
+        """Uncompressed files beside `path` that a rotation would name after it, the oldest first. Raises OSError."""
+        return [seen for seen in self.rotations(path) if not seen.path.endswith(COMPRESSED)]
+
+    def rotations(self, path: str) -> list[Seen]:
+        """Files beside `path` that a rotation would name after it, compressed ones too, the oldest first."""
+        directory, name = os.path.split(path)
+        names = self._listed(directory).names
+        found = []
+        for other in itertools.islice(names, bisect.bisect_left(names, name), None):
+            if not other.startswith(name):
+                break
+            if _ROTATED.match(other, len(name)):
+                found.extend(_seen(os.path.join(directory, other)))
+        return sorted(found, key=lambda seen: age(seen, path))
+
+    def find_inode(self, directory: str, key: Key) -> str | None:
+        """The name in `directory` under which the file `key` lies now. Raises OSError."""
+        found = _lies_among(self._listed(directory).by_inode.get(key[1], ()), directory, key)
+        if found is None and self._entries[directory].changed_at != _changed_at(directory):
+            del self._entries[directory]
+            found = _lies_among(self._listed(directory).by_inode.get(key[1], ()), directory, key)
+        return found
+
+    def names_of(self, directory: str, key: Key) -> list[str]:
+        """The names in `directory` under which the file `key` is now. Raises OSError."""
+        names = self._listed(directory).by_inode.get(key[1], ())
+        paths = (os.path.join(directory, name) for name in names)
+        return [path for path in paths if any(seen.key == key for seen in _seen(path))]
+
+    def _listed(self, directory: str) -> "_Entries":
+        if directory not in self._entries:
+            self._entries[directory] = _Entries.of(directory)
+        return self._entries[directory]
+
+
+class _Entries(NamedTuple):
+    names: list[str]  # sorted
+    by_inode: dict[int, list[str]]
+    changed_at: int  # of the directory, ns; 0: so shortly before it was listed that the next change may not show
+
+    @classmethod
+    def of(cls, directory: str) -> "_Entries":
+        before, changed_at = time.time_ns(), _changed_at(directory)
+        by_inode: dict[int, list[str]] = {}
+        entries = _entries(directory)
+        for entry in entries:
+            by_inode.setdefault(entry.inode(), []).append(entry.name)
+        return cls(
+            sorted(entry.name for entry in entries), by_inode, changed_at if changed_at < before - TICK_NS else 0
+        )
+
+
+def _lies_among(names: Iterable[str], directory: str, key: Key) -> str | None:
+    paths = (os.path.join(directory, name) for name in names)
+    return next((path for path in paths if any(seen.key == key for seen in _seen(path))), None)
+
+
+def _changed_at(directory: str) -> int:
+    """When names in it changed last, ns; -1: it is not there. Raises OSError."""
+    try:
+        return os.stat(directory).st_mtime_ns
+    except GONE:
+        return -1
+
+
+def siblings(path: str) -> list[Seen]:
+    """Uncompressed files beside `path` that a rotation would name after it, the oldest first."""
+    return Listing().siblings(path)
+
+
+def rotations(path: str) -> list[Seen]:
+    """Files beside `path` that a rotation would name after it, compressed ones too, the oldest first."""
+    return Listing().rotations(path)
+
+
+def age(seen: Seen, original: str) -> tuple[int, tuple[int, str]]:
+    """Orders the rotations of `original`, the oldest first."""
+    return seen.mtime_ns, _count_down(seen.path[len(original) :])
+
+
+def is_sibling(path: str, original: str) -> bool:
+    """Whether a rotation of `original` would give the name `path`."""
+    return path.startswith(original) and _ROTATED.match(path, len(original)) is not None
+
+
+def originals(path: str) -> list[str]:
+    """The names that `path` may have had before a rotation gave it a number or a date."""
+    directory, name = os.path.split(path)
+    return [os.path.join(directory, name[: found.start()]) for found in _ROTATED.finditer(name, 1)]
+
+
+def lies_at(path: str, key: tuple[int, int]) -> bool:
+    """Whether the file `key` lies at `path`; True also where that is unknown."""
+    try:
+        found = os.stat(path)
+    except GONE:
+        return False
+    except OSError:
+        return True
+    return (found.st_dev, found.st_ino) == key
+
+
+def seen_at(path: str) -> Seen | None:
+    """The regular file at `path`. Raises OSError: unknown."""
+    try:
+        found = os.stat(path)
+    except GONE:
+        return None
+    regular = stat.S_ISREG(found.st_mode)
+    return Seen(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) if regular else None
+
+
+def find_inode(directory: str, key: Key) -> str | None:
+    """The name in `directory` under which the file `key` lies now."""
+    return Listing().find_inode(directory, key)
+
+
+def _entries(directory: str) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except GONE:
+        return []
+
+
+def _count_down(suffix: str) -> tuple[int, str]:
+    """Orders the suffixes of one rotation by age, for files that were written within one tick of the clock."""
+    found = _ROTATED.match(suffix)
+    digits = found[1] if found else ""
+    return (-int(digits), suffix) if 0 < len(digits) <= LONGEST_COUNT else (0, suffix)
+
+
+def _seen(path: str) -> list[Seen]:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return []
+    if not stat.S_ISREG(found.st_mode):
+        return []
+    return [Seen(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)]
+
+
+def is_gone(error: OSError) -> bool:
+    """Whether an error says that a file is gone; everything else (EMFILE, EACCES, EIO, ESTALE) means "unknown"."""
+    return isinstance(error, GONE)

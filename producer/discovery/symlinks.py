@@ -1,0 +1,81 @@
+"""Where the files of a name lie when links lead there: their rotations lie beside them, not beside the link.
+
+Kubernetes: /var/log/containers/c.log -> /var/log/pods/web/0.log, which is renamed to 0.log.20261121-101010 where it is.
+"""
+
+import os
+from collections.abc import Callable, Container
+
+from producer.discovery import scanner
+from producer.discovery.scanner import Listing, Seen
+from producer.model import Source
+from shipper import events
+
+MOST_TARGETS = 4
+"""That a name led to lately: a link to the newest release leads elsewhere every day."""
+
+
+class Targets:
+    """What the watched names lead to, and led to. Owned by `Ledger`.
+
+    `may_hold`: whether a file may be read as a rotation of a name.
+    """
+
+    def __init__(self, may_hold: Callable[[str, Seen], bool] = lambda _name, _seen: True) -> None:
+        self._may_hold = may_hold
+        self._of: dict[str, list[str]] = {}  # by the name in the archive, the newest last
+        self._listing: Listing | None = None
+        self._real_directories: dict[str, str] = {}  # while that listing is the newest: thousands of names ask
+
+    def learn(self, source: Source) -> None:
+        """Know where a source's file lay."""
+        if source.real and source.real not in (known := self._of.setdefault(source.file, [])):
+            known.append(source.real)
+            del known[:-MOST_TARGETS]
+
+    def keep(self, files: Container[str]) -> None:
+        """Forget all names but these."""
+        self._of = {file: reals for file, reals in self._of.items() if file in files}
+
+    def rotations(self, file: str, listing: Listing) -> list[Seen]:
+        """What a rotation of `file` left beside it and beside what it leads to, as far as it may be seen, oldest first.
+
+        Also what lies at the name of a former target: the link was led elsewhere before anybody looked.
+        """
+        found: dict[scanner.Key, tuple[tuple[int, tuple[int, str]], Seen]] = {}
+        now = (file, self._real(file, listing))
+        for name in dict.fromkeys((*now, *self._of.get(file, ()))):
+            try:
+                former = None if name in now else scanner.seen_at(name)
+                beside = [*listing.rotations(name), *([former] if former else [])]
+            except OSError as error:  # a directory that may be searched, but not listed
+                events.file_unreadable(path=name, error=error.strerror or str(error))
+                continue
+            for seen in [seen for seen in beside if self._may_hold(file, seen)]:
+                found.setdefault(seen.key, (scanner.age(seen, name), seen))
+        return [seen for _, seen in sorted(found.values())]
+
+    def find(self, file: str, key: scanner.Key, listing: Listing) -> str | None:
+        """Where the file `key`, which had the name `file`, lies now. Raises OSError."""
+        names = (file, self._real(file, listing), *self._of.get(file, ()))
+        directories = dict.fromkeys(map(os.path.dirname, names))
+        return next((path for each in directories if (path := listing.find_inode(each, key)) is not None), None)
+
+    def _real(self, file: str, listing: Listing) -> str:
+        """What a name leads to now."""
+        if self._listing is not listing:
+            self._listing, self._real_directories = listing, {}
+        if os.path.islink(file):
+            return os.path.realpath(file)
+        directory, name = os.path.split(file)
+        if directory not in self._real_directories:
+            self._real_directories[directory] = os.path.realpath(directory)
+        return os.path.join(self._real_directories[directory], name)
+
+
+def real_of(file: str, path: str) -> str:
+    """What `Source.real` says of a file at `path` whose name in the archive is `file`."""
+    real = os.path.realpath(path)
+    if path == file:
+        return "" if real == file else real
+    return "" if os.path.dirname(path) == os.path.dirname(file) else real

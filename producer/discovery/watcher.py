@@ -1,0 +1,293 @@
+"""Which file systems lie on other machines: the kernel tells nothing of what others write there.
+
+What ends the producer's sleep early: acks, a stop, and the kernel's hints. The only importer of watchdog.
+
+Hints are never needed: the loop looks for itself, often where no hints come, and now and then where they do. One
+inotify instance serves all directories (a host has 128 by default), in the event loop; events of busy files are merged
+while the loop does not read them.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import errno
+import functools
+import os
+import re
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from shipper import events
+
+REMOTE = frozenset(
+    {
+        "9p",
+        "acfs",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "fuse",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "mfs",
+        "ncpfs",
+        "nfs",
+    }
+    | {"nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
+)
+"""Types in mountinfo; a type with a dot, as `fuse.sshfs`, counts by what is before it."""
+
+
+def remote_devices(mountinfo: str = "/proc/self/mountinfo") -> set[int]:
+    """The device numbers of the file systems that other machines may write to; none where that is not told."""
+    try:
+        with open(mountinfo, encoding="utf-8", errors="replace") as lines:
+            return {device for line in lines if (device := _remote_device(line)) is not None}
+    except OSError:
+        return set()
+
+
+def _remote_device(line: str) -> int | None:
+    """36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue: see proc(5)."""
+    mount, _, source = line.partition(" - ")
+    kind = source.partition(" ")[0].partition(".")[0]
+    device = re.search(r" (\d+):(\d+) ", mount)
+    return os.makedev(int(device[1]), int(device[2])) if device and kind in REMOTE else None
+
+
+MAX_HINTS = 5000
+"""More changed files than this between two looks: look at all of them."""
+PAUSE_SECONDS = 0.03
+"""Between two reads of events: a file that is written without a pause costs one hint."""
+READ_BYTES = 1024 * 1024
+_EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
+
+
+class Wake:
+    """One event that many can set; `rouse` from the loop, `hint` from any thread."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._grown: set[str] = set()
+        self.names_changed = False
+
+    def rouse(self) -> None:
+        """End the sleep."""
+        self._event.set()
+
+    def hint(self, path: str | None) -> None:
+        """A file changed, or (None) names did."""
+        with self._lock:
+            if path is None or len(self._grown) >= MAX_HINTS:
+                self.names_changed = True
+            else:
+                self._grown.add(path)
+        if not self._event.is_set():
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._event.set)
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether a file is said to have changed."""
+        return bool(self._grown)
+
+    @property
+    def has_hints(self) -> bool:
+        """Whether a file is said to have changed, or names are."""
+        return self.has_grown or self.names_changed
+
+    def take_grown(self) -> set[str]:
+        """The files that changed since the last call."""
+        with self._lock:
+            grown, self._grown = self._grown, set()
+        return grown
+
+    async def wait(self, at_most: float) -> None:
+        """Sleep until somebody sets the event, at most `at_most` seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most):
+                await self._event.wait()
+        self._event.clear()
+
+
+class Watcher:
+    """Turns the kernel's notifications into hints; trouble only costs the hints. Owned by the event loop.
+
+    `is_name`: whether a path is known to lead to a file. `concerns`: whether a path that comes or goes matters at all.
+    """
+
+    def __init__(self, wake: Wake, *, is_name: Callable[[str], bool], concerns: Callable[[str], bool]) -> None:
+        self._wake = wake
+        self._is_name = is_name
+        self._concerns = concerns
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = -1
+        self._directories: dict[int, set[str]] = {}  # by watch; several names may lead to one directory
+        self._remote: set[str] = set()
+        self._said: set[str] = set()
+        self._reading: asyncio.TimerHandle | None = None
+
+    def watch(self, directories: Iterable[str]) -> set[str]:
+        """Watch exactly these directories, and for one that is not there yet the nearest above it.
+
+        Every call asks the kernel anew for each: a directory that was replaced has another watch then. Returns those
+        of which no hint can come. Where a watch is new, what happened before is unknown: names count as changed.
+        """
+        if self._descriptor < 0 and not self._open():
+            return set(directories)
+        before, self._directories = self._directories, {}
+        blind = {directory for directory in directories if not self._watch_nearest(directory, before)}
+        for watch in before.keys() - self._directories.keys():
+            self._unwatch(watch)
+        if self._directories.keys() - before.keys():
+            self._wake.hint(None)
+        return blind
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        if self._reading is not None:
+            self._reading.cancel()
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+        self._descriptor, self._directories = -1, {}
+
+    # -- watches ------------------------------------------------------------------------------------------------
+
+    def _open(self) -> bool:
+        inotify_c = _inotify()
+        if inotify_c is None:
+            return False
+        descriptor = inotify_c.inotify_init()
+        if descriptor < 0:
+            self._say(ctypes.get_errno(), "inotify")
+            return False
+        self._descriptor = descriptor
+        os.set_inheritable(descriptor, False)
+        os.set_blocking(descriptor, False)
+        self._loop.add_reader(descriptor, self._read)
+        return True
+
+    def _watch_nearest(self, directory: str, before: dict[int, set[str]]) -> bool:
+        """Whether hints come of `directory`, or of where it will be made."""
+        number = self._watch(directory, before)
+        while number in {errno.ENOENT, errno.ENOTDIR} and directory != os.path.dirname(directory):
+            directory = os.path.dirname(directory)
+            number = self._watch(directory, before)
+        if number:
+            self._say(number, directory)
+        return number == 0
+
+    def _watch(self, directory: str, before: dict[int, set[str]]) -> int:
+        """The number of the error; 0: hints come. EREMOTE: other machines write there, and no hint comes of that."""
+        if directory in self._remote and _is_remote(directory):
+            return errno.EREMOTE
+        watch = _inotify().inotify_add_watch(self._descriptor, os.fsencode(directory), _mask())
+        if watch < 0:
+            return ctypes.get_errno() or errno.EIO
+        if watch not in before and watch not in self._directories and _is_remote(directory):
+            self._unwatch(watch)
+            self._remote.add(directory)
+            return errno.EREMOTE
+        self._directories.setdefault(watch, set()).add(directory)
+        return 0
+
+    def _unwatch(self, watch: int) -> None:
+        _inotify().inotify_rm_watch(self._descriptor, watch)
+
+    def _say(self, number: int, where: str) -> None:
+        """Once a kind of trouble."""
+        kind = errno.errorcode.get(number, str(number))
+        if kind not in self._said:
+            self._said.add(kind)
+            events.watching_failed(error=f"{where}: {_REASONS.get(number) or os.strerror(number)}")
+
+    # -- hints --------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Turn what the kernel tells into hints, then let it merge for a while."""
+        try:
+            told = os.read(self._descriptor, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._say(error.errno or errno.EIO, "inotify")
+            self.close()
+            self._wake.hint(None)
+            return
+        for watch, mask, name in set(_events(told)):
+            self._heard(watch, mask, name)
+        self._loop.remove_reader(self._descriptor)
+        self._reading = self._loop.call_later(PAUSE_SECONDS, self._read_on)
+
+    def _read_on(self) -> None:
+        self._reading = None
+        if self._descriptor >= 0:
+            self._loop.add_reader(self._descriptor, self._read)
+
+    def _heard(self, watch: int, mask: int, name: bytes) -> None:
+        kinds = _inotify().InotifyConstants
+        if mask & (
+            kinds.IN_Q_OVERFLOW | kinds.IN_IGNORED | kinds.IN_UNMOUNT | kinds.IN_DELETE_SELF | kinds.IN_MOVE_SELF
+        ):
+            if watch in self._directories or mask & kinds.IN_Q_OVERFLOW:
+                self._wake.hint(None)
+            if mask & kinds.IN_IGNORED:
+                self._directories.pop(watch, None)
+            return
+        for directory in self._directories.get(watch, ()):
+            path = os.path.join(directory, os.fsdecode(name))
+            if mask & kinds.IN_MODIFY:
+                if self._is_name(path):
+                    self._wake.hint(path)
+            elif self._is_name(path) or self._concerns(path):
+                self._wake.hint(None)
+
+
+@functools.cache
+def _inotify() -> Any:
+    """The kernel's notifications as watchdog has them; None: there are none here.
+
+    Imported when a directory is to be watched: a tenth of a program's start that `--once` need not wait for.
+    """
+    try:
+        from watchdog.observers import inotify_c  # noqa: PLC0415
+    except Exception:  # noqa: BLE001 - another system than Linux, or another libc: watchdog raises several kinds
+        return None
+    return inotify_c
+
+
+def _events(told: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Watch, kind and name of each event in what the kernel told."""
+    at = 0
+    while at + _EVENT.size <= len(told):
+        watch, mask, _cookie, length = _EVENT.unpack_from(told, at)
+        at += _EVENT.size + length
+        yield watch, mask, told[at - length : at].rstrip(b"\0")
+
+
+def _mask() -> int:
+    kinds = _inotify().InotifyConstants
+    names = kinds.IN_CREATE | kinds.IN_DELETE | kinds.IN_MOVED_FROM | kinds.IN_MOVED_TO
+    return int(kinds.IN_MODIFY | names | kinds.IN_DELETE_SELF | kinds.IN_MOVE_SELF | kinds.IN_ONLYDIR)
+
+
+def _is_remote(directory: str) -> bool:
+    try:
+        return os.stat(directory).st_dev in remote_devices()
+    except OSError:
+        return False
+
+
+_REASONS = {
+    errno.ENOSPC: "fs.inotify.max_user_watches is used up",
+    errno.EMFILE: "fs.inotify.max_user_instances is used up",
+    errno.EREMOTE: "other machines may write there, which the kernel does not tell",
+}

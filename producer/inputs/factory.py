@@ -1,0 +1,199 @@
+"""Settings -> the inputs that they ask for, each with its spool.
+
+Which inputs run, and what becomes of their spools: started before the first look, stopped first at a drain.
+"""
+
+import glob
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from producer.inputs.journald import NAME, Chosen, Journald
+from producer.inputs.listen_address import parse
+from producer.inputs.pipes import Fifo, Stdin, is_fifo
+from producer.inputs.reader import Reader
+from producer.inputs.spool import Hint, Spool, directory_of
+from producer.inputs.spool_files import Progress
+from producer.inputs.syslog import Syslog
+from producer.model import Source
+from producer.options import Task
+from shipper import events
+from shipper.errors import ConfigError
+from shipper.settings import ProducerSettings
+
+TEND_SECONDS = 0.1
+
+
+class Inputs:
+    """The inputs of one producer and every spool that its state has, also of inputs that are no longer asked for.
+
+    They live as long as the program, through every reload. Owned by the event loop.
+    """
+
+    def __init__(self, readers: Sequence[Reader] = (), spools: Sequence[Spool] = (), *, alone: bool = False) -> None:
+        self._readers = readers
+        self._spools = (*(reader.spool for reader in readers), *spools)
+        self.end_the_program = alone and bool(readers) and all(reader.ends for reader in readers)
+        self.stopping = False
+        self._tended_at = 0.0
+        for spool in spools:
+            spool.finish()  # nobody writes there in this run
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Archive names by the local path of the spool."""
+        return {str(spool.log): spool.name for spool in self._spools}
+
+    def start(self) -> None:
+        """Begin to read. Raises ConfigError: something cannot be opened; then nothing runs."""
+        try:
+            for reader in self._readers:
+                reader.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def hint_to(self, hint: Hint) -> None:
+        """Whom to tell that a spool grew."""
+        for spool in self._spools:
+            spool.hint_to(hint)
+
+    def stop(self) -> None:
+        """Stop reading; what is spooled is still shipped. Returns at once."""
+        self.stopping = True
+        for reader in self._readers:
+            reader.stop()
+
+    def close(self) -> None:
+        """Stop, and close every file."""
+        self.stop()
+        for reader in self._readers:
+            reader.join()
+        for spool in self._spools:
+            spool.close()
+
+    def check(self) -> None:
+        """Raises Fatal: an input could not go on."""
+        for reader in self._readers:
+            reader.check()
+
+    def tend(self, progress: Callable[[], Progress], release: Callable[[Source], None]) -> None:
+        """Rotate and delete what is due, now and then. Raises Fatal: an input could not go on."""
+        self.check()
+        if self._spools and time.monotonic() >= self._tended_at + TEND_SECONDS:
+            self._tended_at = time.monotonic()
+            now = progress()
+            for spool in self._spools:
+                try:
+                    spool.tend(now, release)
+                except OSError as error:  # no room, no right: the next look tries again
+                    events.spool_failed(input=spool.name, error=error.strerror or str(error))
+
+    def is_over(self, progress: Callable[[], Progress]) -> bool:
+        """Whether every input has ended and all of it is acknowledged."""
+        now = progress() if self._spools else None
+        return now is None or all(spool.is_over(now) for spool in self._spools)
+
+    def is_settled(self, progress: Callable[[], Progress]) -> bool:
+        """Whether all that was spooled is acknowledged, save for a line that its writer has yet to end."""
+        if any(reader.is_reading for reader in self._readers):
+            return False
+        now = progress() if self._spools else None
+        return now is None or all(spool.is_settled(now) for spool in self._spools)
+
+
+def names_below(root: Path) -> dict[Path, str]:
+    """The spools that lie below `root`, with the archive name of each."""
+    return {path.parent: os.fsdecode(path.read_bytes()) for path in sorted(root.glob("*/name"))}
+
+
+STDIN = "-"
+
+
+def files_of(settings: ProducerSettings) -> tuple[str, ...]:
+    """The paths and globs that are files: neither standard input nor a FIFO that is named."""
+    inputs = named(settings)
+    return tuple(path for path in settings.files if path not in inputs)
+
+
+def named(settings: ProducerSettings) -> frozenset[str]:
+    """The paths that are no files: standard input and FIFOs."""
+    return frozenset(path for path in settings.files if path == STDIN or _is_named_fifo(path))
+
+
+def is_any(settings: ProducerSettings) -> bool:
+    """Whether something that is no file is asked for."""
+    return bool(named(settings) or settings.syslog or settings.journald)
+
+
+def inputs_of(settings: ProducerSettings, root: Path, *, once: bool) -> Inputs:
+    """The inputs, not yet started, and the spools below `root` that earlier runs left. Raises ConfigError."""
+    if once:
+        _check_that_all_end(settings)
+    readers = list(_readers(settings, root, once=once))
+    names = [reader.spool.name for reader in readers]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"two inputs have the archive name {twice[0]}", hint="name each input once")
+    own = {reader.spool.directory for reader in readers}
+    left = [
+        Spool(directory, name, limit_bytes=settings.spool)
+        for directory, name in names_below(root).items()
+        if directory not in own
+    ]
+    return Inputs(readers, left, alone=not files_of(settings))
+
+
+def with_spools(task: Task, inputs: Inputs) -> Task:
+    """A task that follows the spools, too."""
+    following, names = task.following, inputs.names
+    watched = replace(following.watched, patterns=(*following.watched.patterns, *names), own=frozenset(names))
+    return replace(task, following=replace(following, watched=watched, spools=names))
+
+
+def _readers(settings: ProducerSettings, root: Path, *, once: bool) -> Iterator[Reader]:
+    def spool(name: str) -> Spool:
+        return Spool(directory_of(root, name), name, limit_bytes=settings.spool)
+
+    if STDIN in settings.files:
+        yield Stdin(spool(_checked_name(settings)))
+    for path in dict.fromkeys(map(os.path.abspath, _named_fifos(settings.files))):
+        yield Fifo(spool(path), path)
+    for address in map(parse, settings.syslog):
+        yield Syslog(spool(address.name), address)
+    if settings.journald:
+        chosen = Chosen(
+            style=settings.journald,
+            directory=settings.journald_directory,
+            match=settings.journald_match,
+            start_at_end=settings.start_at_end,
+            once=once,
+        )
+        yield Journald(spool(NAME), chosen)
+
+
+def _checked_name(settings: ProducerSettings) -> str:
+    name = settings.stdin_name
+    if not name.startswith("/") or name.endswith("/") or "\0" in name:
+        raise ConfigError(f"--name {name!r} is no absolute path", hint="for example --name /var/log/build.log")
+    if name in map(os.path.abspath, files_of(settings)):
+        raise ConfigError(f"--name {name} is a file that is shipped, too", hint="give standard input a name of its own")
+    return name
+
+
+def _check_that_all_end(settings: ProducerSettings) -> None:
+    """With `once` there must be an end to wait for. Raises ConfigError."""
+    for path in _named_fifos(settings.files):
+        raise ConfigError(f"--once waits for the end, and FIFO {path} has none", hint=f"fshipper produce - < {path}")
+    if settings.syslog:
+        raise ConfigError("--once waits for the end, and --syslog has none", hint="leave out one of the two")
+
+
+def _named_fifos(paths: Sequence[str]) -> list[str]:
+    return [path for path in paths if path != STDIN and _is_named_fifo(path)]
+
+
+def _is_named_fifo(path: str) -> bool:
+    return (not glob.has_magic(path) or os.path.lexists(path)) and is_fifo(path)

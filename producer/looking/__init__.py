@@ -1,1 +1,0 @@
-"""Which files are there, and when to look."""

@@ -1,0 +1,216 @@
+"""`fshipper produce --dry-run`: what would be read, from which byte, and what not and why.
+
+Exact by construction: the producer's own look at the files, on a copy of its checkpoint. Nothing is sent, and nothing
+is changed or created in the state directory.
+"""
+
+import contextlib
+import glob
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from producer.app import host_of, planned, state_path
+from producer.checkpoint.store import Checkpoints
+from producer.discovery.scanner import Watched
+from producer.inputs.factory import STDIN, files_of, names_below
+from producer.inputs.listen_address import parse
+from producer.inputs.spool_files import LOG
+from producer.preflight.skip_reasons import Skip, names, skips
+from producer.tailer.file_reader import Piece
+from producer.tailer.read_scheduler import Following
+from producer.tailer.tailer import Sources
+from shipper.errors import ConfigError, Fatal
+from shipper.model import End
+from shipper.settings import ProducerSettings, Settings
+from shipper.subjects import stream_name
+
+CHECKPOINT = "checkpoint.sqlite"
+SPOOLS = "spool"
+
+
+class Read(NamedTuple):
+    """A file that would be read."""
+
+    path: str  #: where it lies now
+    file: str  #: its name in the archive
+    start: int  #: the first byte that would be read
+    bytes: int  #: how many from there on, as of now
+    known: bool  #: the checkpoint has its source
+    left_out: int  #: bytes before `start` that nobody reads, of a file that is new
+
+
+class Report(NamedTuple):
+    """What a producer would do, if it started now."""
+
+    host: str
+    subject: str
+    partition: int
+    stream: str
+    inputs: list[str]  #: what is read that is no file
+    reads: list[Read]
+    skips: list[Skip]
+    warnings: list[str]
+
+
+def report(settings: Settings, *, once: bool) -> Report:
+    """Look at the files as a producer does at its start.
+
+    Raises:
+        ConfigError: the settings cannot be used. Fatal: the checkpoint cannot be read.
+    """
+    state = state_path(settings.producer, host_of(settings))
+    with tempfile.TemporaryDirectory(prefix="fshipper-dry-run-") as directory:
+        copy = Path(directory) / CHECKPOINT
+        copy_checkpoint(state / CHECKPOINT, copy)
+        checkpoints = Checkpoints(copy)
+        try:
+            return _report(settings, checkpoints, state / SPOOLS, once=once)
+        finally:
+            checkpoints.close()
+
+
+def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once: bool) -> Report:
+    task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged).task
+    watched, known = task.following.watched, checkpoints.load()
+    following = _with_spools(task.following, spools)
+    sources = Sources(following, checkpoints)
+    try:
+        sources.adopt(known)
+        sources.scan()
+        lost = _lost(sources.read(0))  # no byte, but the last words of what is gone, and where the rest of it lies
+        reads = _reads(sources, {source.id for source in known}, following.spools)
+        skipped = list(skips(watched, sources))
+        left_out = _left_out(sources)
+    finally:
+        sources.close()
+    notes = [*_unmatched(watched), *left_out, *lost, *_about(checkpoints)]
+    stream = stream_name(task.prefix, task.partition)
+    inputs = inputs_named(settings.producer)
+    return Report(task.host, task.subject, task.partition, stream, inputs, reads, skipped, notes)
+
+
+def inputs_named(settings: ProducerSettings) -> list[str]:
+    """The inputs that are no files, in words. Raises ConfigError: an address is none."""
+    files = files_of(settings)
+    named = [path for path in settings.files if path not in files]
+    for address in settings.syslog:
+        parse(address)
+    return [
+        *(f"standard input as {settings.stdin_name}" if path == STDIN else f"FIFO {path}" for path in named),
+        *(f"syslog on {address}" for address in settings.syslog),
+        *([f"the journal as {settings.journald}"] if settings.journald else []),
+    ]
+
+
+def _with_spools(following: Following, root: Path) -> Following:
+    """With what inputs left in their spools: a start ships it as it ships files."""
+    names = {str(directory / LOG): name for directory, name in names_below(root).items()}
+    watched = replace(following.watched, patterns=(*following.watched.patterns, *names), own=frozenset(names))
+    return replace(following, watched=watched, spools=names)
+
+
+def _reads(sources: Sources, known: set[str], spools: Mapping[str, str]) -> list[Read]:
+    return [
+        Read(
+            path=tail.path,
+            file=spools.get(tail.file, tail.file),
+            start=tail.offset,
+            bytes=tail.unread_bytes,
+            known=tail.id in known,
+            left_out=0 if tail.id in known else tail.origin,
+        )
+        for tail in sources.tails
+        if not tail.ending
+    ]
+
+
+def _lost(farewells: list[Piece]) -> list[str]:
+    return [
+        f"{piece.file}: {piece.gap} bytes are lost ({piece.end.value}); a gap would be recorded"
+        for piece in farewells
+        if piece.gap and piece.end and piece.end is not End.EXCLUDED
+    ]
+
+
+def _left_out(sources: Sources) -> list[str]:
+    """The files that the checkpoint knows and the configuration no longer names."""
+    return [
+        f"{file} is excluded or no longer named: it is not read; {unread} unread bytes stay on this host"
+        for file, unread in sorted(sources.left_out.items())
+    ]
+
+
+def _unmatched(watched: Watched) -> list[str]:
+    """The patterns that lead to no file now; one that comes later is read from its first byte."""
+    return [
+        f"{pattern} {'matches no file' if glob.has_magic(pattern) else 'does not exist'} yet"
+        for pattern in watched.patterns
+        if not any(os.path.isfile(name) for name in names(pattern))
+    ]
+
+
+def _about(checkpoints: Checkpoints) -> list[str]:
+    if checkpoints.damaged:
+        return ["the checkpoint is damaged: a start would keep it aside and ask the archive where to go on"]
+    return []
+
+
+# -- the copy of the checkpoint -------------------------------------------------------------------------------------
+
+
+def copy_checkpoint(original: Path, copy: Path) -> None:
+    """Copy a checkpoint as it stands, also while a producer writes it; nothing where there is none.
+
+    Raises:
+        ConfigError: this user may not read it. Fatal: it cannot be copied.
+    """
+    try:
+        if not original.exists():
+            return
+        with original.open("rb"):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the checkpoint {original}: {error.strerror}", hint="run this as the user of the producer"
+        ) from None
+    if _is_open(original):
+        with contextlib.suppress(sqlite3.DatabaseError):  # damaged, or closed just now
+            _back_up(original, copy)
+            return
+    _copy_files(original, copy)
+
+
+def _is_open(original: Path) -> bool:
+    """Whether a producer has the checkpoint open, or was killed while it had: there is a journal and its index.
+
+    Without the index even a reading SQLite would make an empty journal; then nobody writes, and a copy is exact.
+    """
+    return all(Path(f"{original}{suffix}").exists() for suffix in ("-wal", "-shm"))
+
+
+def _back_up(original: Path, copy: Path) -> None:
+    """By SQLite itself, without a write: `readonly_shm` keeps it from touching even the index of the journal."""
+    source = sqlite3.connect(f"{original.absolute().as_uri()}?mode=ro&readonly_shm=1", uri=True)
+    target = sqlite3.connect(copy)
+    try:
+        source.backup(target)
+    finally:
+        target.close()
+        source.close()
+
+
+def _copy_files(original: Path, copy: Path) -> None:
+    for suffix in ("", "-wal"):
+        found = Path(f"{original}{suffix}")
+        try:
+            shutil.copyfile(found, f"{copy}{suffix}")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise Fatal(f"cannot copy {found}: {error.strerror}", hint="look at the disk and its permissions") from None

@@ -1,0 +1,303 @@
+"""Would the server take what this host sends? Asked with the producer's own rights; nothing is stored."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from producer.preflight.report import Finding, good, note, warning, wrong
+from shipper.bucket import BUCKET_STREAM, map_key, to_subject
+from shipper.errors import ShipperError, Unavailable
+from shipper.jetstream.permission_probe import USER_INFO, Outcome, Probe, Reply, probing
+from shipper.jetstream.publisher import HEADER_ROOM_BYTES
+from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
+from shipper.settings import NatsSettings
+from shipper.subjects import beat_subject, beats_stream, control_down, control_up, log_subject, stream_name
+from shipper.units import counted, format_bytes
+
+WRONG_LAST_SEQUENCE = 10071  # the answer to a probe that had every right and met the right stream
+OTHER_STREAM = 10060
+_OWN_ACCOUNT = re.compile(r"host-[0-9a-f]{8}|A[A-Z2-7]{55}")
+"""How `fshipper hosts` calls the accounts of hosts; a user may ask for its account in those only."""
+NOT_FOUND_STREAM = 10059
+NEARLY_FULL_PERCENT = 70
+"""Behind it the collector purges what producers may still want replayed."""
+
+Json = Mapping[str, Any]
+
+
+class Sending(NamedTuple):
+    """What a producer would send, and where."""
+
+    host: str
+    prefix: str
+    subject: str
+    stream: str
+    partition: int
+    partitions: int
+    block_bytes: int
+
+    @property
+    def message_bytes(self) -> int:
+        """The largest message, with its headers."""
+        return self.block_bytes + HEADER_ROOM_BYTES
+
+    @property
+    def make_stream(self) -> str:
+        """How the stream comes to be."""
+        return f"create it: fshipper partition apply --partitions {self.partitions}"
+
+
+async def ask_server(settings: NatsSettings, sending: Sending) -> list[Finding]:
+    """Every check in the order in which a producer would meet it; it ends where nothing more can be asked."""
+    findings: list[Finding] = []
+    try:
+        async with probing(settings, host=sending.host) as probe:
+            findings.append(good("server", f"connected to {probe.server}"))
+            findings.append(judge_payload(probe.max_payload, sending))
+            findings.extend(await _rights(probe, sending))
+            if not findings[2].hint:  # else no answer can arrive
+                findings.append(judge_account(await probe.account()))
+    except ShipperError as error:
+        check = "connection" if findings else "server"
+        findings.append(wrong(check, str(error), error.hint or "look at the server's log"))
+    return findings
+
+
+class MapFound(NamedTuple):
+    """What the server says about the partitions."""
+
+    map: PartitionMap | None
+    denied: str  #: why this host may not read the map; empty: it may
+    streams: int  #: without a map: how many partitions have a stream, from partition 0 on
+
+    def of_host(self, sending: Sending) -> Sending:
+        """Where the host really sends: the map has precedence over the settings."""
+        if self.map is None:
+            return sending
+        number = self.map.partition_of(sending.host)
+        return sending._replace(
+            partition=number,
+            partitions=self.map.partitions,
+            subject=log_subject(sending.prefix, number, sending.host),
+            stream=stream_name(sending.prefix, number),
+        )
+
+
+async def _partition_map(probe: Probe, sending: Sending) -> MapFound:
+    reply = await probe.last_stored(to_subject(map_key(sending.prefix)), BUCKET_STREAM)
+    known = decode(reply.payload) if reply.outcome is Outcome.ANSWERED else None
+    streams = 0
+    while known is None and streams < MAX_PARTITIONS:
+        subject = log_subject(sending.prefix, streams, sending.host)
+        if (await probe.last_stored(subject, stream_name(sending.prefix, streams))).outcome is not Outcome.ANSWERED:
+            break
+        streams += 1
+    return MapFound(known, reply.denied, streams)
+
+
+async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
+    inbox = judge_subscription("inbox", await probe.hear(), f"_INBOX_{sending.host}.>", "acks")
+    listening = control_down(sending.host)
+    asked = judge_subscription("questions", await probe.hear(listening), listening, "questions of the collector")
+    if inbox.hint:  # every answer below would go there
+        denied = await probe.publish(sending.subject, sending.stream)
+        return [inbox, asked, *([judge_publish(denied, sending)] if denied.outcome is Outcome.DENIED else [])]
+    found = await _partition_map(probe, sending)
+    numbers, sending = judge_map(found, sending), found.of_host(sending)
+    published = judge_publish(await probe.publish(sending.subject, sending.stream), sending)
+    stream = judge_stream(await probe.stream(sending.stream), sending)
+    direct = judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)
+    question = json.dumps({"v": 1, "ask": "receipts", "partition": sending.partition}).encode()
+    collector = judge_collector(await probe.ask(control_up(sending.host), question), sending)
+    beat = await probe.last_stored(beat_subject(sending.prefix, sending.host), beats_stream(sending.prefix))
+    return [inbox, asked, numbers, published, *stream, direct, collector, judge_name(beat, sending)]
+
+
+# -- what an answer means -------------------------------------------------------------------------------------------
+
+
+def judge_payload(max_payload: int, sending: Sending) -> Finding:
+    """Whether the server takes messages of a block's size."""
+    needed = f"a block needs {format_bytes(sending.block_bytes)} and {format_bytes(HEADER_ROOM_BYTES)} for headers"
+    taken = f"the server takes messages of {format_bytes(max_payload)}"
+    if max_payload >= sending.message_bytes:
+        return good("max_payload", f"{taken}; {needed}")
+    return wrong(
+        "max_payload",
+        f"{taken} only; {needed}",
+        "raise max_payload in the server's configuration, or lower --block (SHIPPER_BLOCK)",
+    )
+
+
+def judge_map(found: MapFound, sending: Sending) -> Finding:
+    """Whether the settings, the partition map and the streams agree on the number of partitions."""
+    check, configured = "partitions", max(1, sending.partitions)
+    if found.denied:
+        right = f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(sending.prefix))}"
+        return warning(
+            check,
+            f"this host may not read the partition map: {found.denied}",
+            f'give the user the right to publish to "{right}"',
+        )
+    if found.map is not None:
+        number = found.map.partition_of(sending.host)
+        by_map = f"version {found.map.version} of the partition map: partition {number} of {found.map.partitions}"
+        if configured == found.map.partitions:
+            return good(check, by_map)
+        return note(check, f"{by_map}; SHIPPER_PARTITIONS says {sending.partitions}, and the map decides")
+    write_map = "run once: fshipper partition apply; then all hosts follow the partition map"
+    if found.streams in {0, configured}:
+        return note(check, f"the server has no partition map, so SHIPPER_PARTITIONS counts: {configured}")
+    return wrong(
+        check,
+        f"SHIPPER_PARTITIONS says {sending.partitions}, the server has {found.streams} partitions and no partition map",
+        f"set SHIPPER_PARTITIONS={found.streams} (--partitions), or {write_map}",
+    )
+
+
+def judge_subscription(check: str, denied: str, subject: str, what: str) -> Finding:
+    """Whether the user may hear what must be heard."""
+    if not denied:
+        return good(check, f"{what} arrive on {subject}")
+    return wrong(check, f"{what} cannot arrive: {denied}", f'give the user the right to subscribe to "{subject}"')
+
+
+def judge_publish(reply: Reply, sending: Sending) -> Finding:
+    """Whether the stream of this host takes its messages."""
+    error = reply.content.get("error") or {}
+    match reply.outcome, reply.error_code:
+        case Outcome.ANSWERED, code if code == WRONG_LAST_SEQUENCE:
+            return good("publish", f"stream {sending.stream} takes {sending.subject}")
+        case Outcome.DENIED, _:
+            return wrong("publish", reply.denied, f'give the user the right to publish to "{sending.subject}"')
+        case Outcome.ANSWERED, code if code == OTHER_STREAM:
+            return wrong(
+                "publish",
+                f"another stream than {sending.stream} takes {sending.subject}",
+                "two streams must not share a subject, and SHIPPER_SUBJECT must be the same for all programs",
+            )
+        case Outcome.ANSWERED, _:
+            return wrong("publish", f"refused: {error.get('description')}", "look at the stream: nats stream info")
+    return wrong("publish", f"no stream takes {sending.subject}", sending.make_stream)
+
+
+def judge_stream(reply: Reply, sending: Sending) -> list[Finding]:
+    """How the stream is set up, as far as the user may see it."""
+    if reply.outcome is Outcome.DENIED or reply.outcome is Outcome.SILENT:
+        return [note("stream", f"the settings of stream {sending.stream} are not shown to this user")]
+    if reply.outcome is Outcome.NOBODY:
+        error = Unavailable(
+            "JetStream is not enabled on this server or for this account",
+            hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
+        )
+        return [wrong("jetstream", str(error), error.hint)]
+    if reply.error_code == NOT_FOUND_STREAM:
+        return [wrong("stream", f"stream {sending.stream} of partition {sending.partition} is not there",
+                      sending.make_stream)]  # fmt: skip
+    if reply.error_code:
+        return [wrong("jetstream", str((reply.content["error"] or {}).get("description")), "look at the server's log")]
+    config, state = reply.content.get("config", {}), reply.content.get("state", {})
+    found = [*_losing(config), *_room(config, state, sending), *_refusing(config, sending)]
+    return found or [good("stream", f"stream {sending.stream} keeps every line: {_described(config, state)}")]
+
+
+def judge_direct(reply: Reply, sending: Sending) -> Finding:
+    """Whether a session can ask how far this host is stored: it must, each time that it begins."""
+    subject = f"$JS.API.DIRECT.GET.{sending.stream}.{sending.subject}"
+    if reply.outcome is Outcome.ANSWERED:
+        return good("direct_get", "the last message of this host can be asked for")
+    if reply.outcome is Outcome.DENIED:
+        return wrong("direct_get", reply.denied, f'give the user the right to publish to "{subject}"')
+    return wrong(
+        "direct_get",
+        f"stream {sending.stream} does not answer direct reads",
+        f"set allow_direct: nats stream edit {sending.stream} --allow-direct; or {sending.make_stream}",
+    )
+
+
+def judge_collector(reply: Reply, sending: Sending) -> Finding:
+    """Whether a collector answers for this host's partition; a producer ships without one, too."""
+    if reply.outcome is Outcome.DENIED:
+        subject = control_up(sending.host)
+        return wrong("collector", reply.denied, f'give the user the right to publish to "{subject}"')
+    receipts = reply.content.get("receipts")
+    if reply.outcome is Outcome.ANSWERED and isinstance(receipts, list):
+        return note(
+            "collector",
+            f"a collector answers for partition {sending.partition}: {counted(len(receipts), 'file')} known",
+        )
+    return note("collector", f"no collector answers for partition {sending.partition}; what is sent waits for one")
+
+
+def judge_name(reply: Reply, sending: Sending) -> Finding:
+    """Whether another live producer with this host's name would be noticed at the start; it is shipped all the same."""
+    if reply.outcome is Outcome.ANSWERED:
+        return good("name", f"another live producer that is called {sending.host} would be noticed")
+    unchecked = f"whether another live producer is called {sending.host} is not checked at the start"
+    if reply.outcome is Outcome.DENIED:
+        right = f"$JS.API.DIRECT.GET.*.{sending.subject.partition('.')[0]}.*.{sending.host}"
+        return warning("name", f"{unchecked}: {reply.denied}", f'give the user the right to publish to "{right}"')
+    return note("name", f"{unchecked}: nobody keeps heartbeats here")
+
+
+def judge_account(reply: Reply) -> Finding:
+    """Whether this host has an account of its own, as `fshipper hosts` makes them.
+
+    In one account with JetStream and other hosts, whoever has any host's key can name a reply subject to which the
+    server then publishes with its own rights: lines of other hosts, the partition map, commands to JetStream.
+    """
+    data = reply.content.get("data") or {}
+    account, publish = str(data.get("account", "")), (data.get("permissions") or {}).get("publish") or {}
+    if USER_INFO in (publish.get("allow") or ()) and _OWN_ACCOUNT.fullmatch(account):
+        return good("isolated", f"this host has an account of its own, {account}")
+    where = f"account {account}" if account else "an account"
+    return warning(
+        "isolated",
+        f"not isolated: this user shares {where} with other hosts or with JetStream, so any host's key can forge lines "
+        "of others, and command the streams",
+        "on the server's machine: fshipper hosts migrate; then, with tokens, bring the new one here (docs/security.md)",
+    )
+
+
+def _losing(config: Json) -> Iterator[Finding]:
+    kept: list[tuple[str, object, Callable[..., Finding], str]] = [
+        ("discard", "new", warning, "a full stream drops its oldest lines, read or not"),
+        ("retention", "limits", wrong, "lines may be dropped before they are archived"),
+        ("storage", "file", warning, "a restart of the server loses the lines"),
+        ("no_ack", False, wrong, "the server never says that a line is stored"),
+        ("sealed", False, wrong, "the stream takes no more lines"),
+    ]
+    for field, safe, say, effect in kept:
+        if config.get(field, safe) != safe:
+            yield say(field, f"{field} is {config[field]!r}: {effect}", "make it so: fshipper partition plan shows how")
+    if config.get("max_bytes", -1) <= 0:
+        yield warning(
+            "max_bytes", "the stream has no max_bytes: it grows until the disk is full",
+            "set it: fshipper partition apply --max-bytes 50GB",
+        )  # fmt: skip
+
+
+def _room(config: Json, state: Json, sending: Sending) -> Iterator[Finding]:
+    most, used = config.get("max_bytes", -1), state.get("bytes", 0)
+    most_messages, messages = config.get("max_msgs", -1), state.get("messages", 0)
+    hint = "let the collector catch up, or raise it: fshipper partition apply --max-bytes"
+    if config.get("discard") != "new":
+        return
+    if 0 < most < used + sending.message_bytes or 0 < most_messages <= messages:
+        yield wrong("room", f"stream {sending.stream} is full: {format_bytes(used)} in {messages} messages", hint)
+    elif most > 0 and used * 100 > most * NEARLY_FULL_PERCENT:
+        yield warning("room", f"stream {sending.stream} is {used * 100 // most} % full", hint)
+
+
+def _refusing(config: Json, sending: Sending) -> Iterator[Finding]:
+    most = config.get("max_msg_size", -1)
+    if 0 < most < sending.message_bytes:
+        yield wrong(
+            "max_msg_size", f"the stream takes messages of {format_bytes(most)} only",
+            "raise max_msg_size of the stream, or lower --block (SHIPPER_BLOCK)",
+        )  # fmt: skip
+
+
+def _described(config: Json, state: Json) -> str:
+    return f"discard new, {format_bytes(state.get('bytes', 0))} of {format_bytes(config.get('max_bytes', 0))} used"

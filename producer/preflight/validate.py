@@ -1,0 +1,332 @@
+"""`fshipper validate`: can the settings be used, what are they and where from; --connect asks the server, too.
+
+`fshipper validate --role`: what a machine's other roles need. The program of the role is asked, never imported.
+"""
+
+import asyncio
+import enum
+import ipaddress
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import SecretStr
+
+from producer.app import NAME_IT, host_of, planned, state_path
+from producer.preflight.dry_run import Report, report
+from producer.preflight.report import (
+    Finding,
+    Sign,
+    findings_json,
+    good,
+    note,
+    print_findings,
+    print_settings,
+    warning,
+    wrong,
+)
+from producer.preflight.server_probe import Sending, ask_server
+from shipper.config import Layer, load, places
+from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, ShipperError, UsageError
+from shipper.partition_map import partition_for
+from shipper.settings import Settings, host_of_url
+from shipper.subjects import is_everybodys, log_subject, stream_name
+from shipper.telemetry import set_up_logging
+
+GROUP = "fshipper.checks"
+
+
+class Role(enum.StrEnum):
+    """Whose settings are meant."""
+
+    HOST = "host"
+    COLLECTOR = "collector"
+    PARTITIONER = "partitioner"
+    REPORT = "report"
+
+
+def directories(role: Role, settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """What `role` writes, by the name of the check. What a report writes is named by its variable only."""
+    if role is Role.COLLECTOR:
+        yield "archive", settings.collector.directory
+        if settings.collector.state is not None:
+            yield "state", settings.collector.state
+    if role is Role.REPORT:
+        yield "report", Path(environment.get("SHIPPER_REPORT", "report"))
+
+
+def readable_archive(role: Role, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """A report needs an archive that it can read."""
+    if role is not Role.REPORT:
+        return
+    named = environment.get("SHIPPER_DIRECTORY", "")
+    if not named:
+        yield wrong("archive", "no archive is named", "set SHIPPER_DIRECTORY, the collector's directory")
+    elif not os.access(named, os.R_OK | os.X_OK) or not Path(named).is_dir():
+        yield wrong("archive", f"{named} is no directory that can be read", "correct SHIPPER_DIRECTORY or permissions")
+    else:
+        yield good("archive", f"{named} can be read")
+
+
+def program(role: Role, settings: Settings) -> Iterator[Finding]:
+    """What the role's own program says."""
+    for entry in entry_points(group=GROUP, name=role.value):
+        try:
+            yield from (good(role.value, text) for text in entry.load()(settings))
+        except ShipperError as error:
+            yield wrong(role.value, str(error), error.hint)
+
+
+HIDDEN = "***"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def validate(
+    paths: Annotated[
+        list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE)", metavar="[PATH]...")
+    ] = None,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also ask the server, with this host's rights; nothing is stored")
+    ] = False,
+    role: Annotated[
+        Role | None, typer.Option(help="Check what a machine of this role needs; by default a host's")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts")] = False,
+    url: Annotated[str | None, typer.Option(help="NATS server, or several with commas (NATS_URL)")] = None,
+    host: Annotated[str | None, typer.Option(help="Name of this host (HOSTNAME)")] = None,
+    partitions: Annotated[int | None, typer.Option(help="Number of partitions (SHIPPER_PARTITIONS)")] = None,
+    subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Globs of files not to ship (SHIPPER_EXCLUDE)")] = None,
+    state: Annotated[Path | None, typer.Option(help="Directory of the checkpoint (SHIPPER_STATE)")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
+) -> None:
+    """Check settings, files and state directory without changing anything; exit 78 where something is wrong."""
+    if connect and role not in {None, Role.HOST}:
+        raise UsageError(f"--connect asks with a host's rights, and the role is {role}", hint="leave one of them away")
+    flags: Layer = {
+        "producer.files": tuple(paths) if paths else None,
+        "producer.host": host,
+        "producer.exclude": tuple(exclude) if exclude else None,
+        "producer.state": state,
+        "logs.partitions": partitions,
+        "logs.subject": subject,
+        "nats.url": url,
+    }
+    try:
+        settings = load(flags, config=config)
+    except ConfigError as error:
+        _show([], [wrong("settings", line, error.hint) for line in str(error).splitlines()], as_json=as_json)
+        raise typer.Exit(EXIT_CONFIG) from None
+    set_up_logging(style=settings.log.format, level="critical")
+    origins = places(flags, config=config)
+    local = [*(_local(settings, origins) if role in {None, Role.HOST} else _other(role, settings, origins))]
+    asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and _has_host(local) else []
+    _show(effective(settings, origins), [*local, *asked], as_json=as_json)
+    raise typer.Exit(_exit_code(local, asked))
+
+
+def effective(settings: Settings, origins: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Key, value and origin of each setting that is no default, by key; secrets hidden."""
+    return [(key, _shown(settings, key), origins[key]) for key in sorted(origins)]
+
+
+def _shown(settings: Settings, key: str) -> str:
+    section, _, name = key.partition(".")
+    value = getattr(getattr(settings, section), name)
+    if key == "nats.url":
+        return settings.nats.shown_url
+    if isinstance(value, SecretStr):
+        return HIDDEN
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _show(settings: list[tuple[str, str, str]], findings: list[Finding], *, as_json: bool) -> None:
+    if as_json:
+        shown: dict[str, Any] = {
+            "ok": all(finding.sign is not Sign.WRONG for finding in findings),
+            "settings": {key: {"value": value, "from": origin} for key, value, origin in settings},
+            "checks": findings_json(findings),
+        }
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+    else:
+        print_settings(settings)
+        print_findings(findings)
+
+
+def _exit_code(local: list[Finding], asked: list[Finding]) -> int:
+    if any(finding.sign is Sign.WRONG for finding in local):
+        return EXIT_CONFIG
+    return EXIT_UNAVAILABLE if any(finding.sign is Sign.WRONG for finding in asked) else EXIT_OK
+
+
+# -- what can be checked without the network ------------------------------------------------------------------------
+
+
+def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
+    yield good("settings", "every setting is known and has a value that it can have")
+    try:
+        host = host_of(settings)
+    except ConfigError as error:
+        yield wrong("host", str(error), error.hint)
+        return
+    yield from _unreadable_secrets(settings)
+    yield from _exposed(settings, origins)
+    sending = _sending(settings)
+    yield good("host", f"{host}, partition {sending.partition}: {sending.subject} in stream {sending.stream}")
+    if is_everybodys(host):
+        yield warning(
+            "host_name", f"every machine is called {host}; it is kept, as it was shipped under before", NAME_IT
+        )
+    if "collector.directory" in origins:
+        yield writable("archive", settings.collector.directory)
+    if _ships(settings) or "collector.directory" not in origins:
+        yield from _files(settings)
+        yield writable("state", state_path(settings.producer, host))
+
+
+def _other(role: Role, settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
+    """What a role needs that is not a host's."""
+    yield good("settings", "every setting is known and has a value that it can have")
+    yield from _unreadable_secrets(settings)
+    yield from _exposed(settings, origins)
+    yield from readable_archive(role, os.environ)
+    yield from (writable(check, path) for check, path in directories(role, settings, os.environ))
+    yield from program(role, settings)
+
+
+def _files(settings: Settings) -> Iterator[Finding]:
+    """What a producer would find now. A name that leads to no file yet is no mistake, one that cannot be read is."""
+    try:
+        found = report(settings, once=False)
+    except ConfigError as error:
+        yield from (wrong("files", line, error.hint) for line in str(error).splitlines())
+    except Fatal as error:
+        yield wrong("checkpoint", str(error), error.hint)
+    else:
+        yield from _found(found)
+
+
+def _found(found: Report) -> Iterator[Finding]:
+    yield from (good("input", name) for name in found.inputs)
+    yield good("files", f"files to read: {len(found.reads)}; `fshipper produce --dry-run` lists them")
+    for text in found.warnings:
+        yield warning("files", text, "")
+    for skip in found.skips:
+        if skip.reason == "unreadable":
+            yield wrong("files", f"cannot read {skip.path}: {skip.text}", "correct the path or its permissions")
+        elif skip.reason == "link_not_followed":
+            hint = "if you trust the link, add the directory of its target to producer.link_roots"
+            yield warning("files", f"{skip.path}: {skip.text}", hint)
+
+
+def _unreadable_secrets(settings: Settings) -> Iterator[Finding]:
+    for name in ("creds", "nkey_seed", "certificate", "key", "ca"):
+        path: Path | None = getattr(settings.nats, name)
+        try:
+            if path is not None:
+                with path.open("rb"):
+                    pass
+        except OSError as error:
+            yield wrong(f"nats.{name}", f"cannot read {path}: {error.strerror}", "correct the path or its permissions")
+
+
+def _exposed(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
+    """Secrets that other users of this machine can read or replace, and passwords that travel unencrypted."""
+    nats = settings.nats
+    for name in ("creds", "nkey_seed", "key"):
+        if path := getattr(nats, name):
+            yield from _open_to_others(f"nats.{name}", path, holds_secret=True)
+    for name in ("certificate", "ca"):
+        if path := getattr(nats, name):
+            yield from _open_to_others(f"nats.{name}", path, holds_secret=False)
+    in_url = any(_user_in(url) for url in nats.url)
+    secrets = {"nats.password": nats.password, "nats.token": nats.token, "nats.url": in_url}
+    files = {origin for origin in origins.values() if origin.startswith(("/", ".")) or Path(origin).is_file()}
+    for origin in sorted(files):
+        holds_secret = any(value and origins.get(key) == origin for key, value in secrets.items())
+        yield from _open_to_others("config", Path(origin), holds_secret=holds_secret)
+    remote = [url for url in nats.url if not _is_loopback(url)]
+    if remote and not nats.wants_tls and (nats.password or nats.token or any(map(_user_in, remote))):
+        yield warning(
+            "tls",
+            "a password or token is sent to another machine, and nothing asks for TLS: where the server does not"
+            " require it, everybody on the way reads the password",
+            "write tls:// in NATS_URL, or set NATS_CA: then a connection without TLS is refused",
+        )
+
+
+def _open_to_others(check: str, path: Path, *, holds_secret: bool) -> Iterator[Finding]:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # that it cannot be read is another finding
+    may = [what for what, bit in (("read", stat.S_IROTH), ("change", stat.S_IWOTH)) if mode & bit]
+    if mode & stat.S_IWOTH or (holds_secret and may):
+        what = (
+            "holds a secret, and every user of this machine may" if holds_secret else "every user of this machine may"
+        )
+        yield warning(
+            check, f"{path}: {what} {' and '.join(may)} it", f"chmod {'600' if holds_secret else '644'} {path}"
+        )
+
+
+def _user_in(url: str) -> bool:
+    return "@" in url.partition("://")[2] or ("://" not in url and "@" in url)
+
+
+def _is_loopback(url: str) -> bool:
+    host = host_of_url(url)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def writable(check: str, directory: Path) -> Finding:
+    """Whether `directory` can be written, or made where it is not there; nothing is made."""
+    existing = next((path for path in (directory, *directory.absolute().parents) if os.path.lexists(path)), Path("/"))
+    if not existing.is_dir():
+        return wrong(check, f"{existing} is no directory", "remove it, or choose another directory")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return wrong(check, f"this user may not write to {existing}", "correct its permissions, or choose another one")
+    if existing == directory:
+        return good(check, f"{directory} can be written")
+    return note(check, f"{directory} would be made")
+
+
+def _ships(settings: Settings) -> bool:
+    return bool(settings.producer.files or settings.producer.syslog or settings.producer.journald)
+
+
+def _has_host(local: list[Finding]) -> bool:
+    return not any(finding.check == "host" and finding.sign is Sign.WRONG for finding in local)
+
+
+def _block_bytes(settings: Settings) -> int:
+    """The largest payload; edits of the lines may make it larger than a block."""
+    try:
+        return planned(settings, once=False, new=False).task.message_bytes
+    except ConfigError:  # it is reported with the files
+        return settings.producer.block
+
+
+def _sending(settings: Settings) -> Sending:
+    host, prefix = host_of(settings), settings.logs.subject
+    partition = partition_for(host, settings.logs.partitions)
+    return Sending(
+        host=host,
+        prefix=prefix,
+        subject=log_subject(prefix, partition, host),
+        stream=stream_name(prefix, partition),
+        partition=partition,
+        partitions=settings.logs.partitions,
+        block_bytes=_block_bytes(settings),
+    )

@@ -1,0 +1,205 @@
+"""Is a file only a copy of one we know, as copytruncate or a compressing rotation makes it? Then it is not shipped.
+
+Compressed files that a glob finds: read as rotations of a file that is followed, or left out. Never their raw bytes.
+
+A path that is named without a glob is shipped as it is.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from producer.checkpoint.recovery import crc_of
+from producer.discovery import scanner
+from producer.discovery.fingerprint import Mark
+from producer.discovery.safe_open import Links
+from producer.discovery.scanner import Seen, Watched
+from producer.model import Source
+from producer.tailer import decompress
+from producer.tailer.decompress import Damaged
+from producer.tailer.file_table import Key, Tails
+from producer.tailer.lost_file import SECOND_NS, Rests
+from shipper import events
+
+COMPARED_BYTES = 4096
+
+
+class Copies:
+    """The copies that were recognised, and whose they are. Owned by `Sources`."""
+
+    def __init__(self, tails: Tails, known: Mapping[str, Source], rests: Rests) -> None:
+        self._tails = tails
+        self._known = known
+        self._rests = rests
+        self._found: dict[Key, tuple[Seen, str]] = {}
+
+    @property
+    def sources(self) -> set[str]:
+        """The sources whose copies the last looks found."""
+        return {source for _, source in self._found.values()}
+
+    def forget(self, keys: Collection[Key]) -> None:
+        """Only the files `keys` are still there: an inode number may come back with another file."""
+        self._found = {key: found for key, found in self._found.items() if key in keys}
+
+    def is_copy(self, seen: Seen) -> bool:
+        """Whether what `seen` holds is known under another name. Raises OSError, Unfinished: unknown.
+
+        One that changed since is judged again: what is shorter than its original may turn out to be something else.
+        """
+        before, _ = self._found.get(seen.key, (None, ""))
+        if before is not None and (before.size, before.mtime_ns) == (seen.size, seen.mtime_ns):
+            return True
+        found = (
+            self._packed_from(seen)
+            if decompress.is_compressed(seen.path, self._rests.links)
+            else self._copied_from(seen)
+        )
+        self._found.pop(seen.key, None)
+        if found is not None:
+            self._found[seen.key] = (seen, found)
+        return found is not None
+
+    # -- a plain file -------------------------------------------------------------------------------------------
+
+    def _copied_from(self, seen: Seen) -> str | None:
+        """The source whose content `seen` has, if it has the name of a rotation and was not renamed from there.
+
+        The original still lies under its name, or began anew there, or is gone: so somebody copied.
+        """
+        marks = [mark for name in scanner.originals(seen.path) for mark in self._marks(name)]
+        if not marks:
+            return None
+        descriptor = self._rests.links.open(seen.path)
+        try:
+            return next((source.id for source, mark in marks if self._holds(descriptor, source, mark)), None)
+        finally:
+            os.close(descriptor)
+
+    def _marks(self, name: str) -> Iterator[tuple[Source, Mark]]:
+        is_in_place = self._is_in_place(name)
+        for source in list(self._known.values()):
+            if name in source.names and (is_in_place or not source.inode):
+                tail = self._tails.of(source.id)
+                for mark in {source.mark, source.mark if tail is None else tail.mark}:
+                    if mark.head_length:
+                        yield source, mark
+
+    def _holds(self, descriptor: int, source: Source, mark: Mark) -> bool:
+        """Whether an open file begins like the marked one, and goes on like it as far as it goes.
+
+        A copy that is still being made is shorter than what it is a copy of; so is one of a file that grew meanwhile.
+        """
+        size = os.fstat(descriptor).st_size
+        if size >= mark.offset:
+            return mark.agrees(descriptor)
+        return mark.is_head_of(os.pread(descriptor, mark.head_length, 0)) and self._goes_on(descriptor, size, source)
+
+    def _goes_on(self, descriptor: int, size: int, source: Source) -> bool:
+        """Whether the first `size` bytes are the source's, as far as anything is left to compare them with."""
+        tail = self._tails.of(source.id)
+        if tail is not None and tail.ends_as is None:
+            at = max(0, size - COMPARED_BYTES)
+            return os.pread(descriptor, size - at, at) == os.pread(tail.descriptor, size - at, at)
+        points = [point for point in source.ring if source.origin < point.offset <= size]
+        return not points or crc_of(descriptor, source.origin, points[-1].offset) == points[-1].crc
+
+    def _is_in_place(self, name: str) -> bool:
+        """Whether the file that is followed under `name`, or was until its truncation, still lies there."""
+        try:
+            found = os.stat(name)
+        except OSError:
+            return False
+        key = (found.st_dev, found.st_ino)
+        if key in self._tails.truncated or any(tail.key == key for tail in self._tails.family(name)):
+            return True
+        tail = self._tails.at(key)
+        return tail is not None and not tail.ending and name in self._known[tail.id].names
+
+    # -- a compressed one ---------------------------------------------------------------------------------------
+
+    def _packed_from(self, seen: Seen) -> str | None:
+        """The source whose content `seen` holds compressed; each file is taken for one source's, the oldest first."""
+        if seen.key in self._rests.claims:
+            return self._rests.claims[seen.key]
+        names = originals(seen.path)
+        beside = {each.key for name in names for each in scanner.rotations(name)}
+        claimed = {source for key, source in self._rests.claims.items() if key in beside}
+        likely = [
+            source
+            for source in list(self._known.values())
+            if not names.isdisjoint(source.names) and source.mark.head_length and source.id not in claimed
+            if source.key not in beside or source.key == seen.key or _is_of_one_second(source, seen)
+        ]
+        head = self._rests.begins_with(seen) if likely else None
+        likely = [source for source in likely if head is not None and source.mark.is_head_of(head)]
+        found = next((source for source in likely if _keeps_time(source, seen)), None) or _holder(
+            seen, likely, self._rests.links
+        )
+        if found is None:
+            return None
+        self._rests.claims[seen.key] = found.id
+        return found.id
+
+
+def originals(path: str) -> set[str]:
+    """The names that the content of a compressed file may have had: without the suffix, without count or date."""
+    return {*scanner.originals(path), path.removesuffix(decompress.suffix_of(path))}
+
+
+def _is_of_one_second(source: Source, seen: Seen) -> bool:
+    return source.mtime_ns // SECOND_NS == seen.mtime_ns // SECOND_NS
+
+
+def _keeps_time(source: Source, seen: Seen) -> bool:
+    """Whether a file changed when the source's did, to the nanosecond: compressing keeps that."""
+    return source.mtime_ns == seen.mtime_ns and source.mtime_ns % SECOND_NS != 0
+
+
+def _holder(seen: Seen, sources: list[Source], links: Links) -> Source | None:
+    """The first of `sources` whose content a compressed file holds, up to the source's offset."""
+    if not sources:
+        return None
+    with open(links.open(seen.path), "rb") as file:
+        try:
+            found = set(
+                decompress.agreeing(
+                    decompress.content(file, decompress.suffix_of(seen.path)), {s.mark for s in sources}
+                )
+            )
+        except Damaged:
+            return None
+    return next((source for source in sources if source.mark in found), None)
+
+
+class Packed:
+    """The compressed files that the looks found. Owned by `Sources`."""
+
+    def __init__(self, watched: Watched, links: Links) -> None:
+        self._links = links
+        self._named = set(watched.patterns)
+        self._found: dict[Key, str] = {}
+        self._said: set[str] = set()
+
+    def is_named(self, seen: Seen) -> bool:
+        """Whether a file that looks compressed is named without a glob."""
+        return seen.path in self._named and bool(decompress.suffix_of(seen.path))
+
+    def leaves_out(self, seen: Seen) -> bool:
+        """Whether `seen` is compressed and only a glob names it."""
+        if seen.key in self._found or self.is_named(seen):
+            return seen.key in self._found
+        try:
+            packed = decompress.is_compressed(seen.path, self._links)
+        except OSError:
+            return False  # opening it meets the same error and says so
+        if packed and seen.size:
+            self._found[seen.key] = seen.path
+        return packed
+
+    def look_ends(self, keys: Collection[Key], *, is_known: Callable[[str], bool]) -> None:
+        """Say once of each path what was left out that is no rotation of a known file."""
+        self._found = {key: path for key, path in self._found.items() if key in keys}
+        for path in self._found.values():
+            if path not in self._said and not any(map(is_known, originals(path))):
+                events.compressed_left_out(path=path)
+            self._said.add(path)

@@ -1,0 +1,138 @@
+"""What a compressed file holds, as a stream with bounded memory: gzip, bzip2, xz and zstandard."""
+
+import bz2
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, Protocol
+
+import zstandard
+
+from producer.discovery.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark
+from producer.discovery.safe_open import Links
+
+CHUNK_BYTES = 256 * 1024
+ZSTD_INPUT_BYTES = 1024  # a zstd frame may swell 30 000 times
+_MAGIC = {
+    ".gz": b"\x1f\x8b",
+    ".zst": b"\x28\xb5\x2f\xfd",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ\x00",
+    ".lz4": b"\x04\x22\x4d\x18",
+    ".Z": b"\x1f\x9d",
+}
+
+
+class Damaged(Exception):  # noqa: N818 - the name says what the file is
+    """The bytes are not what the format allows."""
+
+
+class Unfinished(Exception):  # noqa: N818 - the same
+    """The compressed file is not complete, or may be another one by now: somebody may be at work on it."""
+
+
+class _Reader(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+
+class _Zstd:
+    """Frames one after the other, as the other formats read them."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._rest = b""
+
+    def read1(self, _size: int, /) -> bytes:
+        while True:
+            packed = self._rest or self._file.read(ZSTD_INPUT_BYTES)
+            self._rest = b""
+            if self._frame.eof:
+                if not packed:
+                    return b""
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+            elif not packed:
+                raise EOFError
+            data = self._frame.decompress(packed)
+            self._rest = self._frame.unused_data if self._frame.eof else b""
+            if data:
+                return data
+
+
+def suffix_of(path: str) -> str:
+    """The suffix that says how `path` is compressed; "" where none does."""
+    suffix = os.path.splitext(path)[1]
+    return suffix if suffix in _MAGIC else ""
+
+
+def is_compressed(path: str, links: Links) -> bool:
+    """Whether name and first bytes both say so, or the file holds too little to tell. Raises OSError."""
+    magic = _MAGIC.get(suffix_of(path))
+    if magic is None:
+        return False
+    descriptor = links.open(path)
+    try:
+        return magic.startswith(os.pread(descriptor, len(magic), 0))
+    finally:
+        os.close(descriptor)
+
+
+def content(file: BinaryIO, suffix: str) -> Iterator[bytes]:
+    """What `file` holds, in pieces. Raises OSError, Unfinished behind the last piece that is there, and Damaged."""
+    if os.fstat(file.fileno()).st_size == 0:
+        raise Unfinished
+    try:
+        reader = _reader(file, suffix)
+        while data := reader.read1(CHUNK_BYTES):
+            yield data
+    except EOFError:
+        raise Unfinished from None
+    except (zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+        raise Damaged(str(error)) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise Damaged(str(error)) from None  # what gzip and bz2 say of bytes that are not theirs
+
+
+def _reader(file: BinaryIO, suffix: str) -> _Reader:
+    match suffix:
+        case ".gz":
+            return gzip.GzipFile(fileobj=file)
+        case ".bz2":
+            return bz2.BZ2File(file)
+        case ".xz":
+            return lzma.LZMAFile(file)
+        case ".zst":
+            return _Zstd(file)
+    raise Damaged(f"{suffix} cannot be read")
+
+
+def head_of(file: BinaryIO, suffix: str) -> bytes:
+    """The first bytes of what `file` holds, as many as a mark looks at. Raises what `content` does."""
+    head = b""
+    for data in content(file, suffix):
+        head += data
+        if len(head) >= HEAD_BYTES:
+            break
+    return head[:HEAD_BYTES]
+
+
+def agreeing(pieces: Iterable[bytes], marks: Iterable[Mark]) -> Iterator[Mark]:
+    """The marks that agree with a stream that holds at least their offsets. Raises what the stream raises."""
+    head, recent, position = b"", b"", 0
+    open_ = set(marks)
+    for data in pieces:
+        head += data[: max(0, HEAD_BYTES - len(head))]
+        recent, position = recent + data, position + len(data)
+        for mark in [mark for mark in open_ if mark.offset <= position and mark.head_length <= len(head)]:
+            open_.discard(mark)
+            end = mark.offset - (position - len(recent))
+            tail = recent[max(0, end - mark.tail_length) : max(0, end)] if mark.tail_length else b""
+            if Mark.of(mark.offset, head[: mark.head_length], tail) == mark:
+                yield mark
+        if not open_:
+            return
+        recent = recent[-TAIL_BYTES:]

@@ -1,0 +1,156 @@
+"""When a file that could go is deleted: `delete_archived` seconds after the archive proved that it has all of it.
+
+New data lets the time begin anew, so does a restart. `--once` deletes nothing: it does not wait for a collector.
+`finished.py` says which files, `deletion.py` how.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from producer import receipts
+from producer.model import Source
+from producer.receipts import Receipt, Told
+from producer.tailer.cleanup import GONE, Fate, Finished
+from producer.tailer.tailer import Sources
+from shipper import events
+from shipper.errors import ShipperError
+from shipper.ports import Publisher
+
+ASK_SECONDS = (1.0, 10.0)
+"""Between two questions to the collector, at least: as long as the grace time, but within these."""
+MOST_AT_ONCE = 1000
+
+
+def archived(source: Source, known: Iterable[Receipt]) -> bool:
+    """Whether the archive proves that it has all of `source`: every byte that the last look found, from the first on.
+
+    Equal sums at the same byte are the proof. A source that began behind its first byte (start at end, too old), whose
+    checkpoint went back, or that has a gap in the archive is never proven: its file stays.
+    """
+    proof = (0, source.offset, source.crc)
+    whole = source.origin == 0 and 0 < source.size <= source.offset
+    return whole and any(
+        (receipt.origin, receipt.watermark, receipt.crc) == proof for receipt in known if receipt.source == source.id
+    )
+
+
+class Silence(NamedTuple):
+    """What a file was at the last check, and since when it is known to be archived whole."""
+
+    size: int
+    mtime_ns: int
+    since: float = math.inf  #: on the clock; inf: nobody has proven it yet
+
+
+def silent(
+    files: Iterable[Finished], before: Mapping[str, Silence], known: Iterable[Receipt], now: float
+) -> dict[str, Silence]:
+    """By source: since when each of `files` is archived. `known`: what the collector just said; [] is no word.
+
+    New data, and a collector that lacks what it had, let the time begin anew.
+    """
+    told = {receipt.source: receipt for receipt in known}
+    after = {}
+    for source in (file.source for file in files):
+        fresh = Silence(source.size, source.mtime_ns)
+        past = before.get(source.id, fresh)
+        if past[:2] != fresh[:2]:
+            past = fresh
+        if told:
+            proven = source.id in told and archived(source, [told[source.id]])
+            past = past._replace(since=min(past.since, now)) if proven else fresh
+        after[source.id] = past
+    return after
+
+
+class Removal:
+    """Asks the collector now and then, and deletes what is due. Owned by the pipeline.
+
+    `grace_seconds`: how long the archive must have had a file; None: nothing is deleted and nobody asked.
+    """
+
+    def __init__(
+        self,
+        grace_seconds: float | None,
+        host: str,
+        partition: int,
+        *,
+        rouse: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._grace = math.inf if grace_seconds is None else grace_seconds
+        self._ask_every = min(max(self._grace, ASK_SECONDS[0]), ASK_SECONDS[1])
+        self._host, self._partition = host, partition
+        self._rouse = rouse
+        self._clock = clock
+        self._next_at = math.inf if grace_seconds is None else -math.inf
+        self._silent: dict[str, Silence] = {}
+        self._asked: asyncio.Task[Told | None] | None = None
+        self._complained: set[str] = set()
+
+    @property
+    def next_at(self) -> float:
+        """Monotonic time when `due` wants to be called."""
+        return math.inf if self._asked is not None and not self._asked.done() else self._next_at
+
+    def due(self, publisher: Publisher, sources: Sources) -> list[Finished]:
+        """The files that are to be deleted now; asks the collector of `publisher` without waiting where it must."""
+        now = self._clock()
+        if self._asked is not None and self._asked.done():
+            asked, self._asked = self._asked, None
+            told = None if asked.cancelled() else asked.result()
+            if told is not None:
+                sources.told(told)
+            return self._answered(sources.finished(), told.receipts if told else (), now)
+        if self._asked is None and now >= self._next_at:
+            self._next_at = now + self._ask_every
+            before, self._silent = self._silent, silent(sources.finished(), self._silent, [], now)
+            still = [silence for id_, silence in self._silent.items() if silence == before.get(id_)]
+            if any(silence.since == math.inf or self._is_over(silence, now) for silence in still):
+                self._asked = asyncio.ensure_future(self._ask(publisher))
+                self._asked.add_done_callback(lambda _: self._rouse())
+        return []
+
+    def session_ends(self) -> None:
+        """Nobody answers any more what was asked in this session."""
+        if self._asked is not None:
+            self._asked.cancel()
+            self._asked = None
+
+    def delete(self, files: Iterable[Finished], sources: Sources) -> None:
+        """Delete files whose state is durable. Never raises: what cannot be deleted is said once and tried again."""
+        for file in files:
+            self._silent.pop(file.source.id, None)  # what stays has its time again
+            try:
+                fate = sources.delete(file)
+            except OSError as error:
+                self._complain(file, error.strerror or str(error))
+                continue
+            if fate in GONE:
+                self._complained.discard(file.source.id)
+                events.file_deleted(path=file.path, source=file.source.id, octets=file.source.size)
+            elif fate is not Fate.CHANGED or file.source.ended_at:  # else the next look sees what changed
+                self._complain(file, fate.value)
+
+    async def _ask(self, publisher: Publisher) -> Told | None:
+        try:
+            return await receipts.ask(publisher, self._host, self._partition, list(self._silent))
+        except ShipperError:
+            return None  # the session's own calls meet it, too
+
+    def _is_over(self, silence: Silence, now: float) -> bool:
+        return now - silence.since >= self._grace
+
+    def _answered(self, files: list[Finished], known: Sequence[Receipt], now: float) -> list[Finished]:
+        """The files whose time is over, by the word of the collector; without one none is."""
+        self._silent = silent(files, self._silent, known, now)
+        ripe = [file for file in files if self._is_over(self._silent[file.source.id], now)]
+        return ripe[:MOST_AT_ONCE] if known else []
+
+    def _complain(self, file: Finished, reason: str) -> None:
+        if file.source.id not in self._complained:
+            self._complained.add(file.source.id)
+            events.file_not_deleted(path=file.path, error=reason)

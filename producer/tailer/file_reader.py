@@ -1,0 +1,348 @@
+"""One source being read: its open file, how far it is read, and the sums up to there."""
+
+import contextlib
+import enum
+import errno
+import os
+from dataclasses import replace
+from typing import NamedTuple
+
+from producer.discovery import scanner
+from producer.discovery.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
+from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed
+from producer.discovery.scanner import Seen
+from producer.model import Source
+from producer.tailer.descriptor_cache import Handles
+from producer.transform.charset import BOM_BYTES, Charset, charset_of, lead_before
+from producer.transform.line_cut import Cut
+from shipper.bytes_ops import crc32, crc32_combine
+from shipper.model import End, Handoff, Span
+
+GUARD_BYTES = 64
+"""Bytes before the offset that every read takes along: if they changed, the file was rewritten under us."""
+PROBE_BYTES = 4096
+"""At the end of a full block, to see where its last line ends: what is read beyond that would have to be cut off."""
+
+
+class Piece(NamedTuple):
+    """Bytes read from a source, with what the checkpoint needs when they are acknowledged."""
+
+    source: str
+    file: str
+    origin: int
+    span: Span
+    data: bytes
+    source_crc: int
+    mark: Mark
+    end: End | None = None
+    gap: int = 0
+    lead: bytes = b""  #: the first piece of the line in whose middle this one begins, where `Cut` asks for it
+    charset: Charset = Charset.BYTES
+    handoff: Handoff | None = None
+    crc: int | None = None  #: of `data`, where it is known
+
+
+class Tip(enum.Enum):
+    """What lies behind the last byte that was read."""
+
+    MORE = "more"  #: probably more to read
+    NOTHING = "nothing"  #: the end of the file, behind a newline
+    REST = "rest"  #: a line without its newline, held back
+    REWRITTEN = "rewritten"  #: the file is shorter, or has other bytes before the offset
+
+
+_Place = tuple[int, int, bytes, bytes, bytes | None]
+"""What of a tail changes with a piece: offset, sum, head, the bytes before the offset, the line's first piece."""
+
+
+class Tail:
+    """The open file of one source. Owned by `Sources`; raises OSError where a read fails: that is "unknown"."""
+
+    def __init__(self, source: Source, descriptor: int, path: str) -> None:
+        self.id = source.id
+        self.file = source.file
+        self.origin = source.origin
+        self.handoff = source.handoff
+        self.path = path  #: where the file lies now
+        self._names = source.names
+        self.held = descriptor  #: the open descriptor; -1 while it rests
+        self.handles: Handles | None = None  #: what bounds the open files; `Tails` sets it
+        self.offset = source.offset
+        self.crc = source.crc
+        self.limit: int | None = None  #: `--once`: read no further
+        self.present = True  #: some name that is watched leads to it
+        self.left_at: float | None = None  #: monotonic time of the last news since it left its first name
+        self.tip = Tip.MORE
+        self.ending = False  #: its last block was read
+        self.ends_as: End | None = None  #: its own file is gone, this one holds the rest: what is said at its end
+        stat = os.fstat(descriptor)
+        self.device, self.inode = stat.st_dev, stat.st_ino
+        self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
+        self._head, self._before = read_ends(descriptor, source.offset)
+        self.start = source.mark if source.offset else first_mark(descriptor, 0)  #: while nothing of it is read
+        self.marked = source.mark.head_length > 0  #: the checkpoint knows what it begins with; not read before
+        self._largest = max(self.size, source.size)
+        self._ahead, self._ahead_at = b"", 0  # read already, not cut yet (one line a piece)
+        self._charset: Charset | None = None  # unknown until its first bytes are there
+        self._lead: bytes | None = None  # of the line that the offset is in; None: to be looked for
+        self._before_piece: _Place = (self.offset, self.crc, self._head, self._before, self._lead)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Device and inode."""
+        return self.device, self.inode
+
+    @property
+    def mark(self) -> Mark:
+        """What identifies the file up to the offset."""
+        return self.start if self.offset == 0 else Mark.of(self.offset, self._head, self._before)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether no look found a byte in it yet."""
+        return not (self.size or self.start.head_length or self.offset > self.origin)
+
+    def look(self) -> int:
+        """Notice growth, truncation, and a rewrite that kept the size. Raises FileNotFoundError: gone while it rested.
+
+        Returns how many bytes behind the offset were there and are gone, though what was read before them stays: a
+        program that cuts off its own torn last line does that.
+        """
+        if self.ends_as is not None:
+            return 0  # complete, whatever becomes of the file; what is said at its end counts what it lacks
+        stat = self._stat()
+        changed = stat.st_mtime_ns != self.mtime_ns or stat.st_size != self.size
+        self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
+        if stat.st_size < self._largest and (self.offset == 0 or stat.st_size < self.offset):
+            self.tip = Tip.REWRITTEN  # nothing was read yet: what is there now may be anything
+        elif changed and not self._guard_holds():
+            self.tip = Tip.REWRITTEN
+        elif changed:
+            self.tip = Tip.MORE
+            if self.offset == 0:
+                self.start = first_mark(self.descriptor, 0)
+        if self.tip is Tip.REWRITTEN:
+            return 0  # the farewell says what was lost
+        lost, self._largest = max(0, self._largest - stat.st_size), stat.st_size
+        return lost
+
+    def read(self, cut: Cut, *, flush: bool) -> Piece | None:
+        """The next whole lines, at most one block; `flush`: an unterminated last line too.
+
+        None: there is nothing to ship now; `tip` says why.
+        """
+        if not self.marked:
+            self.tip = Tip.NOTHING
+            return None
+        charset = self._charset_for(cut)
+        if cut.line_a_piece and (line := self._line_ahead(charset)):
+            return self._cut_off(line, cut, charset)
+        data = self._pread(cut.read_bytes(charset), charset)
+        if data is None:
+            self.tip = Tip.REWRITTEN
+            return None
+        taken = cut.taken(data, flush=flush, charset=charset, at=self.offset)
+        if taken == 0:
+            self.tip = Tip.REST if data else Tip.NOTHING
+            return None
+        if cut.line_a_piece:
+            self._ahead, self._ahead_at = data, taken
+        self.tip = Tip.MORE
+        return self._cut_off(data[:taken] if taken < len(data) else data, cut, charset)
+
+    def goes_on_in_rest(self, why: End) -> None:
+        """The file is not the source's own: it is read to the end that it has now, then the source ends."""
+        self.ends_as = End.TRUNCATED if why is End.TRUNCATED else End.ROTATED
+        self.limit, self.present = self.size, False
+
+    def as_read(self, source: Source) -> Source:
+        """`source` as far as it is read, with the most bytes that were seen of it."""
+        mark = self.mark if self.marked else source.mark
+        return replace(source, offset=self.offset, crc=self.crc, mark=mark, size=self._largest)
+
+    def finish(self, why: End) -> Piece:
+        """The last, empty piece of the source; bytes that were seen but can never be read are its gap."""
+        self.ending = True
+        gap = max(0, self._largest - self.offset)
+        span = Span(self.offset, self.offset)
+        last = Piece(self.id, self.file, self.origin, span, b"", self.crc, self.mark, why, gap)
+        return last._replace(handoff=self.handoff) if self.handoff else last
+
+    def put_back(self) -> None:
+        """Have not read the last piece: it is read again."""
+        self.offset, self.crc, self._head, self._before, self._lead = self._before_piece
+        self.forget_ahead()
+        self.tip = Tip.MORE
+
+    def forget_ahead(self) -> None:
+        """Keep nothing in memory between two turns; what was not cut yet is read again."""
+        self._ahead, self._ahead_at = b"", 0
+
+    def has_more(self) -> bool:
+        """Whether somebody wrote behind the last block; unknown counts as no."""
+        try:
+            return self.limit is None and self._stat().st_size > self.offset
+        except OSError:
+            return False
+
+    def may_come_back(self) -> bool:
+        """Whether some name still leads to the file, or that is unknown; its inode number means nothing otherwise."""
+        try:
+            return self._stat().st_nlink > 0
+        except OSError as error:
+            return not scanner.is_gone(error)
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that the last look found behind the offset, up to the limit."""
+        return max(0, min(self.size, self.size if self.limit is None else self.limit) - self.offset)
+
+    @property
+    def descriptor(self) -> int:
+        """The open file. Raises OSError where it rested and cannot be opened; FileNotFoundError: it is gone."""
+        if self.held < 0:
+            self.held = self._opened()
+        if self.handles:
+            self.handles.used(self)
+        return self.held
+
+    def let_rest(self) -> None:
+        """Close the descriptor until it is needed again."""
+        descriptor, self.held = self.held, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def taken_over(self) -> int:
+        """The descriptor, for somebody else to close. Raises OSError where it rested and cannot be opened."""
+        descriptor, self.held = self.descriptor, -1
+        return descriptor
+
+    def close(self) -> None:
+        """Let the file go."""
+        if self.handles:
+            self.handles.closed(self)
+        self.let_rest()
+
+    def _stat(self) -> os.stat_result:
+        if self.held < 0:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                found = os.stat(self.path)
+                if (found.st_dev, found.st_ino) == self.key:
+                    return found
+        return os.fstat(self.descriptor)
+
+    def _may_lie_at(self, path: str) -> bool:
+        """A file that has no byte yet is known by its inode number only, and that may be another file's by now."""
+        is_rotation = scanner.is_sibling(path, self.file) and not path.endswith(scanner.COMPRESSED)
+        return self.start.head_length > 0 or is_rotation
+
+    def _opened(self) -> int:
+        """The file where it was, or where a rename within the directory put it."""
+        links = self.handles.links if self.handles else FOLLOWED_BY_OWNER
+        try:
+            descriptor = open_file(self.path, self.key, links)
+        except NotFollowed:
+            descriptor = None  # another name may lead there
+        if descriptor is None:
+            beside = dict.fromkeys(os.path.dirname(name) for name in (self.path, *self._names))
+            path = next((path for each in beside if (path := scanner.find_inode(each, self.key)) is not None), None)
+            descriptor = open_file(path, self.key, links) if path and self._may_lie_at(path) else None
+            if descriptor is None or path is None:
+                raise FileNotFoundError(errno.ENOENT, "deleted while it was not open", self.path)
+            self.path = path
+        return descriptor
+
+    def _guard_holds(self) -> bool:
+        if self.offset == 0:
+            return self.start.agrees(self.descriptor)
+        guard = self._before[-GUARD_BYTES:]
+        return os.pread(self.descriptor, len(guard), self.offset - len(guard)) == guard
+
+    def _pread(self, block_bytes: int, charset: Charset) -> bytes | None:
+        """Bytes from the offset on; None when the bytes before it are not the ones that were read."""
+        descriptor, guard = self.descriptor, self._before[-GUARD_BYTES:]
+        size = block_bytes if self.limit is None else min(block_bytes, max(0, self.limit - self.offset))
+        if charset is Charset.BYTES and size > 16 * PROBE_BYTES and self.size - self.offset >= size:
+            size = _whole_lines(descriptor, self.offset, size)
+        data = os.pread(descriptor, size, self.offset)
+        if self.offset == 0:
+            return data if self.start.is_head_of(data) else None
+        found = os.pread(descriptor, len(guard), self.offset - len(guard))  # behind the data: it vouches for them
+        return data if found == guard else None
+
+    def _charset_for(self, cut: Cut) -> Charset:
+        """How the file is written: as its first bytes say where `cut` asks for that."""
+        if not cut.charset:
+            return Charset.BYTES
+        if self._charset is None:
+            head = os.pread(self.descriptor, BOM_BYTES, 0)
+            if len(head) < BOM_BYTES:
+                return charset_of(cut.charset, head)
+            self._charset = charset_of(cut.charset, head)
+        return self._charset
+
+    def _cut_off(self, data: bytes, cut: Cut, charset: Charset) -> Piece:
+        """The next piece, with what its editing needs."""
+        self._before_piece = (self.offset, self.crc, self._head, self._before, self._lead)
+        if not cut.lead_bytes:
+            return self._advance(data)._replace(charset=charset) if cut.charset else self._advance(data)
+        if self._lead is None:
+            line = lead_before(self.descriptor, self.offset, charset, most=cut.lead_bytes)
+            self._lead = cut.first_piece(line, charset)
+        lead, ends = self._lead, charset.last_end(data, at=self.offset) == len(data)
+        self._lead = b"" if ends else lead or data[: cut.lead_bytes]
+        return self._advance(data)._replace(lead=lead, charset=charset)
+
+    def _line_ahead(self, charset: Charset) -> bytes:
+        """The next whole line of what was read already; b"" when there is none."""
+        end = charset.first_end(self._ahead, self._ahead_at, at=self.offset - self._ahead_at)
+        if end == 0:
+            self.forget_ahead()
+            return b""
+        line, self._ahead_at = self._ahead[self._ahead_at : end], end
+        return line
+
+    def _advance(self, data: bytes) -> Piece:
+        start, self.offset = self.offset, self.offset + len(data)
+        crc = crc32(data)
+        self.crc = crc32_combine(self.crc, crc, len(data))
+        if len(self._head) < HEAD_BYTES and start == len(self._head):
+            self._head += data[: HEAD_BYTES - len(self._head)]
+        self._before = data[-TAIL_BYTES:] if len(data) >= TAIL_BYTES else (self._before + data)[-TAIL_BYTES:]
+        span = Span(start, self.offset)
+        piece = Piece(self.id, self.file, self.origin, span, data, self.crc, self.mark, crc=crc)
+        return piece._replace(handoff=self.handoff) if self.handoff else piece
+
+
+def _whole_lines(descriptor: int, offset: int, size: int) -> int:
+    """How many of the next `size` bytes are whole lines, as far as the last of them tell; `size` where they do not.
+
+    Only a hint: what is read then is cut as if nobody had asked. It spares a copy of nearly every large block.
+    """
+    end = os.pread(descriptor, PROBE_BYTES, offset + size - PROBE_BYTES)
+    behind = end.rfind(b"\n") + 1
+    return size - PROBE_BYTES + behind if behind and len(end) == PROBE_BYTES else size
+
+
+def open_file(path: str, key: tuple[int, int], links: Links) -> int | None:
+    """A descriptor of the file `key` (device and inode) at `path`; None: another file lies there, or none."""
+    try:
+        descriptor = links.open(path)
+    except scanner.GONE:
+        return None
+    found = os.fstat(descriptor)
+    if (found.st_dev, found.st_ino) == key:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def holds(seen: Seen, mark: Mark, links: Links) -> bool:
+    """Whether the file that was seen holds what the mark says. Raises OSError: unknown."""
+    descriptor = open_file(seen.path, seen.key, links)
+    if descriptor is None:
+        return False
+    try:
+        return mark.agrees(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,102 @@
+"""Files that are no UTF-8: where their lines end, and their text as UTF-8. Offsets count bytes of the file.
+
+The first piece of the line in whose middle a file is being read: it decides about the whole line.
+"""
+
+import enum
+import os
+
+BOMS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+BOM_BYTES = 2
+UNIT_BYTES = 2
+"""Of UTF-16: a newline is one only where it begins at an even offset of the file."""
+_SURROGATES = range(0xD8, 0xDC)
+"""High bytes of a code unit that needs the next one."""
+
+
+class Charset(enum.Enum):
+    """How the text of a file is written."""
+
+    BYTES = "bytes"  #: shipped as it is: a line ends with the byte 0x0A
+    UTF_16_LE = "utf-16-le"
+    UTF_16_BE = "utf-16-be"
+
+    @property
+    def newline(self) -> bytes:
+        """What ends a line."""
+        return {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}.get(self.value, b"\n")
+
+    def first_end(self, data: bytes, begin: int, *, at: int) -> int:
+        """The index behind the first newline from `begin` on; 0: none. `at`: offset of `data` in its file."""
+        if self is Charset.BYTES:
+            return data.find(b"\n", begin) + 1
+        found = data.find(self.newline, begin)
+        while found >= 0 and (at + found) % UNIT_BYTES:
+            found = data.find(self.newline, found + 1)
+        return found + len(self.newline) if found >= 0 else 0
+
+    def last_end(self, data: bytes, *, at: int) -> int:
+        """The index behind the last newline; 0: none."""
+        if self is Charset.BYTES:
+            return data.rfind(b"\n") + 1
+        found = data.rfind(self.newline)
+        while found >= 0 and (at + found) % UNIT_BYTES:
+            found = data.rfind(self.newline, 0, found + len(self.newline) - 1)
+        return found + len(self.newline) if found >= 0 else 0
+
+    def whole(self, data: bytes, *, at: int) -> int:
+        """How many bytes of `data`, the beginning of a longer line, end with a whole character."""
+        if self is Charset.BYTES:
+            return _whole_utf_8(data)
+        even = len(data) - (at + len(data)) % UNIT_BYTES
+        high = even - (1 if self is Charset.UTF_16_LE else UNIT_BYTES)
+        return even - UNIT_BYTES if even > UNIT_BYTES and data[high] in _SURROGATES else even
+
+    def text(self, line: bytes, *, at: int) -> bytes:
+        """One line of UTF-16 as UTF-8, without a byte order mark; what is invalid becomes U+FFFD."""
+        if at % UNIT_BYTES and line:  # half a character: the file was shipped from an odd offset on
+            return "\ufffd".encode() + self.text(line[1:], at=at + 1)
+        text = line.decode(self.value, "replace")
+        return (text.removeprefix("\ufeff") if at == 0 else text).encode()
+
+
+def charset_of(chosen: str, head: bytes) -> Charset:
+    """How a file that begins with `head` is written, where `chosen` is `charset` of the settings."""
+    name = BOMS.get(head[:BOM_BYTES], "") if chosen == "utf-16" else chosen
+    return Charset(name) if name else Charset.BYTES
+
+
+def _whole_utf_8(data: bytes) -> int:
+    """Bytes that end with a whole character, at most 3 fewer than there are; where it is no UTF-8, all."""
+    for back, octet in enumerate(reversed(data[-3:]), start=1):
+        if octet < 0x80:  # noqa: PLR2004 - ASCII
+            return len(data)
+        if octet >= 0xC0:  # noqa: PLR2004 - the first byte of a character
+            needs = 2 if octet < 0xE0 else 3 if octet < 0xF0 else 4  # noqa: PLR2004
+            return len(data) - back if needs > back and len(data) > back else len(data)
+    return len(data)
+
+
+LOOK_BACK_BYTES = 16 * 1024 * 1024
+"""How far before an offset the start of its line is looked for."""
+CHUNK_BYTES = 64 * 1024
+
+
+def lead_before(descriptor: int, offset: int, charset: Charset, *, most: int) -> bytes:
+    """The first bytes, at most `most`, of the line that `offset` is in the middle of; b"": it is at a line's start.
+
+    Where the line began further back than anybody looks, it begins there. Raises OSError: unknown.
+    """
+    begin, last = offset, max(0, offset - LOOK_BACK_BYTES)
+    while begin > last:
+        chunk = max(last, begin - CHUNK_BYTES)
+        data = os.pread(descriptor, begin - chunk + UNIT_BYTES - 1, chunk)[: offset - chunk]  # a newline may be halved
+        end = charset.last_end(data, at=chunk)
+        if end:
+            return _first(descriptor, chunk + end, offset, most)
+        begin = chunk
+    return _first(descriptor, last, offset, most)
+
+
+def _first(descriptor: int, start: int, offset: int, most: int) -> bytes:
+    return os.pread(descriptor, min(most, offset - start), start)

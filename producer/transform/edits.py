@@ -1,0 +1,258 @@
+"""What is done to the text of files, as a value, and a piece of a file edited that way.
+
+First UTF-16 becomes UTF-8 (`charset`), then lines are left out (`keep_lines`, `drop_lines`), then what is left is
+blacked out (`redact`).
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from producer.tailer.file_reader import Piece
+from producer.transform.charset import Charset
+from producer.transform.line_cut import Cut
+from producer.transform.line_filter import Pattern, Range, joined, others
+from producer.transform.redact import READY, Redaction
+from producer.transform.regex_process import Apart, Matcher
+from producer.transform.time_budget import DEFAULT_SECONDS, Budget
+from shipper.edit_map import MAX_MAP_BYTES, Edit
+from shipper.model import MAX_BLOCK_BYTES
+
+SEAM_BYTES = 4096
+"""How far before the end of an over-long line's piece a place to cut is looked for."""
+CLEAR_BYTES = 512
+"""How much of the line behind that place is looked at."""
+NAME_BYTES = 64
+"""How far before a secret the name may begin by which it is known."""
+_SEPARATOR = re.compile(rb"[ \t,;&|]+")
+
+
+class Text(NamedTuple):
+    """The edited text of a piece, and how it came out of the bytes of the file."""
+
+    content: bytes
+    edits: list[Edit]
+
+
+class Change(NamedTuple):
+    """Bytes `begin` to `end` of a text are replaced."""
+
+    begin: int
+    end: int
+    by: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edits:
+    """What is done to the text of every file, and what is said of it. Nothing, by default."""
+
+    keep: tuple[Pattern | Apart, ...] = ()
+    drop: tuple[Pattern | Apart, ...] = ()
+    redact: tuple[Redaction, ...] = ()
+    charset: str = ""  #: utf-16 (where a file begins with a byte order mark), utf-16-le, utf-16-be
+    labels: tuple[tuple[str, str], ...] = ()
+    most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
+    budget: Budget = field(default_factory=Budget, compare=False)
+    matcher: Matcher | None = field(default=None, compare=False)  #: runs the patterns that may take for ever
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        keep_lines: Collection[str] = (),
+        drop_lines: Collection[str] = (),
+        redact: Collection[str] = (),
+        charset: str = "",
+        labels: Mapping[str, str] | None = None,
+        most_bytes: int = MAX_BLOCK_BYTES,
+        pattern_seconds: float = DEFAULT_SECONDS,
+    ) -> "Edits":
+        """The edits that settings name. Raises re.error: the settings have not been validated."""
+        budget = Budget(pattern_seconds)
+        apart = tuple(dict.fromkeys((*nonlinear((*keep_lines, *drop_lines)), *nonlinear(redact, may_be_empty=False))))
+        matcher = Matcher(apart, budget) if apart else None
+
+        def matching(text: str, *, may_be_empty: bool = True) -> Pattern | Apart:
+            pattern = Pattern.of(text, may_be_empty=may_be_empty)
+            return Apart(matcher, apart.index(text)) if matcher and pattern.must_be_apart else pattern
+
+        return cls(
+            keep=tuple(map(matching, keep_lines)),
+            drop=tuple(map(matching, drop_lines)),
+            redact=tuple(
+                Redaction.of(text, lambda each: matching(each, may_be_empty=False).matches) for text in redact
+            ),
+            charset=charset,
+            labels=tuple((labels or {}).items()),
+            most_bytes=most_bytes,
+            budget=budget,
+            matcher=matcher,
+        )
+
+    def close(self) -> None:
+        """End what runs for the patterns."""
+        if self.matcher:
+            self.matcher.close()
+
+    @property
+    def change_text(self) -> bool:
+        """Whether any byte may change on its way."""
+        return bool(self.keep or self.drop or self.redact or self.charset)
+
+    @property
+    def map_bytes(self) -> int:
+        """The longest map that travels behind a piece's text."""
+        return min(MAX_MAP_BYTES, self.most_bytes // 2)
+
+    @property
+    def message_bytes(self) -> int:
+        """The most bytes of a message's payload."""
+        return self.most_bytes + self.map_bytes
+
+    def cut(self, block_bytes: int, *, line_a_piece: bool) -> Cut:
+        """How files are cut so that their pieces can be edited one by one."""
+        return Cut(
+            block_bytes,
+            line_a_piece=line_a_piece,
+            lead_bytes=block_bytes if self.keep or self.drop else 0,
+            charset=self.charset,
+            seam=self.seam if self.redact else None,
+            budget=self.budget if self.keep or self.drop or self.redact else None,
+        )
+
+    def of_piece(self, piece: Piece) -> Text | None:
+        """The edited text of `piece`; None: it goes as it is. Raises OverBudget: its patterns take too long."""
+        if not piece.data:
+            return None
+        self.budget.begin()
+        if piece.charset is not Charset.BYTES:
+            return self._converted(piece)
+        changes = self._changes(piece.data, piece.lead)
+        return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
+
+    def seam(self, data: bytes) -> int:
+        """Where to cut an over-long line: in nothing to redact that is shorter than `CLEAR_BYTES`, if it can be.
+
+        It is behind a separator, so far before the end of `data` that what begins before the cut ends in sight.
+        Raises OverBudget.
+        """
+        reach, clear = min(SEAM_BYTES, len(data) // 2), min(CLEAR_BYTES, len(data) // 4)
+        around = data[-2 * reach :]
+        self.budget.begin()
+        secrets = joined(sorted(self.budget.checked(span for rule in self.redact for span in rule.find(around))))
+        ends = [found.end() for found in _SEPARATOR.finditer(around, reach, len(around) - clear)]
+        for end in (*reversed(ends), len(around) - clear):
+            if not any(begin - NAME_BYTES < end < stop for begin, stop in secrets):
+                return len(data) - len(around) + end
+        return len(data)
+
+    # -- what changes in a text ---------------------------------------------------------------------------------
+
+    def _changes(self, data: bytes, lead: bytes) -> list[Change]:
+        """In order, apart from each other. `lead`: the first piece of the line in whose middle `data` begins."""
+        out = self._left_out(data, lead) if self.keep or self.drop else []
+        changes = [Change(begin, end, b"") for begin, end in out]
+        if self.redact and out != [(0, len(data))]:
+            changes += self._redactions(data, out)
+            changes.sort()
+        return changes
+
+    def _left_out(self, data: bytes, lead: bytes) -> list[Range]:
+        """The runs of lines that are left out: `drop` wins over `keep`."""
+        dropped = set(self.budget.checked(span for pattern in self.drop for span in pattern.lines(data)))
+        kept = set(self.budget.checked(span for pattern in self.keep for span in pattern.lines(data))) - dropped
+        if lead:
+            first = (0, data.find(b"\n") + 1 or len(data))
+            dropped.discard(first)
+            kept.discard(first)
+            (kept if self._is_kept(lead) else dropped).add(first)
+        return others(joined(sorted(kept)), len(data)) if self.keep else joined(sorted(dropped))
+
+    def _is_kept(self, line: bytes) -> bool:
+        matches = [any(pattern.matches_line(line, 0, len(line)) for pattern in rule) for rule in (self.keep, self.drop)]
+        return (matches[0] or not self.keep) and not matches[1]
+
+    def _redactions(self, data: bytes, out: list[Range]) -> list[Change]:
+        found = sorted(
+            self.budget.checked((begin, -end, rule.name) for rule in self.redact for begin, end in rule.find(data))
+        )
+        changes: list[Change] = []
+        for begin, minus_end, name in found:
+            if changes and begin < changes[-1].end:  # one secret in another: the longer of both goes
+                changes[-1] = changes[-1]._replace(end=max(changes[-1].end, -minus_end))
+            elif not _within(begin, out):
+                changes.append(Change(begin, -minus_end, name))
+        return changes
+
+    def _fitting(self, changes: list[Change], length: int) -> list[Change]:
+        """Where the text would grow beyond what a block holds, stars, no longer than what they stand for."""
+        grown = length + sum(len(by) - (end - begin) for begin, end, by in changes)
+        if grown <= self.most_bytes:
+            return changes
+        return [Change(begin, end, b"*" * min(end - begin, len(by))) for begin, end, by in changes]
+
+    # -- UTF-16 -------------------------------------------------------------------------------------------------
+
+    def _converted(self, piece: Piece) -> Text:
+        """Each line is one edit; the other edits see the UTF-8 text."""
+        charset, data, at = piece.charset, piece.data, piece.span.start
+        lines: list[bytes] = []
+        lengths: list[int] = []
+        begin = 0
+        while begin < len(data):
+            end = charset.first_end(data, begin, at=at) or len(data)
+            lines.append(charset.text(data[begin:end], at=at + begin))
+            lengths.append(end - begin)
+            begin = end
+        text = b"".join(lines)
+        changes = self._changes(text, charset.text(piece.lead, at=0))
+        return _folded(lines, lengths, self._fitting(changes, len(text)))
+
+
+def nonlinear(texts: Iterable[str], *, may_be_empty: bool = True) -> list[str]:
+    """Those of the patterns that have to run in a process of their own. Raises re.error."""
+    return [text for text in texts if text not in READY and Pattern.of(text, may_be_empty=may_be_empty).must_be_apart]
+
+
+def _folded(lines: list[bytes], lengths: list[int], changes: list[Change]) -> Text:
+    """The lines with their changes: one edit a line, `lengths` bytes in the file, and one a run of left-out lines."""
+    content: list[bytes] = []
+    edits: list[Edit] = []
+    begin = number = 0
+    for line, length in zip(lines, lengths, strict=True):
+        end, own = begin + len(line), []
+        while number < len(changes) and changes[number].begin < end:
+            own.append(Change(changes[number].begin - begin, changes[number].end - begin, changes[number].by))
+            if changes[number].end > end:
+                break  # a run of lines that are left out goes on
+            number += 1
+        given = _replaced(line, own).content if all(change.by for change in own) else b""
+        if not given and edits and not edits[-1].given:
+            edits[-1] = Edit(0, edits[-1].taken + length, 0)
+        else:
+            edits.append(Edit(0, length, len(given)))
+        content.append(given)
+        begin = end
+    return Text(b"".join(content), edits)
+
+
+def _replaced(data: bytes, changes: list[Change]) -> Text:
+    content: list[bytes] = []
+    edits: list[Edit] = []
+    place = 0
+    for begin, end, by in changes:
+        content += (data[place:begin], by)
+        edits.append(Edit(begin - place, end - begin, len(by)))
+        place = end
+    content.append(data[place:])
+    return Text(b"".join(content), edits)
+
+
+def _within(place: int, ranges: list[Range]) -> bool:
+    at = bisect_right(ranges, (place, MAX_BLOCK_BYTES * 2)) - 1
+    return at >= 0 and place < ranges[at][1]
+
+
+NO_EDITS = Edits()

@@ -1,0 +1,294 @@
+"""nats-py's client, made to survive what anybody may publish.
+
+A subject or an inline status that is no UTF-8 raises inside nats-py's parser and ends the connection; JetStream hands
+the message out again to the next session, and so on for ever. One such message must not stop a partition.
+
+What comes from the server, sieved: messages of direct subscriptions are taken out, the rest goes nats-py's way.
+
+On that way each byte is copied five times, into memory that is new each time: a stream reader's buffer, what is read of
+it, the parser's buffer, and two slices. Here it is received where it is looked at, and a message is copied once.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import nats.aio.client
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import ConnectionClosedError, Error
+
+FIRST_BYTES = 64 * 1024
+MOST_BYTES = 1024 * 1024
+"""Received in one go, where that much comes; a larger message makes more room for itself."""
+_END = b"\r\n"
+
+
+class Arrived(NamedTuple):
+    """A message as it came."""
+
+    sid: int  #: of the subscription
+    subject: bytes
+    reply: bytes
+    headers: bytes
+    payload: bytes
+
+
+class Sieve(asyncio.BufferedProtocol):
+    """Stands between a socket and the stream reader of nats-py, from the beginning of a line of the protocol on.
+
+    `take` is called with each message of which `is_wanted` says that its subscription is a direct one.
+    """
+
+    def __init__(
+        self,
+        way: asyncio.StreamReaderProtocol,
+        is_wanted: Callable[[int], bool],
+        take: Callable[[Arrived], None],
+    ) -> None:
+        self._way = way
+        self._is_wanted = is_wanted
+        self._take = take
+        self._buffer = bytearray(FIRST_BYTES)
+        self._view = memoryview(self._buffer)
+        self._end = 0  # of what is there; it begins at 0
+        self._whole = 0  # bytes of the first message, if that is known and not all of it is there
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Where to put what comes."""
+        return self._view[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes came."""
+        self._end += nbytes
+        was_full = self._end == len(self._buffer)
+        if self._end >= self._whole:
+            self._whole = begin = 0
+            while begin < self._end and (behind := self._handle(begin)) > begin:
+                begin = behind
+            self._keep(begin)
+        if was_full or self._whole > len(self._buffer):
+            self._grow()
+
+    def put(self, octets: bytes) -> None:
+        """The same of bytes that came another way."""
+        while octets:
+            room = self.get_buffer(-1)
+            part = octets[: len(room)]
+            room[: len(part)] = part
+            octets = octets[len(part) :]
+            self.buffer_updated(len(part))
+
+    def eof_received(self) -> bool | None:
+        """The server says no more."""
+        return self._way.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed."""
+        self._way.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The socket takes no more for now."""
+        self._way.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._way.resume_writing()
+
+    def _handle(self, begin: int) -> int:
+        """Deal with the line at `begin`, and its message; where the next one begins, `begin` while it is not all there.
+
+        What is not understood is for nats-py to judge.
+        """
+        line_end = self._buffer.find(_END, begin, self._end)
+        if line_end < 0:
+            return begin
+        words = bytes(self._view[begin:line_end]).split()
+        body = behind = line_end + len(_END)
+        arrived = None
+        if words and words[0] in {b"HMSG", b"MSG"}:
+            try:
+                behind += int(words[-1]) + len(_END)
+                if behind > self._end:
+                    self._whole = behind - begin
+                    return begin
+                if self._is_wanted(int(words[2])):
+                    arrived = self._arrived(words, body, behind - len(_END))
+            except (ValueError, IndexError):
+                behind = self._end
+        if arrived is not None:
+            self._take(arrived)
+        else:
+            self._way.data_received(bytes(self._view[begin:behind]))
+        return behind
+
+    def _arrived(self, words: list[bytes], body: int, end: int) -> Arrived:
+        """The message whose first line is `words`: MSG subject sid [reply] size, HMSG ... [reply] headers size."""
+        has_headers = words[0] == b"HMSG"
+        payload = body + int(words[-2]) if has_headers else body
+        reply = words[3] if len(words) == (6 if has_headers else 5) else b""
+        headers = bytes(self._view[body:payload])
+        return Arrived(int(words[2]), words[1], reply, headers, bytes(self._view[payload:end]))
+
+    def _keep(self, begin: int) -> None:
+        left = self._end - begin
+        if begin and left:
+            self._view[:left] = self._view[begin : self._end]
+        self._end = left
+
+    def _grow(self) -> None:
+        """More came than there was room for, or is going to."""
+        size = max(self._whole, min(2 * len(self._buffer), MOST_BYTES), self._end + FIRST_BYTES)
+        if size > len(self._buffer):
+            grown = bytearray(size)
+            grown[: self._end] = self._view[: self._end]
+            self._buffer, self._view = grown, memoryview(grown)
+
+
+UNREADABLE = {"Log-Unreadable": "the message's headers are no UTF-8"}
+"""Stands for headers that cannot be decoded: an unknown header of ours, so the message becomes a dead letter."""
+
+nats.aio.client.DEFAULT_BUFFER_SIZE = 256 * 1024  # type: ignore[attr-defined,unused-ignore]
+"""What nats-py reads at a time, and asyncio keeps for it: with its own 32 KiB a block arrives in two parts, and the
+socket is paused and resumed for each. asyncio itself receives 256 KiB at a time."""
+
+NO_TLS = "the server offers no TLS"
+
+_REGULAR = re.compile(rb"NATS/1\.0\r\n(?:[A-Za-z0-9-]+: [!-~]*\r\n)+\r\n")
+"""Headers as our producers write them: they need none of nats-py's care, which takes twice as long."""
+
+_FIRST_LINE_BYTES = len("NATS/1.0\r\n")
+_LAST_LINES_BYTES = len("\r\n\r\n")
+
+
+async def _never(message: Msg) -> None:
+    """Stands for the callback of a direct subscription, which is called ahead of nats-py's queue."""
+
+
+class TolerantClient(Client):
+    """Undecodable bytes of a subject arrive as surrogates, as `os.fsdecode` writes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._direct: dict[int, Callable[[Msg], None]] = {}
+        self._told: set[asyncio.Task[None]] = set()  # of errors
+        self._needs_tls = False
+
+    def require_tls(self) -> None:
+        """Send nothing but a TLS handshake, not even the user, until the connection is encrypted.
+
+        nats-py upgrades a connection only if the server's INFO says `tls_required`. INFO arrives unencrypted, so
+        whoever is on the way can remove that word.
+        """
+        self._needs_tls = True
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection uses TLS."""
+        transport = self._transport
+        if getattr(transport, "_using_tls", False):  # of a WebSocket
+            return True
+        writer = getattr(transport, "_io_writer", None)
+        return writer is not None and writer.get_extra_info("ssl_object") is not None
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if self._needs_tls and initial_connection and not self.is_encrypted:
+            if not (info.get("tls_required") or info.get("tls_available")):
+                raise Error(NO_TLS)
+            info["tls_required"] = True  # the only field that makes nats-py start TLS
+        await super()._process_info(info, initial_connection)
+
+    def _connect_command(self) -> bytes:
+        """The first command, which holds the user: the last place to check, whatever way led here."""
+        if self._needs_tls and not self.is_encrypted:
+            raise Error(NO_TLS)
+        return bytes(super()._connect_command())
+
+    def sift(self) -> None:
+        """Take direct subscriptions' messages from the socket from now on; to be called behind `connect`, at once.
+
+        Where that is not possible (TLS, WebSocket, a server that has said its last word) they come through nats-py.
+        """
+        reader = getattr(self._transport, "_io_reader", None)
+        writer = getattr(self._transport, "_io_writer", None)
+        if reader is None or writer is None or self._ps.buf or reader._eof:  # noqa: SLF001 - nothing follows its end
+            return
+        socket = writer.transport
+        way = socket.get_protocol()
+        if isinstance(way, asyncio.StreamReaderProtocol) and socket.get_extra_info("ssl_object") is None:
+            sieve = Sieve(way, self._direct.__contains__, self._take)
+            socket.set_protocol(sieve)
+            came = bytes(reader._buffer)  # noqa: SLF001 - whole lines were read of what came before
+            reader._buffer.clear()  # noqa: SLF001
+            sieve.put(came)
+
+    async def subscribe_direct(self, subject: str, heard: Callable[[Msg], None]) -> Subscription:
+        """Call `heard` with each message as it is read from the socket.
+
+        nats-py's own way, a queue and a task for each subscription, costs as much again as reading the message.
+        """
+        subscription = await self.subscribe(subject, cb=_never, pending_msgs_limit=0, pending_bytes_limit=0)
+        self._direct[subscription._id] = heard  # noqa: SLF001 - nats-py offers no other way
+        return subscription
+
+    async def publish_block(self, subject: str, reply: str, headers: Mapping[str, str], payload: bytes) -> None:
+        """Send a message whose headers are well formed already.
+
+        nats-py's own way looks at each header again, and copies the payload twice: half of what a block costs the loop.
+        """
+        if self.is_closed:
+            raise ConnectionClosedError
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        head = f"NATS/1.0\r\n{lines}\r\n".encode()
+        command = f"HPUB {subject} {reply} {len(head)} {len(head) + len(payload)}\r\n".encode()
+        await self._send_command(b"".join((command, head, payload, b"\r\n")))
+        if self._flush_queue is not None and self._flush_queue.empty():
+            await self._flush_pending()
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        if sid in self._direct:
+            self._take(Arrived(sid, subject, reply, headers, data))
+        else:
+            await super()._process_msg(sid, subject, reply, data, headers)
+
+    def _take(self, arrived: Arrived) -> None:
+        sid, subject, reply, headers, payload = arrived
+        if sid in self._subs:  # else it is unsubscribed, and this was on its way
+            try:
+                self._direct[sid](self._build_message(sid, subject, reply, payload, self._headers(headers)))
+            except (ValueError, IndexError) as error:  # anybody may publish to an inbox that he knows
+                telling = asyncio.ensure_future(self._error_cb(error))
+                self._told.add(telling)
+                telling.add_done_callback(self._told.discard)
+
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
+    ) -> Msg:
+        return self.msg_class(
+            subject=bytes(subject).decode("utf-8", "surrogateescape"),
+            reply=bytes(reply).decode("utf-8", "surrogateescape"),
+            data=data,
+            headers=headers,
+            _client=self,
+            _sid=sid,
+        )
+
+    async def _process_headers(self, headers: Any) -> dict[str, str] | None:
+        return self._headers(headers)
+
+    def _headers(self, headers: Any) -> dict[str, str] | None:
+        if headers and _REGULAR.fullmatch(headers):
+            lines = headers[_FIRST_LINE_BYTES:-_LAST_LINES_BYTES].decode("ascii").split("\r\n")
+            return dict([line.split(": ", 1) for line in lines])
+        reading = super()._process_headers(headers)
+        try:
+            reading.send(None)  # it never waits
+        except StopIteration as done:
+            found: dict[str, str] | None = done.value
+            return found
+        except UnicodeDecodeError:
+            return dict(UNREADABLE)
+        reading.close()
+        return dict(UNREADABLE)

@@ -1,0 +1,83 @@
+"""The newest heartbeat of each host, read again and again: each time only what came since.
+
+By direct reads, which leave nothing at the server: no consumer that somebody would have to remove.
+"""
+
+from typing import NamedTuple
+
+from shipper.errors import ConfigError
+from shipper.heartbeat import beats_config
+from shipper.jetstream.connection import ApiError, Connection
+from shipper.jetstream.direct_get import direct_batch
+from shipper.jetstream.publisher import nanoseconds, stored
+from shipper.model import Stored
+from shipper.subjects import beat_subject, beat_subjects, beats_stream
+
+BATCH = 500
+ANSWER_SECONDS = 5.0
+
+
+class News(NamedTuple):
+    """What was found at one look."""
+
+    now_ns: int  #: the server's clock, which stamped the heartbeats, too
+    beats: list[Stored]
+    complete: bool  #: these are all that there are; else those that came since the last look
+
+
+class Beats:
+    """The heartbeats of the hosts of `prefix`, over a connection that it does not own."""
+
+    def __init__(self, connection: Connection, prefix: str) -> None:
+        self._connection = connection
+        self._prefix = prefix
+        self._stream = beats_stream(prefix)
+        self._created = ""
+        self._next = 1
+
+    async def make(self) -> None:
+        """Create the stream; nothing changes where it exists.
+
+        Raises:
+            ConfigError: the server does not want it so. SessionLost: or this user may not.
+        """
+        try:
+            await self._connection.api(f"STREAM.CREATE.{self._stream}", beats_config(self._prefix))
+        except ApiError as error:
+            raise ConfigError(f"the stream {self._stream} cannot be made: {error}") from None
+
+    async def look(self, known: int = 0) -> News:
+        """What came since the last look; everything, where there are fewer hosts than the `known` ones.
+
+        Raises:
+            StreamMissing: nobody made the stream. SessionLost: the server does not answer.
+        """
+        info = await self._connection.api(f"STREAM.INFO.{self._stream}")
+        state = info["state"]
+        is_another = info["created"] != self._created or int(state["last_seq"]) < self._next - 1
+        complete = is_another or int(state.get("num_subjects", 0)) < known
+        if complete:
+            self._next = 1
+        beats = await self._read()
+        self._created = str(info["created"])
+        return News(nanoseconds(info["ts"]), beats, complete)
+
+    async def forget(self, host: str) -> bool:
+        """Remove what is known of a host; False: nothing was."""
+        body = {"filter": beat_subject(self._prefix, host)}
+        answer = await self._connection.api(f"STREAM.PURGE.{self._stream}", body)
+        return bool(answer.get("purged"))
+
+    async def _read(self) -> list[Stored]:
+        found: list[Stored] = []
+        while more := await self._batch():
+            found += more
+            self._next = more[-1].sequence + 1
+            if len(more) < BATCH:
+                break
+        return found
+
+    async def _batch(self) -> list[Stored]:
+        what = {"seq": self._next, "batch": BATCH, "next_by_subj": beat_subjects(self._prefix)}
+        messages = await direct_batch(self._connection, self._stream, what, within=ANSWER_SECONDS)
+        return [found for found in map(stored, messages) if found is not None]

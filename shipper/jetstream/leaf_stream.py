@@ -1,0 +1,111 @@
+"""The copy of a stream that an edge site has: asked and purged over the leaf link, which may be down at any time."""
+
+import json
+from typing import Any
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from shipper.errors import RightMissing, SessionLost
+from shipper.jetstream.connection import API, ApiError, Connection, describe
+from shipper.jetstream.publisher import NOT_FOUND
+from shipper.jetstream.server_errors import GRANT_HINT
+from shipper.model import StreamState
+from shipper.stream_source import Origin, origin_of, sequence_at_origin
+from shipper.subjects import is_closed
+
+ANSWER_SECONDS = 10.0
+"""A link to a ship is slow, and a whole message may have to come over it."""
+OURS = "Nats-"
+"""Headers that the servers write: the same message has others in each stream."""
+
+
+class SiteStream:
+    """The stream `origin` of a site, from which `stream` of the centre is sourced; over a connection to the centre."""
+
+    def __init__(self, connection: Connection, stream: str, origin: Origin) -> None:
+        self._connection = connection
+        self._stream = stream
+        self.origin = origin
+        self._known: tuple[int, int | None] = (0, 0)  # the last answer of `at_origin`
+
+    async def at_origin(self, sequence: int) -> int | None:
+        """The sequence that the centre's message `sequence` has at the site; None: the centre does not hold it."""
+        if self._known[0] != sequence:
+            found = await self._read(API, self._stream, sequence)
+            self._known = (sequence, sequence_at_origin(found.headers or {}) if found else None)
+        return self._known[1]
+
+    async def state(self) -> StreamState:
+        """What the site's stream holds now. Raises SessionLost: the site does not answer; RightMissing."""
+        info = json.loads((await self._ask(f"{self.origin.api}.STREAM.INFO.{self.origin.stream}")).data)
+        return stream_state(self._checked("STREAM.INFO", info))
+
+    async def purge(self, below: int) -> int | None:
+        """Remove what the site has of the centre's messages below `below`, but the last one of them; how many.
+
+        None: another message lies in its place, so nobody can say what is archived. Raises as `state`.
+        """
+        archived = await self._read(API, self._stream, below - 1)
+        there = sequence_at_origin(archived.headers or {}) if archived else None
+        if archived is None or there is None or there <= (await self.state()).first_sequence:
+            return 0
+        found = await self._read(self.origin.api, self.origin.stream, there)
+        if found is None:
+            return 0  # it is purged, or the site lost it: what it wrote since is not archived
+        if not _is_same(archived, found):
+            return None
+        where = f"{self.origin.api}.STREAM.PURGE.{self.origin.stream}"
+        content = json.loads((await self._ask(where, {"seq": there})).data)
+        return int(self._checked("STREAM.PURGE", content)["purged"])
+
+    async def _read(self, api: str, stream: str, sequence: int) -> Msg | None:
+        """One message; None: the stream does not hold it."""
+        found = await self._ask(f"{api}.DIRECT.GET.{stream}", {"seq": sequence})
+        status = (found.headers or {}).get("Status")
+        if status and status != NOT_FOUND:
+            raise SessionLost(f"direct get of {stream}: {status}")
+        return None if status else found
+
+    async def _ask(self, subject: str, body: dict[str, Any] | None = None) -> Msg:
+        """The answer of whoever has the stream; a right that is missing ends no session."""
+        connection, refused = self._connection, subject.lower()  # as nats-py tells of refusals
+        connection.dispensable.add(refused)
+        try:
+            return await connection.request(subject, json.dumps(body).encode() if body else b"", within=ANSWER_SECONDS)
+        except nats.errors.NoRespondersError:
+            raise SessionLost(f"{self.origin.domain} does not answer") from None
+        except SessionLost as error:
+            if refused in connection.refused:
+                raise RightMissing(f"no right to publish to {subject!r}", hint=GRANT_HINT) from None
+            raise SessionLost(f"{self.origin.domain}: {describe(error)}") from None
+
+    def _checked(self, verb: str, content: dict[str, Any]) -> dict[str, Any]:
+        if "error" in content:
+            raise ApiError(f"{verb} at {self.origin.domain}", content["error"])
+        return content
+
+
+def stream_state(info: dict[str, Any]) -> StreamState:
+    """What a server says of a stream, as a value."""
+    state = info["state"]
+    return StreamState(
+        first_sequence=state["first_seq"],
+        last_sequence=state["last_seq"],
+        messages=state["messages"],
+        bytes=state["bytes"],
+        max_bytes=info["config"].get("max_bytes", -1),
+        created=info["created"],
+        site=origin.domain if (origin := origin_of(info["config"])) else "",
+        is_closed=is_closed(info["config"].get("subjects") or ()),
+    )
+
+
+def _is_same(one: Msg, other: Msg) -> bool:
+    """Whether two streams hold the same message, but for what each server noted on it."""
+    mine, theirs = ({k: v for k, v in (m.headers or {}).items() if not k.startswith(OURS)} for m in (one, other))
+    return (one.data, mine, _subject(one)) == (other.data, theirs, _subject(other))
+
+
+def _subject(message: Msg) -> str | None:
+    return (message.headers or {}).get("Nats-Subject")

@@ -1,0 +1,161 @@
+"""A stream that people look at message by message: its messages' headers, one message whole, deletion."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from shipper.errors import SessionLost, StreamMissing
+from shipper.jetstream.connection import API, ApiError, Connection, describe
+from shipper.jetstream.direct_get import direct_batch
+from shipper.jetstream.leaf_stream import stream_state
+from shipper.jetstream.publisher import NO_RESPONDERS, refusal, stored
+from shipper.jetstream.pull_consumer import NANOSECONDS, read_delivery
+from shipper.model import Delivery, Stored, StreamState
+
+NO_MESSAGE = 10037
+PULL_MESSAGES = 500
+PULL_BYTES = 8 * 1024 * 1024
+"""Of headers in one pull: what bounds the memory of a listing."""
+ANSWER_SECONDS = 5.0
+IDLE_SECONDS = 30  # the server forgets the listing of a program that died
+
+
+class Letters:
+    """The messages of `stream`. Everything raises `StreamMissing`, or `SessionLost` when the server does not answer."""
+
+    def __init__(self, connection: Connection, stream: str) -> None:
+        self._connection = connection
+        self._stream = stream
+
+    async def state(self) -> StreamState:
+        """What the stream holds now."""
+        return stream_state(await self._connection.api(f"STREAM.INFO.{self._stream}"))
+
+    def heads(self, first: int, last: int, *, pattern: str) -> AsyncGenerator[Delivery]:
+        """The messages `first` to `last` whose subject `pattern` matches, oldest first, without their payloads.
+
+        The header `Nats-Msg-Size` tells how long the payload is. A few hundred are in memory at a time.
+        """
+        return self._read(first, last, {"filter_subject": pattern, "headers_only": True})
+
+    def whole(self, first: int, last: int, *, pattern: str) -> AsyncGenerator[Delivery]:
+        """The same with their payloads."""
+        return self._read(first, last, {"filter_subject": pattern})
+
+    async def get(self, sequence: int) -> Stored | None:
+        """The message with exactly `sequence`; None when the stream does not hold it."""
+        where, body = f"{API}.DIRECT.GET.{self._stream}", json.dumps({"seq": sequence}).encode()
+        answer = await self._request(where, body)
+        if (answer.headers or {}).get("Status") == NO_RESPONDERS:
+            await self._connection.api(f"STREAM.INFO.{self._stream}")  # says what is missing: JetStream or the stream
+            raise SessionLost(f"stream {self._stream} does not answer direct reads: set allow_direct")
+        return stored(answer)
+
+    async def delete(self, sequence: int) -> bool:
+        """Remove one message for good; False when it was not there."""
+        try:
+            await self._connection.api(f"STREAM.MSG.DELETE.{self._stream}", {"seq": sequence, "no_erase": True})
+        except ApiError as error:
+            if error.code == NO_MESSAGE:
+                return False
+            raise
+        return True
+
+    async def store(self, stream: str, subject: str, headers: Mapping[str, str], payload: bytes) -> int:
+        """Publish a message into `stream` and wait until it is stored; its sequence there.
+
+        Raises:
+            StreamMissing, StreamFull: it has no place. SessionLost: whether it is stored is unknown.
+        """
+        answer = await self._request(subject, payload, headers)
+        if (answer.headers or {}).get("Status") == NO_RESPONDERS:
+            raise StreamMissing(f"no stream takes {subject}", hint="create it: fshipper partition apply --partitions N")
+        content: Any = json.loads(answer.data)
+        if "error" in content:
+            raise refusal(stream, content["error"])
+        if content.get("stream") != stream:
+            raise SessionLost(f"stream {content.get('stream')!r} takes {subject}, not {stream}")
+        return int(content["seq"])
+
+    async def _read(self, first: int, last: int, what: Mapping[str, Any]) -> AsyncGenerator[Delivery]:
+        config = {
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": max(1, first),
+            "ack_policy": "none",
+            "mem_storage": True,
+            "inactive_threshold": IDLE_SECONDS * NANOSECONDS,
+            **what,
+        }
+        body = {"stream_name": self._stream, "config": config}
+        made = await self._connection.api(f"CONSUMER.CREATE.{self._stream}", body)
+        try:
+            pending = int(made["num_pending"])
+            while pending and (batch := await self._pull(str(made["name"]), pending)):
+                for found in batch:
+                    if found.sequence > last:
+                        return
+                    pending = found.pending
+                    yield found
+        finally:
+            await self._forget(str(made["name"]))
+
+    async def _forget(self, consumer: str) -> None:
+        if self._connection.open:
+            await self._connection.api(f"CONSUMER.DELETE.{self._stream}.{consumer}")
+
+    async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> Msg:
+        try:
+            return await self._connection.request(subject, payload, within=ANSWER_SECONDS, headers=headers)
+        except nats.errors.NoRespondersError:
+            return Msg(self._connection.client, headers={"Status": NO_RESPONDERS})
+
+    async def _pull(self, consumer: str, pending: int) -> list[Delivery]:
+        """The next messages, at least one where any is left."""
+        client, found = self._connection.client, list[Delivery]()
+        inbox = client.new_inbox()
+        wanted = min(PULL_MESSAGES, pending)
+        request = {"batch": wanted, "max_bytes": PULL_BYTES, "no_wait": True}
+        arrived: asyncio.Queue[Msg] = asyncio.Queue()
+        subscription = await client.subscribe(inbox, cb=arrived.put)
+        try:
+            verb = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{consumer}"
+            await client.publish(verb, json.dumps(request).encode(), reply=inbox)
+            while len(found) < wanted:
+                async with asyncio.timeout(2 * ANSWER_SECONDS):
+                    message = await arrived.get()
+                if not message.reply.startswith("$JS.ACK."):
+                    break  # a status: the pull has brought what it can
+                found.append(read_delivery(message)[0])
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            self._connection.check()
+            raise SessionLost(f"reading {self._stream}: {describe(error)}") from None
+        finally:
+            await subscription.unsubscribe()
+        return found
+
+
+class MonitoredLetters(Letters):
+    """The same read with a monitor's rights: by direct reads, payloads too, because it may make no consumer."""
+
+    async def _read(self, first: int, last: int, what: Mapping[str, Any]) -> AsyncGenerator[Delivery]:
+        wanted = {"batch": PULL_MESSAGES, "max_bytes": PULL_BYTES, "next_by_subj": what["filter_subject"]}
+        first = max(1, first)
+        while first <= last:
+            body = {"seq": first, **wanted}
+            batch = await direct_batch(self._connection, self._stream, body, within=2 * ANSWER_SECONDS)
+            for found in filter(None, map(stored, batch)):
+                if found.sequence > last:
+                    return
+                first = found.sequence + 1
+                yield Delivery(found.sequence, found.time_ns, 0, found.subject, found.headers, found.payload, "")
+            if not batch:
+                return
+
+
+def letters_of(connection: Connection, stream: str) -> Letters:
+    """The messages of `stream`, in the way that this user has the right to."""
+    return (MonitoredLetters if connection.is_monitor else Letters)(connection, stream)

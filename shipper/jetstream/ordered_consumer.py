@@ -1,0 +1,241 @@
+"""Reading a stream beside its collector: a consumer of our own without acks, made anew behind the last message it gave.
+
+It changes nothing for anybody: no durable consumer is touched, nothing is acknowledged or purged, and the server
+forgets it `INACTIVE_SECONDS` after its reader died.
+"""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import nats.errors
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from shipper.errors import SessionLost, ShipperError
+from shipper.jetstream.connection import API, Connection, describe
+from shipper.jetstream.pull_consumer import NANOSECONDS, read_delivery
+from shipper.model import Delivery
+
+INACTIVE_SECONDS = 10
+EXPIRES_SECONDS = 20
+HEARTBEAT_SECONDS = 1.0
+SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS
+MESSAGES_A_PULL = 1000
+TOO_LARGE = "Message Size Exceeds MaxBytes"
+ENDED = ("Batch Completed", TOO_LARGE)
+"""How a pull ends with status 409 although nothing is wrong."""
+
+
+class Start(NamedTuple):
+    """Where reading begins: the first message of at least this sequence, or stored at this time or later."""
+
+    sequence: int = 1
+    time_ns: int = 0  #: 0: the sequence tells
+
+
+class Arrived(NamedTuple):
+    """A message, and when it came here."""
+
+    delivery: Delivery
+    at: float  #: of the monotonic clock, in seconds
+
+
+class OrderedReader:
+    """The messages of a stream whose subjects match one of `filters`, in order; at most about `budget` bytes wait here.
+
+    Owned by one event loop, over a connection that it does not own. `trouble` says what ended it.
+    """
+
+    def __init__(
+        self, connection: Connection, stream: str, filters: Sequence[str], start: Start, *,
+        budget: int, news: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.stream = stream
+        self.trouble: ShipperError | None = None
+        self.caught_up = False  #: nothing is stored behind what arrived, as far as the server said
+        self._connection = connection
+        self._filters = list(filters)
+        self._start = start
+        self._budget = budget
+        self._news = news
+        self._arrived: deque[Arrived] = deque()
+        self._bytes = 0
+        self._consumer = ""
+        self._consumer_sequence = 0
+        self._inbox = ""
+        self._subscription: Subscription | None = None
+        self._pulling = self._gone = self._doubtful = self._oversized = False
+        self._heard_at = 0.0
+        self._turn = asyncio.Event()
+        connection.on_lost(self._turn.set)
+        self._task = asyncio.create_task(self._serve())
+
+    @property
+    def head(self) -> Arrived | None:
+        """The oldest message that was not taken; None: none is here."""
+        return self._arrived[0] if self._arrived else None
+
+    def take(self) -> Arrived:
+        """Take the head."""
+        arrived = self._arrived.popleft()
+        self._bytes -= len(arrived.delivery.payload)
+        self._turn.set()
+        return arrived
+
+    async def close(self) -> None:
+        """End, and remove the consumer from the server if it can be reached; never raises."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ShipperError):
+            await self._task
+        await self._forget()
+
+    async def _serve(self) -> None:
+        try:
+            while True:
+                await self._create()
+                while not self._gone:
+                    await self._go_on()
+                await self._forget()
+        except ShipperError as error:
+            self.trouble = error
+            self._news()
+
+    async def _create(self) -> None:
+        """A consumer that begins behind the last message that arrived."""
+        self._consumer = f"tail-{secrets.token_hex(8)}"
+        self._consumer_sequence, self._pulling, self._gone, self._doubtful = 0, False, False, False
+        self._inbox = self._connection.client.new_inbox()
+        try:
+            self._subscription = await self._connection.client.subscribe_direct(self._inbox, self._heard(self._inbox))
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+        body = {"stream_name": self.stream, "config": self._configuration(), "action": "create"}
+        made = await self._connection.api(f"CONSUMER.CREATE.{self.stream}.{self._consumer}", body)
+        self._note_pending(int(made["num_pending"]))
+
+    def _configuration(self) -> dict[str, Any]:
+        start: dict[str, Any] = {"deliver_policy": "by_start_sequence", "opt_start_seq": max(1, self._start.sequence)}
+        if self._start.time_ns:
+            start = {"deliver_policy": "by_start_time", "opt_start_time": _rfc3339(self._start.time_ns)}
+        filters = self._filters
+        return {
+            "name": self._consumer,
+            "description": "fshipper tail",
+            "ack_policy": "none",
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": INACTIVE_SECONDS * NANOSECONDS,
+            **start,
+            **({"filter_subject": filters[0]} if len(filters) == 1 else {"filter_subjects": filters}),
+        }
+
+    async def _go_on(self) -> None:
+        """Ask for more where there is room, then wait for what comes."""
+        self._connection.check()
+        if self._pulling and time.monotonic() - self._heard_at > SILENCE_SECONDS:
+            self._gone = True
+            return
+        if self._doubtful:
+            await self._ask_how_many()
+        self._turn.clear()
+        if not self._pulling and self._bytes < self._budget:
+            await self._pull()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
+                await self._turn.wait()
+
+    async def _pull(self) -> None:
+        request = {
+            "batch": 1 if self._oversized else MESSAGES_A_PULL,
+            "expires": EXPIRES_SECONDS * NANOSECONDS,
+            "idle_heartbeat": int(HEARTBEAT_SECONDS * NANOSECONDS),
+            **({} if self._oversized else {"max_bytes": self._budget}),
+        }
+        verb = f"{API}.CONSUMER.MSG.NEXT.{self.stream}.{self._consumer}"
+        self._pulling, self._heard_at, self._oversized = True, time.monotonic(), False
+        self._left = int(request["batch"])
+        try:
+            await self._connection.client.publish(verb, json.dumps(request).encode(), reply=self._inbox)
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+
+    async def _ask_how_many(self) -> None:
+        """What the server counted as waiting may have been purged: then no message tells that there is no more."""
+        self._doubtful = False
+        info = await self._connection.api(f"CONSUMER.INFO.{self.stream}.{self._consumer}")
+        if int(info["delivered"]["consumer_seq"]) == self._consumer_sequence:
+            self._note_pending(int(info["num_pending"]))
+
+    def _heard(self, inbox: str) -> Callable[[Msg], None]:
+        """What of an earlier consumer still arrives goes to its own inbox, and nobody looks at it."""
+
+        def on_message(message: Msg) -> None:
+            if inbox != self._inbox:
+                return
+            self._heard_at = time.monotonic()
+            if message.reply.startswith("$JS.ACK."):
+                self._on_delivery(message)
+            else:
+                self._on_status(message)
+
+        return on_message
+
+    def _on_delivery(self, message: Msg) -> None:
+        delivery, consumer_sequence = read_delivery(message)
+        if consumer_sequence != self._consumer_sequence + 1:
+            self._end_consumer()
+            return
+        self._consumer_sequence = consumer_sequence
+        self._start = Start(delivery.sequence + 1)
+        self._arrived.append(Arrived(delivery, self._heard_at))
+        self._bytes += len(delivery.payload)
+        self._left -= 1
+        if self._left == 0:
+            self._end_pull()
+        self._note_pending(delivery.pending)
+
+    def _on_status(self, message: Msg) -> None:
+        headers = message.headers or {}
+        status, text = headers.get("Status", ""), headers.get("Description", "")
+        if status == "100":
+            self._doubtful = not self.caught_up
+            if self._doubtful:
+                self._turn.set()
+        elif status in {"408", "404"} or (status == "409" and text.startswith(ENDED)):
+            self._oversized = text.startswith(TOO_LARGE) and self._left == MESSAGES_A_PULL
+            self._end_pull()
+        else:
+            self._end_consumer()  # deleted, its leader changed, nobody there: another one goes on
+
+    def _end_pull(self) -> None:
+        self._pulling = False
+        self._turn.set()
+
+    def _end_consumer(self) -> None:
+        self._gone = True
+        self._turn.set()
+
+    def _note_pending(self, messages: int) -> None:
+        self.caught_up = messages == 0
+        self._news()
+
+    async def _forget(self) -> None:
+        """Remove consumer and inbox; the server does it by itself, but later."""
+        name, self._consumer, self._inbox = self._consumer, "", ""
+        subscription, self._subscription = self._subscription, None
+        with contextlib.suppress(ShipperError, nats.errors.Error, OSError):
+            if subscription is not None:
+                await subscription.unsubscribe()
+            if name and self._connection.open:
+                await self._connection.api(f"CONSUMER.DELETE.{self.stream}.{name}")
+
+
+def _rfc3339(time_ns: int) -> str:
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_ns // NANOSECONDS))
+    return f"{seconds}.{time_ns % NANOSECONDS:09d}Z"

@@ -1,0 +1,157 @@
+"""Questions whose refusal is an answer too: what may this user do, what would the server say? Nothing is stored."""
+
+import asyncio
+import contextlib
+import enum
+import itertools
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, NamedTuple
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from shipper.errors import SessionLost
+from shipper.jetstream.connection import API, Connection, connect, describe
+from shipper.jetstream.server_errors import REFUSED
+from shipper.settings import NatsSettings
+
+ANSWER_SECONDS = 2.0
+FLUSH_SECONDS = 5
+NO_RESPONDERS = "503"
+USER_INFO = "$SYS.REQ.USER.INFO"
+"""Where the server tells a user which account it is in."""
+NEVER_SEQUENCE = 2**63 - 1
+"""No stream comes so far, so a message that expects it is refused, by error 10071, and never stored."""
+
+
+class Outcome(enum.Enum):
+    """What became of a question."""
+
+    ANSWERED = "answered"
+    NOBODY = "nobody"  #: nobody listens on the subject
+    DENIED = "denied"  #: the user has no right to ask
+    SILENT = "silent"  #: no answer came
+
+
+class Reply(NamedTuple):
+    """The answer to a question; `denied` is the server's own sentence."""
+
+    outcome: Outcome
+    headers: Mapping[str, str] = {}
+    payload: bytes = b""
+    denied: str = ""
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """The payload as JSON; empty where it is none."""
+        try:
+            found = json.loads(self.payload)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def error_code(self) -> int:
+        """JetStream's `err_code`; 0 where it does not complain."""
+        error = self.content.get("error")
+        return int(error.get("err_code") or 0) if isinstance(error, dict) else 0
+
+
+class Probe:
+    """Asks one thing at a time, so that a violation of permissions belongs to what was asked last."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._inbox = connection.client.new_inbox()
+        self._tokens = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+
+    @property
+    def server(self) -> str:
+        """Address and version of the server, and whether the connection is encrypted."""
+        client = self._connection.client
+        address = client.connected_url.netloc.rpartition("@")[2] if client.connected_url else "?"
+        return f"{address}, nats-server {client.connected_server_version}{', TLS' if client.is_encrypted else ''}"
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes of headers and payload that the server takes in one message."""
+        return self._connection.max_payload
+
+    async def hear(self, subject: str = "") -> str:
+        """Why this user may not subscribe to `subject` (empty: to its own inbox); "" where it may."""
+        await self._connection.client.subscribe(subject or f"{self._inbox}.*", cb=self._heard)
+        return await self._violation()
+
+    async def ask(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
+        """Publish to `subject` and wait for the answer in the inbox. Raises SessionLost."""
+        token = str(next(self._tokens))
+        answer = self._waiting[token] = asyncio.get_running_loop().create_future()
+        try:
+            await self._connection.client.publish(
+                subject, payload, reply=f"{self._inbox}.{token}", headers=dict(headers) if headers else None
+            )
+            if denied := await self._violation():
+                return Reply(Outcome.DENIED, denied=denied)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                message = await answer
+        except TimeoutError:
+            return Reply(Outcome.SILENT)
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+        finally:
+            del self._waiting[token]
+        found = dict(message.headers or {})
+        return Reply(Outcome.NOBODY if found.get("Status") == NO_RESPONDERS else Outcome.ANSWERED, found, message.data)
+
+    async def account(self) -> Reply:
+        """Which account this user is in, as the server says; denied where it may not ask."""
+        return await self.ask(USER_INFO)
+
+    async def stream(self, name: str) -> Reply:
+        """The stream's configuration and state, which a producer need not have the right to see."""
+        return await self.ask(f"{API}.STREAM.INFO.{name}")
+
+    async def publish(self, subject: str, stream: str) -> Reply:
+        """What the server says to a message of ours for `stream`, which it does not store."""
+        headers = {"Nats-Expected-Stream": stream, "Nats-Expected-Last-Sequence": str(NEVER_SEQUENCE)}
+        return await self.ask(subject, b"", headers)
+
+    async def last_stored(self, subject: str, stream: str) -> Reply:
+        """What a direct get of the newest message on `subject` brings."""
+        return await self.ask(f"{API}.DIRECT.GET.{stream}.{subject}")
+
+    async def _violation(self) -> str:
+        """The violation of permissions that the last command was; it comes before the answer to a PING behind it."""
+        try:
+            await self._connection.client.flush(FLUSH_SECONDS)
+            await self._connection.client.flush(FLUSH_SECONDS)  # see Connection.listen: the first may be ahead of it
+        except (nats.errors.Error, OSError) as error:
+            self._connection.check()
+            raise SessionLost(describe(error)) from None
+        reason = self._connection.reason
+        if not reason.startswith(REFUSED):
+            self._connection.check()
+            return ""
+        self._connection.forgive()
+        return reason
+
+    async def _heard(self, message: Msg) -> None:
+        answer = self._waiting.get(message.subject.rpartition(".")[2])
+        if answer is not None and not answer.done():
+            answer.set_result(message)
+
+
+@contextlib.asynccontextmanager
+async def probing(settings: NatsSettings, *, host: str) -> AsyncIterator[Probe]:
+    """A probe with the connection, the user and the inbox that a producer of `host` has.
+
+    Raises:
+        Unavailable: no server answers. Fatal: it refuses us. ConfigError: a file of the settings cannot be used.
+    """
+    connection = await connect(settings, name=f"fshipper validate {host}", inbox=f"_INBOX_{host}")
+    try:
+        yield Probe(connection)
+    finally:
+        await connection.close()

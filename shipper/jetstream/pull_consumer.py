@@ -1,0 +1,402 @@
+"""The reading port on a real server: two overlapping pulls with heartbeats, because `fetch` loses them on a restart."""
+
+import asyncio
+import contextlib
+import functools
+import importlib.resources
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import nats.errors
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from shipper import events
+from shipper.errors import RightMissing, SessionLost, StreamMissing
+from shipper.jetstream.connection import (
+    API,
+    NOT_FOUND_CONSUMER,
+    ApiError,
+    Connection,
+    Heard,
+    connect,
+    describe,
+)
+from shipper.jetstream.leaf_stream import SiteStream, stream_state
+from shipper.jetstream.publisher import HEADER_ROOM_BYTES, NO_RESPONDERS, stored
+from shipper.model import Delivery, StreamState
+from shipper.settings import NatsSettings
+from shipper.stream_source import origin_of
+from shipper.subjects import DEAD_LETTERS
+
+PULLS = 2  # overlapping, so that the server never waits for us to ask again
+MESSAGES_A_PULL = 2000
+EXPIRES_SECONDS = 4.0  # below the time of a lease: what a paused collector asked for is over when another takes over
+HEARTBEAT_SECONDS = 1.0
+STRAY_SECONDS = 1.0
+SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS
+ACK_TOKENS_V1 = 9  # $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<time>.<pending>
+NANOSECONDS = 1_000_000_000
+MISSING_SECONDS = 2.0
+"""How long a consumer must be missing before it is created again: `partition apply` deletes and creates one, too."""
+REFUSED_SECONDS = 60.0
+"""Wait before a right that the server refused is tried again; each attempt costs a session and a line in its log."""
+SERVER_METADATA = "_nats."
+NORMAL_ENDS = ("Message Size Exceeds MaxBytes", "Batch Completed")  # of a pull with max_bytes, both with status 409
+
+
+class LostConsumers:
+    """What a process knows of the consumers that it reads by, over all sessions: it creates again what is deleted."""
+
+    def __init__(self) -> None:
+        self._configs: dict[str, Mapping[str, Any]] = {}
+        self._missing_since: dict[str, float] = {}
+        self._refused_at = -math.inf
+
+    def found(self, stream: str, config: Mapping[str, Any]) -> None:
+        """The consumer of `stream` exists, with this configuration."""
+        self._configs[stream] = config
+        self._missing_since.pop(stream, None)
+
+    def is_due(self, stream: str) -> bool:
+        """Whether the missing consumer of `stream` is to be created now."""
+        now = time.monotonic()
+        missing = now - self._missing_since.setdefault(stream, now)
+        return missing >= MISSING_SECONDS and now - self._refused_at >= REFUSED_SECONDS
+
+    def refused(self) -> None:
+        """The server refuses this user the right to create it."""
+        self._refused_at = time.monotonic()
+
+    def config(self, stream: str, consumer: str) -> dict[str, Any]:
+        """The configuration that the consumer had; if this process never saw it, that of the shipped template."""
+        config = dict(self._configs.get(stream) or shipped_consumer())
+        metadata = config.get("metadata") or {}
+        config["metadata"] = {key: text for key, text in metadata.items() if not key.startswith(SERVER_METADATA)}
+        return config | {"name": consumer, "durable_name": consumer}
+
+
+@functools.cache
+def shipped_consumer() -> Mapping[str, Any]:
+    """The configuration of the collector's consumer that `fshipper partition apply` uses without --template."""
+    template = importlib.resources.files("deploy") / "nats" / "stream.json"
+    consumer: Mapping[str, Any] = json.loads(template.read_text(encoding="utf-8"))["consumer"]
+    return consumer
+
+
+class JetStreamInbox:
+    """One session of reading `stream` through its durable `consumer`; ends at the first trouble."""
+
+    def __init__(
+        self, connection: Connection, *, stream: str, consumer: str, batch_bytes: int, lost: LostConsumers | None = None
+    ) -> None:
+        self._connection = connection
+        self._lost_consumers = lost or LostConsumers()
+        self._stream = stream
+        self._consumer = consumer
+        self._batch_bytes = batch_bytes
+        self._pull_bytes = max(batch_bytes, connection.max_payload + HEADER_ROOM_BYTES)  # any message fits in a pull
+        self._inbox = ""  # where the deliveries of the newest `begin` arrive
+        self._subscription: Subscription | None = None
+        self._pulls: dict[int, int] = {}  # number -> deliveries that it may still bring, oldest first
+        self._next_pull = 0
+        self._arrived: deque[Delivery] = deque()
+        self._arrived_bytes = 0
+        self._consumer_sequence = 0
+        self._last_sequence = 0  # of the stream, delivered since `begin`
+        self._strayed = ((0, 0), 0.0)  # what the server had delivered and what of it came, and since when
+        self._heard_at = time.monotonic()
+        self._news = asyncio.Event()
+        self._asking: set[asyncio.Task[None]] = set()
+        self._site: SiteStream | None = None  # as `state` has seen it last
+        connection.on_lost(self._news.set)
+
+    @classmethod
+    async def open(
+        cls, settings: NatsSettings, *, stream: str, consumer: str, name: str, batch_bytes: int,
+        lost: LostConsumers | None = None,
+    ) -> "JetStreamInbox":  # fmt: skip
+        """A session with the first server that answers; `lost` outlives the sessions of a process.
+
+        Raises:
+            Unavailable: none answers.
+        """
+        connection = await connect(settings, name=f"fshipper consume {name} {stream}", inbox="_INBOX_collector")
+        return cls(connection, stream=stream, consumer=consumer, batch_bytes=batch_bytes, lost=lost)
+
+    async def state(self) -> StreamState:
+        """What the stream holds now."""
+        info = await self._connection.api(f"STREAM.INFO.{self._stream}")
+        origin, state = origin_of(info["config"]), stream_state(info)
+        if origin != (self._site.origin if self._site else None):
+            self._site = SiteStream(self._connection, self._stream, origin) if origin else None
+        return state
+
+    async def time_of(self, sequence: int) -> int | None:
+        """Stored time (ns) of the message with `sequence`; None when the stream does not hold it."""
+        self._check()
+        where, body = f"{API}.DIRECT.GET.{self._stream}", json.dumps({"seq": sequence}).encode()
+        try:
+            found = stored(await self._connection.request(where, body, within=5.0))
+        except nats.errors.NoRespondersError:
+            raise SessionLost(f"stream {self._stream} does not answer direct reads yet") from None
+        return found.time_ns if found and found.sequence == sequence else None
+
+    async def begin(self, sequence: int) -> None:
+        """Make the first message with at least `sequence` the next delivery."""
+        await self._find_consumer()
+        try:
+            await self._subscribe()
+            await self._connection.api(f"CONSUMER.RESET.{self._stream}.{self._consumer}", {"seq": max(1, sequence)})
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+        await self._pull()
+
+    async def _find_consumer(self) -> None:
+        """Raise `StreamMissing` if there is none: the server leaves the reset of a missing one unanswered.
+
+        One that stays missing is created again, where this user has the right; its position does not matter, because
+        `begin` resets it.
+        """
+        try:
+            info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
+            self._lost_consumers.found(self._stream, info["config"])
+        except ApiError as error:
+            if error.code != NOT_FOUND_CONSUMER:
+                raise
+            if not (self._lost_consumers.is_due(self._stream) and await self._create_consumer()):
+                raise StreamMissing(
+                    f"stream {self._stream} has no consumer {self._consumer!r}",
+                    hint="create it: fshipper partition apply --partitions N",
+                ) from None
+
+    async def _create_consumer(self) -> bool:
+        """Create the consumer as it was; False: this user has no right to, or the server refuses."""
+        verb = f"CONSUMER.CREATE.{self._stream}.{self._consumer}"
+        config = self._lost_consumers.config(self._stream, self._consumer)
+        try:
+            await self._connection.api(verb, {"stream_name": self._stream, "config": config, "action": "create"})
+        except RightMissing:
+            self._lost_consumers.refused()
+            return False
+        except ApiError as error:
+            events.consumer_not_created(stream=self._stream, consumer=self._consumer, error=str(error))
+            return False
+        self._lost_consumers.found(self._stream, config)
+        events.consumer_created(stream=self._stream, consumer=self._consumer)
+        return True
+
+    async def _subscribe(self) -> None:
+        """A new inbox: what earlier pulls still bring goes to the old one, and nobody looks at it."""
+        if self._subscription is not None:
+            await self._subscription.unsubscribe()
+        self._inbox = inbox = self._connection.client.new_inbox() + "."
+        self._pulls.clear()
+        self._arrived.clear()
+        self._arrived_bytes = 0
+        self._consumer_sequence = 0
+        self._last_sequence = 0
+
+        def on_message(message: Msg) -> None:
+            if inbox == self._inbox:
+                self._on_message(message)
+
+        self._subscription = await self._connection.client.subscribe_direct(f"{inbox}*", on_message)
+
+    async def take(self, at_most_bytes: int, within: float) -> list[Delivery]:
+        """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds."""
+        until = time.monotonic() + within
+        while not self._arrived and (left := until - time.monotonic()) > 0:
+            self._check()
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, HEARTBEAT_SECONDS)):
+                    await self._news.wait()
+        self._check()
+        taken, size = [], 0
+        while self._arrived and size < at_most_bytes:
+            delivery = self._arrived.popleft()
+            size += len(delivery.payload)
+            taken.append(delivery)
+        self._arrived_bytes -= size
+        await self._pull()
+        return taken
+
+    async def ack(self, last: Delivery) -> None:
+        """Acknowledge `last` and everything before it."""
+        self._check()
+        try:
+            await self._connection.client.publish(last.reply, b"+ACK")
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+
+    async def all_taken(self) -> bool:
+        """Whether every message of the stream was handed out by `take`."""
+        if self._arrived:
+            return False
+        info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
+        delivered = int(info["delivered"]["consumer_seq"])
+        self._check_strays(delivered)
+        return bool(info["num_pending"] == 0 and delivered == self._consumer_sequence and not self._arrived)
+
+    def _check_strays(self, delivered: int) -> None:
+        """End the session where deliveries went to an earlier pull of another: they come again after a minute only."""
+        seen = (delivered, self._consumer_sequence)
+        if delivered <= self._consumer_sequence or seen != self._strayed[0]:
+            self._strayed = (seen, time.monotonic())
+        elif time.monotonic() - self._strayed[1] > STRAY_SECONDS:
+            self._connection.fail(f"delivery {delivered} went to somebody else")
+            self._connection.check()
+
+    async def dead_letter(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
+        """Store a message in the dead letters and wait for the server's word that it is stored."""
+        self._check()
+        try:
+            answer = await self._connection.request(subject, payload, within=5.0, headers=headers)
+            content = json.loads(answer.data)
+        except nats.errors.NoRespondersError:
+            raise StreamMissing(
+                f"no stream {DEAD_LETTERS} takes dead letters",
+                hint="create it: fshipper partition apply --partitions N",
+            ) from None
+        except ValueError as error:
+            raise SessionLost(f"dead letter: {describe(error)}") from None
+        if "error" in content:
+            raise SessionLost(f"dead letter: {content['error'].get('description')}")
+
+    async def purge(self, below: int) -> int:
+        """Remove the messages with a sequence below `below`; returns how many."""
+        return int((await self._connection.api(f"STREAM.PURGE.{self._stream}", {"seq": below}))["purged"])
+
+    async def at_origin(self, sequence: int) -> int | None:
+        """The sequence that producers were told for the message with `sequence`; None: nobody can say."""
+        self._check()
+        return await self._site.at_origin(sequence) if self._site else sequence
+
+    async def site_state(self) -> StreamState | None:
+        """What the site's stream holds that this one is sourced from; None: it is not sourced."""
+        self._check()
+        return await self._site.state() if self._site else None
+
+    async def purge_site(self, below: int) -> int | None:
+        """Remove from the site what this stream has below `below`, but the last of it; returns how many."""
+        self._check()
+        return await self._site.purge(below) if self._site else 0
+
+    async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
+        """Send a JSON message to whoever listens."""
+        await self._connection.tell(subject, message)
+
+    async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
+        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        return await self._connection.ask(subject, question, within)
+
+    async def listen(self, subject: str, heard: Heard) -> None:
+        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
+        await self._connection.listen(subject, heard)
+
+    async def close(self) -> None:
+        """End the session."""
+        await self._connection.close()
+
+    def _check(self) -> None:
+        self._connection.check()
+        if self._pulls and time.monotonic() - self._heard_at > SILENCE_SECONDS:
+            self._connection.fail(f"no message and no heartbeat for {SILENCE_SECONDS:.0f} s")
+            self._connection.check()
+
+    async def _pull(self) -> None:
+        while len(self._pulls) < PULLS and self._arrived_bytes < self._batch_bytes:
+            number, self._next_pull = self._next_pull, self._next_pull + 1
+            self._pulls[number] = MESSAGES_A_PULL
+            if len(self._pulls) == 1:
+                self._heard_at = time.monotonic()
+            request = {
+                "batch": MESSAGES_A_PULL,
+                "max_bytes": self._pull_bytes,
+                "expires": int(EXPIRES_SECONDS * NANOSECONDS),
+                "idle_heartbeat": int(HEARTBEAT_SECONDS * NANOSECONDS),
+            }
+            verb = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
+            try:
+                await self._connection.client.publish(
+                    verb, json.dumps(request).encode(), reply=f"{self._inbox}{number}"
+                )
+            except (nats.errors.Error, OSError) as error:
+                raise SessionLost(describe(error)) from None
+
+    def _on_message(self, message: Msg) -> None:
+        self._heard_at = time.monotonic()
+        if message.reply.startswith("$JS.ACK."):
+            self._on_delivery(message)
+        else:
+            self._on_status(message)
+
+    def _on_delivery(self, message: Msg) -> None:
+        delivery, consumer_sequence = read_delivery(message)
+        if consumer_sequence != self._consumer_sequence + 1:
+            self._connection.fail(
+                f"delivery {consumer_sequence} follows {self._consumer_sequence}: somebody else reads too"
+            )
+            return
+        self._consumer_sequence = consumer_sequence
+        self._count_against_oldest_pull()
+        if delivery.sequence <= self._last_sequence:
+            # The server hands out again what it could not deliver to an inbox of before the reset, though it was
+            # delivered to this one since (nats-server 2.15, didNotDeliver); and what waits for its ack for long.
+            return
+        self._last_sequence = delivery.sequence
+        self._arrived.append(delivery)
+        self._arrived_bytes += len(delivery.payload)
+        self._news.set()
+
+    def _count_against_oldest_pull(self) -> None:
+        for number in self._pulls:
+            self._pulls[number] -= 1
+            if self._pulls[number] == 0:
+                del self._pulls[number]
+            return
+
+    def _on_status(self, message: Msg) -> None:
+        headers = message.headers or {}
+        status, text = headers.get("Status", ""), headers.get("Description", "")
+        number = int(message.subject.rpartition(".")[2])
+        if status == "100":
+            return
+        if status in {"408", "404"} or (status == "409" and text.startswith(NORMAL_ENDS)):
+            self._pulls.pop(number, None)
+            asking = asyncio.create_task(self._ask_on())
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
+            return
+        reason = "no responders" if status == NO_RESPONDERS else text
+        self._connection.fail(f"the server ended the pull: {status} {reason}".strip())
+
+    async def _ask_on(self) -> None:
+        with contextlib.suppress(SessionLost):
+            await self._pull()
+
+
+def read_delivery(message: Msg) -> tuple[Delivery, int]:
+    """The delivery and its consumer sequence, from the ack subject's tokens (v1, or v2 with domain and account)."""
+    tokens = message.reply.split(".")
+    shift = 5 if len(tokens) == ACK_TOKENS_V1 else 7
+    sequence, consumer_sequence, time_ns, pending = map(int, tokens[shift : shift + 4])
+    headers = message.headers if message.headers is not None else {}
+    delivery = Delivery(sequence, time_ns, pending, message.subject, headers, message.data, message.reply)
+    return delivery, consumer_sequence
+
+
+async def stream_names(connection: Connection) -> list[str]:
+    """The names of all streams of the account."""
+    names: list[str] = []
+    while True:
+        page = await connection.api("STREAM.NAMES", {"offset": len(names)})
+        found = page.get("streams") or []
+        names.extend(found)
+        if not found or len(names) >= page["total"]:
+            return names

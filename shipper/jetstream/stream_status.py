@@ -1,0 +1,118 @@
+"""How full each partition's stream is, and how far the collector is behind. With a collector's rights, too."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shipper.jetstream.admin import Admin
+from shipper.stream_source import origin_of
+from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, partition_of_stream
+
+ASKED_AT_ONCE = 32
+NANOSECONDS = 1_000_000_000
+SITE_AWAY_SECONDS = 60.0
+"""Behind a cut link the server may take 40 seconds to source again: that is no trouble yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """One partition at one moment; the consumer's numbers are None when there is no consumer."""
+
+    partition: int
+    stream: str
+    messages: int
+    bytes: int
+    max_bytes: int  #: -1: no limit
+    percent_full: float | None
+    first_seq: int
+    last_seq: int
+    pending: int | None = None  #: messages that no collector got yet
+    ack_pending: int | None = None  #: messages that a collector got and has not acknowledged
+    lag: int | None = None  #: both together: what is not yet safe in the archive
+    ack_floor: int | None = None  #: stream sequence up to which everything is acknowledged
+    waiting: int | None = None  #: pull requests that wait; 0: no collector is connected
+    site: str = ""  #: domain of the edge site that it is sourced from
+    site_lag: int | None = None  #: messages that the site had more, when it was last heard
+    site_silent: float | None = None  #: seconds since it was heard; None: never, since the server started
+
+    @property
+    def is_site_away(self) -> bool:
+        """Whether there is a site, and it was not heard for long: it speaks every second."""
+        return bool(self.site) and (self.site_silent is None or self.site_silent > SITE_AWAY_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All partitions in their order, and the dead letters and advisories beside them (None: no such stream)."""
+
+    partitions: tuple[PartitionStatus, ...]
+    dead_letters: int | None
+    dead_letters_full: float | None = None  #: percent of the room; at 100 the oldest are dropped
+    advisories: int | None = None  #: messages that the server gave up delivering
+
+
+def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mapping[str, Any] | None) -> PartitionStatus:
+    """The numbers of one partition from the server's raw answers."""
+    state, max_bytes = stream["state"], stream["config"].get("max_bytes", -1)
+    read = consumer and {
+        "pending": consumer["num_pending"],
+        "ack_pending": consumer["num_ack_pending"],
+        "lag": consumer["num_pending"] + consumer["num_ack_pending"],
+        "ack_floor": consumer["ack_floor"]["stream_seq"],
+        "waiting": consumer["num_waiting"],
+    }
+    return PartitionStatus(
+        partition=partition,
+        stream=stream["config"]["name"],
+        messages=state["messages"],
+        bytes=state["bytes"],
+        max_bytes=max_bytes,
+        percent_full=_percent_full(stream),
+        first_seq=state["first_seq"],
+        last_seq=state["last_seq"],
+        **(read or {}),
+        **_site(stream),
+    )
+
+
+def _site(stream: Mapping[str, Any]) -> dict[str, Any]:
+    origin = origin_of(stream["config"])
+    if origin is None:
+        return {}
+    told: Mapping[str, Any] = next(iter(stream.get("sources") or []), {})
+    silent = int(told.get("active", -1))
+    return {
+        "site": origin.domain,
+        "site_lag": int(told.get("lag", 0)) if silent >= 0 else None,
+        "site_silent": round(silent / NANOSECONDS, 1) if silent >= 0 else None,
+    }
+
+
+async def status(admin: Admin, *, subject: str) -> Status:
+    """What the server says of the streams of `subject` now."""
+    names = await admin.names()
+    numbers = {name: number for name in names if (number := partition_of_stream(subject, name)) is not None}
+    partitions: list[PartitionStatus] = []
+    there = list(numbers.items())
+    for first in range(0, len(there), ASKED_AT_ONCE):
+        asked = (_one(admin, name, number) for name, number in there[first : first + ASKED_AT_ONCE])
+        partitions += [each for each in await asyncio.gather(*asked) if each is not None]
+    dead, given_up = [await admin.stream(name) if name in names else None for name in (DEAD_LETTERS, ADVISORIES)]
+    return Status(
+        tuple(sorted(partitions, key=lambda each: each.partition)),
+        dead_letters=int(dead["state"]["messages"]) if dead else None,
+        dead_letters_full=_percent_full(dead) if dead else None,
+        advisories=int(given_up["state"]["messages"]) if given_up else None,
+    )
+
+
+async def _one(admin: Admin, name: str, number: int) -> PartitionStatus | None:
+    """A partition's status; None: its stream was deleted meanwhile."""
+    info = await admin.stream(name)
+    return None if info is None else partition_status(number, info, await admin.consumer(name, COLLECTOR))
+
+
+def _percent_full(stream: Mapping[str, Any]) -> float | None:
+    held, most = stream["state"]["bytes"], stream["config"].get("max_bytes", -1)
+    return round(100 * held / most, 1) if most > 0 else None

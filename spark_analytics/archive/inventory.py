@@ -1,0 +1,451 @@
+"""What a day of the archive holds, by its manifests and on disk. Looks at one day's directories, never at the root.
+
+Whether what the manifests list hangs together: sequences of the streams, offsets of the sources. Values only.
+"""
+
+import contextlib
+import dataclasses
+import datetime as dt
+import functools
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from shipper import layout, manifest, units
+from shipper.duplicates import Doubled, Index, doubled
+from shipper.errors import ConfigError, Unavailable
+from shipper.manifest import Gap, Segment, SourceSpan
+from spark_analytics.storage import locations
+from spark_analytics.storage.locations import Location
+
+TABLES_VERSION = 3
+"""Goes up where the same input makes other tables: then every day may be made again."""
+
+_DAY_DIRECTORY = re.compile(r"date=(\d{4}-\d\d-\d\d)")
+MOST = 1 << 53
+"""Above any number that a true manifest has."""
+
+MOST_PARTITION = (1 << 31) - 1
+_PATH = re.compile(r"date=(?P<date>[^/]*)/.*-(?P<number>\d{20})(?:\.[a-z]+)?", re.DOTALL)
+_SOURCE = re.compile(rb'"source": ?"([^"]*)"')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class NothingSealed(Unavailable):
+    """Nothing is sealed for the day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifests:
+    """The manifest lines of a day that count, and what was wrong with the others."""
+
+    segments: tuple[Segment, ...]  #: the last line of each path, without those that were merged into others
+    merged: frozenset[str]
+    """Paths of segments that were replaced by others, which may be on disk for a moment, and of those that a repair
+    of doubled bytes has left empty."""
+    repeated: int  #: lines that a later line for the same path replaced
+    torn: tuple[str, ...]  #: manifests whose last line a crash cut off
+    damaged: tuple[str, ...]  #: `<manifest>:<line number>: <reason>` of lines that cannot be read
+    open_collectors: tuple[str, ...]  #: collectors that have not closed the day
+    names: tuple[str, ...]  #: manifest files that were read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day:
+    """A day of the archive: what the manifests list, and what lies on disk. Paths are relative to the archive."""
+
+    date: str
+    manifests: Manifests
+    sizes: dict[str, int]  #: bytes on disk of every sealed file, listed or not
+    open_files: int
+    open_bytes: int
+    damaged: frozenset[str] = frozenset()  #: paths of segments that could not be read to their end
+    doubled: tuple[Doubled, ...] = ()  #: segments of which an earlier one, of this day or before, holds bytes
+
+    @functools.cached_property
+    def present(self) -> tuple[Segment, ...]:
+        """Listed segments that are on disk."""
+        return tuple(segment for segment in self.manifests.segments if segment.path in self.sizes)
+
+    @functools.cached_property
+    def missing(self) -> tuple[Segment, ...]:
+        """Listed segments that are not on disk."""
+        return tuple(segment for segment in self.manifests.segments if segment.path not in self.sizes)
+
+    @functools.cached_property
+    def unreadable(self) -> frozenset[str]:
+        """Paths of segments that are not read: damaged, or compressed and shorter than listed, which Spark dies of."""
+        short = (
+            segment.path
+            for segment in self.present
+            if segment.codec != "none" and self.sizes[segment.path] < segment.bytes_stored
+        )
+        return self.damaged.union(short)
+
+    @functools.cached_property
+    def readable(self) -> tuple[Segment, ...]:
+        """Listed segments that are on disk and can be read."""
+        unreadable = self.unreadable
+        return tuple(segment for segment in self.present if segment.path not in unreadable)
+
+    @functools.cached_property
+    def unregistered(self) -> tuple[str, ...]:
+        """Sealed files that no manifest lists."""
+        listed = {segment.path for segment in self.manifests.segments}
+        return tuple(sorted(self.sizes.keys() - listed - self.manifests.merged))
+
+    @functools.cached_property
+    def arrivals(self) -> dict[tuple[int, str, str], dt.datetime]:
+        """When JetStream stored the last block of each log file: by (partition, host, file)."""
+        newest: dict[tuple[int, str, str], str] = {}
+        for segment in self.manifests.segments:
+            key = (segment.partition, shown(segment.host), shown(segment.file))
+            newest[key] = max(newest.get(key, ""), segment.last_time)
+        return {key: time for key, text in newest.items() if (time := time_of(text))}
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Stands for all that the tables are made from: the manifests, the sealed files' sizes, who closed the day."""
+        listed = sorted(manifest.to_line(segment) for segment in self.manifests.segments)
+        sizes = sorted(f"{path} {size}" for path, size in self.sizes.items())
+        others = (
+            TABLES_VERSION,
+            self.date,
+            self.manifests.damaged,
+            self.manifests.torn,
+            self.manifests.open_collectors,
+        )
+        digest = hashlib.sha256(b"".join(listed))
+        digest.update(json.dumps([others, sizes]).encode())
+        for each in self.doubled:  # without them the same as ever: a day that is sound is not made again
+            digest.update(f"{each.segment.path} {each.spans}".encode())
+        return digest.hexdigest()
+
+    @property
+    def closed(self) -> bool:
+        """Whether every collector has closed the day, so that it will not change any more."""
+        return not self.manifests.open_collectors
+
+    def bytes_there(self, segment: Segment) -> int:
+        """Raw bytes of the segment: as listed, but of a plain file as on disk, for a crash may have cut it."""
+        return self.sizes.get(segment.path, segment.bytes_raw) if segment.codec == "none" else segment.bytes_raw
+
+
+def time_of(text: str) -> dt.datetime | None:
+    """An RFC 3339 time, to the second; None for what is none."""
+    try:
+        return dt.datetime.fromisoformat(text[:19]).replace(tzinfo=dt.UTC)
+    except ValueError:
+        return None
+
+
+def shown(text: str) -> str:
+    """`text` as every table can hold it: bytes of a file name that are no UTF-8 become visible escapes."""
+    return _SURROGATE.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)
+
+
+def days(archive: Location) -> list[str]:
+    """The days that have a manifest, oldest first."""
+    manifests = archive / layout.MANIFEST_DIRECTORY
+    found = (_DAY_DIRECTORY.fullmatch(name) for name in locations.names(manifests))
+    return sorted(day[1] for day in found if day and _has_manifest(manifests / day[0]))
+
+
+def _has_manifest(directory: Location) -> bool:
+    """A collector that was killed before its first line leaves an empty directory; that is no day yet."""
+    return any(name.endswith((".jsonl", ".done")) for name in locations.names(directory))
+
+
+def check_archive(archive: Location) -> None:
+    """Whether a collector writes to `archive`: a report of another directory would find nothing wrong in it.
+
+    Raises:
+        ConfigError: there is no directory, it is empty, or it is something else.
+    """
+    named = "name the collector's directory with --archive or SHIPPER_DIRECTORY"
+    hint = f"{named}; a collector makes it an archive: `fshipper consume --drain --seal`"
+    if not archive.is_dir():
+        raise ConfigError(f"there is no archive at {archive}", hint=named)
+    try:
+        names = locations.names(archive)
+    except PermissionError as error:
+        raise ConfigError(
+            f"{error.filename or archive} cannot be read", hint="run the report as the collector's user or group"
+        ) from None
+    if not layout.is_archive(names):
+        content = "is empty" if not names else f"has no {layout.IDENTITY} and no {layout.MANIFEST_DIRECTORY}"
+        raise ConfigError(f"{archive} is no archive of a collector: the directory {content}", hint=hint)
+
+
+def read_day(archive: Location, date: str) -> Day:
+    """Everything that is known of `date` without reading a line of it.
+
+    Raises:
+        ConfigError: there is no archive at `archive`, or it cannot be read.
+        NothingSealed: nothing was sealed on that day.
+        Unavailable: retention removed it.
+    """
+    check_archive(archive)
+    try:
+        if (removed := _removed(archive, date)) and not (archive / f"date={date}").exists():
+            raise removed
+        manifests = _read_manifests(archive, date)
+        sizes, open_sizes = _on_disk(archive, date)
+    except PermissionError as error:
+        raise ConfigError(
+            f"{error.filename} cannot be read", hint="run the report as the collector's user or group"
+        ) from None
+    return Day(date=date, manifests=manifests, sizes=sizes, open_files=len(open_sizes), open_bytes=sum(open_sizes))
+
+
+def with_duplicates(archive: Location, day: Day) -> Day:
+    """`day` with what of it an earlier segment holds, too: of the same day, or of any day before. Reads manifests only.
+
+    The later copy is the one that counts as doubled, so a day does not change because of one that comes after it.
+    """
+    hosts = {(segment.host, span.source) for segment in day.manifests.segments for span in segment.spans}
+    sources = {source.encode("ascii", "replace") for _, source in hosts}
+    index = Index()
+    for date in days(archive):
+        if date < day.date and not _is_gone(archive, date):
+            for segment in _segments_with(archive, date, sources):
+                for span in segment.spans:
+                    if (segment.host, span.source) in hosts:
+                        index.add(segment.host, span.source, span.start, span.end)
+    return dataclasses.replace(day, doubled=tuple(doubled(day.manifests.segments, before=index)))
+
+
+def _segments_with(archive: Location, date: str, sources: Set[bytes]) -> list[Segment]:
+    """The segments of a day that count and name one of `sources`; the other lines are not parsed."""
+    directory = (archive / layout.manifest_path(date, "x")).parent
+    found = []
+    for name in locations.names(directory):
+        for line in (directory / name).read_bytes().split(b"\n") if name.endswith(".jsonl") else ():
+            if not sources.isdisjoint(_SOURCE.findall(line)):
+                with contextlib.suppress(ValueError):  # that day's report says what is damaged
+                    found.append(_segment(line))
+    return manifest.standing(found)
+
+
+def _is_gone(archive: Location, date: str) -> bool:
+    """Whether retention has removed a day, and its manifests will follow."""
+    return _removed(archive, date) is not None and not (archive / f"date={date}").exists()
+
+
+def segments_of(archive: Location, date: str) -> tuple[Segment, ...]:
+    """The segments that the manifests of `date` list; none where there are no manifests."""
+    try:
+        return _read_manifests(archive, date).segments
+    except Unavailable:
+        return ()
+
+
+def _read_manifests(archive: Location, date: str) -> Manifests:
+    directory = (archive / layout.manifest_path(date, "x")).parent
+    names = locations.names(directory)
+    listed = [name for name in names if name.endswith(".jsonl")]
+    closed = {name.removesuffix(".done") for name in names if name.endswith(".done")}
+    if not listed and not closed:
+        raise _nothing_sealed(archive, date)
+    read: list[Segment] = []
+    torn, damaged = [], []
+    for name in listed:
+        for number, outcome in _outcomes((directory / name).read_bytes()):
+            if isinstance(outcome, Segment):
+                read.append(outcome)
+            elif outcome is None:
+                torn.append(shown(name))
+            else:
+                damaged.append(f"{shown(name)}:{number}: {outcome}")
+    return Manifests(
+        segments=tuple(segment for segment in manifest.standing(read) if not segment.is_emptied),
+        merged=frozenset(
+            path for segment in read for path in (*segment.replaces, *([segment.path] if segment.is_emptied else ()))
+        ),
+        repeated=len(read) - len({segment.path for segment in read}),
+        torn=tuple(torn),
+        damaged=tuple(damaged),
+        open_collectors=tuple(
+            layout.unescape(shown(name.removesuffix(".jsonl")))
+            for name in listed
+            if name.removesuffix(".jsonl") not in closed
+        ),
+        names=tuple(shown(name) for name in listed),
+    )
+
+
+def _outcomes(content: bytes) -> Iterator[tuple[int, Segment | str | None]]:
+    """Each line's number with its segment, or why there is none; None for a last line that was cut off."""
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, _segment(line)
+        except ValueError as error:
+            yield number, None if number == len(lines) else str(error)
+
+
+def _segment(line: bytes) -> Segment:
+    try:
+        segment = manifest.from_line(line)
+    except json.JSONDecodeError:
+        raise ValueError("no JSON") from None
+    except (TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from None
+    if not all(isinstance(text, str) for text in _texts(segment)) or not all(map(_counts, _numbers(segment))):
+        raise ValueError("a field is of the wrong type")
+    if not _is_in_place(segment):
+        raise ValueError("its path is not that of its host, partition, file and codec")
+    return segment
+
+
+def _texts(segment: Segment) -> Iterator[object]:
+    yield from (segment.host, segment.file, segment.path, segment.codec, segment.first_time, segment.last_time)
+    yield from (part.source for part in _parts(segment))
+
+
+def _numbers(segment: Segment) -> Iterator[object]:
+    yield from (segment.partition, segment.lines, segment.bytes_raw, segment.bytes_stored)
+    yield from (segment.first_seq, segment.last_seq, segment.duplicates, segment.joins)
+    for part in _parts(segment):
+        yield from (part.start, part.end)
+
+
+def _parts(segment: Segment) -> tuple[SourceSpan | Gap, ...]:
+    return *segment.spans, *segment.gaps
+
+
+def _counts(number: object) -> bool:
+    """Whether it is a number that sums of tables can hold."""
+    return isinstance(number, int) and 0 <= number < MOST
+
+
+def _is_in_place(segment: Segment) -> bool:
+    """Whether the path is the one at which the collector writes: Spark takes host and codec from it as well."""
+    named = _PATH.fullmatch(segment.path)
+    if not named or segment.codec not in layout.CODEC_SUFFIXES or segment.partition > MOST_PARTITION:
+        return False
+    key = layout.FileKey(named["date"], segment.partition, segment.host, segment.file)
+    return segment.path == layout.segment_path(key, int(named["number"]), segment.codec)
+
+
+def _removed(archive: Location, date: str) -> Unavailable | None:
+    """Why there is nothing of a day that retention took away; None: it took nothing."""
+    try:
+        lines = (archive / layout.REMOVED_PATH).read_bytes().splitlines()
+    except FileNotFoundError:
+        return None
+    for line in reversed(lines):
+        try:
+            noted = json.loads(line)
+        except ValueError:  # torn by a kill; then nothing was removed yet
+            continue
+        if isinstance(noted, dict) and noted.get("date") == date:
+            return Unavailable(
+                f"{date} was removed from {archive} by {noted.get('reason')} at {noted.get('removed_at')}:"
+                f" {_counted(noted.get('lines'), 'line')} of {_counted(noted.get('hosts'), 'host')}",
+                hint="choose another --date; the collector's keep_days and keep_bytes say how long days are kept",
+            )
+    return None
+
+
+def _counted(number: object, noun: str) -> str:
+    """What a record says, which anybody may have edited."""
+    return units.counted(number, noun) if isinstance(number, int) else f"an unknown number of {noun}s"
+
+
+def _nothing_sealed(archive: Location, date: str) -> NothingSealed:
+    known = days(archive)
+    some = ", ".join(known[-7:])
+    listing = f"days with a manifest: {'… ' if len(known) > 7 else ''}{some}" if known else "no day has one yet"  # noqa: PLR2004
+    return NothingSealed(
+        f"nothing is sealed for {date} in {archive}; {listing}",
+        hint="choose another --date, or seal what is open with `fshipper consume --drain --seal`",
+    )
+
+
+def _on_disk(archive: Location, date: str) -> tuple[dict[str, int], list[int]]:
+    """Sizes of the day's sealed files by path, and of its open ones."""
+    sealed: dict[str, int] = {}
+    being_written: list[int] = []
+    day = f"date={date}"
+    for path, size in locations.sizes(archive / day):
+        name = path.rpartition("/")[2]
+        if name.startswith(layout.OPEN_PREFIX):
+            being_written.append(size)
+        elif name[0] not in {"_", "."}:
+            sealed[f"{day}/{path}"] = size
+    return sealed, being_written
+
+
+Range = tuple[int, int]
+
+
+def sequences_missing(segments: Iterable[Segment]) -> dict[int, tuple[int, int, int]]:
+    """(first, last, missing) of each partition's stream: how many numbers between them no segment's range covers.
+
+    Blocks of many hosts share a stream, so the ranges overlap, and only a number that none covers was surely for no
+    segment: lost, or not meant for one (a duplicate, a dead letter, a file that is still open).
+    """
+    ranges: dict[int, list[Range]] = defaultdict(list)
+    for segment in segments:
+        ranges[segment.partition].append((segment.first_seq, segment.last_seq + 1))
+    return {
+        partition: (min(listed)[0], max(end for _, end in listed) - 1, _holes(sorted(listed)))
+        for partition, listed in ranges.items()
+    }
+
+
+def _holes(ranges: Sequence[Range]) -> int:
+    missing, end = 0, ranges[0][0]
+    for start, next_end in ranges:
+        missing += max(0, start - end)
+        end = max(end, next_end)
+    return missing
+
+
+def sequences_overlapping(segments: Iterable[Segment]) -> int:
+    """How many numbers two segments of one log file both claim."""
+    overlap, end = 0, -1
+    for start, last in sorted((segment.first_seq, segment.last_seq) for segment in segments):
+        overlap += max(0, min(end, last) - start + 1)
+        end = max(end, last)
+    return overlap
+
+
+def offset_gaps(segments: Sequence[Segment], before: Iterable[Segment] = ()) -> dict[tuple[int, str, str], int]:
+    """Bytes by (partition, host, file) that lie between two spans of a source and in no recorded gap.
+
+    `before` are segments of the day before: their spans say where each source stood at midnight.
+    """
+    owner: dict[str, tuple[int, str, str]] = {}
+    spans: dict[str, list[Range]] = defaultdict(list)
+    explained: dict[str, list[Range]] = defaultdict(list)
+    stood: dict[str, int] = {}
+    for segment in segments:
+        for span in segment.spans:
+            owner[span.source] = (segment.partition, segment.host, segment.file)
+            spans[span.source].append((span.start, span.end))
+        for gap in segment.gaps:
+            explained[gap.source].append((gap.start, gap.end))
+    for segment in before:
+        ends = [(part.source, part.end) for part in segment.spans] + [(gap.source, gap.end) for gap in segment.gaps]
+        for source, end in ends:
+            stood[source] = max(stood.get(source, 0), end)
+    gaps: dict[tuple[int, str, str], int] = defaultdict(int)
+    for source, listed in spans.items():
+        known = [(stood[source], stood[source])] if source in stood else []
+        covered = sorted([*known, *listed, *_between(explained[source], min(listed)[0], known)])
+        if missing := _holes(covered):
+            gaps[owner[source]] += missing
+    return dict(gaps)
+
+
+def _between(gaps: Iterable[Range], first: int, known: Sequence[Range]) -> list[Range]:
+    """The gaps behind the first byte that is known of a source: one before it is no hole's border."""
+    begin = known[0][0] if known else first
+    return [gap for gap in gaps if gap[1] > begin]

@@ -1,0 +1,276 @@
+"""How much each log file, host and partition said: tables `file_daily`, `host_daily`, `partition_daily`.
+
+Spark sums `hourly` by log file (`by_file`); all else is made of these values.
+"""
+
+import datetime as dt
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_analytics import statistics
+from spark_analytics.aggregate.spark_hourly import FILE
+from spark_analytics.lines import severity, timestamps
+from spark_analytics.tables import schemas
+from spark_analytics.tables.schemas import Cell, Row
+
+SILENT_HOURS = 6
+"""Hours of silence at the end of the day that make a host a silent one."""
+
+LEVEL_BITS, LINES_BITS = 3, 40
+"""Of a cell of `FileSums`: ((hours since 1970 << LEVEL_BITS) + place in `schemas.LEVELS` << LINES_BITS) + lines."""
+
+LEVEL_MASK, _LINES_MASK = (1 << LEVEL_BITS) - 1, (1 << LINES_BITS) - 1
+
+SUMMED = ("lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "continuation_lines")
+"""What is added up over log files."""
+
+LogFile = tuple[int, str, str]
+History = Mapping[str, Sequence[Row]]
+"""Rows of a table by the day before."""
+
+
+def by_file(hourly: DataFrame) -> DataFrame:
+    """One row for each log file: its sums, and its lines by hour and level, each packed into one number."""
+    level = F.array_position(severity.constants(schemas.LEVELS), F.col("level")) - 1
+    hour = F.expr(f"unix_seconds(hour) div {timestamps.HOUR_SECONDS}")
+    cell = F.shiftleft(F.shiftleft(hour, LEVEL_BITS) + level, LINES_BITS) + F.col("lines")
+    bad = F.when(F.col("level").isin("fatal", "error"), F.col("lines")).otherwise(0)
+    warned = F.when(F.col("level") == "warn", F.col("lines")).otherwise(0)
+    times = (F.min("first_ts").alias("first_ts"), F.max("last_ts").alias("last_ts"))
+    counted = [name for name in SUMMED if name not in {"err", "warn"}]
+    cells = hourly.groupBy(*FILE, "hour", "level").agg(
+        *(F.sum(name).alias(name) for name in (*counted, "unfinished")), *times
+    )
+    ended = F.col("lines") - F.col("unfinished")
+    return (
+        cells.withColumns({"cell": cell, "err": bad, "warn": warned, "lines": ended})
+        .groupBy(*FILE)
+        .agg(*(F.sum(name).alias(name) for name in SUMMED), *times, F.collect_list("cell").alias("cells"))
+        .select(*FILE, *SUMMED, *(F.unix_micros(name).alias(name) for name in ("first_ts", "last_ts")), "cells")
+    )
+
+
+class FileSums(NamedTuple):
+    """A log file's day, as `by_file` gives it."""
+
+    partition: int
+    host: str
+    file: str
+    lines: int
+    bytes: int
+    err: int
+    warn: int
+    late_lines: int
+    no_ts_lines: int
+    continuation_lines: int
+    first_us: int | None
+    last_us: int | None
+    cells: Sequence[int]
+
+    @property
+    def key(self) -> LogFile:
+        """What the log file is known by."""
+        return self.partition, self.host, self.file
+
+    @property
+    def hours(self) -> set[int]:
+        """Hours since 1970 in which there are lines."""
+        return {cell >> (LINES_BITS + LEVEL_BITS) for cell in self.cells if cell & _LINES_MASK}
+
+
+def cells(files: Iterable[FileSums]) -> list[Cell]:
+    """Lines by host, hour and level, in any order."""
+    by_host: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
+    for one in files:
+        sums = by_host[one.partition, one.host]
+        for cell in one.cells:
+            sums[cell >> LINES_BITS] += cell & _LINES_MASK
+    return [
+        Cell(partition, host, _hour(key >> LEVEL_BITS), schemas.LEVELS[key & LEVEL_MASK], lines)
+        for (partition, host), sums in by_host.items()
+        for key, lines in sums.items()
+        if lines
+    ]
+
+
+@functools.cache
+def _hour(number: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(number * timestamps.HOUR_SECONDS, tz=dt.UTC)
+
+
+def _time(microseconds: int | None) -> dt.datetime | None:
+    if microseconds is None:
+        return None
+    return dt.datetime.fromtimestamp(microseconds // 10**6, tz=dt.UTC)
+
+
+# -- log files and hosts -----------------------------------------------------------------------------------------------
+
+
+def file_daily(files: Sequence[FileSums], arrivals: Mapping[LogFile, dt.datetime], before: History) -> list[Row]:
+    """Table `file_daily`; `before` are its days before."""
+    known = _by_key(before, FILE)
+    return [
+        {
+            **dict(zip(FILE, one.key, strict=True)),
+            **_sums([one]),
+            "active_hours": len(one.hours),
+            "last_arrival": arrivals.get(one.key),
+            **_compared(one.lines, one.err, known.get(one.key, ()), len(before)),
+        }
+        for one in sorted(files, key=lambda one: one.key)
+    ]
+
+
+def host_daily(
+    files: Sequence[FileSums], arrivals: Mapping[LogFile, dt.datetime], before: History, day: dt.date
+) -> list[Row]:
+    """Table `host_daily`, with hosts that were there on a day of `before` and are not today."""
+    known = _by_key(before, ("partition", "host"))
+    by_host: dict[tuple[int, str], list[FileSums]] = defaultdict(list)
+    for one in files:
+        by_host[one.partition, one.host].append(one)
+    sizes: Counter[int] = Counter()
+    for one in files:
+        sizes[one.partition] += one.bytes
+    newest = _newest(arrivals)
+    spoken = {host for host, rows in known.items() if any(row["lines"] for row in rows)}
+    return [
+        _host(host, by_host.get(host, []), newest.get(host), known.get(host, ()), len(before), sizes[host[0]], day)
+        for host in sorted(by_host.keys() | spoken)
+    ]
+
+
+def _host(
+    host: tuple[int, str],
+    files: Sequence[FileSums],
+    arrival: dt.datetime | None,
+    known: Sequence[Row],
+    days: int,
+    partition_bytes: int,
+    day: dt.date,
+) -> Row:
+    sums = _sums(files)
+    compared = _compared(sums["lines"], sums["err"], known, days)
+    usual = compared["median7_lines"]
+    last = arrival or max((row["last_arrival"] for row in known if row["last_arrival"]), default=None)
+    midnight = timestamps.midnight(day + dt.timedelta(days=1))
+    silent = bool(usual and last and midnight - last > dt.timedelta(hours=SILENT_HOURS))
+    hours = {hour for one in files for hour in one.hours}
+    return {
+        "partition": host[0],
+        "host": host[1],
+        "files": len(files),
+        **sums,
+        "active_hours": len(hours),
+        "last_arrival": last,
+        "share_of_partition": sums["bytes"] / partition_bytes if partition_bytes else 0.0,
+        **compared,
+        "delta_vs_median7": sums["lines"] / usual - 1 if usual else None,
+        "silent_since": last if silent else None,
+        "is_new": not known if days else None,
+    }
+
+
+def _sums(files: Sequence[FileSums]) -> dict[str, Any]:
+    firsts = [one.first_us for one in files if one.first_us is not None]
+    lasts = [one.last_us for one in files if one.last_us is not None]
+    return {
+        **{name: sum(getattr(one, name) for one in files) for name in SUMMED},
+        "first_ts": _time(min(firsts, default=None)),
+        "last_ts": _time(max(lasts, default=None)),
+    }
+
+
+def _compared(lines: int, errors: int, known: Sequence[Row], days: int) -> dict[str, Any]:
+    errors = min(errors, lines)  # one without a newline is an error and no line
+    low, high = statistics.wilson(errors, lines)
+    return {
+        "baseline_days": days,
+        "median7_lines": statistics.median([row["lines"] for row in known], days),
+        "err_rate": statistics.rate(errors, lines),
+        "err_rate_low": low,
+        "err_rate_high": high,
+        "median7_err_rate": statistics.median_rate((row["err"], row["lines"]) for row in known),
+    }
+
+
+def _by_key(before: History, key: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for rows in before.values():
+        for row in rows:
+            found[tuple(row[name] for name in key)].append(row)
+    return found
+
+
+def _newest(arrivals: Mapping[LogFile, dt.datetime]) -> dict[tuple[int, str], dt.datetime]:
+    newest: dict[tuple[int, str], dt.datetime] = {}
+    for (partition, host, _), time in arrivals.items():
+        newest[partition, host] = max(newest.get((partition, host), time), time)
+    return newest
+
+
+# -- partitions --------------------------------------------------------------------------------------------------------
+
+
+def partition_daily(
+    hosts: Sequence[Row], cells_today: Iterable[Cell], sequences: Mapping[int, tuple[int, int, int]]
+) -> list[Row]:
+    """Table `partition_daily` of table `host_daily`; `sequences` has (first, last, missing) of each stream."""
+    by_partition: dict[int, list[Row]] = defaultdict(list)
+    for host in hosts:
+        if host["files"]:
+            by_partition[host["partition"]].append(host)
+    hours: Counter[tuple[int, dt.datetime]] = Counter()
+    for cell in cells_today:
+        hours[cell.partition, cell.hour] += cell.lines
+    busiest = dict.fromkeys(by_partition, 0)
+    for (partition, _), lines in hours.items():
+        busiest[partition] = max(busiest.get(partition, 0), lines)
+    whole = sum(host["bytes"] for host in hosts)
+    return [
+        _partition(partition, group, busiest[partition], whole, len(by_partition), sequences.get(partition))
+        for partition, group in sorted(by_partition.items())
+    ]
+
+
+def _partition(
+    partition: int,
+    hosts: Sequence[Row],
+    busiest: int,
+    whole: int,
+    partitions: int,
+    sequences: tuple[int, int, int] | None,
+) -> Row:
+    size = sum(host["bytes"] for host in hosts)
+    top = max(hosts, key=lambda host: (host["bytes"], host["host"]))
+    share = size / whole if whole else 0.0
+    first, last, missing = sequences or (None, None, None)
+    return {
+        "partition": partition,
+        "hosts": len(hosts),
+        "lines": sum(host["lines"] for host in hosts),
+        "bytes": size,
+        "max_hour_lines": busiest,
+        "share": share,
+        "skew": share * partitions,
+        "gini": gini([host["bytes"] for host in hosts]),
+        "top_host": top["host"],
+        "top_host_share": top["share_of_partition"],
+        "seq_first": first,
+        "seq_last": last,
+        "seq_missing": missing,
+    }
+
+
+def gini(sizes: Sequence[int]) -> float:
+    """How uneven `sizes` are: 0 all the same, towards 1 one has all. Sum((2 i - n - 1) size_i) / (n sum(size_i))."""
+    total, count = sum(sizes), len(sizes)
+    if not total:
+        return 0.0
+    return sum((2 * place - count - 1) * size for place, size in enumerate(sorted(sizes), 1)) / (count * total)

@@ -1,0 +1,41 @@
+"""From what is written on the command line to locations: Spark starts first where only it reaches them."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spark_analytics.runtime import interrupts, session
+from spark_analytics.storage import locations
+from spark_analytics.storage.locations import Location
+
+
+@contextlib.contextmanager
+def reached(*texts: str, master: str | None = None) -> Iterator[Sequence[Location]]:
+    """The locations that `texts` name: paths, `file:` and other URIs.
+
+    Where there are others, one session of Spark serves all of the run; what Java says goes to a file of this machine,
+    which is kept where the run ends by an error.
+
+    Raises:
+        ConfigError: Spark knows no such file system.
+        Unavailable: pyspark or Java is not installed, or Spark does not start.
+    """
+    if not any(map(locations.is_remote, texts)):
+        yield [locations.here(text) for text in texts]
+        return
+    session.require_runtime()
+    kept = Path(tempfile.mkdtemp(prefix="fshipper-log-"))
+    with interrupts.removed_at_end(kept), _opened(texts, master, kept / "spark.log") as found:
+        yield found
+    shutil.rmtree(kept, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _opened(texts: Sequence[str], master: str | None, log: Path) -> Iterator[Sequence[Location]]:
+    from spark_analytics.storage import hadoop_fs  # noqa: PLC0415 - need pyspark
+    from spark_analytics.tables import spark_io
+
+    with session.open_session(master=master, log=log) as spark, spark_io.explained(log):
+        yield [hadoop_fs.at(spark, text, log) if locations.is_remote(text) else locations.here(text) for text in texts]

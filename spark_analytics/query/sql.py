@@ -1,0 +1,91 @@
+"""`fshipper report query`: SQL over the tables and, where days are named, over the lines themselves."""
+
+import csv
+import enum
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+from rich.console import Console
+from rich.table import Table
+
+from spark_analytics.archive.inventory import Day
+from spark_analytics.query import raw_lines
+from spark_analytics.storage import locations
+from spark_analytics.storage.locations import Location
+from spark_analytics.tables import schemas
+from spark_analytics.tables.store import Tables
+
+CELL = 200
+"""Characters of a value that the table on the terminal shows; CSV and JSON have all of it."""
+
+
+class Format(enum.Enum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def answered(spark: SparkSession, sql: str, tables: Tables, archive: Location | None, days: Sequence[Day]) -> DataFrame:
+    """What `sql` asks for. Views: every table by its name, with `date`; `lines` of `days` (`raw.LINES`)."""
+    for name, schema in schemas.TABLES.items():
+        if tables.days(name):
+            _table(spark, tables, name, schema).createOrReplaceTempView(name)
+    if archive is not None:
+        raw_lines.lines(spark, archive, days).createOrReplaceTempView("lines")
+    return spark.sql(sql)
+
+
+def _table(spark: SparkSession, tables: Tables, name: str, schema: T.StructType) -> DataFrame:
+    with_date = T.StructType([*schema.fields, T.StructField("date", T.DateType())])
+    return spark.read.schema(with_date).parquet(locations.for_spark(tables.root / name))
+
+
+def show(answer: DataFrame, form: Format, stream: TextIO | None = None) -> None:
+    """Prints the rows as they come; only a table waits for all of them. Times are RFC 3339 in UTC."""
+    stream = stream or sys.stdout
+    names, rows = answer.columns, _in_utc(answer).toLocalIterator()
+    if form is Format.TABLE:
+        _tabled(names, rows, stream)
+    elif form is Format.CSV:
+        writer = csv.writer(stream)
+        writer.writerow(names)
+        writer.writerows([_plain(value) for value in row] for row in rows)
+    else:
+        stream.writelines(
+            json.dumps({name: _plain(value) for name, value in zip(names, row, strict=True)}) + "\n" for row in rows
+        )
+
+
+def _in_utc(answer: DataFrame) -> DataFrame:
+    """Python would have times in the zone of this machine."""
+    names = [f"c{place}" for place in range(len(answer.columns))]  # a query's columns may share a name
+    shown = [
+        F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss'Z'") if isinstance(field.dataType, T.TimestampType) else F.col(name)
+        for name, field in zip(names, answer.schema, strict=True)
+    ]
+    return answer.toDF(*names).select(*shown)
+
+
+def _tabled(names: Sequence[str], rows: Iterable[Row], stream: TextIO) -> None:
+    table = Table(*names)
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    Console(file=stream, markup=False, highlight=False).print(table)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(_plain(value))
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[:CELL])

@@ -1,0 +1,77 @@
+"""From evidence to facts: a day is judged here and in the modules that this one asks. Pure."""
+
+from spark_analytics.report import completeness, content, error_rates, hosts, verdict, volume
+from spark_analytics.report.inputs import Evidence
+from spark_analytics.report.model import Facts, History, Totals
+from spark_analytics.report.number_format import count
+
+LEAST_DAYS = 3
+"""Days of history that a median needs before it is called usual."""
+
+
+def facts(evidence: Evidence, top: int = 20) -> Facts:
+    """Everything that the day's report says; lists have at most `top` entries."""
+    past = history(evidence)
+    whole = totals(evidence)
+    seen = hosts.hosts(evidence, top, enough=past.enough)
+    silent = [host.host for host in hosts.silent_hosts(evidence)] if past.enough else []
+    account = completeness.completeness(evidence.account, silent, top)
+    errors = error_rates.errors(evidence, whole, top, enough=past.enough)
+    patterns = content.patterns(evidence, top)
+    auth = content.auth(evidence, top, enough=past.enough)
+    web = content.web(evidence, top, enough=past.enough)
+    spread = volume.volume(evidence, whole)
+    judged = verdict.Judged(
+        account=evidence.account, history=past, totals=whole, completeness=account, hosts=seen, errors=errors,
+        patterns=patterns, auth=auth, web=web, volume=spread,
+    )  # fmt: skip
+    return Facts(
+        date=evidence.date,
+        verdict=verdict.verdict(judged),
+        history=past,
+        totals=whole,
+        completeness=account,
+        hosts=seen,
+        errors=errors,
+        patterns=patterns,
+        auth=auth,
+        web=web,
+        volume=spread,
+        run=evidence.run,
+    )
+
+
+def history(evidence: Evidence) -> History:
+    """The days to compare with, and whether they are enough."""
+    days, wanted = len(evidence.before), evidence.wanted_days
+    enough = days >= LEAST_DAYS
+    if enough:
+        text = f"Compared with the median of {'the' if days == wanted else f'{days} of the'} {wanted} days before."
+    elif days:
+        text = f"History is too short to compare: {count(days, 'day')} before, at least {LEAST_DAYS} are needed."
+    else:
+        text = f"No day before is in the tables: nothing to compare with; at least {LEAST_DAYS} days are needed."
+    return History(days=evidence.before, wanted=wanted, enough=enough, text=text)
+
+
+def totals(evidence: Evidence) -> Totals:
+    """The sums over all hosts."""
+    rows = evidence.hosts
+
+    def before(name: str) -> tuple[int, ...]:
+        return tuple(sum(getattr(row, name)[day] for row in rows) for day in range(len(evidence.before)))
+
+    return Totals(
+        **{
+            name: sum(getattr(row, name) for row in rows)
+            for name in ("lines", "bytes", "files", "errors", "warnings", "late_lines", "no_ts_lines")
+        },
+        bytes_stored=evidence.account.bytes_stored,
+        partitions=len({row.partition for row in rows if row.lines}),
+        hosts=len({row.host for row in rows if row.lines}),
+        other_day_lines=sum(hour.lines for hour in evidence.hours if not hour.on_day),
+        lines_before=before("lines_before"),
+        bytes_before=before("bytes_before"),
+        errors_before=before("errors_before"),
+        hosts_before=tuple(sum(1 for row in rows if row.lines_before[day]) for day in range(len(evidence.before))),
+    )

@@ -1,0 +1,125 @@
+"""What the lines say: patterns, authentication, access logs."""
+
+from collections.abc import Iterable
+
+from spark_analytics.report.inputs import AuthKind, AuthTop, Evidence, PatternCount, WebClass, WebTop
+from spark_analytics.report.model import Auth, AuthChange, Patterns, Web, WebStatus
+from spark_analytics.report.volume import HOURS, LEVELS
+from spark_analytics.statistics import measures_median, poisson, ratio
+
+LEAST_TIMES = 20
+LEAST_RISE = 2.0
+"""Authentication has risen if the interval of today's count is above this many medians, and it is not a handful."""
+
+GUESSES = 10
+"""Failed passwords from one address, from which on its accepted one may have been guessed."""
+
+BAD_LEVELS = frozenset({"fatal", "error", "warn"})
+
+
+def patterns(evidence: Evidence, top: int) -> Patterns:
+    """New ones, the worst level first; surging ones, the steepest first; the noisiest."""
+    rows, sums = evidence.patterns, evidence.pattern_sums
+    new = [row for row in rows if row.is_new]
+    surging = [row for row in rows if not row.is_new and (row.surge or 0) >= 1]
+    return Patterns(
+        distinct=sums.patterns,
+        new=tuple(sorted(new, key=_by_badness)[:top]),
+        new_count=max(sums.new, len(new)),
+        new_bad_count=max(sums.new_bad, sum(row.level in BAD_LEVELS for row in new)),
+        surging=tuple(sorted(surging, key=lambda row: (-(row.surge or 0), row.pattern_id))[:top]),
+        surging_count=max(sums.surging, len(surging)),
+        surging_bad_count=max(sums.surging_bad, sum(row.level in BAD_LEVELS for row in surging)),
+        noisiest=tuple(sorted(rows, key=lambda row: (-row.lines, row.pattern_id))[:top]),
+    )
+
+
+def _by_badness(row: PatternCount) -> tuple[int, int, str]:
+    level = LEVELS.index(row.level) if row.level in LEVELS else len(LEVELS)
+    return level, -row.lines, row.pattern_id
+
+
+def auth(evidence: Evidence, top: int, *, enough: bool) -> Auth:
+    """Authentication: what rose, from where, as whom, and where a guess may have worked."""
+    tops = evidence.auth_tops
+    remotes = _tops(tops, "remote")
+    return Auth(
+        kinds=tuple(_change(kind, enough=enough) for kind in evidence.auth_kinds if kind.times or any(kind.before)),
+        remotes=evidence.auth_remotes,
+        top_remotes=tuple(remotes[:top]),
+        top_users=tuple(_tops(tops, "user")[:top]),
+        top_hosts=tuple(_tops(tops, "host")[:top]),
+        guessed=tuple([entry for entry in remotes if entry.failed >= GUESSES and entry.accepted][:top]),
+    )
+
+
+def _tops(tops: Iterable[AuthTop], what: str) -> list[AuthTop]:
+    return sorted((e for e in tops if e.what == what and e.failed), key=lambda entry: (-entry.failed, entry.key))
+
+
+def _change(kind: AuthKind, *, enough: bool) -> AuthChange:
+    usual = measures_median(kind.before) if enough else None
+    low, high = poisson(kind.times)
+    return AuthChange(
+        kind=kind.kind,
+        times=kind.times,
+        low=round(low, 1),
+        high=round(high, 1),
+        median=usual,
+        risen=usual is not None and kind.times >= LEAST_TIMES and low > LEAST_RISE * usual and kind.kind != "accepted",
+        before=kind.before,
+    )
+
+
+def web(evidence: Evidence, top: int, *, enough: bool) -> Web | None:
+    """Access logs by status class, their latency, and what fails."""
+    if not evidence.web_classes:
+        return None
+    requests = sum(row.requests for row in evidence.web_classes)
+    hours = _web_hours(evidence)
+    sums = evidence.web_sums
+
+    def tops(kind: str) -> tuple[WebTop, ...]:
+        rows = [row for row in evidence.web_tops if row.kind == kind]
+        return tuple(sorted(rows, key=lambda row: (-row.times, row.key))[:top])
+
+    return Web(
+        requests=requests,
+        bytes=sum(row.bytes for row in evidence.web_hours),
+        clients=sums.clients,
+        latency_p50_ms=sums.latency_p50_ms,
+        latency_p95_ms=sums.latency_p95_ms,
+        latency_p99_ms=sums.latency_p99_ms,
+        statuses=tuple(
+            _status(row, requests, hours.get(row.status_class, [0] * HOURS), enough=enough)
+            for row in sorted(evidence.web_classes, key=lambda row: row.status_class)
+        ),
+        codes=tops("status"),
+        not_found=tops("path404"),
+        failing=tops("path5xx"),
+        slow=tops("slowpath"),
+        clients_top=tops("client"),
+    )
+
+
+def _web_hours(evidence: Evidence) -> dict[str, list[int]]:
+    """Requests by status class and hour; of the day itself, unless most are of other days."""
+    on_day = sum(row.requests for row in evidence.web_hours if row.on_day) * 2 >= sum(
+        row.requests for row in evidence.web_hours
+    )
+    hours: dict[str, list[int]] = {}
+    for row in evidence.web_hours:
+        if row.on_day or not on_day:
+            hours.setdefault(row.status_class, [0] * HOURS)[row.hour] += row.requests
+    return hours
+
+
+def _status(row: WebClass, requests: int, hours: list[int], *, enough: bool) -> WebStatus:
+    return WebStatus(
+        status_class=row.status_class,
+        requests=row.requests,
+        share=ratio(row.requests, requests) or 0.0,
+        median=measures_median(row.before) if enough else None,
+        before=row.before,
+        hours=tuple(hours),
+    )

@@ -1,0 +1,85 @@
+"""The report for programs: `report.json` holds the facts under their own names, and `v` says in which shape.
+
+`templates/report.schema.json` is that shape as JSON Schema; it is made from `Facts`, so the two cannot differ.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from shipper.errors import Permanent
+from spark_analytics.report.model import Facts
+
+VERSION = 2
+"""1 was the totals of the first reports. It grows when a name goes or changes its meaning; new names may come."""
+
+_FACTS: TypeAdapter[Facts] = TypeAdapter(Facts)
+
+
+def as_json(facts: Facts) -> dict[str, Any]:
+    """The facts as JSON's own types."""
+    return {"v": VERSION, **_FACTS.dump_python(facts, mode="json")}
+
+
+def to_text(facts: Facts) -> str:
+    """What `report.json` holds; hostile text stays inside its strings, for all that is not ASCII is escaped."""
+    return json.dumps(as_json(facts), separators=(",", ":"), ensure_ascii=True) + "\n"
+
+
+def from_text(text: bytes, name: str) -> Facts:
+    """The facts of a `report.json`; `name` is for the error.
+
+    Raises:
+        Permanent: it is of another version, or no report at all.
+    """
+    try:
+        fields = json.loads(text)
+        version = fields.pop("v", None)
+    except (ValueError, AttributeError, TypeError):
+        raise Permanent(f"{name} is no report", hint="make it again with `fshipper report --force`") from None
+    if version != VERSION:
+        raise Permanent(
+            f"{name} is of version {version}, this program reads version {VERSION}",
+            hint="make it again with `fshipper report --force`",
+        )
+    try:
+        return _FACTS.validate_python(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Permanent(
+            f"{name} is damaged at {where}: {first['msg']}", hint="make it again with `fshipper report --force`"
+        ) from None
+
+
+def brief(fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A day in one line of the index, from its `report.json`; None where that has another version."""
+    if fields.get("v") != VERSION:
+        return None
+    totals, verdict = fields["totals"], fields["verdict"]
+    return {
+        "date": fields["date"],
+        "state": verdict["state"],
+        "headline": verdict["headline"],
+        "hosts": totals["hosts"],
+        "silent": fields["hosts"]["silent_count"],
+        "new_patterns": fields["patterns"]["new_count"],
+        "errors": totals["errors"],
+        "lines": totals["lines"],
+        "bytes": totals["bytes"],
+    }
+
+
+def schema() -> dict[str, Any]:
+    """The shape of `report.json` as JSON Schema (2020-12)."""
+    made = _FACTS.json_schema(mode="serialization")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"fshipper report, version {VERSION}",
+        "type": "object",
+        "required": ["v", *made["required"]],
+        "properties": {"v": {"const": VERSION}, **made["properties"]},
+        "$defs": made["$defs"],
+    }

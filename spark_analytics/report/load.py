@@ -1,0 +1,333 @@
+"""From rows of tables, of today and of the days before, to evidence. Adds up and sorts, judges nothing.
+
+Rows of several days as one value for each host: today's numbers beside those of the days before. Pure.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spark_analytics.archive.inventory import Day
+from spark_analytics.report import inputs as ev
+from spark_analytics.report.completeness import Audited, account
+from spark_analytics.report.content import BAD_LEVELS
+from spark_analytics.report.inputs import HostSeries
+from spark_analytics.tables.schemas import Given, Row
+
+
+class HostRow(NamedTuple):
+    """A row of table `host_daily`, of any day."""
+
+    date: str
+    partition: int
+    host: str
+    files: int
+    lines: int
+    bytes: int
+    err: int
+    warn: int
+    late_lines: int
+    no_ts_lines: int
+    active_hours: int
+    last_arrival: str | None
+
+
+_NOTHING = HostRow("", -1, "", 0, 0, 0, 0, 0, 0, 0, 0, None)
+
+
+def host_series(rows: Iterable[HostRow], date: str, before: Sequence[str]) -> tuple[HostSeries, ...]:
+    """One value for each host that wrote on `date` or on a day `before`, in the order of their names."""
+    by_host: dict[str, dict[str, HostRow]] = {}
+    for row in rows:
+        days = by_host.setdefault(row.host, {})
+        days[row.date] = _joined(days[row.date], row) if row.date in days else row
+    return tuple(_series(host, days, date, before) for host, days in sorted(by_host.items()))
+
+
+def _joined(one: HostRow, other: HostRow) -> HostRow:
+    """A host that moved to another partition has two rows a day: the larger one says where it is."""
+    larger, smaller = (one, other) if one.bytes >= other.bytes else (other, one)
+    return larger._replace(
+        files=one.files + other.files,
+        lines=one.lines + other.lines,
+        bytes=one.bytes + other.bytes,
+        err=one.err + other.err,
+        warn=one.warn + other.warn,
+        late_lines=one.late_lines + other.late_lines,
+        no_ts_lines=one.no_ts_lines + other.no_ts_lines,
+        active_hours=max(one.active_hours, other.active_hours),
+        last_arrival=max(larger.last_arrival or "", smaller.last_arrival or "") or None,
+    )
+
+
+def _series(host: str, days: dict[str, HostRow], date: str, before: Sequence[str]) -> HostSeries:
+    past = [days.get(day, _NOTHING) for day in before]
+    known = [row for row in past if row.lines]
+    today = days.get(date, _NOTHING)
+    return HostSeries(
+        partition=today.partition if date in days else (known[-1] if known else _NOTHING).partition,
+        host=host,
+        files=today.files,
+        lines=today.lines,
+        bytes=today.bytes,
+        errors=today.err,
+        warnings=today.warn,
+        late_lines=today.late_lines,
+        no_ts_lines=today.no_ts_lines,
+        active_hours=today.active_hours,
+        last_arrival=today.last_arrival,
+        lines_before=tuple(row.lines for row in past),
+        bytes_before=tuple(row.bytes for row in past),
+        errors_before=tuple(row.err for row in past),
+        warnings_before=tuple(row.warn for row in past),
+        active_hours_before=tuple(row.active_hours for row in past),
+    )
+
+
+MOST_FILES = 5000
+"""Log files with errors whose rates are looked at: those with most error lines."""
+
+MOST_PATTERNS = 300
+"""Patterns of each kind (new, surging, noisiest) that are told with template and example."""
+
+MOST_NAMES = 300
+"""Addresses, users and hosts of failed passwords, of each."""
+
+MOST_KEYS = 1000
+"""Paths, clients and statuses of access logs, of each."""
+
+HEAT_HOSTS = 25
+FAILED, ACCEPTED = "failed_password", "accepted"
+
+
+def evidence(given: Given, day: Day, run: ev.Run, wanted_days: int = 7) -> ev.Evidence:
+    """What the report of `day` is made from."""
+    before = tuple(given.days_before)
+    hosts = host_series(_host_rows(given, day.date), day.date, before)
+    return ev.Evidence(
+        date=day.date,
+        before=before,
+        wanted_days=wanted_days,
+        account=_account(given, day),
+        run=run,
+        hosts=hosts,
+        files=tuple(_files(given)),
+        hours=tuple(_hours(given, day.date)),
+        host_hours=tuple(_host_hours(given, day.date, hosts)),
+        patterns=tuple(_patterns(given)),
+        pattern_sums=_pattern_sums(given),
+        auth_kinds=tuple(_auth_kinds(given, before)),
+        auth_tops=tuple(_auth_tops(given)),
+        auth_remotes=len({row["remote"] for row in _failures(given) if row["remote"]}),
+        web_hours=tuple(_web_hours(given, day.date)),
+        web_classes=tuple(_web_classes(given, before)),
+        web_tops=tuple(_web_tops(given)),
+        web_sums=ev.WebSums(
+            clients=given.web_sums.clients,
+            latency_p50_ms=given.web_sums.p50,
+            latency_p95_ms=given.web_sums.p95,
+            latency_p99_ms=given.web_sums.p99,
+        ),
+    )
+
+
+def _days(given: Given, name: str, date: str) -> Iterable[tuple[str, Sequence[Row]]]:
+    """Table `name` by date: today's rows and those of the days before."""
+    yield date, given.rows.get(name, ())
+    yield from given.before.get(name, {}).items()
+
+
+def _account(given: Given, day: Day) -> ev.Account:
+    rows = [Audited(*(row[name] for name in Audited._fields)) for row in given.rows.get("audit", ())]
+    missing = sum(row["seq_missing"] or 0 for row in given.rows.get("partition_daily", ()))
+    return account(rows, day, missing)
+
+
+# -- hosts and log files ------------------------------------------------------------------------------------------
+
+_HOST = ("partition", "host", "files", "lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "active_hours")
+
+
+def _host_rows(given: Given, date: str) -> Iterable[HostRow]:
+    for day, rows in _days(given, "host_daily", date):
+        for row in rows:
+            numbers = {name: row[name] for name in _HOST}
+            yield HostRow(date=day, last_arrival=_instant(row["last_arrival"]), **numbers)
+
+
+def _instant(time: dt.datetime | None) -> str | None:
+    """RFC 3339 in UTC; a naive time is UTC already."""
+    if time is None:
+        return None
+    aware = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
+    return aware.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _files(given: Given) -> Iterable[ev.FileSeries]:
+    wrong = [row for row in given.rows.get("file_daily", ()) if row["err"]]
+    for row in sorted(wrong, key=lambda row: (-row["err"], row["host"], row["file"]))[:MOST_FILES]:
+        yield ev.FileSeries(
+            partition=row["partition"],
+            host=row["host"],
+            file=row["file"],
+            lines=row["lines"],
+            errors=row["err"],
+            warnings=row["warn"],
+            baseline_days=row["baseline_days"] or 0,
+            median_rate=row["median7_err_rate"],
+        )
+
+
+def _hours(given: Given, date: str) -> Iterable[ev.HourCount]:
+    day, sums = dt.date.fromisoformat(date), dict[tuple[int, int, bool, str], int]()
+    for cell in given.hours:
+        place = (cell.partition, cell.hour.hour, cell.hour.date() == day, cell.level)
+        sums[place] = sums.get(place, 0) + cell.lines
+    for (partition, hour, on_day, level), lines in sorted(sums.items()):
+        if lines:
+            yield ev.HourCount(partition=partition, hour=hour, on_day=on_day, level=level, lines=lines)
+
+
+def _host_hours(given: Given, date: str, hosts: Sequence[ev.HostSeries]) -> Iterable[ev.HostHour]:
+    largest = {
+        host.host for host in sorted(hosts, key=lambda host: (-host.bytes, host.host))[:HEAT_HOSTS] if host.lines
+    }
+    day, sums = dt.date.fromisoformat(date), dict[tuple[str, int, bool], int]()
+    for cell in given.hours:
+        if cell.host in largest:
+            place = (cell.host, cell.hour.hour, cell.hour.date() == day)
+            sums[place] = sums.get(place, 0) + cell.lines
+    for (host, hour, on_day), lines in sorted(sums.items()):
+        yield ev.HostHour(host=host, hour=hour, on_day=on_day, lines=lines)
+
+
+# -- patterns -----------------------------------------------------------------------------------------------------
+
+_PATTERN = ("pattern_id", "level", "lines", "hosts", "files", "baseline_median", "surge")
+
+
+def _patterns(given: Given) -> Iterable[ev.PatternCount]:
+    """Those worth telling, each once, with template and example."""
+    rows = given.rows.get("pattern_daily", ())
+    new = sorted(
+        filter(_is_new, rows), key=lambda row: (row["level"] not in BAD_LEVELS, -row["lines"], row["pattern_id"])
+    )
+    surging = sorted(filter(_is_surging, rows), key=lambda row: (-row["surge"], row["pattern_id"]))
+    noisy = sorted(rows, key=lambda row: (-row["lines"], row["pattern_id"]))
+    told = {(row["pattern_id"], row["level"]): row for kind in (noisy, new, surging) for row in kind[:MOST_PATTERNS]}
+    texts = {row["pattern_id"]: row for row in given.rows.get("patterns", ())}
+    for row in told.values():
+        text: Mapping[str, Any] = texts.get(row["pattern_id"], {})
+        yield ev.PatternCount(
+            **{name: row[name] for name in _PATTERN},
+            template=text.get("template") or "",
+            example=text.get("example") or "",
+            file=row["file"] or "",
+            is_new=_is_new(row),
+        )
+
+
+def _is_new(row: Row) -> bool:
+    return bool(row["is_new"])
+
+
+def _is_surging(row: Row) -> bool:
+    return not row["is_new"] and (row["surge"] or 0) >= 1
+
+
+def _pattern_sums(given: Given) -> ev.PatternSums:
+    rows = given.rows.get("pattern_daily", ())
+    return ev.PatternSums(
+        patterns=len({row["pattern_id"] for row in rows}),
+        new=sum(map(_is_new, rows)),
+        new_bad=sum(row["level"] in BAD_LEVELS for row in filter(_is_new, rows)),
+        surging=sum(map(_is_surging, rows)),
+        surging_bad=sum(row["level"] in BAD_LEVELS for row in filter(_is_surging, rows)),
+    )
+
+
+# -- authentication -----------------------------------------------------------------------------------------------
+
+
+def _failures(given: Given) -> list[Row]:
+    return [row for row in given.rows.get("auth_daily", ()) if row["kind"] == FAILED]
+
+
+def _auth_kinds(given: Given, before: Sequence[str]) -> Iterable[ev.AuthKind]:
+    times: dict[tuple[str, str], int] = {}
+    for date, rows in _days(given, "auth_daily", ""):
+        for row in rows:
+            times[date, row["kind"]] = times.get((date, row["kind"]), 0) + row["n"]
+    for kind in sorted({kind for _, kind in times}):
+        yield ev.AuthKind(
+            kind=kind, times=times.get(("", kind), 0), before=tuple(times.get((date, kind), 0) for date in before)
+        )
+
+
+def _auth_tops(given: Given) -> Iterable[ev.AuthTop]:
+    """The most failed passwords of each, and besides those who got in after all."""
+    rows = [row for row in given.rows.get("auth_daily", ()) if row["kind"] in {FAILED, ACCEPTED}]
+    for what in ("remote", "user", "host"):
+        groups: dict[str, list[Row]] = {}
+        for row in rows:
+            if row[what]:
+                groups.setdefault(row[what], []).append(row)
+        tops = [_auth_top(what, key, group) for key, group in groups.items()]
+        failed = [top for top in tops if top.failed]
+        busiest = sorted(failed, key=lambda top: (-top.failed, top.key))
+        got_in = [top for top in busiest[MOST_NAMES:] if top.accepted]
+        yield from (*busiest[:MOST_NAMES], *got_in[:MOST_NAMES])
+
+
+def _auth_top(what: str, key: str, group: Sequence[Row]) -> ev.AuthTop:
+    return ev.AuthTop(
+        what=what,
+        key=key,
+        failed=sum(row["n"] for row in group if row["kind"] == FAILED),
+        accepted=sum(row["n"] for row in group if row["kind"] == ACCEPTED),
+        hosts=len({row["host"] for row in group}),
+    )
+
+
+# -- access logs --------------------------------------------------------------------------------------------------
+
+
+def _web_hours(given: Given, date: str) -> Iterable[ev.WebHour]:
+    day = dt.date.fromisoformat(date)
+    for row in given.web:
+        yield ev.WebHour(
+            hour=row.hour.hour,
+            on_day=row.hour.date() == day,
+            status_class=row.status_class,
+            requests=row.requests,
+            bytes=row.bytes or 0,
+        )
+
+
+def _web_classes(given: Given, before: Sequence[str]) -> Iterable[ev.WebClass]:
+    """Today's requests by class; those of the days before are in `access_top`, by status."""
+    requests: dict[tuple[str, str], int] = {}
+    for hour in given.web:
+        requests["", hour.status_class] = requests.get(("", hour.status_class), 0) + hour.requests
+    for date, rows in given.before.get("access_top", {}).items():
+        for row in rows:
+            if row["kind"] == "status":
+                name = f"{row['key'][:1]}xx"
+                requests[date, name] = requests.get((date, name), 0) + row["n"]
+    if not given.web:
+        return
+    for name in sorted({name for _, name in requests}):
+        yield ev.WebClass(
+            status_class=name,
+            requests=requests.get(("", name), 0),
+            before=tuple(requests.get((date, name), 0) for date in before),
+        )
+
+
+def _web_tops(given: Given) -> Iterable[ev.WebTop]:
+    rows = sorted(given.rows.get("access_top", ()), key=lambda row: (row["kind"], -row["n"], row["key"] or ""))
+    kinds: dict[str, int] = {}
+    for row in rows:
+        kinds[row["kind"]] = kinds.get(row["kind"], 0) + 1
+        if kinds[row["kind"]] <= MOST_KEYS:
+            yield ev.WebTop(kind=row["kind"], key=row["key"] or "", times=row["n"])

@@ -1,0 +1,339 @@
+"""Everything that a report says, decided: frozen values with units in their names. No Spark, no HTML, no clock.
+
+`report.json` is these values under the same names, and `templates/report.schema.json` is their shape; a change here is
+a new `record.VERSION`. Lists are sorted, worst or largest first, and hold at most top N entries; beside each stands how
+many there are. Shares and rates are 0 to 1, times are RFC 3339 in UTC, hours 0 to 23.
+"""
+
+import enum
+from dataclasses import dataclass
+
+from spark_analytics.report.inputs import AuthTop, HostAudit, PatternCount, Run, Trouble, WebTop
+
+
+class State(enum.Enum):
+    """What can be said of a day, worst first."""
+
+    DAMAGED = "damaged"  #: the archive does not hold what its manifests list
+    GAPS = "gaps"  #: bytes are known to be lost
+    DOUBLED = "doubled"  #: bytes are in the archive twice, and counted twice
+    OPEN = "open"  #: the day is not closed yet
+    ATTENTION = "attention"  #: everything is there, and something in it wants a look
+    COMPLETE = "complete"  #: everything is there, and nothing stands out
+
+
+TROUBLES = {
+    "missing": State.DAMAGED,  #: listed, not on disk
+    "truncated": State.DAMAGED,  #: cut off: shorter than listed, or it ends in the middle of a frame
+    "differs": State.DAMAGED,  #: the manifest line lies: other lines or bytes than were counted
+    "unreadable": State.DAMAGED,  #: a manifest line that is none
+    "unregistered": State.DAMAGED,  #: on disk, no manifest lists it
+    "offset_gap": State.GAPS,  #: bytes of a source between two spans that no segment holds and no gap explains
+    "gap": State.GAPS,  #: lost before the collector could have it, and recorded
+    "doubled": State.DOUBLED,  #: bytes of a source that an earlier segment holds, too
+}
+"""Every kind of trouble, worst first, and what it makes of a day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One sentence that a reader should know, and what kind of day it makes."""
+
+    kind: str
+    state: State
+    text: str
+    names: tuple[str, ...] = ()  #: what it is about: paths, hosts, patterns; at most NAMED of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The first thing that a reader sees."""
+
+    state: State
+    headline: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The days that today is compared with."""
+
+    days: tuple[str, ...]
+    wanted: int
+    enough: bool  #: whether a median of them means anything
+    text: str  #: says so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """The day in one row, and its usual values."""
+
+    lines: int
+    bytes: int
+    bytes_stored: int
+    partitions: int
+    hosts: int  #: that wrote at least one line
+    files: int
+    errors: int
+    warnings: int
+    late_lines: int
+    no_ts_lines: int
+    other_day_lines: int  #: lines whose event was on another day than they arrived on
+    lines_before: tuple[int, ...]
+    bytes_before: tuple[int, ...]
+    errors_before: tuple[int, ...]
+    hosts_before: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusCount:
+    """Hosts of one status."""
+
+    status: str
+    hosts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCell:
+    """A square of the map of hosts: some neighbours in name, and the worst of them."""
+
+    status: str
+    hosts: int
+    worst: str  #: the host with that status; empty when all are complete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completeness:
+    """Listed against counted."""
+
+    state: State  #: `damaged`, `gaps`, `doubled`, `open` or `complete`: of the archive alone, whatever the lines say
+    segments: int
+    segments_read: int
+    lines_manifest: int
+    lines_counted: int
+    bytes_manifest: int
+    bytes_counted: int
+    gap_bytes: int
+    duplicates: int
+    joins: int
+    offset_gap_bytes: int
+    seq_missing: int
+    hosts: int
+    by_status: tuple[StatusCount, ...]
+    cells: tuple[HostCell, ...]
+    incomplete: tuple[HostAudit, ...]
+    incomplete_hosts: int
+    troubles: tuple[Trouble, ...]
+    trouble_count: int
+    doubled_bytes: int = 0  #: that the totals count twice
+    doubled_lines: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilentHost:
+    """A host that usually writes, and did not, or stopped."""
+
+    partition: int
+    host: str
+    lines: int
+    median_lines: float
+    last_arrival: str | None  #: None: nothing today
+    quiet_hours: float | None  #: until the end of the day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDay:
+    """A host's day."""
+
+    partition: int
+    host: str
+    files: int
+    lines: int
+    bytes: int
+    errors: int
+    warnings: int
+    share_of_bytes: float
+    median_lines: float | None
+    factor: float | None  #: lines against the median; None where the history is too short
+    z: float | None  #: robust, on a logarithmic scale
+    lines_before: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    """Who wrote, who did not, who is new, and who wrote otherwise than usual."""
+
+    silent: tuple[SilentHost, ...]
+    silent_count: int
+    new: tuple[HostDay, ...]
+    new_count: int
+    unusual: tuple[HostDay, ...]
+    unusual_count: int
+    largest: tuple[HostDay, ...]
+    gini: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateChange:
+    """A log file's error rate against its median."""
+
+    partition: int
+    host: str
+    file: str
+    lines: int
+    errors: int
+    rate: float
+    low: float  #: 99 % interval
+    high: float
+    median_rate: float | None  #: None: too few days
+    factor: float | None  #: rate against the median; None: it had none, or too few days
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """Error and warning lines, and where they rose."""
+
+    lines: int
+    errors: int
+    rate: float
+    low: float
+    high: float
+    median_rate: float | None
+    rates_before: tuple[float, ...]
+    warning_rate: float
+    risen: tuple[RateChange, ...]
+    risen_count: int
+    most: tuple[RateChange, ...]  #: log files with the most error lines, risen or not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patterns:
+    """What the lines say, by template."""
+
+    distinct: int
+    new: tuple[PatternCount, ...]
+    new_count: int
+    new_bad_count: int  #: of level warn or worse
+    surging: tuple[PatternCount, ...]
+    surging_count: int
+    surging_bad_count: int
+    noisiest: tuple[PatternCount, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthChange:
+    """How often something happened, against the days before."""
+
+    kind: str
+    times: int
+    low: float
+    high: float
+    median: float | None
+    risen: bool
+    before: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auth:
+    """Authentication."""
+
+    kinds: tuple[AuthChange, ...]
+    remotes: int  #: addresses with a failed password
+    top_remotes: tuple[AuthTop, ...]
+    top_users: tuple[AuthTop, ...]
+    top_hosts: tuple[AuthTop, ...]
+    guessed: tuple[AuthTop, ...]  #: addresses with many failed passwords that were accepted, too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebStatus:
+    """Requests of one status class."""
+
+    status_class: str
+    requests: int
+    share: float
+    median: float | None
+    before: tuple[int, ...]
+    hours: tuple[int, ...]  #: 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """Access logs."""
+
+    requests: int
+    bytes: int
+    clients: int | None
+    latency_p50_ms: float | None
+    latency_p95_ms: float | None
+    latency_p99_ms: float | None
+    statuses: tuple[WebStatus, ...]
+    codes: tuple[WebTop, ...]  #: requests by status, most first
+    not_found: tuple[WebTop, ...]
+    failing: tuple[WebTop, ...]
+    slow: tuple[WebTop, ...]
+    clients_top: tuple[WebTop, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDay:
+    """A partition's day."""
+
+    partition: int
+    hosts: int
+    lines: int
+    bytes: int
+    errors: int
+    share: float
+    skew: float  #: share times partitions: 1 is even
+    top_host: str
+    top_host_share: float
+    hours: tuple[int, ...]  #: lines, 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelHours:
+    """Lines of one level."""
+
+    level: str
+    lines: int
+    hours: tuple[int, ...]  #: 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostHours:
+    """Lines of one of the largest hosts, by hour."""
+
+    host: str
+    lines: int
+    hours: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """How much, where and when."""
+
+    on_day: bool  #: False: most lines are of other days; hours are then hours of any day
+    levels: tuple[LevelHours, ...]
+    partitions: tuple[PartitionDay, ...]
+    partition_skew: float  #: of bytes: the largest share against the mean
+    partition_gini: float
+    host_hours: tuple[HostHours, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A day's report."""
+
+    date: str
+    verdict: Verdict
+    history: History
+    totals: Totals
+    completeness: Completeness
+    hosts: Hosts
+    errors: Errors
+    patterns: Patterns
+    auth: Auth
+    web: Web | None  #: None: no access log was read
+    volume: Volume
+    run: Run

@@ -1,0 +1,109 @@
+"""Writes a day's report and the index of all days: each file is replaced in one step, and the link comes last.
+
+The report for spreadsheets: CSV as RFC 4180 has it, UTF-8, a header, all rows that the page shows the first of.
+
+A cell that begins with `=`, `+`, `-` or `@` would be a formula to a spreadsheet, and log text is written by strangers:
+text of that kind gets an apostrophe before it. Numbers are left alone.
+"""
+
+import contextlib
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spark_analytics.report import html, json_export, text
+from spark_analytics.report.inputs import Evidence
+from spark_analytics.report.model import Facts
+from spark_analytics.report.number_format import clean
+from spark_analytics.storage import locations
+from spark_analytics.storage.locations import Location
+
+_FORMULA = ("=", "+", "-", "@")
+MOST_TEXT = 1000
+
+
+def csv_sheets(facts: Facts, evidence: Evidence) -> Mapping[str, str]:
+    """CSV texts by their file names."""
+    return {
+        "hosts.csv": _sheet(evidence.date, sorted(evidence.hosts, key=lambda row: (row.partition, row.host))),
+        "completeness.csv": _sheet(evidence.date, evidence.account.hosts),
+        "troubles.csv": _sheet(evidence.date, evidence.account.troubles),
+        "errors.csv": _sheet(evidence.date, sorted(evidence.files, key=lambda row: (-row.errors, row.host, row.file))),
+        "partitions.csv": _sheet(evidence.date, facts.volume.partitions),
+        "hours.csv": _sheet(evidence.date, evidence.hours),
+        "patterns.csv": _sheet(evidence.date, evidence.patterns),
+        "auth.csv": _sheet(evidence.date, evidence.auth_tops),
+        "web.csv": _sheet(evidence.date, evidence.web_tops),
+    }
+
+
+def _sheet(date: str, rows: Sequence[Any]) -> str:
+    """Values of one dataclass as a table; numbers of several days go side by side, separated by spaces."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if rows:
+        names = [field.name for field in dataclasses.fields(rows[0])]
+        writer.writerow(["date", *names])
+        writer.writerows([date, *(cell(getattr(row, name)) for name in names)] for row in rows)
+    else:
+        writer.writerow(["date"])
+    return text.getvalue()
+
+
+def cell(value: object) -> object:
+    """What stands in a cell."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float):  # `bool` among them
+        return +value
+    if isinstance(value, str):
+        shown = clean(value, MOST_TEXT)
+        return "'" + shown if shown.startswith(_FORMULA) else shown
+    if isinstance(value, Iterable):
+        return " ".join(str(entry) for entry in value)
+    return value
+
+
+def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20) -> None:
+    """Writes page, JSON, text and CSV of the day, then `index.html`, last `latest`; lists of `rows` on the page.
+
+    Raises:
+        OSError: the disk refuses; what was there before is whole.
+    """
+    day = out / facts.date
+    for name, content in csv_sheets(facts, evidence).items():
+        write(out / "csv" / facts.date / name, content)
+    write(day / "report.txt", text.as_text(facts) + "\n")
+    write(day / "report.html", html.rendered(facts, rows))
+    write(day / "report.json", json_export.to_text(facts))
+    briefs = list(briefs_of(out))
+    write(out / "index.html", html.index(briefs))
+    if isinstance(out, Path):  # stores have no links
+        point_to(out / "latest", briefs[0]["date"] if briefs else facts.date)
+
+
+def briefs_of(out: Location) -> Iterator[dict[str, Any]]:
+    """Each day that was reported, newest first; what another version wrote, or a kill left, is left out."""
+    found: list[Location] = [*out.glob("[0-9]*-[0-9]*-[0-9]*/report.json")]
+    for path in sorted(found, key=str, reverse=True):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            if shown := json_export.brief(json.loads(path.read_bytes())):
+                yield shown
+
+
+def write(path: Location, content: str) -> None:
+    """Replaces the file `path` in one step."""
+    locations.write(path, content.encode("utf-8", "backslashreplace"))
+
+
+def point_to(link: Path, target: str) -> None:
+    """Makes `link` a symbolic link to `target`; a file system without such links goes without."""
+    scratch = link.with_name(f".{link.name}.new")
+    with contextlib.suppress(OSError):
+        scratch.unlink(missing_ok=True)
+        scratch.symlink_to(target)
+        scratch.replace(link)

@@ -1,0 +1,208 @@
+"""Charts as inline SVG: no script, colours from the page's style sheet, a tooltip where a pointer finds a mark.
+
+Text is HTML wherever it can be, so that it stays readable on a telephone; a chart holds only what must be drawn.
+Every number is written with at most one decimal: a page has thousands of them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from spark_analytics.report.model import HostCell
+from spark_analytics.report.number_format import clean, count
+
+WIDTH = 960
+SHADES = 6
+MAP_COLUMNS = 40
+_AXIS = 46
+_HEIGHT = 190
+_BASE = 160
+_STEP = 12
+
+
+def bar(share: float, kind: str = "bar") -> Markup:
+    """A horizontal bar of `share` (0 to 1) of its cell's width; something is never drawn as nothing."""
+    width = 0 if share <= 0 else max(0.6, min(share, 1) * 100)
+    return Markup(
+        '<svg class="hbar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="track" width="100" height="8"/><rect class="{}" width="{}" height="8"/></svg>'
+    ).format(kind, number(width))
+
+
+def sparkline(values: Sequence[float], said: str = "") -> Markup:
+    """The days before and today, from 0 up; a dot is today. Less than two values draw nothing."""
+    if len(values) < 2:  # noqa: PLR2004
+        return Markup()
+    top = max(values) or 1
+    places = [(4 + 72 * place / (len(values) - 1), 18 - 14 * value / top) for place, value in enumerate(values)]
+    path = " ".join(f"{number(x)},{number(y)}" for x, y in places)
+    return Markup(
+        '<svg class="spark" viewBox="0 0 80 22" role="img" aria-label="{}"><title>{}</title>'
+        '<polyline points="{}"/><circle cx="{}" cy="{}" r="2.6"/></svg>'
+    ).format(said, said, path, number(places[-1][0]), number(places[-1][1]))
+
+
+def interval(low: float, value: float, high: float, usual: float, top: float) -> Markup:
+    """A rate with its interval as a band, and the usual rate as a line, on a scale from 0 to `top`."""
+
+    def place(share: float) -> str:
+        return number(2 + 96 * min(share / top, 1) if top else 2)
+
+    width = max(96 * (min(high, top) - low) / top if top else 0, 1)
+    return Markup(
+        '<svg class="hbar tall" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="track" y="4" width="100" height="4"/><rect class="band" x="{}" y="2" width="{}" height="8"/>'
+        '<rect class="now" x="{}" y="1" width="1.4" height="10"/>'
+        '<rect class="usual" x="{}" width="1" height="12"/></svg>'
+    ).format(place(low), number(width), place(value), place(usual))
+
+
+def host_map(cells: Sequence[HostCell]) -> Markup:
+    """A square for each cell, complete ones in one path: ten thousand hosts are a few kilobytes."""
+    good, bad = [], []
+    for index, cell in enumerate(cells):
+        x, y = index % MAP_COLUMNS * _STEP, index // MAP_COLUMNS * _STEP
+        if cell.status == "complete":
+            good.append(f"M{x} {y}h10v10h-10z")
+        else:
+            bad.append(_trouble(cell, x, y))
+    height = (max(len(cells) - 1, 0) // MAP_COLUMNS + 1) * _STEP
+    return Markup(
+        '<svg class="hosts" viewBox="0 0 {} {}" role="img" aria-label="{}"><path class="c-complete" d="{}"/>{}</svg>'
+    ).format(
+        MAP_COLUMNS * _STEP - 2, height, count(len(cells), "square") + " of hosts", "".join(good), Markup("").join(bad)
+    )
+
+
+def _trouble(cell: HostCell, x: int, y: int) -> Markup:
+    among = f" (of {count(cell.hosts, 'host')})" if cell.hosts > 1 else ""
+    said = f"{clean(cell.worst, 80)}{among}: {cell.status.replace('_', ' ')}"
+    return Markup('<rect class="c-{}" x="{}" y="{}" width="10" height="10"><title>{}</title></rect>').format(
+        cell.status, x, y, said
+    )
+
+
+def stacked_hours(series: Mapping[str, Sequence[int]], unit: str = "lines") -> Markup:
+    """A column for each of 24 hours, stacked: `series[class][hour]`; the first class lies on top."""
+    hours = [{name: values[hour] for name, values in series.items()} for hour in range(24)]
+    top = nice_ceiling(max(sum(hour.values()) for hour in hours))
+    step = (WIDTH - _AXIS) / len(hours)
+    marks = [_grid(top)]
+    for index, hour in enumerate(hours):
+        x = _AXIS + index * step
+        marks.append(_column(hour, top, x + 2, step - 4, f"{index:02d}:00", unit))
+        if index % 3 == 0:
+            marks.append(_label(x + step / 2, _BASE + 18, f"{index:02d}"))
+    return _chart(Markup("").join(marks), f"{unit} by hour")
+
+
+def _column(hour: Mapping[str, int], top: int, x: float, width: float, name: str, unit: str) -> Markup:
+    parts, y = [], float(_BASE)
+    for kind, value in reversed(list(hour.items())):
+        if value:
+            height = max(value / top * (_BASE - 12), 0.8)
+            y -= height
+            parts.append(
+                Markup('<rect class="l-{}" x="{}" y="{}" width="{}" height="{}"/>').format(
+                    kind, number(x), number(y), number(width), number(height)
+                )
+            )
+    said = ", ".join(f"{value:,} {kind}" for kind, value in hour.items() if value)
+    tip = f"{name}  {sum(hour.values()):,} {unit}" + (f": {said}" if said else "")
+    # The whole height answers the pointer: a short column is hard to hit.
+    hit = Markup('<rect class="hit" x="{}" y="12" width="{}" height="{}"/>').format(
+        number(x), number(width), _BASE - 12
+    )
+    return Markup("<g><title>{}</title>{}{}</g>").format(tip, hit, Markup("").join(parts))
+
+
+def _grid(top: int) -> Markup:
+    lines = []
+    for quarter in range(5):
+        y = _BASE - quarter * (_BASE - 12) / 4
+        lines.append(
+            Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(_AXIS, WIDTH, number(y), number(y))
+        )
+        lines.append(
+            Markup('<text class="axis end" x="{}" y="{}">{}</text>').format(
+                _AXIS - 8, number(y + 4), short(top * quarter / 4)
+            )
+        )
+    return Markup("").join(lines)
+
+
+def heat_row(hours: Sequence[int], most: int, name: str) -> Markup:
+    """24 cells, shaded by their lines against `most`, the largest cell of the map."""
+    cells = Markup("").join(
+        Markup('<rect class="h{}" x="{}"><title>{:02d}:00 {}</title></rect>').format(
+            shade(lines, most), hour * 40 + 2, hour, f"{lines:,}"
+        )
+        for hour, lines in enumerate(hours)
+    )
+    return Markup(
+        '<svg class="heat" viewBox="0 0 960 18" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
+    ).format(f"{name}: lines by hour", cells)
+
+
+def day_bars(days: Sequence[tuple[str, int, str]]) -> Markup:
+    """A column for each day, oldest first: (name, value, class)."""
+    top = nice_ceiling(max((value for _, value, _ in days), default=0))
+    step = (WIDTH - _AXIS) / max(len(days), 14)
+    marks = [_grid(top)]
+    every = max(1, math.ceil(len(days) * 90 / WIDTH))
+    for index, (name, value, kind) in enumerate(days):
+        x, height = _AXIS + index * step, max(value / top * (_BASE - 12), 0.8 if value else 0)
+        marks.append(
+            Markup('<g><title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/></g>').format(
+                f"{name}  {value:,} lines",
+                kind,
+                number(x + step * 0.1),
+                number(_BASE - height),
+                number(step * 0.8),
+                number(height),
+            )
+        )
+        if index % every == 0:
+            marks.append(_label(x + step / 2, _BASE + 18, name[5:]))
+    return _chart(Markup("").join(marks), "lines by day")
+
+
+def shade(lines: int, most: int) -> int:
+    """0 for nothing, 6 for `most`, one less for each half power of ten below it: hosts differ by powers of ten."""
+    if lines <= 0 or most <= 0:
+        return 0
+    return max(1, SHADES + math.ceil(2 * math.log10(lines / most) - 0.5))
+
+
+def nice_ceiling(value: float) -> int:
+    """The smallest of 4, 8, 12, 20, 40, 60, 80, 100, 200 ... that is not below `value`: its quarters are round."""
+    scale = 1
+    while True:
+        for step in (4, 8, 12, 20, 40, 60, 80):
+            if step * scale >= value:
+                return step * scale
+        scale *= 10 if scale > 1 else 25
+
+
+def short(amount: float) -> str:
+    """`1.2M`, `40k`, `7`: for axes."""
+    for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if amount >= limit:
+            return f"{amount / limit:.3g}{suffix}"
+    return f"{amount:.3g}"
+
+
+def _label(x: float, y: float, text: str) -> Markup:
+    return Markup('<text class="axis mid" x="{}" y="{}">{}</text>').format(number(x), number(y), text)
+
+
+def _chart(content: Markup, name: str) -> Markup:
+    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
+        WIDTH, _HEIGHT, name, content
+    )
+
+
+def number(value: float) -> str:
+    """At most one decimal."""
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,241 @@
+"""The first thing that a reader sees: what kind of day it was, and every reason, named."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from spark_analytics.report.completeness import kind_state
+from spark_analytics.report.content import BAD_LEVELS
+from spark_analytics.report.inputs import Account, Trouble
+from spark_analytics.report.model import (
+    TROUBLES,
+    Auth,
+    Completeness,
+    Errors,
+    Finding,
+    History,
+    Hosts,
+    Patterns,
+    State,
+    Totals,
+    Verdict,
+    Volume,
+    Web,
+)
+from spark_analytics.report.number_format import clean, clock, count, listed, percent, rounded, size, times
+from spark_analytics.statistics import measures_wilson
+
+NAMED = 3
+"""How many of a kind a sentence names; the lists below it have more."""
+
+SKEWED = 2.0
+"""A partition with this many times its even share is worth a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the verdict looks at."""
+
+    account: Account
+    history: History
+    totals: Totals
+    completeness: Completeness
+    hosts: Hosts
+    errors: Errors
+    patterns: Patterns
+    auth: Auth
+    web: Web | None
+    volume: Volume
+
+
+def verdict(judged: Judged) -> Verdict:
+    """What can be said of the day, worst first."""
+    order = list(State)
+    findings = sorted([*_archive(judged), *_content(judged)], key=lambda finding: order.index(finding.state))
+    state = min((judged.completeness.state, *(f.state for f in findings)), key=order.index)
+    return Verdict(state=state, headline=_headline(state, judged, findings), findings=tuple(findings))
+
+
+def _headline(state: State, judged: Judged, findings: Sequence[Finding]) -> str:
+    wanting = sum(finding.state is State.ATTENTION for finding in findings)
+    calm = "nothing stands out" if judged.history.enough else "the history is too short to tell what is usual"
+    return {
+        State.DAMAGED: "The archive does not hold what its manifests list",
+        State.GAPS: f"{count(judged.account.gap_bytes, 'byte')} known to be lost"
+        if judged.account.gap_bytes
+        else "Something is known to be lost",
+        State.DOUBLED: f"The totals count {_twice(judged.account)} twice",
+        State.OPEN: "The day is not closed yet",
+        State.ATTENTION: f"Everything is there; {count(wanting, 'thing')} {'wants' if wanting == 1 else 'want'} a look",
+        State.COMPLETE: f"Every line that was listed was counted; {calm}",
+    }[state]
+
+
+def _twice(account: Account) -> str:
+    return f"{count(account.doubled_bytes, 'byte')} and {count(account.doubled_lines, 'line')}"
+
+
+# -- the archive --------------------------------------------------------------------------------------------------
+
+_TEXTS = {
+    "missing": ("segment", "listed but not on disk"),
+    "truncated": ("segment", "cut off"),
+    "differs": ("manifest line", "with other numbers than its segment has"),
+    "unreadable": ("manifest line", "that cannot be read"),
+    "unregistered": ("sealed file", "on disk that no manifest lists, not counted here"),
+    "offset_gap": ("log file", "with bytes between two spans that no segment holds"),
+    "doubled": ("log file", "with bytes that an earlier segment holds, too"),
+    "gap": ("log file", "with bytes lost before the collector could have them, recorded as gaps"),
+}
+
+
+def _archive(judged: Judged) -> Iterator[Finding]:
+    account = judged.account
+    for kind in (*TROUBLES, *sorted(account.trouble_counts.keys() - TROUBLES.keys())):
+        if number := account.trouble_counts.get(kind, 0):
+            rows = [trouble for trouble in account.troubles if trouble.kind == kind]
+            noun, text = _TEXTS.get(kind, ("trouble", f"of kind {kind}"))
+            yield _finding(kind, kind_state(kind, account), f"{count(number, noun)} {text}", rows, number)
+    if account.doubled_bytes:
+        text = f"all totals count {_twice(account)} twice until you run fshipper audit --repair-duplicates"
+        yield Finding(kind="repair", state=State.DOUBLED, text=text)
+    yield from _notes(account)
+
+
+def _finding(kind: str, state: State, text: str, rows: Sequence[Trouble], number: int) -> Finding:
+    told = [_told(row) for row in rows[:NAMED]]
+    named = f"{text}: {listed(told, number)}" if told else text
+    return Finding(kind=kind, state=state, text=named, names=tuple(row.path or row.file for row in rows[:NAMED]))
+
+
+def _told(row: Trouble) -> str:
+    """One trouble in the words of its kind."""
+    # The day is known and the partition is on the page: host and segment are what a reader looks for.
+    where = clean(row.path.rpartition("host=")[2] or f"{row.host} {row.file}")
+    if row.kind in {"gap", "offset_gap", "doubled"}:
+        detail = f"{clean(row.host)} {clean(row.file)}"
+        return f"{detail} ({clean(row.detail, 120)})" if row.detail else detail
+    if row.kind in {"missing", "truncated", "differs"}:
+        listing = f"{count(row.lines_manifest, 'line')} and {count(row.bytes_manifest, 'byte')} listed"
+        return f"{where} (its log file: {listing}, {row.lines_counted:,} and {row.bytes_counted:,} counted)"
+    return f"{where} ({clean(row.detail, 120)})" if row.detail else where
+
+
+def _notes(account: Account) -> Iterator[Finding]:
+    collectors = [clean(name, 80) for name in account.open_collectors[:NAMED]]
+    number = len(account.open_collectors)
+    if number:
+        have = "has" if number == 1 else "have"
+        text = f"{count(number, 'collector')} {have} not closed the day: {listed(collectors, number)}"
+        yield Finding(kind="open_collector", state=State.OPEN, text=text, names=account.open_collectors[:NAMED])
+    open_size = size(account.open_bytes)
+    rows = (
+        ("open_file", State.OPEN, account.open_files, "file", f"still open with {open_size}, not counted here"),
+        ("torn", State.OPEN, len(account.torn_manifests), "manifest", "cut off in the last line, which is ignored"),
+        ("repeated", State.COMPLETE, account.repeated_lines, "manifest line", "repeated for a path; the last holds"),
+        ("duplicate", State.COMPLETE, account.duplicates, "block", "sent twice and dropped"),
+        ("join", State.COMPLETE, account.joins, "newline", "added by the collector between two unterminated sources"),
+    )  # fmt: skip
+    for kind, state, number, noun, text in rows:
+        if number:
+            yield Finding(kind=kind, state=state, text=f"{count(number, noun)} {text}")
+
+
+# -- what the lines say -------------------------------------------------------------------------------------------
+
+
+def _content(judged: Judged) -> Iterator[Finding]:
+    if not judged.totals.lines:
+        yield Finding(kind="empty", state=State.ATTENTION, text="not one line was archived on this day")
+    yield from _of_hosts(judged)
+    yield from _of_errors(judged)
+    yield from _of_patterns(judged)
+    yield from _of_auth(judged)
+    yield from _of_web(judged)
+
+
+def _of_hosts(judged: Judged) -> Iterator[Finding]:
+    hosts = judged.hosts
+    if hosts.silent_count:
+        told = [
+            f"{clean(h.host, 80)} (since {clock(h.last_arrival)})" if h.last_arrival else clean(h.host, 80)
+            for h in hosts.silent[:NAMED]
+        ]
+        text = f"{count(hosts.silent_count, 'host')} silent: {listed(told, hosts.silent_count)}"
+        yield Finding(
+            kind="silent", state=State.ATTENTION, text=text, names=tuple(h.host for h in hosts.silent[:NAMED])
+        )
+    if hosts.new_count and judged.history.enough:
+        told = [clean(host.host, 80) for host in hosts.new[:NAMED]]
+        text = f"{count(hosts.new_count, 'host')} not seen before: {listed(told, hosts.new_count)}"
+        yield Finding(kind="new_host", state=State.COMPLETE, text=text, names=tuple(h.host for h in hosts.new[:NAMED]))
+    if hosts.unusual_count:
+        told = [f"{clean(host.host, 80)} ({times(host.factor)})" for host in hosts.unusual[:NAMED]]
+        text = f"{count(hosts.unusual_count, 'host')} with an unusual volume: {listed(told, hosts.unusual_count)}"
+        names = tuple(host.host for host in hosts.unusual[:NAMED])
+        yield Finding(kind="unusual_volume", state=State.COMPLETE, text=text, names=names)
+    if judged.volume.partition_skew >= SKEWED:
+        largest = max(judged.volume.partitions, key=lambda day: day.bytes)
+        text = f"partition {largest.partition} has {times(largest.skew)} its even share of the bytes"
+        yield Finding(kind="skew", state=State.COMPLETE, text=text, names=(str(largest.partition),))
+
+
+def _of_errors(judged: Judged) -> Iterator[Finding]:
+    errors = judged.errors
+    if not errors.risen_count:
+        return
+    told = [
+        f"{clean(r.host, 80)} {clean(r.file, 80)} ({percent(r.rate)}, usually {percent(r.median_rate)})"
+        for r in errors.risen[:NAMED]
+    ]
+    text = f"error rate above its median in {count(errors.risen_count, 'log file')}: {listed(told, errors.risen_count)}"
+    names = tuple(f"{r.host} {r.file}" for r in errors.risen[:NAMED])
+    yield Finding(kind="error_rate", state=State.ATTENTION, text=text, names=names)
+
+
+def _of_patterns(judged: Judged) -> Iterator[Finding]:
+    if not judged.history.enough:  # on the first days every pattern is new
+        return
+    patterns = judged.patterns
+    kinds = (
+        ("new_pattern", "new", patterns.new_bad_count, patterns.new),
+        ("surging_pattern", "surging", patterns.surging_bad_count, patterns.surging),
+    )
+    for kind, word, number, rows in kinds:
+        bad = [row for row in rows if row.level in BAD_LEVELS]
+        if number:
+            told = f": “{clean(bad[0].template, 100)}”, {count(bad[0].lines, 'line')}" if bad else ""
+            names = tuple(row.pattern_id for row in bad[:NAMED])
+            text = f"{count(number, f'{word} error or warning pattern')}{told}"
+            yield Finding(kind=kind, state=State.ATTENTION, text=text, names=names)
+
+
+def _of_auth(judged: Judged) -> Iterator[Finding]:
+    auth = judged.auth
+    for entry in auth.guessed[:NAMED]:
+        failed = count(entry.failed, "failed password")
+        text = f"{clean(entry.key, 80)} got in {count(entry.accepted, 'time')}, with {failed}"
+        yield Finding(kind="guessed", state=State.ATTENTION, text=text, names=(entry.key,))
+    risen = [change for change in auth.kinds if change.risen]
+    if risen:
+        told = [f"{row.kind.replace('_', ' ')} {row.times:,} (usually {rounded(row.median)})" for row in risen]
+        text = f"more than usual in authentication: {', '.join(told)}"
+        yield Finding(kind="auth", state=State.ATTENTION, text=text, names=tuple(row.kind for row in risen))
+
+
+def _of_web(judged: Judged) -> Iterator[Finding]:
+    if judged.web is None:
+        return
+    failing = next((row for row in judged.web.statuses if row.status_class == "5xx"), None)
+    if failing is None or failing.median is None or failing.requests < 20:  # noqa: PLR2004
+        return
+    usual = sorted(_shares(judged.web, failing.before))
+    middle = usual[len(usual) // 2] if usual else 0.0
+    low, _ = measures_wilson(failing.requests, judged.web.requests)
+    if low > 2 * middle:
+        text = f"{percent(failing.share)} of the web requests failed (5xx), usually {percent(middle)}"
+        yield Finding(kind="web_errors", state=State.ATTENTION, text=text, names=("5xx",))
+
+
+def _shares(web: Web, failing: Sequence[int]) -> list[float]:
+    whole = [sum(row.before[day] for row in web.statuses) for day in range(len(failing))]
+    return [part / total for part, total in zip(failing, whole, strict=True) if total]

@@ -1,0 +1,125 @@
+"""Where the tables lie, and how a day's tables become visible: all staged, then each swapped in by one rename.
+
+    OUT/tables/<name>/date=2026-11-20/*.parquet        with `_run`, the run that made it, as JSON
+    OUT/tables/.new-2026-11-20/<name>/                 being made
+    OUT/tables/.new-2026-11-20/COMMIT                  all of them are made: from here on the run only goes forward
+
+A table's new day takes the old one's place in one step of the file system, so that a reader sees the one or the other.
+A kill before COMMIT leaves the old day; after it the next run swaps what is left. The table `runs` comes last: a day
+whose `runs` is of this input is made.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spark_analytics.runtime import interrupts
+from spark_analytics.storage import locations
+from spark_analytics.storage.locations import Location
+from spark_analytics.tables import schemas
+
+SMALL = "part-0.zstd.parquet"
+"""The file of a table that is written here and not by Spark."""
+
+_COMMIT = "COMMIT"
+_RUN = "_run"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables under a report's directory."""
+
+    out: Location
+
+    @property
+    def root(self) -> Location:
+        """The directory that holds a directory for each table."""
+        return self.out / "tables"
+
+    def day(self, name: str, date: str) -> Location:
+        """A day of table `name`, whether it is there or not."""
+        return self.root / name / f"date={date}"
+
+    def has(self, name: str, date: str) -> bool:
+        """Whether table `name` has the day `date`."""
+        return self.day(name, date).is_dir()
+
+    def days(self, name: str) -> list[str]:
+        """The days that table `name` has, oldest first."""
+        found = (self.root / name).glob("date=*")
+        return sorted(path.name.removeprefix("date=") for path in found)
+
+    def between(self, name: str, since: str, until: str) -> list[str]:
+        """The days of table `name` from `since` to `until`, both included, oldest first."""
+        return [day for day in self.days(name) if since <= day <= until]
+
+    def run_of(self, date: str) -> dict[str, Any] | None:
+        """What the run said of itself that made the tables of `date`; None: there are none, or older ones."""
+        return _read(self.day("runs", date) / _RUN)
+
+    # -- making a day -------------------------------------------------------------------------------------------------
+
+    def staging(self, date: str) -> Location:
+        """Where the tables of `date` are made."""
+        return self.root / f".new-{date}"
+
+    def begin(self, date: str) -> None:
+        """An empty place to make the tables of `date` in."""
+        locations.remove(self.staging(date))
+        self.staging(date).mkdir(parents=True)
+
+    @contextlib.contextmanager
+    def dropped_if_interrupted(self, date: str) -> Iterator[None]:
+        """If a signal ends the process before the commit, what was staged is removed; on a store, by the next run."""
+        staging = self.staging(date)
+        if not isinstance(staging, Path):
+            yield
+            return
+        with interrupts.removed_at_end(staging, unless=(staging / _COMMIT).exists):
+            yield
+
+    def commit(self, date: str, run: dict[str, Any]) -> None:
+        """Makes the staged tables of `date` the tables of that day; `run` is kept beside each."""
+        staging = self.staging(date)
+        for name in schemas.TABLES:
+            _write(staging / name / _RUN, run)
+        _write(staging / _COMMIT, run)
+        self._finish(date)
+
+    def recover(self) -> None:
+        """Finishes the days that a killed run had committed, and removes what others had begun."""
+        for staging in self.root.glob(".new-*"):
+            date = staging.name.removeprefix(".new-")
+            if (staging / _COMMIT).exists():
+                self._finish(date)
+            else:
+                locations.remove(staging)
+
+    def _finish(self, date: str) -> None:
+        staging = self.staging(date)
+        run = _read(staging / _COMMIT)
+        for name in _runs_last(schemas.TABLES):
+            target = self.day(name, date)
+            if _read(target / _RUN) != run:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                locations.swap(staging / name, target)
+        locations.remove(staging)
+
+
+def _runs_last(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: name == "runs")
+
+
+def _read(path: Location) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _write(path: Location, content: dict[str, Any]) -> None:
+    locations.write(path, json.dumps(content).encode())
