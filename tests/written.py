@@ -44,7 +44,7 @@ def _of(module: str, program: str) -> Iterator[Metric]:
 
 
 def metrics_page() -> str:
-    """docs/metrics.md."""
+    """docs/reference/metrics.md."""
     rows = "".join(
         f"| `{each.name}` | {each.kind} | {', '.join(each.labels)} | {each.program} | {each.meaning} |\n"
         for each in metrics()
@@ -58,9 +58,9 @@ Every program serves `/metrics` for Prometheus, `/healthz` (it lives), `/readyz`
 reason) and `/status` (JSON) on 127.0.0.1: producers on port 9600, collectors on 9601, both by `SHIPPER_LISTEN`. What
 collectors say of hosts and partitions (`fshipper_hosts`, `fshipper_partition_...`) each of them says of all.
 
-[deploy/prometheus/](../deploy/prometheus/) has a configuration, alert rules and their tests (`promtool test rules`),
-[deploy/grafana/dashboard.json](../deploy/grafana/dashboard.json) a dashboard to import. Each alert names its next
-step in [operations.md](operations.md).
+[deploy/prometheus/](../../deploy/prometheus/) has a configuration, alert rules and their tests (`promtool test rules`),
+[deploy/grafana/dashboard.json](../../deploy/grafana/dashboard.json) a dashboard to import. Each alert names its next
+step in [troubleshooting.md](../operations/troubleshooting.md).
 
 | name | kind | labels | program | meaning |
 |---|---|---|---|---|
@@ -99,7 +99,7 @@ def _shown(value: object) -> str:
 
 
 def settings_page() -> str:
-    """docs/settings.md."""
+    """docs/reference/settings.md."""
     parts = []
     for name, field in Settings.model_fields.items():
         section = field.annotation
@@ -132,7 +132,7 @@ files = ["/var/log/nginx/*.log"]
 {chr(10).join(parts)}"""
 
 
-PAGES = {"metrics.md": metrics_page, "settings.md": settings_page}
+PAGES = {"reference/metrics.md": metrics_page, "reference/settings.md": settings_page}
 
 
 def main() -> None:

@@ -443,11 +443,11 @@ def site_away(*, partition: int, error: str) -> None:
 
 def site_refused(*, partition: int, error: str) -> None:
     """This collector may not ask or purge the edge site, whose stream fills up."""
-    hint = "nothing is lost, but the site's stream is purged by nobody: docs/edge.md names the rights"
+    hint = "nothing is lost, but the site's stream is purged by nobody: docs/guides/edge-sites.md names the rights"
     logger.warning("site_refused", partition=partition, error=error, hint=hint)
 
 
 def site_differs(*, partition: int) -> None:
     """The edge site's stream holds something else than what was sourced from it: it lost its last seconds, or more."""
-    hint = "its producers send again what they still have; nothing is purged there meanwhile: docs/edge.md"
+    hint = "its producers send again what they still have; nothing is purged there meanwhile: docs/guides/edge-sites.md"
     logger.error("site_differs", partition=partition, hint=hint)
