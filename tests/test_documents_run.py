@@ -36,6 +36,8 @@ RUNNING = (
 BEFORE = {
     "README.md": (),
     "docs/development/benchmarks.md": (),
+    "docs/start.md": (),
+    "docs/guides/one-machine.md": RUNNING[:1],
     "docs/guides/services.md": RUNNING[:1],
     "docs/guides/fleet.md": RUNNING[:1],
 }
