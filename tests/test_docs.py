@@ -1,13 +1,19 @@
 """The documents name what exists."""
 
 import ast
+import dataclasses
 import re
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import documents
 import pytest
 import written
 from documents import DOCUMENTS
+
+from shipper.face import GROUP
+from shipper.manifest import Segment
+from spark_analytics import schemas
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -86,6 +92,34 @@ def test_every_document_that_a_program_or_file_names_exists() -> None:
     named = {(file.name, name) for file in files for name in DOCUMENT_NAME.findall(file.read_text())}
     assert len(named) > 5
     assert not [(file, name) for file, name in named if not (ROOT / name).exists()]
+
+
+def test_every_command_is_on_the_page_of_commands() -> None:
+    page = (DOCS / "reference" / "commands.md").read_text()
+    verbs = {entry.name for entry in entry_points(group=GROUP)}
+    assert len(verbs) > 10
+    assert not {verb for verb in verbs if not re.search(rf"^\| .*`(?:fshipper )?{verb}\b", page, re.MULTILINE)}
+
+
+def test_every_header_is_on_the_page_of_the_wire_format() -> None:
+    page = (DOCS / "reference" / "wire-format.md").read_text()
+    headers = set(re.findall(r'"(Log-\w+|Shipper-\w+)"', (ROOT / "shipper" / "codec.py").read_text()))
+    assert len(headers) > 8
+    assert not {header for header in headers if f"`{header}" not in page}
+
+
+def test_every_field_of_a_manifest_line_is_on_the_page_of_the_archive_format() -> None:
+    page = (DOCS / "reference" / "archive-format.md").read_text()
+    rows = "\n".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))
+    assert {field.name for field in dataclasses.fields(Segment)} == set(re.findall(r"`(\w+)`", rows))
+
+
+def test_every_table_and_column_of_the_report_is_on_the_page_of_tables() -> None:
+    page = (DOCS / "reference" / "tables.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| `([\w ]+)` \|$", page, re.MULTILINE))
+    assert {name: columns.split() for name, columns in rows.items()} == {
+        name: schema.fieldNames() for name, schema in schemas.TABLES.items()
+    }
 
 
 def test_every_alert_has_its_row_in_the_handbook() -> None:

@@ -1,4 +1,4 @@
-"""README and docs contain no word of the list of words that mislead."""
+"""Documents contain no word of the list of words that mislead."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ README_WORDS = 900
 """Maximum words of README.md before "Read on"."""
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *sorted((ROOT / "deploy").rglob("*.md"))], ids=name)
 def test_a_document_contains_no_word_that_misleads(document: Path) -> None:
     found = findings(document.read_text())
     if name(document) in REWRITTEN_LATER:
