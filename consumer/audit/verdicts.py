@@ -84,7 +84,8 @@ def removals_of(entry: Entry) -> Iterator[Finding]:
 def account_of(entry: Entry) -> Finding | None:
     """Whether a file holds as many bytes as the spans that it is said to hold; None: it does.
 
-    Bytes of all spans = bytes of the text - joins + filtered + edited (docs/promise.md). Plain lines have no spans.
+    Bytes of all spans = bytes of the text - joins + filtered + edited (docs/reference/archive-format.md). Plain lines
+    have no spans.
     """
     if not entry.spans or entry.is_plain:
         return None

@@ -24,7 +24,7 @@ class Gap(NamedTuple):
 
 
 _WRITTEN_BYTES = Counter("fshipper_archive_written_bytes_total", "Bytes made durable in the archive", ["partition"])
-_APPLIED = Counter("fshipper_archive_messages_total", "Messages by what became of them", ["partition", "outcome"])
+_APPLIED = Counter("fshipper_archive_messages_total", "Messages by outcome", ["partition", "outcome"])
 _COMMIT_SECONDS = Histogram("fshipper_archive_commit_seconds", "Write, sync and journal of one batch", ["partition"])
 _GAPS = Counter("fshipper_archive_gap_bytes_total", "Bytes known to be missing in the archive", ["partition", "reason"])
 _EXCLUDED = Counter(
@@ -33,14 +33,16 @@ _EXCLUDED = Counter(
     ["partition"],
 )
 _HOLES = Gauge("fshipper_archive_open_holes", "Sources that wait for missing blocks", ["partition"])
-_REWRITTEN = Counter("fshipper_archive_rewritten_total", "Sound blocks whose source sum differs", ["partition"])
+_REWRITTEN = Counter("fshipper_archive_rewritten_total", "Valid blocks whose source checksum differs", ["partition"])
 _CROSSED = Counter(
     "fshipper_archive_sources_in_two_partitions_total", "Sources that arrived in a second partition without a move",
     ["partition"],
 )  # fmt: skip
-_SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments closed for good", ["partition"])
-_MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments that became larger ones", ["partition"])
-_DAMAGED = Counter("fshipper_archive_damaged_segments_total", "Segments that are not as listed", ["partition"])
+_SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments sealed", ["partition"])
+_MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments merged into larger ones", ["partition"])
+_DAMAGED = Counter(
+    "fshipper_archive_damaged_segments_total", "Segments that differ from their manifest line", ["partition"]
+)
 _REMOVED = Counter("fshipper_archive_removed_bytes_total", "Stored bytes of days that retention removed", ["reason"])
 _DOUBLED = Gauge(
     "fshipper_archive_doubled_bytes", "Bytes of sources that sealed segments hold twice, by where the later copy is",
@@ -50,7 +52,7 @@ _TROUBLE = Gauge("fshipper_archive_trouble", "1 while the archive cannot be writ
 _CROWDED = Counter("fshipper_overflow_messages_total", "Messages of hosts with too many open files", ["partition"])
 _REFUSED_QUESTIONS = Counter(
     "fshipper_refused_questions_total",
-    "Questions of hosts that were not answered: too many, or not theirs to ask",
+    "Requests of hosts that were not answered: too many, or not permitted",
     ["partition"],
 )
 _REMOVED_HOST_DAYS = Counter(
@@ -66,31 +68,33 @@ _CUT_DEAD_LETTERS = Counter(
     "fshipper_cut_dead_letters_total",
     "Dead letters kept without most of their payload: their host has more than its share",
 )
-_DEAD_LETTERS = Counter("fshipper_dead_letters_total", "Messages that nobody could apply", ["partition"])
-_PURGED = Counter("fshipper_stream_purged_messages_total", "Messages removed behind the archive", ["partition"])
+_DEAD_LETTERS = Counter("fshipper_dead_letters_total", "Messages that could not be applied", ["partition"])
+_PURGED = Counter("fshipper_stream_purged_messages_total", "Archived messages removed from the stream", ["partition"])
 _GONE = Counter("fshipper_gone_messages_total", "Messages that left the stream before they were read", ["partition"])
 _LEASES = Gauge("fshipper_leases_held", "Partitions that this collector writes")
 _FENCED = Counter("fshipper_fenced_total", "Partitions that another collector took over from this one")
 _CONSUMERS = Counter("fshipper_consumers_created_total", "Deleted consumers that the collector created again")
 _RECENT_GAPS: deque[Gap] = deque(maxlen=MOST_RECENT)
-_LAG = Gauge("fshipper_lag_messages", "Messages in the stream behind the last applied one", ["partition"])
+_LAG = Gauge("fshipper_lag_messages", "Messages in the stream after the last applied one", ["partition"])
 
 
-_HOSTS = Gauge("fshipper_hosts", "Hosts by how they are, as their heartbeats say; each collector tells all", ["state"])
-_HOST_BACKLOG = Gauge("fshipper_hosts_backlog_bytes", "Bytes that the hosts that live have not shipped, by their word")
+_HOSTS = Gauge("fshipper_hosts", "Hosts by state, from heartbeats; each collector reports all", ["state"])
+_HOST_BACKLOG = Gauge("fshipper_hosts_backlog_bytes", "Bytes that live hosts have not shipped, from heartbeats")
 _HOST_BACKLOG_AGE = Gauge(
-    "fshipper_hosts_backlog_age_seconds", "Since the oldest byte was seen that a host that lives has not shipped"
+    "fshipper_hosts_backlog_age_seconds", "Age of the oldest byte that a live host has not shipped"
 )
 _PARTITION_LAG = Gauge(
-    "fshipper_partition_lag_messages", "Messages in the stream that are not in an archive, by the server's word",
+    "fshipper_partition_lag_messages", "Messages in the stream that are not archived, from the server",
     ["partition"],
 )  # fmt: skip
 _PARTITION_FILLED = Gauge(
     "fshipper_partition_filled_ratio", "Part of the stream's max_bytes that is used", ["partition"]
 )
-_PARTITION_COLLECTORS = Gauge("fshipper_partition_collectors", "Collectors that write it: 0 or 1", ["partition"])
-_ARCHIVE_SIZE = Gauge("fshipper_archive_size_bytes", "Room of the archive's file system")
-_ARCHIVE_FREE = Gauge("fshipper_archive_free_bytes", "Free room of the archive's file system, for this user")
+_PARTITION_COLLECTORS = Gauge(
+    "fshipper_partition_collectors", "Collectors that write the partition: 0 or 1", ["partition"]
+)
+_ARCHIVE_SIZE = Gauge("fshipper_archive_size_bytes", "Size of the archive's file system")
+_ARCHIVE_FREE = Gauge("fshipper_archive_free_bytes", "Free space of the archive's file system, for this user")
 
 
 def recent_gaps() -> list[Gap]:
@@ -443,11 +447,11 @@ def site_away(*, partition: int, error: str) -> None:
 
 def site_refused(*, partition: int, error: str) -> None:
     """This collector may not ask or purge the edge site, whose stream fills up."""
-    hint = "nothing is lost, but the site's stream is purged by nobody: docs/edge.md names the rights"
+    hint = "nothing is lost, but the site's stream is purged by nobody: docs/guides/edge-sites.md names the rights"
     logger.warning("site_refused", partition=partition, error=error, hint=hint)
 
 
 def site_differs(*, partition: int) -> None:
     """The edge site's stream holds something else than what was sourced from it: it lost its last seconds, or more."""
-    hint = "its producers send again what they still have; nothing is purged there meanwhile: docs/edge.md"
+    hint = "its producers send again what they still have; nothing is purged there meanwhile: docs/guides/edge-sites.md"
     logger.error("site_differs", partition=partition, hint=hint)

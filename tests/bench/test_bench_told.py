@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from bench import CASES, chosen, parsed
 
-DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "performance.md").read_text()
+DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "development" / "benchmarks.md").read_text()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
