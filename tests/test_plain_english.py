@@ -7,14 +7,7 @@ from documents import DOCUMENTS, ROOT, name
 from plain_english import WORDS, findings
 
 REWRITTEN_LATER = {
-    "docs/development/benchmarks.md",
-    "docs/development/conformance.md",
-    "docs/development/decisions.md",
     "docs/development/structure.md",
-    "docs/operations/mistakes.md",
-    "docs/operations/status.md",
-    "docs/reference/promise.md",
-    "docs/reference/tail.md",
 }
 """Pages that still contain such words. A page that is clean is removed from this list."""
 README_WORDS = 900
