@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from consumer.fleet.fleet import Fleet, floors_of, partitions_of
 from consumer.fleet.state import USUAL, Thresholds
@@ -80,12 +80,15 @@ class Looking:
         found = await status(admin, subject=self._prefix)
         await self._look_for_lines(admin, found.partitions)
         now_ns = news.now_ns if news else time.time_ns()
-        owners, doubled = await self._claims(found.partitions)
-        self._last = self._fleet(now_ns, found, owners, doubled, () if news else (NO_BEATS,))
+        owners, members = await self._claims(found.partitions)
+        self._last = self._fleet(now_ns, found, owners, members, () if news else (NO_BEATS,))
         return self._last
 
-    def _fleet(self, now_ns: int, found: Status, owners: dict[int, str], doubled: int, notes: tuple[str, ...]) -> Fleet:
-        at, hosts = now_ns / 1e9, tuple(self._table.hosts(now_ns))
+    def _fleet(
+        self, now_ns: int, found: Status, owners: dict[int, str], members: Sequence[Member], notes: tuple[str, ...]
+    ) -> Fleet:
+        forked = frozenset(host for member in members for host in member.forked.split(",") if host)
+        at, hosts = now_ns / 1e9, tuple(self._table.hosts(now_ns, forked))
         partitions = partitions_of(found.partitions, hosts, owners, self._last, at)
         return Fleet(
             at=at,
@@ -94,7 +97,7 @@ class Looking:
             dead_letters=found.dead_letters,
             dead_letters_full=found.dead_letters_full,
             advisories=found.advisories,
-            doubled=doubled,
+            doubled=_doubled(members),
             notes=notes,
             floors=floors_of(partitions, self._last, at),
         )
@@ -125,8 +128,8 @@ class Looking:
         self._table.found_lines(hosts)
         self._lines_at = time.monotonic() + LINES_SECONDS
 
-    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, str], int]:
-        """By partition the collector that holds its lease, and the bytes that archives hold twice, as collectors say.
+    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, str], list[Member]]:
+        """By partition the collector that holds its lease, and the collectors that live, as they say.
 
         Nothing where there is no bucket.
         """
@@ -136,16 +139,16 @@ class Looking:
             entries = await JetStreamBucket(self._connection).entries([*keys, members_of(self._prefix)])
         except (StreamMissing, ShipperError):
             self._connection.check()
-            return {}, 0
+            return {}, []
         claims = {keys[key]: to_claim(entry.value) for key, entry in entries.items() if key in keys}
         owners = {number: claim.owner for number, claim in claims.items() if claim and not claim.released}
-        return owners, _doubled(to_member(entry.value) for key, entry in entries.items() if key not in keys)
+        members = [to_member(entry.value) for key, entry in entries.items() if key not in keys]
+        return owners, [member for member in members if member is not None and not member.left]
 
 
-def _doubled(members: Iterable[Member | None]) -> int:
+def _doubled(members: Iterable[Member]) -> int:
     """Each collector of an archive counts all of it."""
     by_archive: dict[str, int] = {}
     for member in members:
-        if member is not None and not member.left:
-            by_archive[member.archive] = max(member.doubled, by_archive.get(member.archive, 0))
+        by_archive[member.archive] = max(member.doubled, by_archive.get(member.archive, 0))
     return sum(by_archive.values())

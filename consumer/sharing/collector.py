@@ -26,6 +26,10 @@ from shipper.retry import SESSION, Patience
 from shipper.supervision import Pulse
 
 FIND_SECONDS = 10.0
+FORKED_SECONDS = 24 * 3600.0
+"""For so long a host is reported of which two producers continued one source."""
+MAX_FORKED = 100
+"""Hosts that are named for it, at most."""
 
 Find = Callable[[], Awaitable[list[int]]]
 
@@ -152,7 +156,14 @@ class Collector:
             "stands_by": self._stands_by,
             "others": sorted(member.name for member in self._others),
             "doubled_bytes": self._doubled(),
+            "forked_hosts": self._forked(),
         }
+
+    def _forked(self) -> list[str]:
+        """The hosts of which two producers continued one source lately, as many as others are told of."""
+        since = time.time_ns() - int(FORKED_SECONDS * 1e9)
+        workers = [holding.worker for holding in self._holdings if holding.worker is not None]
+        return sorted({host for each in workers for host, at in each.forked.items() if at >= since})[:MAX_FORKED]
 
     # -- rounds -------------------------------------------------------------------------------------------------
 
@@ -160,7 +171,8 @@ class Collector:
         """Renew what is held first; then look what the others do."""
         await self._holdings.renew()
         await self._find_partitions()
-        self._me = replace(self._me, known=tuple(self.partitions), doubled=self._doubled())
+        forked = ",".join(self._forked())
+        self._me = replace(self._me, known=tuple(self.partitions), doubled=self._doubled(), forked=forked)
         await self._registry.put(self._registry.key_of(self._me), self._me)
         await self._registry.look(self._known or self.partitions)
         self._others = [member for member in self._registry.members() if self._lives(member)]

@@ -25,6 +25,7 @@ class Member:
     known: tuple[int, ...] = ()  #: all that there are, as far as it knows; in the bucket as spans
     left: bool = False  #: it ended by itself
     doubled: int = 0  #: bytes that its archive holds twice
+    forked: str = ""  #: hosts of which two producers continue one source, with commas; the first of many
 
     def takes(self, partition: int) -> bool:
         """Whether it may have `partition`."""
