@@ -1,6 +1,7 @@
 """Compare bytes of a source with the copy that the archive has of them.
 
-Only files that hold the text as the hosts sent it can be compared: none that was edited, filtered or redacted.
+Only files that hold the text as the hosts sent it can be compared: none that was edited, filtered or redacted. A file
+with several sources does not tell where each byte of them is: of such a file every line has to be there, anywhere.
 """
 
 from collections.abc import Iterable, Iterator
@@ -141,26 +142,36 @@ class Copies:
                     stored.seek(place or 0)
                     return stored.read(len(content)) == content
                 text = texts(Passing(stored, copy.stored), copy.codec)
-                return _is_in(text, content, place)
+                return _has_lines(text, content) if place is None else _is_at(text, content, place)
         except (OSError, EOFError, *BROKEN):
             return None
 
 
-def _is_in(text: Iterable[bytes], content: bytes, place: int | None) -> bool:
-    """Whether `text` has `content` at `place`; None: anywhere."""
-    at, kept = 0, b""
+def _is_at(text: Iterable[bytes], content: bytes, place: int) -> bool:
+    """Whether `text` has `content` at `place`."""
+    at = 0
     for chunk in text:
-        window = kept + chunk
-        if place is None:
-            if content in window:
-                return True
-            kept = window[max(0, len(window) - len(content) + 1) :]
-        else:
-            begin = place - at
-            if begin >= 0 and begin + len(content) <= len(window):
-                return window[begin : begin + len(content)] == content
-            kept = window[max(0, min(begin, len(window))) :]
-            at += len(window) - len(kept)
+        first, last = max(place, at), min(place + len(content), at + len(chunk))
+        if first < last and chunk[first - at : last - at] != content[first - place : last - place]:
+            return False
+        at += len(chunk)
+        if at >= place + len(content):
+            return True
+    return False
+
+
+def _has_lines(text: Iterable[bytes], content: bytes) -> bool:
+    """Whether every line of `content` is in `text`, wherever; the first and the last one may be parts of lines."""
+    first, *inner = content.split(b"\n")
+    is_part, last = not inner, inner.pop() if inner else b""
+    wanted, rest, has_first, has_last = set(inner), b"", False, not last
+    for chunk in text:
+        *lines, rest = (rest + chunk).split(b"\n")
+        wanted.difference_update(lines)
+        has_first = has_first or any(first in line if is_part else line.endswith(first) for line in (*lines, rest))
+        has_last = has_last or any(line.startswith(last) for line in (*lines, rest))
+        if has_first and has_last and not wanted:
+            return True
     return False
 
 
