@@ -16,8 +16,9 @@ from shipper.model import Block
 
 MAX_FORKS = 16
 """Of one source. More are refused: a host that invents them must not fill the journal."""
-MAX_SUMS = 65_536
-"""Ends of blocks whose CRC is remembered: a block that is sent again with the same end is compared without a read."""
+MAX_SUMS = 4096
+"""Ends of blocks whose CRC is remembered: a block that is sent again with the same end is compared without a read.
+1 MiB for each partition."""
 _PERIOD = (1 << 32) - 1  # so many zero bytes leave a CRC-32 as it was
 
 Hold = Callable[[Known, Block, bytes], bool | None]

@@ -165,6 +165,8 @@ class Plan:
 
     def forks(self, key: SourceKey) -> tuple[str, ...]:
         """The ids of the forks of a source; usually it has none."""
+        if not (self._journal.forks or self.new_forks):
+            return ()
         return (*self._journal.forks.get(key, ()), *self.new_forks.get(key, ()))
 
     def begin_fork(self, key: SourceKey, fork: str) -> None:
