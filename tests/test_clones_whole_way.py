@@ -72,6 +72,8 @@ def check_both(fleet: Fleet, first: Machine, second: Machine, one: bytes, other:
     audit = fleet.run("audit", "--archive", str(fleet.archive))
     assert audit.returncode == 2, audit.stdout
     assert "two producers continued one source" in audit.stdout
+    seen = fleet.run("status", HOST)  # also where no collector runs any more
+    assert (seen.returncode, "two producers continued one log file" in seen.stdout) == (2, True), seen.stdout
 
 
 def forks(fleet: Fleet) -> list[Known]:

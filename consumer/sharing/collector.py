@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from consumer.sharing.claiming import Holdings, refuse_held, refuse_locked
-from consumer.sharing.entries import Member
+from consumer.sharing.entries import FORKED_SECONDS, MAX_FORKED, Member
 from consumer.sharing.holding import Holding
 from consumer.sharing.place import Place, lock_identity, name_lock, try_lock
 from consumer.sharing.registry import RENEWALS, Registry
@@ -26,10 +26,6 @@ from shipper.retry import SESSION, Patience
 from shipper.supervision import Pulse
 
 FIND_SECONDS = 10.0
-FORKED_SECONDS = 24 * 3600.0
-"""For so long a host is reported of which two producers continued one source."""
-MAX_FORKED = 100
-"""Hosts that are named for it, at most."""
 
 Find = Callable[[], Awaitable[list[int]]]
 
@@ -171,8 +167,7 @@ class Collector:
         """Renew what is held first; then look what the others do."""
         await self._holdings.renew()
         await self._find_partitions()
-        forked = ",".join(self._forked())
-        self._me = replace(self._me, known=tuple(self.partitions), doubled=self._doubled(), forked=forked)
+        self._me = replace(self._me, known=tuple(self.partitions), doubled=self._doubled())
         await self._registry.put(self._registry.key_of(self._me), self._me)
         await self._registry.look(self._known or self.partitions)
         self._others = [member for member in self._registry.members() if self._lives(member)]
