@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from consumer.fleet.fleet import Fleet, floors_of, partitions_of
 from consumer.fleet.state import USUAL, Thresholds
@@ -80,12 +80,12 @@ class Looking:
         found = await status(admin, subject=self._prefix)
         await self._look_for_lines(admin, found.partitions)
         now_ns = news.now_ns if news else time.time_ns()
-        claims, members = await self._claims(found.partitions)
-        self._last = self._fleet(now_ns, found, claims, members, () if news else (NO_BEATS,))
+        claims, doubled = await self._claims(found.partitions)
+        self._last = self._fleet(now_ns, found, claims, doubled, () if news else (NO_BEATS,))
         return self._last
 
     def _fleet(
-        self, now_ns: int, found: Status, claims: dict[int, Claim], members: Sequence[Member], notes: tuple[str, ...]
+        self, now_ns: int, found: Status, claims: dict[int, Claim], doubled: int, notes: tuple[str, ...]
     ) -> Fleet:
         at = now_ns / 1e9
         forked = frozenset(host for claim in claims.values() for host in forked_since(claim, at - FORKED_SECONDS))
@@ -99,7 +99,7 @@ class Looking:
             dead_letters=found.dead_letters,
             dead_letters_full=found.dead_letters_full,
             advisories=found.advisories,
-            doubled=_doubled(members),
+            doubled=doubled,
             notes=notes,
             floors=floors_of(partitions, self._last, at),
         )
@@ -130,8 +130,8 @@ class Looking:
         self._table.found_lines(hosts)
         self._lines_at = time.monotonic() + LINES_SECONDS
 
-    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, Claim], list[Member]]:
-        """By partition the claim of the collector that has or had it, and the collectors that live, as they say.
+    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, Claim], int]:
+        """By partition its newest claim, and the bytes that archives hold twice, as collectors say.
 
         Nothing where there is no bucket.
         """
@@ -141,17 +141,17 @@ class Looking:
             entries = await JetStreamBucket(self._connection).entries([*keys, members_of(self._prefix)])
         except (StreamMissing, ShipperError):
             self._connection.check()
-            return {}, []
+            return {}, 0
         claims = {
             keys[key]: claim for key, entry in entries.items() if key in keys and (claim := to_claim(entry.value))
         }
-        members = [to_member(entry.value) for key, entry in entries.items() if key not in keys]
-        return claims, [member for member in members if member is not None and not member.left]
+        return claims, _doubled(to_member(entry.value) for key, entry in entries.items() if key not in keys)
 
 
-def _doubled(members: Iterable[Member]) -> int:
+def _doubled(members: Iterable[Member | None]) -> int:
     """Each collector of an archive counts all of it."""
     by_archive: dict[str, int] = {}
     for member in members:
-        by_archive[member.archive] = max(member.doubled, by_archive.get(member.archive, 0))
+        if member is not None and not member.left:
+            by_archive[member.archive] = max(member.doubled, by_archive.get(member.archive, 0))
     return sum(by_archive.values())
