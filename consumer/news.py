@@ -2,13 +2,15 @@
 
 from consumer.holes import Holes
 from consumer.writing.stage import Staged
-from consumer.writing.watermark import REASON_EXCLUDED
+from consumer.writing.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from shipper import events
 
 
 def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pending: int) -> None:
     """Tell all of it; `holes` are still the ones from before the batch."""
     for loss in staged.changes.losses:
+        if loss.reason in {REASON_FORKED, REASON_REWRITTEN}:
+            continue  # told below
         if loss.reason == REASON_EXCLUDED:
             file = staged.changes.sources[loss.source].file
             events.exclusion_recorded(
@@ -22,6 +24,10 @@ def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pendin
             start=loss.span.start,
             end=loss.span.end,
             reason=loss.reason,
+        )
+    for source, fork, start in staged.forked:
+        events.source_forked(
+            partition=partition, host=source.host, file=source.file, source=source.id, fork=fork, start=start
         )
     for known in staged.rewritten:
         events.source_rewritten(partition=partition, host=known.host, file=known.file, offset=known.watermark)

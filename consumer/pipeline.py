@@ -157,6 +157,11 @@ class Worker:
         """The paths that files had before they were put aside to be sealed, which may not have happened yet."""
         return frozenset(file.opened for file in self._journal.files.values() if file.opened)
 
+    @property
+    def forked(self) -> Mapping[str, int]:
+        """The hosts of which two producers continued one source, and when it was seen last: ns since 1970."""
+        return self._journal.forked
+
     def past(self) -> str:
         """The newest day of which nothing can come any more, all of it sealed; empty: none is known to be."""
         return self._house.past()

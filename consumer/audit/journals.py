@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -54,6 +54,7 @@ class Journals:
         self.places: dict[Where, Place] = {}
         self.findings: list[Finding] = []
         self._paths: dict[Where, Path] = {}
+        self._forks: dict[Where, Mapping[SourceKey, tuple[str, ...]]] = {}
         try:
             self._read_all(directory)
         except BaseException:
@@ -90,6 +91,11 @@ class Journals:
                 for host, id_, watermark in database.execute("SELECT host, id, watermark FROM sources"):
                     yield where, SourceKey(host, id_), watermark
 
+    def forks(self) -> Iterator[tuple[SourceKey, tuple[str, ...]]]:
+        """The sources that two producers continued, with the ids of the forks."""
+        for where in self.places:
+            yield from self._forks[where].items()
+
     def close(self) -> None:
         """Remove the copies; idempotent."""
         shutil.rmtree(self._copies, ignore_errors=True)
@@ -108,14 +114,14 @@ class Journals:
             with contextlib.closing(Journal(copy)) as journal:
                 files = journal.files.values()
                 entries = [of_open_file(file, journal.spans(file.path), journal.gaps(file.path)) for file in files]
-                at = journal.position
+                at, forks = journal.position, journal.forks
         except ConfigError:
             raise
         except (Fatal, sqlite3.Error) as error:
             text = f"the journal cannot be read: {error}".replace(str(copy), path.name)
             self.findings.append(Finding(kind=Kind.BAD_JOURNAL, path=str(path), text=text, hint=_RESTORE))
             return
-        self._paths[where] = copy
+        self._paths[where], self._forks[where] = copy, forks
         self.places[where] = Place(_epoch(path), at.resume, tuple(entries))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from consumer.fleet.fleet import Fleet, floors_of, partitions_of
 from consumer.fleet.state import USUAL, Thresholds
 from consumer.fleet.table import Table
-from consumer.sharing.entries import Member, to_claim, to_member
+from consumer.sharing.entries import FORKED_SECONDS, Claim, Member, forked_since, to_claim, to_member
 from shipper.bucket import lease_key, members_of
 from shipper.errors import ConfigError, Poison, ShipperError, StreamMissing
 from shipper.jetstream.admin import Admin
@@ -80,12 +80,17 @@ class Looking:
         found = await status(admin, subject=self._prefix)
         await self._look_for_lines(admin, found.partitions)
         now_ns = news.now_ns if news else time.time_ns()
-        owners, doubled = await self._claims(found.partitions)
-        self._last = self._fleet(now_ns, found, owners, doubled, () if news else (NO_BEATS,))
+        claims, doubled = await self._claims(found.partitions)
+        self._last = self._fleet(now_ns, found, claims, doubled, () if news else (NO_BEATS,))
         return self._last
 
-    def _fleet(self, now_ns: int, found: Status, owners: dict[int, str], doubled: int, notes: tuple[str, ...]) -> Fleet:
-        at, hosts = now_ns / 1e9, tuple(self._table.hosts(now_ns))
+    def _fleet(
+        self, now_ns: int, found: Status, claims: dict[int, Claim], doubled: int, notes: tuple[str, ...]
+    ) -> Fleet:
+        at = now_ns / 1e9
+        forked = frozenset(host for claim in claims.values() for host in forked_since(claim, at - FORKED_SECONDS))
+        hosts = tuple(self._table.hosts(now_ns, forked))
+        owners = {number: claim.owner for number, claim in claims.items() if not claim.released}
         partitions = partitions_of(found.partitions, hosts, owners, self._last, at)
         return Fleet(
             at=at,
@@ -125,8 +130,8 @@ class Looking:
         self._table.found_lines(hosts)
         self._lines_at = time.monotonic() + LINES_SECONDS
 
-    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, str], int]:
-        """By partition the collector that holds its lease, and the bytes that archives hold twice, as collectors say.
+    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, Claim], int]:
+        """By partition its newest claim, and the bytes that archives hold twice, as collectors say.
 
         Nothing where there is no bucket.
         """
@@ -137,9 +142,10 @@ class Looking:
         except (StreamMissing, ShipperError):
             self._connection.check()
             return {}, 0
-        claims = {keys[key]: to_claim(entry.value) for key, entry in entries.items() if key in keys}
-        owners = {number: claim.owner for number, claim in claims.items() if claim and not claim.released}
-        return owners, _doubled(to_member(entry.value) for key, entry in entries.items() if key not in keys)
+        claims = {
+            keys[key]: claim for key, entry in entries.items() if key in keys and (claim := to_claim(entry.value))
+        }
+        return claims, _doubled(to_member(entry.value) for key, entry in entries.items() if key not in keys)
 
 
 def _doubled(members: Iterable[Member | None]) -> int:

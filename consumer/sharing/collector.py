@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from consumer.sharing.claiming import Holdings, refuse_held, refuse_locked
-from consumer.sharing.entries import Member
+from consumer.sharing.entries import FORKED_SECONDS, MAX_FORKED, Member
 from consumer.sharing.holding import Holding
 from consumer.sharing.place import Place, lock_identity, name_lock, try_lock
 from consumer.sharing.registry import RENEWALS, Registry
@@ -152,7 +152,14 @@ class Collector:
             "stands_by": self._stands_by,
             "others": sorted(member.name for member in self._others),
             "doubled_bytes": self._doubled(),
+            "forked_hosts": self._forked(),
         }
+
+    def _forked(self) -> list[str]:
+        """The hosts of which two producers continued one source lately, as many as others are told of."""
+        since = time.time_ns() - int(FORKED_SECONDS * 1e9)
+        workers = [holding.worker for holding in self._holdings if holding.worker is not None]
+        return sorted({host for each in workers for host, at in each.forked.items() if at >= since})[:MAX_FORKED]
 
     # -- rounds -------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 from consumer.archive import note_journal
 from consumer.pipeline import OpenInbox, Worker
 from consumer.sealing.seal import Sealer
-from consumer.sharing.entries import Claim
+from consumer.sharing.entries import Claim, forked_text
 from consumer.sharing.epochs import begin_epoch, sweep
 from consumer.sharing.footing import Footing
 from consumer.sharing.lease import Lease
@@ -230,6 +230,7 @@ class Holding:
             plain_after_ns=at.plain_after_ns,
             created=at.created,
             past=max(claim.past, self.worker.past()),
+            forked=forked_text(self.worker.forked),
         )
 
     async def _sweep(self, worker: Worker) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from consumer.writing.records import Changes, Extent, OpenFile, Position
 from consumer.writing.tables import (
     FILE_COLUMNS,
+    FORKS_SCHEMA,
     MIGRATIONS,
     SCHEMA,
     SHARED_SCHEMA,
@@ -45,11 +46,13 @@ class _Run(NamedTuple):
 class Journal:
     """The journal of one partition. Owned by its worker: one call at a time, from any thread.
 
-    `files`, `position` and `left` may be read at any time: they are replaced, never changed.
+    `files`, `position`, `forks`, `forked` and `left` may be read at any time: they are replaced, never changed.
     """
 
     files: Mapping[str, OpenFile]
     position: Position
+    forks: Mapping[SourceKey, tuple[str, ...]]  #: by source that two producers continued: the ids of its forks
+    forked: Mapping[str, int]  #: by host: when the newest block of one of its forks was stored, ns
     left: Mapping[str, int]  #: by host that left the partition: the version of the map in its newest marker
 
     def __init__(self, path: Path) -> None:
@@ -137,9 +140,17 @@ class Journal:
             )
             self._database.executemany("INSERT OR REPLACE INTO departures VALUES (?, ?)", changes.left.items())
             self._database.executemany("INSERT OR REPLACE INTO shared VALUES (?, ?)", changes.shared)
+            new = [(*key, fork) for key, forks in changes.forks.items() for fork in forks]
+            self._database.executemany("INSERT OR IGNORE INTO forks VALUES (?, ?, ?)", new)
         self.position = changes.position
         self.files = {**self.files, **changes.files}
         self.left = {**self.left, **changes.left} if changes.left else self.left
+        for key, forks in changes.forks.items():
+            self.forks = {**self.forks, key: (*self.forks.get(key, ()), *forks)}
+        if self.forks:
+            ids = {SourceKey(key.host, fork) for key, forks in self.forks.items() for fork in forks}
+            newest = {key.host: known.seen_ns for key, known in changes.sources.items() if key in ids}
+            self.forked = {**self.forked, **newest}
         self._remember(changes.sources.values())
 
     def begin_sealing(self, file: OpenFile, segment: str) -> OpenFile:
@@ -178,8 +189,10 @@ class Journal:
         """Forget the sources that ended and had their newest block stored before `before_ns`; returns how many."""
         with self._transaction():
             rows = self._database.execute("DELETE FROM sources WHERE ended AND seen_ns < ?", (before_ns,))
+            self._database.execute("DELETE FROM forks WHERE (host, fork) NOT IN (SELECT host, id FROM sources)")
         if rows.rowcount:
             self._sources.clear()
+            self.forks = self._read_forks()
         return rows.rowcount
 
     def mark(self) -> None:
@@ -226,8 +239,10 @@ class Journal:
             self._check_version()
             with self._database:
                 self._database.execute(SHARED_SCHEMA)
+                self._database.execute(FORKS_SCHEMA)
             self.files = {file.path: file for file in self._read_files()}
             self.position = self._read_position()
+            self.forks, self.forked = self._read_forks(), self._read_forked()
             self.left = dict(self._database.execute("SELECT host, version FROM departures").fetchall())
             self._moored = Moored(self.path)
         except BaseException:
@@ -262,6 +277,17 @@ class Journal:
             "SELECT applied, applied_ns, resume, plain_after_ns, created FROM stream"
         ).fetchone()
         return Position(**dict(zip(_POSITION, row, strict=True))) if row else Position()
+
+    def _read_forks(self) -> dict[SourceKey, tuple[str, ...]]:
+        found: dict[SourceKey, tuple[str, ...]] = {}
+        for host, id_, fork in self._database.execute("SELECT host, id, fork FROM forks"):
+            key = SourceKey(host, id_)
+            found[key] = (*found.get(key, ()), fork)
+        return found
+
+    def _read_forked(self) -> dict[str, int]:
+        query = "SELECT s.host, max(s.seen_ns) FROM forks f JOIN sources s ON s.host = f.host AND s.id = f.fork"
+        return dict(self._database.execute(f"{query} GROUP BY s.host"))
 
     def _read_files(self) -> list[OpenFile]:
         rows = self._database.execute(f"SELECT {FILE_COLUMNS} FROM files")  # noqa: S608 - fixed names

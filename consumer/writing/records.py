@@ -89,3 +89,4 @@ class Changes:
     shared: set[SourceKey] = field(
         default_factory=set
     )  #: sources that were first met here and are in another partition
+    forks: dict[SourceKey, tuple[str, ...]] = field(default_factory=dict)  #: new forks, by the source that forked

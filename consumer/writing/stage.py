@@ -1,12 +1,15 @@
 """Judge a batch of deliveries and write what is new into the files; nothing counts before the journal commits it."""
 
+import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from consumer.archive import Layout
 from consumer.sealing.ready import ReadyFrames
+from consumer.writing.copies import Copies
 from consumer.writing.crowd import OVERFLOW, Crowd
+from consumer.writing.forks import Forked, Forks, begin_fork, check_room
 from consumer.writing.journal import Journal
 from consumer.writing.other_partitions import Found, OtherPartitions
 from consumer.writing.plan import Draft, Plan
@@ -14,7 +17,9 @@ from consumer.writing.records import Changes, Loss, Position
 from consumer.writing.sink import Sink
 from consumer.writing.watermark import (
     REASON_ELSEWHERE,
+    REASON_FORKED,
     REASON_MISSING,
+    REASON_REWRITTEN,
     GivenUp,
     Known,
     SourceKey,
@@ -82,6 +87,7 @@ class Staged:
     text_bytes: int = 0
     files: set[tuple[str, str]] = field(default_factory=set)  #: host and log file of the text that is new
     holes: dict[SourceKey, Hole] = field(default_factory=dict)
+    forked: list[Forked] = field(default_factory=list)  #: forks that began
     rewritten: list[Known] = field(default_factory=list)  #: as they were before the block that shows it
     archived_before: list[Found] = field(default_factory=list)  #: first met here, and another partition has a part
     keeps_up: bool  #: no more wait than go between two syncs
@@ -139,6 +145,7 @@ class Stager:
         self._ready = ready
         self._archive = archive
         self._decompressor = Decompressor()
+        self._copies, self._forks = Copies(sink.archive, journal), Forks()
         self._compress = None if layout.frames == "none" else Compressor(Encoding(layout.frames)).encode
 
     def stage(
@@ -152,6 +159,7 @@ class Stager:
             crowd=Crowd(self._journal.files, holes),
         )
         plan = Plan(self._journal, self._compress)
+        self._copies.begin()
         for delivery in batch:
             self._stage_one(delivery, staged, plan, given_up)
         self._write(plan, staged)
@@ -210,7 +218,12 @@ class Stager:
         source = SourceKey(host, block.source)
         before = self._as_archived(source, block, staged, plan) or begin(block, host)
         known = taken_up(block, before, self._archive)
+        fork = self._fork_of(delivery, block, known, staged, plan)
         target = self._target(delivery, host, known.file, staged, plan)
+        if fork is not None:
+            if plan.source(fork.key) is None:
+                self._note(fork, Span(fork.origin, fork.watermark), REASON_FORKED, target, delivery, plan)
+            block, source, known = replace(block, source=fork.id, handoff=None), fork.key, fork
         gone = given_up.get(source)
         verdict = judge(block, known, given_up_at=gone.offset if gone else None)
         if verdict is Verdict.HOLE:
@@ -230,6 +243,48 @@ class Stager:
             except Poison as error:
                 return _bury(delivery, host, error, staged)
         return verdict.value
+
+    def _fork_of(self, delivery: Delivery, block: Block, known: Known, staged: Staged, plan: Plan) -> Known | None:
+        """The fork of `known` that a block belongs to, as far as it is archived; None: it belongs to `known` itself.
+
+        Raises Poison: it begins another fork, and the source has too many.
+        """
+        forks = plan.forks(known.key)
+        is_new = delivery.time_ns > self._journal.position.plain_after_ns
+        if not forks and not (is_new and block.span.length and block.span.start < known.watermark):
+            return None
+        there = [each for fork in forks if (each := plan.source(SourceKey(known.host, fork)))]
+        try:
+            chosen = self._forks.choose(
+                block,
+                functools.cache(functools.partial(self._decompressor.decode, block, delivery.payload)),
+                known,
+                there,
+                functools.partial(self._is_held, plan, staged),
+            )
+        except Poison:
+            return None  # a damaged block says nothing of its source
+        if chosen is known:
+            return None
+        if chosen is None:
+            chosen = begin_fork(block, known)
+            if chosen.id in forks:
+                return plan.source(chosen.key)
+            check_room(known, len(forks))
+            plan.begin_fork(known.key, chosen.id)
+            staged.forked.append(Forked(known, chosen.id, chosen.watermark))
+        return chosen
+
+    def _is_held(self, plan: Plan, staged: Staged, known: Known, block: Block, content: bytes) -> bool | None:
+        """Whether the archive, with what this batch wrote, has `content` for a block; None: it cannot be compared."""
+        opened = []
+        for path, draft in plan.drafts.items():
+            if draft.committed.key.host == known.host and draft.committed.key.file == known.file:
+                draft.close()
+                self._write_ahead(draft, plan, staged)
+                opened.append((draft.file(), plan.added_to(path)))
+        self._sink.flush()
+        return self._copies.hold(known, block.span, content, opened)
 
     def _as_archived(self, source: SourceKey, block: Block, staged: Staged, plan: Plan) -> Known | None:
         """What the archive has of a source, in whichever partition; None: nothing.
@@ -294,14 +349,24 @@ class Stager:
         if block.gap:
             lost = missing_behind(block, known)
             self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan)
-        crc, proven = _sum(block, known, rest.content, staged)
-        plan.sources[known.key] = known.grown(
-            watermark=end,
+        self._grow(block, known, rest.content, target, delivery, plan, staged)
+
+    def _grow(
+        self, block: Block, known: Known, content: bytes, target: _Target, delivery: Delivery, plan: Plan,
+        staged: Staged,
+    ) -> None:  # fmt: skip
+        """The source after a sound block, of which `content` is new."""
+        crc, proven = _sum(block, known, content, staged)
+        if staged.rewritten and staged.rewritten[-1] is known:
+            self._note(known, Span(known.watermark, known.watermark), REASON_REWRITTEN, target, delivery, plan)
+        plan.sources[known.key] = grown = known.grown(
+            watermark=max(known.watermark, block.span.end),
             crc=crc,
             proven=proven,
             ended=block.end is not None,
             seen_ns=delivery.time_ns,
         )
+        self._forks.written(grown)
 
     def _target(self, delivery: Delivery, host: str, file: str, staged: Staged, plan: Plan) -> _Target:
         key = FileKey(day_of(delivery.time_ns), self._partition, host, file)
@@ -320,8 +385,11 @@ class Stager:
     def _lose(self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan) -> None:
         """Note that bytes are missing in the file, which is there from now on even if it stays empty."""
         if span.length > 0:
-            self._draft(target, delivery, plan)
-            plan.losses.append(Loss(target.path, known.key, span, reason))
+            self._note(known, span, reason, target, delivery, plan)
+
+    def _note(self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan) -> None:
+        self._draft(target, delivery, plan)
+        plan.losses.append(Loss(target.path, known.key, span, reason))
 
     def _write(self, plan: Plan, staged: Staged) -> None:
         """Journal new files, create them, append: in this order a kill leaves nothing that nobody knows of."""
@@ -333,6 +401,7 @@ class Stager:
         staged.changes.files = {path: draft.file() for path, draft in plan.drafts.items()}
         staged.changes.extents = list(plan.extents())
         staged.changes.losses = plan.losses
+        staged.changes.forks = plan.new_forks
 
     def _write_ahead(self, draft: Draft, plan: Plan, staged: Staged) -> None:
         """Append what is there of a large file; it counts no sooner than the rest of the batch."""

@@ -37,6 +37,12 @@ CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NO
 """
 SHARED_SCHEMA = "CREATE TABLE IF NOT EXISTS shared (host TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (host, id))"
 """Sources that more than one partition holds a part of. Older versions ignore the table, so it needs no version."""
+FORKS_SCHEMA = """
+CREATE TABLE IF NOT EXISTS forks (
+    host TEXT NOT NULL, id TEXT NOT NULL, fork TEXT NOT NULL, PRIMARY KEY (host, id, fork)
+) WITHOUT ROWID
+"""
+"""Sources that two producers continued, and the ids of the forks. Older versions ignore it, too."""
 FROM_VERSION_1 = (
     "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE files ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",

@@ -34,6 +34,7 @@ _EXCLUDED = Counter(
 )
 _HOLES = Gauge("fshipper_archive_open_holes", "Sources that wait for missing blocks", ["partition"])
 _REWRITTEN = Counter("fshipper_archive_rewritten_total", "Valid blocks whose source checksum differs", ["partition"])
+_FORKED = Counter("fshipper_archive_forked_sources_total", "Sources that two producers continued", ["partition"])
 _CROSSED = Counter(
     "fshipper_archive_sources_in_two_partitions_total", "Sources that arrived in a second partition without a move",
     ["partition"],
@@ -200,6 +201,15 @@ def source_rewritten(*, partition: int, host: str, file: str, offset: int) -> No
     """A sound block continues other bytes than the archive has: the file was rewritten in place."""
     _REWRITTEN.labels(str(partition)).inc()
     logger.error("source_rewritten", partition=partition, host=host, file=file, offset=offset)
+
+
+def source_forked(*, partition: int, host: str, file: str, source: str, fork: str, start: int) -> None:
+    """Two producers continue one source with other bytes: the second one's are archived as a source of their own."""
+    _FORKED.labels(str(partition)).inc()
+    hint = "two machines ship under this name, or the file was rewritten: docs/operations.md, a host has two producers"
+    logger.error(
+        "source_forked", partition=partition, host=host, file=file, source=source, fork=fork, start=start, hint=hint
+    )
 
 
 def source_archived_before(*, partition: int, other: int, host: str, file: str, source: str, watermark: int) -> None:
