@@ -24,7 +24,7 @@ _CUT_HINT = "the next start of the collector cuts them off, and writes from the 
 _GAP_HINT = "nothing brings them back, unless the host still has a copy of its file"
 _FORKED_HINT = (
     "nothing of either is lost; find the two machines, or who rewrote the file:"
-    " docs/operations.md, a host has two producers"
+    " docs/operations/troubleshooting.md, a host has two producers"
 )
 _GAP_HINTS = {
     CHANGED: "somebody changed the archive: restore the file from a copy; the stream may still hold what is missing",
