@@ -206,7 +206,7 @@ def source_rewritten(*, partition: int, host: str, file: str, offset: int) -> No
 def source_forked(*, partition: int, host: str, file: str, source: str, fork: str, start: int) -> None:
     """Two producers continue one source with other bytes: the second one's are archived as a source of their own."""
     _FORKED.labels(str(partition)).inc()
-    hint = "two machines ship under this name, or the file was rewritten: docs/operations/troubleshooting.md, a host has two producers"
+    hint = "two machines use this name, or the file was rewritten; see docs/operations/troubleshooting.md"
     logger.error(
         "source_forked", partition=partition, host=host, file=file, source=source, fork=fork, start=start, hint=hint
     )
