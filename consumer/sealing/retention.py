@@ -3,8 +3,8 @@
 By age, whole days are removed. By size, the oldest closed days of the host that holds the most are removed first, until
 all hosts together hold no more than `keep_bytes`. Open files count, but only closed days can be removed.
 
-A host that holds no more than its share loses nothing by size, whatever another host sends. The share is the max-min fair
-one: `keep_bytes` divided by the number of hosts, where hosts that need less leave the rest to the others.
+A host that holds no more than its share loses nothing by size, whatever another host sends. The share is the max-min
+fair one: `keep_bytes` divided by the number of hosts, where hosts that need less leave the rest to the others.
 
 line    what the day held, durable in `_manifest/removed.jsonl`
 rename  the day's directory, then its manifests, to hidden names    (each at once: no reader sees half a day)

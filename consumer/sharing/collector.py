@@ -36,6 +36,7 @@ class Collector:
     def __init__(
         self, place: Place, registry: Registry, holdings: Holdings, me: Member, find: Find, stop: Stop,
         patience: Patience, doubled: Callable[[], int] = lambda: 0,
+        over_share: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:  # fmt: skip
         self._place = place
         self._registry = registry
@@ -45,6 +46,7 @@ class Collector:
         self._stop = stop
         self._patience = patience
         self._doubled = doubled
+        self._over_share = over_share
         self._find_due = 0.0
         self._rounds_without = 0  # a partition
         self._may_end = asyncio.Event()
@@ -152,6 +154,7 @@ class Collector:
             "stands_by": self._stands_by,
             "others": sorted(member.name for member in self._others),
             "doubled_bytes": self._doubled(),
+            "hosts_over_share": list(self._over_share()[:NAMED_HOSTS]),
         }
 
     # -- rounds -------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from keeping import TODAY, tend, write_open, write_segments
 from consumer.sealing import manifests
 from consumer.sealing.manifests import Held
 from shipper import layout
+from spark_analytics.inventory import read_day
+from spark_analytics.reporting.account import account
 
 DAYS = [(TODAY - dt.timedelta(days=ago)).isoformat() for ago in range(3, -1, -1)]  # the last one is today
 SMALL, OTHER, FLOOD = "small.example.net", "other.example.net", "flood.example.net"
@@ -133,6 +135,17 @@ def test_the_audit_finds_no_fault_and_says_whose_days_were_removed(tmp_path: Pat
     assert ("removed_host", DAYS[0], FLOOD) in found
     assert {kind for kind, *_ in found} <= {each["kind"] for each in before.found["findings"]} | {"removed_host"}
     assert after.code == before.code
+
+
+def test_the_report_of_the_day_knows_whose_lines_were_removed(tmp_path: Path) -> None:
+    fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
+    (tmp_path / "archive" / layout.IDENTITY).touch()
+    tend(tmp_path, keep_bytes=40 * 700)
+    with (tmp_path / "archive" / layout.REMOVED_HOSTS_PATH).open("ab") as torn:
+        torn.write(b'{"v":1,"date":"' + DAYS[1].encode())
+    found = [read_day(tmp_path / "archive", day) for day in DAYS]
+    assert [each.removed_hosts for each in found] == [(FLOOD,), (), (), ()]
+    assert account([], found[0], 0).removed_hosts == (FLOOD,)
 
 
 @pytest.fixture(scope="module")
