@@ -42,6 +42,10 @@ def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pendin
         )
     for host, messages in staged.crowded.items():
         events.host_crowded(partition=partition, host=host, messages=messages)
+    for host, letters in staged.crowd.cut.items():
+        events.dead_letter_cut(partition=partition, host=host, letters=letters)
+    for (host, budget), messages in staged.crowd.refused.items():
+        events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
     _tell_of_holes(staged, holes, partition)
     events.batch_committed(
         partition=partition,

@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     ELSEWHERE = "elsewhere"  #: another collector's archive has them
     EXCLUDED = "excluded"  #: not read, because the configuration of the host did not name the file
     REMOVED_DAY = "removed_day"
+    DROPPED_LETTERS = "dropped_letters"  #: messages of a host that had too many dead letters on that day
     REMOVED_HOST = "removed_host"  #: a day of one host, by its share of the archive
     REDACTED = "redacted"  #: blacked out on purpose, as recorded
     REMOVED_COPY = "removed_copy"  #: doubled bytes were removed, as recorded

@@ -7,7 +7,7 @@ a partition changes hands only by its lease.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from shipper.retry import SESSION, Patience
 from shipper.supervision import Pulse
 
 FIND_SECONDS = 10.0
+NAMED_HOSTS = 5
 
 Find = Callable[[], Awaitable[list[int]]]
 

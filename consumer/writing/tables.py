@@ -37,6 +37,11 @@ CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NO
 """
 SHARED_SCHEMA = "CREATE TABLE IF NOT EXISTS shared (host TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (host, id))"
 """Sources that more than one partition holds a part of. Older versions ignore the table, so it needs no version."""
+SPENT_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS spent (date TEXT NOT NULL, host TEXT NOT NULL, budget TEXT NOT NULL,"
+    " amount INTEGER NOT NULL, PRIMARY KEY (date, host, budget)) WITHOUT ROWID"
+)
+"""What each host spent of its budgets, by UTC day. Older versions ignore the table, too."""
 FROM_VERSION_1 = (
     "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE files ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",

@@ -66,6 +66,11 @@ _CUT_DEAD_LETTERS = Counter(
     "fshipper_cut_dead_letters_total",
     "Dead letters kept without most of their payload: their host has more than its share",
 )
+_OVER_BUDGET = Counter(
+    "fshipper_over_budget_messages_total",
+    "Messages of hosts that have spent a budget of the day: sources, lost_bytes or dead_letters",
+    ["partition", "budget"],
+)
 _DEAD_LETTERS = Counter("fshipper_dead_letters_total", "Messages that nobody could apply", ["partition"])
 _PURGED = Counter("fshipper_stream_purged_messages_total", "Messages removed behind the archive", ["partition"])
 _GONE = Counter("fshipper_gone_messages_total", "Messages that left the stream before they were read", ["partition"])
@@ -149,10 +154,22 @@ def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, se
     logger.debug("batch_committed", partition=partition, bytes=octets, seconds=round(seconds, 4), **outcomes)
 
 
-def dead_letter_cut(*, host: str) -> None:
-    """A host has more dead letters than its share: this one is kept with its reason and its first bytes only."""
-    _CUT_DEAD_LETTERS.inc()
-    logger.warning("dead_letter_cut", host=host, hint="`fshipper dlq ls` shows why its messages cannot be applied")
+def dead_letter_cut(*, partition: int, host: str, letters: int) -> None:
+    """A host has more dead letters than its budget: these are kept with their reason and their first bytes only."""
+    _CUT_DEAD_LETTERS.inc(letters)
+    logger.warning(
+        "dead_letter_cut", partition=partition, host=host, letters=letters,
+        hint="`fshipper dlq ls` shows why its messages cannot be applied",
+    )  # fmt: skip
+
+
+def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -> None:
+    """A host has spent a budget of the day. Its further messages are dead letters; further dead letters are counted."""
+    _OVER_BUDGET.labels(str(partition), budget).inc(messages)
+    logger.error(
+        "host_over_budget", partition=partition, host=host, budget=budget, messages=messages,
+        hint="other hosts are not affected; docs/operations.md, one host harms others",
+    )  # fmt: skip
 
 
 def question_refused(*, host: str, partition: int | None, reason: str) -> None:
