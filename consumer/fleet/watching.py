@@ -162,6 +162,8 @@ class Watching:
                 partition=found.partition,
                 lag=found.messages if found.lag is None else found.lag,
                 filled=(found.percent_full or 0.0) / 100,
+                top_host=found.top_host,
+                top_host_ratio=(found.top_host_percent or 0.0) / 100,
                 collectors=1 if found.waiting or each.read_rate else 0,  # a lease outlives who held it
             )
         partitions = {each.status.partition for each in fleet.partitions}

@@ -93,6 +93,12 @@ _PARTITION_LAG = Gauge(
 _PARTITION_FILLED = Gauge(
     "fshipper_partition_filled_ratio", "Part of the stream's max_bytes that is used", ["partition"]
 )
+_PARTITION_TOP_HOST = Gauge(
+    "fshipper_partition_top_host_ratio",
+    "Part of the messages in a stream that one host has, where the stream is at least 80 % full; else 0",
+    ["partition"],
+)
+_TOP_HOSTS: dict[int, str] = {}
 _PARTITION_COLLECTORS = Gauge("fshipper_partition_collectors", "Collectors that write it: 0 or 1", ["partition"])
 _ARCHIVE_SIZE = Gauge("fshipper_archive_size_bytes", "Room of the archive's file system")
 _ARCHIVE_FREE = Gauge("fshipper_archive_free_bytes", "Free room of the archive's file system, for this user")
@@ -116,9 +122,21 @@ def fleet_not_seen(*, error: str) -> None:
     logger.warning("fleet_not_seen", error=error)
 
 
-def partition_seen(*, partition: int, lag: int, filled: float, collectors: int) -> None:
-    """One partition, whoever writes it: messages that are not in the archive, and how much of its room is used."""
+def partition_seen(
+    *, partition: int, lag: int, filled: float, collectors: int, top_host: str = "", top_host_ratio: float = 0.0
+) -> None:
+    """One partition, whoever writes it: messages that are not in the archive, and how much of its room is used.
+
+    `top_host` has the most messages in a stream that is nearly full; empty: it is not. Logged when it changes.
+    """
     label = str(partition)
+    _PARTITION_TOP_HOST.labels(label).set(top_host_ratio)
+    if top_host and _TOP_HOSTS.get(partition) != top_host:
+        logger.warning(
+            "stream_crowded", partition=partition, host=top_host, of_messages=round(top_host_ratio, 3),
+            full=round(filled, 3), hint="docs/operations.md, one host harms others",
+        )  # fmt: skip
+    _TOP_HOSTS[partition] = top_host
     _PARTITION_LAG.labels(label).set(lag)
     _PARTITION_FILLED.labels(label).set(filled)
     _PARTITION_COLLECTORS.labels(label).set(collectors)
@@ -127,7 +145,8 @@ def partition_seen(*, partition: int, lag: int, filled: float, collectors: int) 
 def partitions_gone(*, partitions: Iterable[int]) -> None:
     """Their streams were removed."""
     for partition in partitions:
-        for gauge in (_PARTITION_LAG, _PARTITION_FILLED, _PARTITION_COLLECTORS):
+        _TOP_HOSTS.pop(partition, None)
+        for gauge in (_PARTITION_LAG, _PARTITION_FILLED, _PARTITION_COLLECTORS, _PARTITION_TOP_HOST):
             with contextlib.suppress(KeyError):
                 gauge.remove(str(partition))
 
@@ -416,7 +435,7 @@ def hosts_over_share(*, hosts: Sequence[str], share: int) -> None:
     _HOSTS_OVER_SHARE.set(len(hosts))
     if hosts:
         logger.warning(
-            "hosts_over_share", hosts=hosts[:5], count=len(hosts), share_bytes=share,
+            "hosts_over_share", hosts=list(hosts[:5]), count=len(hosts), share_bytes=share,
             hint="their oldest closed days are removed first; other hosts lose nothing",
         )  # fmt: skip
 
