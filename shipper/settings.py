@@ -279,8 +279,8 @@ class CollectorSettings(_Section):
     store: Annotated[str, Field(pattern="^(plain|frames)$")] = "plain"  #: text, or the blocks' frames as they came
     merge: Annotated[Size, Field(ge=0)] = 16 * 1024 * 1024  #: smaller segments of a closed day become one; 0: none do
     keep_days: Annotated[int, Field(ge=0)] = 0  #: older days are removed; 0: none are
-    keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: the oldest days are removed above it; 0: none are
-    keep_by: Annotated[str, Field(pattern="^(hosts|days)$")] = "hosts"  #: of whoever holds the most, or whole days
+    keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: bytes on disk, above which old days are removed; 0: none are
+    keep_by: Annotated[str, Field(pattern="^(hosts|days)$")] = "hosts"  #: `hosts`: of the largest host; `days`: of all
     keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: so long the journal remembers what has ended
     serve_partitions: bool = False  #: make streams when producers ask for them, as `fshipper partition serve` does
     lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: who was not heard for so long lost its partitions

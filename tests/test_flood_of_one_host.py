@@ -5,9 +5,11 @@ import datetime as dt
 import json
 import random
 import sys
+import urllib.request
 from pathlib import Path
 
 import nats
+from cluster import free_ports
 from fleet import Fleet, until
 from natsd import NatsServer
 
@@ -70,9 +72,12 @@ def test_a_flood_by_one_host_costs_the_others_no_line_and_no_old_day(tmp_path: P
         for host, log in logs.items():
             until(lambda: fleet.archived(host, log) == log.read_bytes(), within=90, what=host)  # noqa: B023
         assert collector.stop() == 0
-        again = fleet.start("consume", "--config", str(config), SHIPPER_LISTEN="")
+        (port,) = free_ports(1)
+        again = fleet.start("consume", "--config", str(config), SHIPPER_LISTEN=f"127.0.0.1:{port}")
         # the flood is in open files of today: it counts, and none of it can be removed
         until(lambda: "hosts_over_share" in again.log, what="retention")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5) as answer:
+            assert json.load(answer)["hosts_over_share"] == [FLOOD]
         assert again.stop() == 0
         assert f"hosts=['{FLOOD}']" in again.log
         for day in OLD_DAYS:

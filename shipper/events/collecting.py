@@ -60,11 +60,11 @@ _REMOVED_HOST_DAYS = Counter(
 _REMOVED_HOST_BYTES = Counter("fshipper_removed_host_bytes_total", "Bytes of segments in these days")
 _HOSTS_OVER_SHARE = Gauge(
     "fshipper_hosts_over_share",
-    "Hosts that hold more than keep_bytes divided by the number of hosts, while it is exceeded",
+    "Hosts that hold more than their fair share of keep_bytes, while the archive is larger",
 )
 _CUT_DEAD_LETTERS = Counter(
     "fshipper_cut_dead_letters_total",
-    "Dead letters kept without most of their payload: their host has more than its share",
+    "Dead letters of which only the beginning is kept: their host has spent its budget of the day",
 )
 _OVER_BUDGET = Counter(
     "fshipper_over_budget_messages_total",
@@ -98,7 +98,6 @@ _PARTITION_TOP_HOST = Gauge(
     "Part of the messages in a stream that one host has, where the stream is at least 80 % full; else 0",
     ["partition"],
 )
-_TOP_HOSTS: dict[int, str] = {}
 _PARTITION_COLLECTORS = Gauge("fshipper_partition_collectors", "Collectors that write it: 0 or 1", ["partition"])
 _ARCHIVE_SIZE = Gauge("fshipper_archive_size_bytes", "Room of the archive's file system")
 _ARCHIVE_FREE = Gauge("fshipper_archive_free_bytes", "Free room of the archive's file system, for this user")
@@ -122,30 +121,29 @@ def fleet_not_seen(*, error: str) -> None:
     logger.warning("fleet_not_seen", error=error)
 
 
-def partition_seen(
-    *, partition: int, lag: int, filled: float, collectors: int, top_host: str = "", top_host_ratio: float = 0.0
-) -> None:
+def partition_seen(*, partition: int, lag: int, filled: float, collectors: int, top_host_ratio: float) -> None:
     """One partition, whoever writes it: messages that are not in the archive, and how much of its room is used.
 
-    `top_host` has the most messages in a stream that is nearly full; empty: it is not. Logged when it changes.
+    `top_host_ratio`: part of the messages that one host has, of a stream that is nearly full; else 0.
     """
     label = str(partition)
-    _PARTITION_TOP_HOST.labels(label).set(top_host_ratio)
-    if top_host and _TOP_HOSTS.get(partition) != top_host:
-        logger.warning(
-            "stream_crowded", partition=partition, host=top_host, of_messages=round(top_host_ratio, 3),
-            full=round(filled, 3), hint="docs/operations.md, one host harms others",
-        )  # fmt: skip
-    _TOP_HOSTS[partition] = top_host
     _PARTITION_LAG.labels(label).set(lag)
     _PARTITION_FILLED.labels(label).set(filled)
     _PARTITION_COLLECTORS.labels(label).set(collectors)
+    _PARTITION_TOP_HOST.labels(label).set(top_host_ratio)
+
+
+def stream_crowded(*, partition: int, host: str, of_messages: float, filled: float) -> None:
+    """The stream of a partition is nearly full, and `host` has the most messages in it: this part of them."""
+    logger.warning(
+        "stream_crowded", partition=partition, host=host, of_messages=round(of_messages, 3), filled=round(filled, 3),
+        hint="docs/operations.md, one host harms others",
+    )  # fmt: skip
 
 
 def partitions_gone(*, partitions: Iterable[int]) -> None:
     """Their streams were removed."""
     for partition in partitions:
-        _TOP_HOSTS.pop(partition, None)
         for gauge in (_PARTITION_LAG, _PARTITION_FILLED, _PARTITION_COLLECTORS, _PARTITION_TOP_HOST):
             with contextlib.suppress(KeyError):
                 gauge.remove(str(partition))
