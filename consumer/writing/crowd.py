@@ -75,13 +75,15 @@ class Crowd:
         self.spent[Account(key.date, key.host, Budget.FILES)] += 1
         self._new_files[key.date, key.host] -= 1
 
-    def begin_source(self, date: str, host: str) -> None:
-        """Count one more source of a host. Raises Poison: it has begun too many today."""
-        account = Account(date, host, Budget.SOURCES)
-        if self._spent(account) >= MAX_NEW_SOURCES:
+    def admit_source(self, date: str, host: str) -> None:
+        """Check that a host may begin one more source. Raises Poison: it has begun too many today."""
+        if self._spent(Account(date, host, Budget.SOURCES)) >= MAX_NEW_SOURCES:
             self.refused[host, Budget.SOURCES] += 1
             raise Poison(f"its host has begun {MAX_NEW_SOURCES} other sources (files and rotations) today")
-        self.spent[account] += 1
+
+    def begin_source(self, date: str, host: str) -> None:
+        """An admitted source is begun."""
+        self.spent[Account(date, host, Budget.SOURCES)] += 1
 
     def admit_hole(self, date: str, host: str, missing: int) -> None:
         """Count one more open hole of a host. Raises Poison: it has too many, or too many bytes are missing."""

@@ -212,6 +212,9 @@ class Stager:
             return STALE
         source = SourceKey(host, block.source)
         found = self._as_archived(source, block, staged, plan)
+        date = day_of(delivery.time_ns)
+        if found is None:
+            staged.crowd.admit_source(date, host)  # else its next blocks would be holes that nobody can fill
         before = found or begin(block, host)
         known = taken_up(block, before, self._archive)
         target = self._target(delivery, host, known.file, staged, plan)
@@ -226,14 +229,11 @@ class Stager:
             plan.duplicate(target.path)
         else:
             try:
-                _admit(delivery, block, host, staged, is_new=found is None)
-            except Poison as error:
-                return _bury(delivery, host, error, staged)
-            _note_filled(block, known, staged)
-            if block.handoff is not None and block.handoff.archive != self._archive:
-                elsewhere = Span(before.watermark, known.watermark)
-                self._lose(known, elsewhere, REASON_ELSEWHERE, target, delivery, plan, staged)
-            try:
+                _charge(block, date, host, staged.crowd, is_new=found is None)
+                _note_filled(block, known, staged)
+                if block.handoff is not None and block.handoff.archive != self._archive:
+                    elsewhere = Span(before.watermark, known.watermark)
+                    self._lose(known, elsewhere, REASON_ELSEWHERE, target, delivery, plan, staged)
                 self._accept(delivery, block, known, gone, target, plan, staged)
             except Poison as error:
                 return _bury(delivery, host, error, staged)
@@ -388,13 +388,12 @@ def _bury(delivery: Delivery, host: str, error: Poison, staged: Staged) -> str:
     return REASON_POISON
 
 
-def _admit(delivery: Delivery, block: Block, host: str, staged: Staged, *, is_new: bool) -> None:
-    """Charge a block to the budgets of its host. Raises Poison: one of them is exhausted."""
-    date = day_of(delivery.time_ns)
+def _charge(block: Block, date: str, host: str, crowd: Crowd, *, is_new: bool) -> None:
+    """Charge a block to the budgets of its host. Raises Poison: it reports too many bytes as lost."""
     if block.gap:
-        staged.crowd.admit_loss(date, host, block.gap)
+        crowd.admit_loss(date, host, block.gap)
     if is_new:
-        staged.crowd.begin_source(date, host)
+        crowd.begin_source(date, host)
 
 
 def _check_offsets(block: Block) -> None:
