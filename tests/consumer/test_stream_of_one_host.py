@@ -60,3 +60,21 @@ def test_the_host_with_the_most_messages_of_a_stream_that_is_nearly_full_is_name
         until(lambda: ratio() == "0.9", what=collector.log)
         (said,) = [json.loads(line) for line in collector.log.splitlines() if "stream_crowded" in line]
         assert (said["partition"], said["host"]) == (0, FLOOD)
+
+
+def test_a_limit_of_messages_for_each_host_stops_that_host_only(tmp_path: Path, natsd: NatsServer) -> None:
+    """It is an option of the template, for streams that are created; no default has it."""
+    template = tmp_path / "template.json"
+    shipped = json.loads((Path(__file__).parents[2] / "deploy" / "nats" / "stream.json").read_text())
+    shipped["stream"] |= {"max_msgs_per_subject": 50, "discard_new_per_subject": True}
+    template.write_text(json.dumps(shipped))
+    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
+        fleet.must("partition", "apply", "--partitions", "1", "--template", str(template))
+        publish(natsd.url, FLOOD, 60, 1000)
+        log = tmp_path / "app.log"
+        log.write_bytes(b"a line\n" * 1000)
+        fleet.must("produce", "--once", str(log), HOSTNAME=FIRST)
+        (status,) = json.loads(fleet.must("partition", "status", "--json"))
+        assert (status["messages"], status["first_seq"]) == (51, 1)  # nothing that was stored is dropped
+        fleet.drain()
+        assert fleet.archived(FIRST, log) == log.read_bytes()
