@@ -132,6 +132,8 @@ async def _one(admin: Admin, name: str, number: int, subject: str) -> PartitionS
         counts = await admin.subjects(name, partition_subjects(subject, number))
         top, messages = max(counts.items(), key=lambda each: each[1], default=("", 0))
         host = parse_log_subject(top).host
+        if not host.isprintable():  # names are anybody's, and no terminal is to obey them
+            host = host.encode("unicode_escape", "surrogatepass").decode("ascii")
     except (Poison, StreamMissing):
         return found
     return replace(found, top_host=host, top_host_percent=round(100 * messages / sum(counts.values()), 1))

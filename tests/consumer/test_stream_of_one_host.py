@@ -78,3 +78,12 @@ def test_a_limit_of_messages_for_each_host_stops_that_host_only(tmp_path: Path, 
         assert (status["messages"], status["first_seq"]) == (51, 1)  # nothing that was stored is dropped
         fleet.drain()
         assert fleet.archived(FIRST, log) == log.read_bytes()
+
+
+def test_a_host_name_that_commands_a_terminal_is_escaped(tmp_path: Path, natsd: NatsServer) -> None:
+    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
+        fleet.must("partition", "apply", "--partitions", "1", "--max-bytes", "1MB")
+        publish(natsd.url, "evil\x1b[31m", 95, 10_000)
+        shown = fleet.must("partition", "status")
+        assert "of its messages are of evil\\x1b[31m" in shown
+        assert "\x1b" not in shown
