@@ -6,6 +6,7 @@ the stream is read again from where the journal is.
 
 import functools
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -83,7 +84,8 @@ class Worker:
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
         self._asking = Asking(task, self._holes)
         self._questions = Questions(task.partition)
-        self._dead_shares = deadletter.Shares()
+        self._cut_letters = 0
+        self._over_budget: Counter[str] = Counter()  # messages by the budget of their host that was exhausted
         self._pending = 0
         self._read_to = 0  # sequence that this session has judged last
         self._is_failing = False  # the archive: until it took data for a while, not only until a session began
@@ -132,7 +134,8 @@ class Worker:
             "open_files": len(self._journal.files),
             "holes": len(self._holes),
             "refused_questions": self._questions.refused,
-            "cut_dead_letters": self._dead_shares.cut,
+            "cut_dead_letters": self._cut_letters,
+            "over_budget": dict(self._over_budget),
             "trouble": self.trouble,
             **self._house.site_status(),
         }
@@ -292,7 +295,7 @@ class Worker:
         async with self._others.sources.exclusive(self._maybe_elsewhere(batch)):
             await self._fence.hold()
             staged = await self._hand.do(self._stager.stage, batch, self._holes.open, self._asking.given_up)
-            await deadletter.keep_all(inbox, staged.dead, stream=self._task.stream, shares=self._dead_shares)
+            await deadletter.keep_all(inbox, staged.dead, stream=self._task.stream)
             await self._fence.hold()
             await self._hand.do(self._sink.sync)
             await self._fence.hold()
@@ -313,6 +316,9 @@ class Worker:
         self._found_working()
         self._pending = batch[-1].pending
         news.tell(staged, self._holes, partition=self._task.partition, seconds=seconds, pending=self._pending)
+        self._cut_letters += staged.crowd.cut.total()
+        for (_, budget), messages in staged.crowd.refused.items():
+            self._over_budget[budget] += messages
         self._holes.update(staged.holes)
         if self._task.until is not Until.STOPPED:
             self.archived.add(staged)

@@ -279,7 +279,7 @@ class CollectorSettings(_Section):
     store: Annotated[str, Field(pattern="^(plain|frames)$")] = "plain"  #: text, or the blocks' frames as received
     merge: Annotated[Size, Field(ge=0)] = 16 * 1024 * 1024  #: smaller segments of a past day are merged; 0: off
     keep_days: Annotated[int, Field(ge=0)] = 0  #: days after which a day is removed; 0: never
-    keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: size above which the oldest days are removed; 0: never
+    keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: bytes on disk above which old days are removed; 0: never
     keep_by: Annotated[str, Field(pattern="^(hosts|days)$")] = "hosts"  #: hosts: of the largest host; days: of all
     keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: how long the journal keeps ended sources
     serve_partitions: bool = False  #: create streams on request, as `fshipper partition serve`

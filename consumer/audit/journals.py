@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ class Place:
     epoch: int
     resume: int  #: the next sequence of the stream that it waits for
     entries: tuple[Entry, ...]
+    dropped: tuple[tuple[str, str, int], ...]  #: dead letters that were not kept: UTC day, host and number
 
 
 class Journals:
@@ -77,6 +79,13 @@ class Journals:
         """Every open file, and every one that is being sealed."""
         for place in self.places.values():
             yield from place.entries
+
+    def dropped_letters(self) -> Counter[tuple[str, str]]:
+        """How many dead letters were not kept, by UTC day and host."""
+        found: Counter[tuple[str, str]] = Counter()
+        for place in self.places.values():
+            found.update({(date, host): number for date, host, number in place.dropped})
+        return found
 
     def sources(self) -> Iterator[Known]:
         """What is archived of every source that the journals remember."""
@@ -114,7 +123,7 @@ class Journals:
             with contextlib.closing(Journal(copy)) as journal:
                 files = journal.files.values()
                 entries = [of_open_file(file, journal.spans(file.path), journal.gaps(file.path)) for file in files]
-                at, forks = journal.position, journal.forks
+                at, forks, dropped = journal.position, journal.forks, tuple(journal.dropped_letters())
         except ConfigError:
             raise
         except (Fatal, sqlite3.Error) as error:
@@ -122,7 +131,7 @@ class Journals:
             self.findings.append(Finding(kind=Kind.BAD_JOURNAL, path=str(path), text=text, hint=_RESTORE))
             return
         self._paths[where], self._forks[where] = copy, forks
-        self.places[where] = Place(_epoch(path), at.resume, tuple(entries))
+        self.places[where] = Place(_epoch(path), at.resume, tuple(entries), dropped)
 
 
 def _newest(directory: Path) -> dict[Where, Path]:

@@ -71,6 +71,7 @@ class Watching:
         self._view = View()
         self._watchers = 0
         self._partitions: set[int] = set()  # that the metrics name
+        self._top_hosts: dict[int, str] = {}  # by partition, as the log has named them
         self._ended = False
         self._hurry, self._over = asyncio.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -158,12 +159,19 @@ class Watching:
         )
         for each in fleet.partitions:
             found = each.status
+            filled, top_ratio = (found.percent_full or 0.0) / 100, (found.top_host_percent or 0.0) / 100
             events.partition_seen(
                 partition=found.partition,
                 lag=found.messages if found.lag is None else found.lag,
-                filled=(found.percent_full or 0.0) / 100,
+                filled=filled,
+                top_host_ratio=top_ratio,
                 collectors=1 if found.waiting or each.read_rate else 0,  # a lease outlives who held it
             )
+            if found.top_host and self._top_hosts.get(found.partition) != found.top_host:
+                events.stream_crowded(
+                    partition=found.partition, host=found.top_host, of_messages=top_ratio, filled=filled
+                )
+        self._top_hosts = {each.status.partition: each.status.top_host for each in fleet.partitions}
         partitions = {each.status.partition for each in fleet.partitions}
         events.partitions_gone(partitions=self._partitions - partitions)
         self._partitions = partitions

@@ -7,7 +7,7 @@ a partition changes hands only by its lease.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from shipper.retry import SESSION, Patience
 from shipper.supervision import Pulse
 
 FIND_SECONDS = 10.0
+NAMED_HOSTS = 5
 
 Find = Callable[[], Awaitable[list[int]]]
 
@@ -36,6 +37,7 @@ class Collector:
     def __init__(
         self, place: Place, registry: Registry, holdings: Holdings, me: Member, find: Find, stop: Stop,
         patience: Patience, doubled: Callable[[], int] = lambda: 0,
+        over_share: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:  # fmt: skip
         self._place = place
         self._registry = registry
@@ -45,6 +47,7 @@ class Collector:
         self._stop = stop
         self._patience = patience
         self._doubled = doubled
+        self._over_share = over_share
         self._find_due = 0.0
         self._rounds_without = 0  # a partition
         self._may_end = asyncio.Event()
@@ -153,6 +156,7 @@ class Collector:
             "others": sorted(member.name for member in self._others),
             "doubled_bytes": self._doubled(),
             "forked_hosts": self._forked(),
+            "hosts_over_share": list(self._over_share()[:NAMED_HOSTS]),
         }
 
     def _forked(self) -> list[str]:

@@ -1,11 +1,15 @@
-"""How much of a collector one host may take, so that what it sends cannot crowd out the others."""
+"""Budgets of one host in one partition: what it sends cannot crowd out the other hosts.
+
+What a host spends in a UTC day is in the journal, so a restart of the collector does not give it a second budget. The
+day is that of the JetStream timestamp, which no host chooses.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from consumer.writing.records import OpenFile
-from consumer.writing.watermark import SourceKey
+from consumer.writing.records import Account, Budget, OpenFile
 from shipper.errors import Poison
+from shipper.layout import FileKey
 
 MAX_HOLES = 1000
 """Open holes of a host: each keeps the stream from being purged, is asked for, and takes memory.
@@ -13,41 +17,124 @@ MAX_HOLES = 1000
 What comes behind further ones is a dead letter; it comes again when its producer sends from the hole on.
 """
 MAX_FILES = 10_000
-"""Open files of a host in one partition. Lines of further ones go to `OVERFLOW`, once and in order as everything."""
+"""Open files of a host. Lines of further ones go to `OVERFLOW`, once and in order as everything."""
+MAX_NEW_FILES = 250_000
+"""Files that a host begins in a day, each a segment of its own. Lines of further ones go to `OVERFLOW`, too."""
 OVERFLOW = "overflow.log"
+MAX_NEW_SOURCES = 1_000_000
+"""Sources that a host begins in a day; blocks of further ones are dead letters. 100 MB/s in files of 10 MB are
+864,000."""
+MAX_LOST = 1 << 44
+"""Bytes that a host may report as lost in a day: 16 TiB. A larger number would hide the losses of other hosts."""
+MAX_LETTERS = 10_000
+"""Dead letters of a host that are kept in a day; further ones are only counted."""
+FULL_BYTES = 16 * 1024 * 1024
+"""Bytes of dead letters of a host that are kept whole in a day; of further ones the beginnings are kept."""
 
 
 class Crowd:
     """The counts of one batch; made when they are first asked for, which is seldom."""
 
-    def __init__(self, files: Mapping[str, OpenFile], holes: Iterable[SourceKey]) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, OpenFile],
+        holes: Callable[[], Iterable[tuple[str, int]]],
+        spent: Callable[[Account], int],
+    ) -> None:
+        """`holes`: host and missing bytes of each open hole. `spent`: what was spent before this batch."""
         self._files = files
         self._holes = holes
+        self._spent_before = spent
+        self._before: dict[Account, int] = {}
         self._admitted: set[str] = set()
+        self._new_files: Counter[tuple[str, str]] = Counter()
         self._files_of: Counter[str] | None = None
         self._holes_of: Counter[str] | None = None
+        self._missing_of: Counter[str] = Counter()
+        self.spent: Counter[Account] = Counter()  #: by this batch
+        self.refused: Counter[tuple[str, Budget]] = Counter()  #: messages by host and the budget that was exhausted
+        self.cut: Counter[str] = Counter()  #: dead letters of which only the beginning is kept, by host
 
-    def admit_file(self, host: str, path: str) -> bool:
-        """Whether a host may have one more open file, `path`, which no journal row names; if so, it is counted."""
+    def admit_file(self, key: FileKey, path: str) -> bool:
+        """Whether a host may begin one more file, `path`, which no journal row names; if so, it is counted."""
         if path in self._admitted:
             return True
         if self._files_of is None:
             self._files_of = Counter(file.key.host for file in self._files.values())
-        if self._files_of[host] >= MAX_FILES:
+        day = (key.date, key.host)
+        begun = self._spent(Account(*day, Budget.FILES)) + self._new_files[day]
+        if self._files_of[key.host] >= MAX_FILES or begun >= MAX_NEW_FILES:
             return False
-        self._files_of[host] += 1
+        self._files_of[key.host] += 1
+        self._new_files[day] += 1
         self._admitted.add(path)
         return True
 
-    def admit_hole(self, host: str) -> None:
-        """Count one more open hole of a host. Raises Poison: it has too many."""
-        if self._holes_of is None:
-            self._holes_of = Counter(source.host for source in self._holes)
-        if self._holes_of[host] >= MAX_HOLES:
-            raise Poison(f"bytes before it are missing, as in {MAX_HOLES} other files of its host")
-        self._holes_of[host] += 1
+    def begin_file(self, key: FileKey) -> None:
+        """An admitted file is created."""
+        self.spent[Account(key.date, key.host, Budget.FILES)] += 1
+        self._new_files[key.date, key.host] -= 1
 
-    def fill_hole(self, host: str) -> None:
+    def admit_source(self, date: str, host: str) -> None:
+        """Check that a host may begin one more source. Raises Poison: it has begun too many today."""
+        if self._spent(Account(date, host, Budget.SOURCES)) >= MAX_NEW_SOURCES:
+            self.refused[host, Budget.SOURCES] += 1
+            raise Poison(f"its host has begun {MAX_NEW_SOURCES} other sources (files and rotations) today")
+
+    def begin_source(self, date: str, host: str) -> None:
+        """An admitted source is begun."""
+        self.spent[Account(date, host, Budget.SOURCES)] += 1
+
+    def admit_hole(self, date: str, host: str, missing: int) -> None:
+        """Count one more open hole of a host. Raises Poison: it has too many, or too many bytes are missing."""
+        self.admit_loss(date, host, missing)
+        if self._count_holes()[host] >= MAX_HOLES:
+            raise Poison(f"bytes before it are missing, as in {MAX_HOLES} other files of its host")
+        self._count_holes()[host] += 1
+        self._missing_of[host] += missing
+
+    def fill_hole(self, host: str, missing: int) -> None:
         """A hole of a host is filled."""
         if self._holes_of is not None:
             self._holes_of[host] -= 1
+            self._missing_of[host] -= missing
+
+    def admit_loss(self, date: str, host: str, octets: int) -> None:
+        """Check that a host may lose so many bytes more. Raises Poison: no host loses so much."""
+        self._count_holes()
+        account = Account(date, host, Budget.LOST)
+        if self._spent(account) + self._missing_of[host] + octets > MAX_LOST:
+            self.refused[host, Budget.LOST] += 1
+            raise Poison(f"with these {octets} lost bytes its host would have lost more than {MAX_LOST} today")
+
+    def lose(self, date: str, host: str, octets: int) -> None:
+        """Bytes of a host are recorded as lost."""
+        self.spent[Account(date, host, Budget.LOST)] += octets
+
+    def keep_letter(self, date: str, host: str, octets: int) -> tuple[bool, bool]:
+        """Whether a dead letter of `octets` is kept, and whether it is kept whole."""
+        letters, whole = Account(date, host, Budget.LETTERS), Account(date, host, Budget.LETTER_BYTES)
+        if self._spent(letters) >= MAX_LETTERS:
+            self.refused[host, Budget.LETTERS] += 1
+            self.spent[Account(date, host, Budget.DROPPED)] += 1
+            return False, False
+        self.spent[letters] += 1
+        if self._spent(whole) + octets > FULL_BYTES:
+            self.cut[host] += 1
+            return True, False
+        self.spent[whole] += octets
+        return True, True
+
+    def _spent(self, account: Account) -> int:
+        before = self._before.get(account)
+        if before is None:
+            before = self._before[account] = self._spent_before(account)
+        return before + self.spent[account]
+
+    def _count_holes(self) -> Counter[str]:
+        if self._holes_of is None:
+            self._holes_of = Counter()
+            for host, missing in self._holes():
+                self._holes_of[host] += 1
+                self._missing_of[host] += missing
+        return self._holes_of

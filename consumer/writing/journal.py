@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.writing.records import Changes, Extent, OpenFile, Position
+from consumer.writing.records import Account, Budget, Changes, Extent, OpenFile, Position
 from consumer.writing.tables import (
     FILE_COLUMNS,
     FORKS_SCHEMA,
@@ -18,6 +18,7 @@ from consumer.writing.tables import (
     SCHEMA,
     SHARED_SCHEMA,
     SOURCE_COLUMNS,
+    SPENT_SCHEMA,
     VERSION,
     file_row,
     source_row,
@@ -27,11 +28,13 @@ from consumer.writing.tables import (
 from consumer.writing.tampering import Moored, changed
 from consumer.writing.watermark import Known, SourceKey
 from shipper.errors import ConfigError, Fatal
-from shipper.layout import sealing_path
+from shipper.layout import DAY_NS, day_of, sealing_path
 from shipper.manifest import Gap, SourceSpan
 
 MAX_CACHED = 32_768  # sources, and files
 MAX_CACHED_RUNS = 1000  # sources of one file
+SPENT_NS = DAY_NS
+DROPPED_NS = 31 * DAY_NS
 REASON_CHANGED = "archive_changed"
 _POSITION = ("applied", "applied_ns", "resume", "plain_after_ns", "created")
 
@@ -142,6 +145,11 @@ class Journal:
             self._database.executemany("INSERT OR REPLACE INTO shared VALUES (?, ?)", changes.shared)
             new = [(*key, fork) for key, forks in changes.forks.items() for fork in forks]
             self._database.executemany("INSERT OR IGNORE INTO forks VALUES (?, ?, ?)", new)
+            self._database.executemany(
+                "INSERT INTO spent VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (date, host, budget) DO UPDATE SET amount = amount + excluded.amount",
+                [(*account, amount) for account, amount in changes.spent.items()],
+            )
         self.position = changes.position
         self.files = {**self.files, **changes.files}
         self.left = {**self.left, **changes.left} if changes.left else self.left
@@ -195,10 +203,29 @@ class Journal:
             self.forks = self._read_forks()
         return rows.rowcount
 
+    def spent(self, account: Account) -> int:
+        """What a host spent of a budget on a day, as far as that is remembered."""
+        row = self._database.execute(
+            "SELECT amount FROM spent WHERE date = ? AND host = ? AND budget = ?", account
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+    def dropped_letters(self) -> list[tuple[str, str, int]]:
+        """Dead letters that were not kept, of the last 31 days: UTC day, host and number."""
+        rows = self._database.execute(
+            "SELECT date, host, amount FROM spent WHERE budget = ? ORDER BY date, host", (Budget.DROPPED,)
+        )
+        return rows.fetchall()
+
     def mark(self) -> None:
-        """Remember which sequence was applied at which time, for the replay window."""
+        """Remember which sequence was applied at which time, for the replay window; forget what is spent long ago."""
         if self.position.applied:
+            now = self.position.applied_ns
             with self._transaction():
+                self._database.execute(
+                    "DELETE FROM spent WHERE date < ? AND (budget <> ? OR date < ?)",
+                    (day_of(now - SPENT_NS), Budget.DROPPED, day_of(now - DROPPED_NS)),
+                )
                 self._database.execute(
                     "INSERT OR REPLACE INTO marks VALUES (?, ?)", (self.position.applied, self.position.applied_ns)
                 )
@@ -240,6 +267,7 @@ class Journal:
             with self._database:
                 self._database.execute(SHARED_SCHEMA)
                 self._database.execute(FORKS_SCHEMA)
+                self._database.execute(SPENT_SCHEMA)
             self.files = {file.path: file for file in self._read_files()}
             self.position = self._read_position()
             self.forks, self.forked = self._read_forks(), self._read_forked()

@@ -50,8 +50,6 @@ WRITE_BYTES = 256 * 1024
 which the page cache takes as much again. So a full block is written alone."""
 MANY_WAITING = 64
 """Messages behind the batch: as many full blocks as lie between two syncs. While more wait, nobody waits for a disk."""
-MAX_GAP = 1 << 44
-"""Maximum bytes that one block may report as lost: 16 TiB. A larger number would hide the losses of other hosts."""
 MAX_OFFSET = (1 << 53) - 1
 """8 PiB: no file is longer, and sums of what is said to be missing stay numbers that every reader of JSON has."""
 
@@ -73,6 +71,7 @@ class Dead:
     delivery: Delivery
     host: str
     reason: str
+    is_whole: bool = True  #: all of it is kept; else the beginning, because its host has many
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,13 +155,18 @@ class Stager:
             changes=Changes(position=self._journal.position),
             holes=dict(holes),
             keeps_up=batch[-1].pending <= MANY_WAITING,
-            crowd=Crowd(self._journal.files, holes),
+            crowd=Crowd(
+                self._journal.files,
+                lambda: ((source.host, hole.missing.length) for source, hole in holes.items()),
+                self._journal.spent,
+            ),
         )
         plan = Plan(self._journal, self._compress)
         self._copies.begin()
         for delivery in batch:
             self._stage_one(delivery, staged, plan, given_up)
         self._write(plan, staged)
+        staged.changes.spent = staged.crowd.spent
         staged.changes.position = self._position(staged, batch[-1])
         return staged
 
@@ -192,8 +196,7 @@ class Stager:
         """A host leaves: what it sent by older maps ends here, its holes too, which nobody fills in this partition."""
         staged.changes.left[host] = max(version, self._left(host, staged))
         for source in [source for source in staged.holes if source.host == host]:
-            del staged.holes[source]
-            staged.crowd.fill_hole(host)
+            staged.crowd.fill_hole(host, staged.holes.pop(source).missing.length)
         return MARKER
 
     def _left(self, host: str, staged: Staged) -> int:
@@ -216,7 +219,11 @@ class Stager:
         if block.map_version < self._left(host, staged):
             return STALE
         source = SourceKey(host, block.source)
-        before = self._as_archived(source, block, staged, plan) or begin(block, host)
+        found = self._as_archived(source, block, staged, plan)
+        date = day_of(delivery.time_ns)
+        if found is None:
+            staged.crowd.admit_source(date, host)  # else its next blocks would be holes that nobody can fill
+        before = found or begin(block, host)
         known = taken_up(block, before, self._archive)
         fork = self._fork_of(delivery, block, known, staged, plan)
         target = self._target(delivery, host, known.file, staged, plan)
@@ -234,11 +241,12 @@ class Stager:
         elif verdict is Verdict.DUPLICATE:
             plan.duplicate(target.path)
         else:
-            _note_filled(block, known, staged)
-            if block.handoff is not None and block.handoff.archive != self._archive:
-                elsewhere = Span(before.watermark, known.watermark)
-                self._lose(known, elsewhere, REASON_ELSEWHERE, target, delivery, plan)
             try:
+                _charge(block, date, host, staged.crowd, is_new=found is None)
+                _note_filled(block, known, staged)
+                if block.handoff is not None and block.handoff.archive != self._archive:
+                    elsewhere = Span(before.watermark, known.watermark)
+                    self._lose(known, elsewhere, REASON_ELSEWHERE, target, delivery, plan, staged)
                 self._accept(delivery, block, known, gone, target, plan, staged)
             except Poison as error:
                 return _bury(delivery, host, error, staged)
@@ -311,13 +319,13 @@ class Stager:
         if block.span.start > known.watermark:
             missing = missing_before(block, known)
             for span, reason in missing_parts(missing, gone or GivenUp(0)):
-                self._lose(known, span, reason, target, delivery, plan)
+                self._lose(known, span, reason, target, delivery, plan, staged)
             known = replace(known, watermark=block.span.start, crc=None, proven=False)
         end = max(known.watermark, block.span.end)
         try:
             rest = self._decompressor.rest(block, delivery.payload, at=known.watermark)
         except Poison:
-            self._lose(known, Span(known.watermark, end), REASON_POISON, target, delivery, plan)
+            self._lose(known, Span(known.watermark, end), REASON_POISON, target, delivery, plan, staged)
             if end > known.watermark:
                 known = replace(known, watermark=end, crc=None, proven=False)
             plan.sources[known.key] = replace(known, seen_ns=delivery.time_ns)
@@ -348,7 +356,7 @@ class Stager:
                 self._write_ahead(draft, plan, staged)
         if block.gap:
             lost = missing_behind(block, known)
-            self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan)
+            self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan, staged)
         self._grow(block, known, rest.content, target, delivery, plan, staged)
 
     def _grow(
@@ -371,7 +379,7 @@ class Stager:
     def _target(self, delivery: Delivery, host: str, file: str, staged: Staged, plan: Plan) -> _Target:
         key = FileKey(day_of(delivery.time_ns), self._partition, host, file)
         path = self._layout.path(key, delivery.time_ns)
-        if path in plan.drafts or path in self._journal.files or staged.crowd.admit_file(host, path):
+        if path in plan.drafts or path in self._journal.files or staged.crowd.admit_file(key, path):
             return _Target(path, key)
         staged.crowded[host] += 1
         key = key._replace(file=OVERFLOW)
@@ -382,10 +390,14 @@ class Stager:
         before = 0 if known else self._layout.length_before(target.path)
         return plan.draft(target.path, target.key, delivery, length_before=before)
 
-    def _lose(self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan) -> None:
+    def _lose(
+        self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan, staged: Staged
+    ) -> None:  # fmt: skip
         """Note that bytes are missing in the file, which is there from now on even if it stays empty."""
         if span.length > 0:
             self._note(known, span, reason, target, delivery, plan)
+            if reason != REASON_ELSEWHERE:
+                staged.crowd.lose(day_of(delivery.time_ns), known.host, span.length)
 
     def _note(self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan) -> None:
         self._draft(target, delivery, plan)
@@ -393,7 +405,7 @@ class Stager:
 
     def _write(self, plan: Plan, staged: Staged) -> None:
         """Journal new files, create them, append: in this order a kill leaves nothing that nobody knows of."""
-        self._create(plan)
+        self._create(plan, staged)
         for draft in plan.drafts.values():
             draft.close()
             self._append(draft, staged)
@@ -405,14 +417,15 @@ class Stager:
 
     def _write_ahead(self, draft: Draft, plan: Plan, staged: Staged) -> None:
         """Append what is there of a large file; it counts no sooner than the rest of the batch."""
-        self._create(plan)
+        self._create(plan, staged)
         self._append(draft, staged)
 
-    def _create(self, plan: Plan) -> None:
+    def _create(self, plan: Plan, staged: Staged) -> None:
         created, plan.created = plan.created, []
         self._journal.register(created)
         for file in created:
             self._sink.create(file)
+            staged.crowd.begin_file(file.key)
 
     def _append(self, draft: Draft, staged: Staged) -> None:
         if draft.waiting_bytes:
@@ -436,15 +449,27 @@ class Stager:
 
 
 def _bury(delivery: Delivery, host: str, error: Poison, staged: Staged) -> str:
-    staged.dead.append(Dead(delivery=delivery, host=host or "unknown", reason=str(error)))
+    host = host or "unknown"
+    octets = len(delivery.payload) + sum(len(name) + len(value) for name, value in delivery.headers.items())
+    is_kept, is_whole = staged.crowd.keep_letter(day_of(delivery.time_ns), host, octets)
+    if is_kept:
+        staged.dead.append(Dead(delivery=delivery, host=host, reason=str(error), is_whole=is_whole))
     return REASON_POISON
+
+
+def _charge(block: Block, date: str, host: str, crowd: Crowd, *, is_new: bool) -> None:
+    """Charge a block to the budgets of its host. Raises Poison: it reports too many bytes as lost."""
+    if block.gap:
+        crowd.admit_loss(date, host, block.gap)
+    if is_new:
+        crowd.begin_source(date, host)
 
 
 def _check_offsets(block: Block) -> None:
     if block.span.end + block.gap > MAX_OFFSET:
         raise Poison(f"Log-Span {block.span} with Log-Gap {block.gap} leads beyond what any file can hold")
-    if block.gap > MAX_GAP:
-        raise Poison(f"Log-Gap {block.gap} is more than any file loses")
+    if block.handoff is not None and block.handoff.offset > MAX_OFFSET:
+        raise Poison(f"Log-Handoff {block.handoff.offset} is beyond what any file can hold")
 
 
 def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> tuple[int | None, bool]:
@@ -471,10 +496,9 @@ def _behind(crc: int, block: Block, new: bytes) -> int:
 
 def _note_hole(delivery: Delivery, block: Block, known: Known, staged: Staged) -> None:
     if known.key not in staged.holes:
-        staged.crowd.admit_hole(known.host)
-        staged.holes[known.key] = Hole(
-            source=known.key, file=known.file, sequence=delivery.sequence, missing=missing_before(block, known)
-        )
+        missing = missing_before(block, known)
+        staged.crowd.admit_hole(day_of(delivery.time_ns), known.host, missing.length)
+        staged.holes[known.key] = Hole(source=known.key, file=known.file, sequence=delivery.sequence, missing=missing)
 
 
 def _note_filled(block: Block, known: Known, staged: Staged) -> None:
@@ -483,4 +507,4 @@ def _note_filled(block: Block, known: Known, staged: Staged) -> None:
     hole = staged.holes.get(known.key)
     if hole is not None and block.span.end >= hole.missing.end:
         del staged.holes[known.key]
-        staged.crowd.fill_hole(known.host)
+        staged.crowd.fill_hole(known.host, hole.missing.length)

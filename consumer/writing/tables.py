@@ -43,6 +43,11 @@ CREATE TABLE IF NOT EXISTS forks (
 ) WITHOUT ROWID
 """
 """Sources that two producers continued, and the ids of the forks. Older versions ignore it, too."""
+SPENT_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS spent (date TEXT NOT NULL, host TEXT NOT NULL, budget TEXT NOT NULL,"
+    " amount INTEGER NOT NULL, PRIMARY KEY (date, host, budget)) WITHOUT ROWID"
+)
+"""What each host spent of its budgets, by UTC day. Older versions ignore the table, too."""
 FROM_VERSION_1 = (
     "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE files ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",

@@ -63,11 +63,16 @@ _REMOVED_HOST_DAYS = Counter(
 _REMOVED_HOST_BYTES = Counter("fshipper_removed_host_bytes_total", "Bytes of segments in these days")
 _HOSTS_OVER_SHARE = Gauge(
     "fshipper_hosts_over_share",
-    "Hosts that hold more than keep_bytes divided by the number of hosts, while it is exceeded",
+    "Hosts that hold more than their fair share of keep_bytes, while the archive is larger",
 )
 _CUT_DEAD_LETTERS = Counter(
     "fshipper_cut_dead_letters_total",
-    "Dead letters kept without most of their payload: their host has more than its share",
+    "Dead letters of which only the beginning is kept: their host has spent its budget of the day",
+)
+_OVER_BUDGET = Counter(
+    "fshipper_over_budget_messages_total",
+    "Messages of hosts that have spent a budget of the day: sources, lost_bytes or dead_letters",
+    ["partition", "budget"],
 )
 _DEAD_LETTERS = Counter("fshipper_dead_letters_total", "Messages that could not be applied", ["partition"])
 _PURGED = Counter("fshipper_stream_purged_messages_total", "Archived messages removed from the stream", ["partition"])
@@ -90,6 +95,11 @@ _PARTITION_LAG = Gauge(
 )  # fmt: skip
 _PARTITION_FILLED = Gauge(
     "fshipper_partition_filled_ratio", "Part of the stream's max_bytes that is used", ["partition"]
+)
+_PARTITION_TOP_HOST = Gauge(
+    "fshipper_partition_top_host_ratio",
+    "Part of the messages in a stream that one host has, where the stream is at least 80 % full; else 0",
+    ["partition"],
 )
 _PARTITION_COLLECTORS = Gauge(
     "fshipper_partition_collectors", "Collectors that write the partition: 0 or 1", ["partition"]
@@ -116,18 +126,30 @@ def fleet_not_seen(*, error: str) -> None:
     logger.warning("fleet_not_seen", error=error)
 
 
-def partition_seen(*, partition: int, lag: int, filled: float, collectors: int) -> None:
-    """One partition, whoever writes it: messages that are not in the archive, and how much of its room is used."""
+def partition_seen(*, partition: int, lag: int, filled: float, collectors: int, top_host_ratio: float) -> None:
+    """One partition, whoever writes it: messages that are not in the archive, and how much of its room is used.
+
+    `top_host_ratio`: part of the messages that one host has, of a stream that is nearly full; else 0.
+    """
     label = str(partition)
     _PARTITION_LAG.labels(label).set(lag)
     _PARTITION_FILLED.labels(label).set(filled)
     _PARTITION_COLLECTORS.labels(label).set(collectors)
+    _PARTITION_TOP_HOST.labels(label).set(top_host_ratio)
+
+
+def stream_crowded(*, partition: int, host: str, of_messages: float, filled: float) -> None:
+    """The stream of a partition is nearly full, and `host` has the most messages in it: this part of them."""
+    logger.warning(
+        "stream_crowded", partition=partition, host=host, of_messages=round(of_messages, 3), filled=round(filled, 3),
+        hint="docs/operations/troubleshooting.md, one host exceeds its limits",
+    )  # fmt: skip
 
 
 def partitions_gone(*, partitions: Iterable[int]) -> None:
     """Their streams were removed."""
     for partition in partitions:
-        for gauge in (_PARTITION_LAG, _PARTITION_FILLED, _PARTITION_COLLECTORS):
+        for gauge in (_PARTITION_LAG, _PARTITION_FILLED, _PARTITION_COLLECTORS, _PARTITION_TOP_HOST):
             with contextlib.suppress(KeyError):
                 gauge.remove(str(partition))
 
@@ -154,10 +176,22 @@ def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, se
     logger.debug("batch_committed", partition=partition, bytes=octets, seconds=round(seconds, 4), **outcomes)
 
 
-def dead_letter_cut(*, host: str) -> None:
-    """A host has more dead letters than its share: this one is kept with its reason and its first bytes only."""
-    _CUT_DEAD_LETTERS.inc()
-    logger.warning("dead_letter_cut", host=host, hint="`fshipper dlq ls` shows why its messages cannot be applied")
+def dead_letter_cut(*, partition: int, host: str, letters: int) -> None:
+    """A host has more dead letters than its budget: these are kept with their reason and their first bytes only."""
+    _CUT_DEAD_LETTERS.inc(letters)
+    logger.warning(
+        "dead_letter_cut", partition=partition, host=host, letters=letters,
+        hint="`fshipper dlq ls` shows why its messages cannot be applied",
+    )  # fmt: skip
+
+
+def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -> None:
+    """A host has spent a budget of the day. Its further messages are dead letters; further dead letters are counted."""
+    _OVER_BUDGET.labels(str(partition), budget).inc(messages)
+    logger.error(
+        "host_over_budget", partition=partition, host=host, budget=budget, messages=messages,
+        hint="other hosts are not affected; docs/operations/troubleshooting.md, one host exceeds its limits",
+    )  # fmt: skip
 
 
 def question_refused(*, host: str, partition: int | None, reason: str) -> None:
@@ -413,7 +447,7 @@ def hosts_over_share(*, hosts: Sequence[str], share: int) -> None:
     _HOSTS_OVER_SHARE.set(len(hosts))
     if hosts:
         logger.warning(
-            "hosts_over_share", hosts=hosts[:5], count=len(hosts), share_bytes=share,
+            "hosts_over_share", hosts=list(hosts[:5]), count=len(hosts), share_bytes=share,
             hint="their oldest closed days are removed first; other hosts lose nothing",
         )  # fmt: skip
 
