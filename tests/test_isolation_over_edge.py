@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,9 +36,16 @@ CENTRE_EARS = {
 }
 
 
-@pytest.fixture(params=[(), ("--hosts", ATTACKER, "--hosts", NEIGHBOUR)], ids=["open", "named"])
+NAMED = ("--hosts", ATTACKER, "--hosts", NEIGHBOUR)
+
+
+@pytest.fixture(
+    params=itertools.product(Trust, [(), NAMED]), ids=lambda param: f"{param[0]}-{'named' if param[1] else 'open'}"
+)
 def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[End, End]]:
-    with site(tmp_path, hosts=(ATTACKER, NEIGHBOUR), central=(VICTIM,), options=request.param) as (centre, edge, _):
+    trust, options = request.param
+    hosts = (ATTACKER, NEIGHBOUR)
+    with site(tmp_path, hosts=hosts, central=(VICTIM,), options=options, trust=trust) as (centre, edge, _):
         edge.run("partition", "edge", "100")
         yield centre, edge
 
@@ -46,11 +54,11 @@ def test_a_host_of_a_site_reaches_nothing_of_others(ends: tuple[End, End]) -> No
     centre, edge = ends
 
     async def within() -> None:
-        admin = await connect(centre, "partitioner", key(centre, "partitioner"))
-        victim, collector, reader = [await connect(centre, name, key(centre, name)) for name in CENTRE_EARS]
-        at_site = await connect(edge, "partitioner", key(edge, "partitioner"))
-        thief = await connect(edge, ATTACKER, key(edge, ATTACKER))
-        neighbour = await connect(edge, NEIGHBOUR, key(edge, NEIGHBOUR))
+        admin = await connect(centre, "partitioner", centre.options("partitioner"))
+        victim, collector, reader = [await connect(centre, name, centre.options(name)) for name in CENTRE_EARS]
+        at_site = await connect(edge, "partitioner", edge.options("partitioner"))
+        thief = await connect(edge, ATTACKER, edge.options(ATTACKER))
+        neighbour = await connect(edge, NEIGHBOUR, edge.options(NEIGHBOUR))
         async with closing(admin, victim, collector, reader, at_site, thief, neighbour):
             await furnish(admin, victim)
             ears = Ears()
@@ -75,13 +83,14 @@ def test_a_host_of_a_site_reaches_nothing_of_others(ends: tuple[End, End]) -> No
 
 def test_the_server_of_a_site_speaks_and_hears_for_its_own_hosts_only(ends: tuple[End, End]) -> None:
     centre, _ = ends
-    seed = (centre.keys / "secrets" / "edge1.conf").read_text().split('"')[1]
-    (centre.directory / "edge1.nk").write_text(seed)
+    if centre.trust is Trust.KEYS:  # what a server includes, as a client reads it
+        seed = (centre.keys / "secrets" / "edge1.conf").read_text().split('"')[1]
+        centre.secret("edge1").write_text(seed)
 
     async def within() -> None:
-        admin = await connect(centre, "partitioner", key(centre, "partitioner"))
-        victim, collector, reader = [await connect(centre, name, key(centre, name)) for name in CENTRE_EARS]
-        thief = await connect(centre, "edge1", {"nkeys_seed": str(centre.directory / "edge1.nk")})
+        admin = await connect(centre, "partitioner", centre.options("partitioner"))
+        victim, collector, reader = [await connect(centre, name, centre.options(name)) for name in CENTRE_EARS]
+        thief = await connect(centre, "edge1", centre.options("edge1"))
         async with closing(admin, victim, collector, reader, thief):
             await furnish(admin, victim)
             ears = Ears()
@@ -107,10 +116,6 @@ def test_the_server_of_a_site_speaks_and_hears_for_its_own_hosts_only(ends: tupl
     asyncio.run(within())
 
 
-def key(end: End, name: str) -> dict[str, str]:
-    return {"nkeys_seed": str(end.secret(name))}
-
-
 def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +135,7 @@ def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
         conf.write_text(conf.read_text().replace('include "fshipper/accounts.conf"', users))
 
     async def publish(edge: End) -> None:
-        client = await connect(edge, ATTACKER, key(edge, ATTACKER))
+        client = await connect(edge, ATTACKER, edge.options(ATTACKER))
         async with closing(client):
             assert b'"seq"' in (await client.request(f"logs.p100.{ATTACKER}", b"a line", timeout=5)).data
 

@@ -38,6 +38,7 @@ With tokens each costs every question to a host a look, because it may be that h
 _HEAD = """\
 # Written by `fshipper hosts`; edit nothing here, it is written anew. Include it at the top of nats-server.conf.
 # After a revocation: nats-server --signal reload
+# The account of the streams, which a site's server names in leafnodes, remotes: {account}
 """
 
 
@@ -216,10 +217,10 @@ class Place:
             replace_file(self.directory / include.FILE, include.users_conf(roster).encode())
 
     def _operator_conf(self, roster: Roster) -> str:
-        system = public(read_key(self._key("system")))
+        account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
         preload = "".join(f"  {key}: {json.dumps(token)}\n" for key, token in self._account_tokens(roster))
         return (
-            f"{_HEAD}operator: {json.dumps(self._operator_token())}\n"
+            f"{_HEAD.format(account=account)}operator: {json.dumps(self._operator_token())}\n"
             f"system_account: {system}\nresolver: MEMORY\nresolver_preload: {{\n{preload}}}\n"
         )
 
