@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from attacker import (
+    ANSWER_SECONDS,
     ATTACKER,
     SECRET,
     VICTIM,
@@ -17,11 +18,13 @@ from attacker import (
     closing,
     connect,
     furnish,
+    settle,
     ships,
     state,
 )
 from edges import End, site
 from fleet import until
+from nats.aio.client import Client
 
 from partitioner.access import place as places
 from partitioner.access.place import Place
@@ -65,13 +68,14 @@ def test_a_host_of_a_site_reaches_nothing_of_others(ends: tuple[End, End]) -> No
             for client, subjects in zip((victim, collector, reader), CENTRE_EARS.values(), strict=True):
                 await ears.listen(client, *subjects)
             await ears.listen(neighbour, f"_INBOX_{NEIGHBOUR}.>", f"ctl.down.{NEIGHBOUR}", f"ctl.ask.{NEIGHBOUR}")
-            assert b'"seq"' in (await neighbour.request(f"logs.p100.{NEIGHBOUR}", SECRET, timeout=5)).data
+            assert b'"seq"' in (await neighbour.request(f"logs.p100.{NEIGHBOUR}", SECRET, timeout=ANSWER_SECONDS)).data
             await neighbour.publish(f"logs.beat.{NEIGHBOUR}", b"lives")
-            while f"logs.beat.{NEIGHBOUR}" not in str(await state(admin)):
-                await asyncio.sleep(0.05)
+            await arrival(admin, NEIGHBOUR, b"lives")
             ears.heard.clear()
             before = await state(admin), await state(at_site)
             heard = await attack(thief, partition=100)
+            await thief.publish(f"logs.beat.{ATTACKER}", b"the end")
+            await arrival(admin, ATTACKER, b"the end")  # behind everything else that crosses the link
             assert (await state(admin), await state(at_site)) == before
             assert not ears.to_others()
             assert heard
@@ -79,6 +83,14 @@ def test_a_host_of_a_site_reaches_nothing_of_others(ends: tuple[End, End]) -> No
             assert await ships(victim, VICTIM)
 
     asyncio.run(within())
+
+
+async def arrival(admin: Client, host: str, beat: bytes) -> None:
+    """Until the centre has this heartbeat of a host at the site."""
+    last = f"$JS.API.DIRECT.GET.LOGS_BEATS.logs.beat.{host}"
+    async with asyncio.timeout(ANSWER_SECONDS):
+        while (await admin.request(last, timeout=ANSWER_SECONDS)).data != beat:
+            await asyncio.sleep(0.05)
 
 
 def test_the_server_of_a_site_speaks_and_hears_for_its_own_hosts_only(ends: tuple[End, End]) -> None:
@@ -105,10 +117,9 @@ def test_the_server_of_a_site_speaks_and_hears_for_its_own_hosts_only(ends: tupl
                 await message.respond(b"the victim's own answer")
 
             await victim.subscribe(f"ctl.down.{VICTIM}", cb=answer)
-            await victim.flush(5)
-            await victim.flush(5)  # nats-py writes the first PING ahead of what it has buffered
+            await settle(victim)
             for _ in range(20):  # else somebody who may answer first would be seen by luck only
-                said = await collector.request(f"ctl.down.{VICTIM}", SECRET, timeout=5)
+                said = await collector.request(f"ctl.down.{VICTIM}", SECRET, timeout=ANSWER_SECONDS)
                 assert said.data == b"the victim's own answer"
             assert not [each for each in heard if SECRET in each[1] or b"own answer" in each[1]]
             assert await ships(victim, VICTIM)
@@ -137,7 +148,7 @@ def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
     async def publish(edge: End) -> None:
         client = await connect(edge, ATTACKER, edge.options(ATTACKER))
         async with closing(client):
-            assert b'"seq"' in (await client.request(f"logs.p100.{ATTACKER}", b"a line", timeout=5)).data
+            assert b'"seq"' in (await client.request(f"logs.p100.{ATTACKER}", b"a line", timeout=ANSWER_SECONDS)).data
 
     write, migrate = End.configure, End.hosts
     monkeypatch.setattr(places, "first_layout", lambda _: Layout.FLAT)
