@@ -110,7 +110,7 @@ async def api(client: Client, verb: str, body: dict[str, Any] | None = None) -> 
 
 
 async def settle(client: Client) -> None:
-    """Until the server has processed all that `client` sent; nats-py writes a first PING ahead of what it has buffered."""
+    """Until the server has processed all that `client` sent; a first PING of nats-py may overtake what it buffered."""
     for _ in range(2):
         await client.flush(ANSWER_SECONDS)
 
