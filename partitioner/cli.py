@@ -15,6 +15,7 @@ from partitioner.desired import cli as desired_verbs
 from partitioner.desired.document import Desired, wanted_of
 from partitioner.desired.document import read as read_desired
 from partitioner.edge import cli as edge_verbs
+from partitioner.edge.domain import checked_domain
 from partitioner.edge.topology import edges_of
 from partitioner.leaders import cli as leader_verbs
 from partitioner.map_entry import agreement, checked_partitions
@@ -177,6 +178,10 @@ def _asked(
     desired = replace(desired, edges=edges_of(edge)) if edge else desired
     subject = subject if subject is not None else desired.subject
     settings = settings_of(url, config, subject, partitions if partitions is not None else desired.partitions)
+    if desired.edges:
+        centre = str(with_admin(settings, Admin.account).get("domain", ""))
+        for domain in desired.edges:
+            checked_domain(domain, centre=centre)
     sizing = Sizing(
         replicas=replicas if replicas is not None else desired.sizing.replicas,
         max_bytes=size_of(max_bytes, "--max-bytes") if max_bytes is not None else desired.sizing.max_bytes,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from partitioner.agreed import make_so
+from partitioner.edge.domain import checked_domain
 from partitioner.edge.topology import at_site, checked_numbers, site_map
 from partitioner.move.land import Land, Stored
 from partitioner.options import Config, Subject, Url, Yes, numbers_of, settings_of, size_of
@@ -54,9 +55,10 @@ def edge(
 
 
 async def _map(settings: Settings, *, put: PartitionMap | None = None) -> Stored:
-    """The map that was there; `put` is there behind it."""
+    """The map that was there; `put` is there behind it. Raises UsageError: the server has no domain of a site."""
     connection = await connect(settings.nats, name="fshipper partition edge", inbox="_INBOX_partitioner")
     try:
+        checked_domain(str((await connection.api("INFO")).get("domain", "")))
         land = Land(connection, settings.logs.subject)
         stored = await land.map()
         if put is not None and stored.map != put:

@@ -4,9 +4,9 @@ A site has partitions of its own. So each stream of the centre has one origin, w
 message of a site fits a stream that listens in the centre; and a site that is away holds up nobody else.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from partitioner.edge.domain import checked_domain
 from partitioner.options import numbers_of
 from partitioner.template import Template
 from partitioner.topology import Sizing, Wanted, partition_stream
@@ -20,17 +20,15 @@ from shipper.partitioning import MAX_PARTITIONS
 Edges = Mapping[str, Sequence[int]]
 """The partitions of each site, by its JetStream domain."""
 
-_DOMAIN = re.compile(r"[A-Za-z0-9_-]+")
-
 
 def edges_of(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """What `NAME=NUMBERS` say, as `edge1=100-101`. Raises UsageError, ConfigError."""
     found: dict[str, tuple[int, ...]] = {}
     for text in texts:
         domain, _, numbers = text.partition("=")
-        if not _DOMAIN.fullmatch(domain) or not numbers or domain in found:
+        if not numbers or domain in found:
             raise UsageError(f"--edge {text}: write DOMAIN=NUMBERS, as edge1=100-101, once for each site")
-        found[domain] = checked_numbers(numbers_of(numbers, flag="--edge"))
+        found[checked_domain(domain)] = checked_numbers(numbers_of(numbers, flag="--edge"))
     return found
 
 
