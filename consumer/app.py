@@ -189,7 +189,7 @@ class _Life:
         holdings = Holdings(outfit, registry, me)
         self._is_unused = registry.is_unused
         return Collector(self._place, registry, holdings, me, self._find, self._stop, self._patience(),
-                         doubled=lambda: self._duplicates.bytes)  # fmt: skip
+                         doubled=lambda: self._duplicates.bytes, over_share=lambda: self._days.over_share)  # fmt: skip
 
     async def live(self, collector: Collector) -> None:
         """Write until the end, and see to the days that are over beside it."""

@@ -1,5 +1,7 @@
 """What the journal holds, as values: the position in the stream, open files, and what a batch changes. No behaviour."""
 
+import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -76,6 +78,25 @@ class Loss(NamedTuple):
     reason: str
 
 
+class Budget(enum.StrEnum):
+    """What is counted by host and day. The values are in the journal, and labels of a metric."""
+
+    SOURCES = "sources"
+    FILES = "files"
+    LOST = "lost_bytes"
+    LETTERS = "dead_letters"
+    LETTER_BYTES = "dead_letter_bytes"
+    DROPPED = "dropped_dead_letters"
+
+
+class Account(NamedTuple):
+    """Whose spending of what, on which UTC day."""
+
+    date: str
+    host: str
+    budget: Budget
+
+
 @dataclass(slots=True, kw_only=True)
 class Changes:
     """What one batch does to the journal, all of it or nothing."""
@@ -85,7 +106,9 @@ class Changes:
     files: dict[str, OpenFile] = field(default_factory=dict)
     extents: list[Extent] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
+    spent: Mapping[Account, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)  #: by host that left the partition: the version of its marker
     shared: set[SourceKey] = field(
         default_factory=set
     )  #: sources that were first met here and are in another partition
+    forks: dict[SourceKey, tuple[str, ...]] = field(default_factory=dict)  #: new forks, by the source that forked

@@ -6,6 +6,7 @@ the stream is read again from where the journal is.
 
 import functools
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -83,7 +84,8 @@ class Worker:
         self._holes = Holes(patience=task.hole_patience, limit=task.hole_limit)
         self._asking = Asking(task, self._holes)
         self._questions = Questions(task.partition)
-        self._dead_shares = publish.Shares()
+        self._cut_letters = 0
+        self._over_budget: Counter[str] = Counter()  # messages by the budget of their host that was exhausted
         self._pending = 0
         self._read_to = 0  # sequence that this session has judged last
         self._is_failing = False  # the archive: until it took data for a while, not only until a session began
@@ -132,7 +134,8 @@ class Worker:
             "open_files": len(self._journal.files),
             "holes": len(self._holes),
             "refused_questions": self._questions.refused,
-            "cut_dead_letters": self._dead_shares.cut,
+            "cut_dead_letters": self._cut_letters,
+            "over_budget": dict(self._over_budget),
             "trouble": self.trouble,
             **self._house.site_status(),
         }
@@ -156,6 +159,11 @@ class Worker:
     def put_aside(self) -> frozenset[str]:
         """The paths that files had before they were put aside to be sealed, which may not have happened yet."""
         return frozenset(file.opened for file in self._journal.files.values() if file.opened)
+
+    @property
+    def forked(self) -> Mapping[str, int]:
+        """The hosts of which two producers continued one source, and when it was seen last: ns since 1970."""
+        return self._journal.forked
 
     def past(self) -> str:
         """The newest day of which nothing can come any more, all of it sealed; empty: none is known to be."""
@@ -287,7 +295,7 @@ class Worker:
         async with self._others.sources.exclusive(self._maybe_elsewhere(batch)):
             await self._fence.hold()
             staged = await self._hand.do(self._stager.stage, batch, self._holes.open, self._asking.given_up)
-            await publish.keep_all(inbox, staged.dead, stream=self._task.stream, shares=self._dead_shares)
+            await publish.keep_all(inbox, staged.dead, stream=self._task.stream)
             await self._fence.hold()
             await self._hand.do(self._sink.sync)
             await self._fence.hold()
@@ -308,6 +316,9 @@ class Worker:
         self._found_working()
         self._pending = batch[-1].pending
         commit_events.tell(staged, self._holes, partition=self._task.partition, seconds=seconds, pending=self._pending)
+        self._cut_letters += staged.crowd.cut.total()
+        for (_, budget), messages in staged.crowd.refused.items():
+            self._over_budget[budget] += messages
         self._holes.update(staged.holes)
         if self._task.until is not Until.STOPPED:
             self.archived.add(staged)

@@ -16,7 +16,7 @@ from partitioner.cli_options import AsJson, Config, Subject, Url, settings_of, s
 from partitioner.desired import cli as desired_verbs
 from partitioner.desired.document import Desired, wanted_of
 from partitioner.desired.document import read as read_desired
-from partitioner.edge import edges_of
+from partitioner.edge import checked_domain, edges_of
 from partitioner.map_entry import agreement, checked_partitions
 from partitioner.move import cli as move_verbs
 from partitioner.move.load import print_spread, spread, with_hosts
@@ -177,6 +177,10 @@ def _asked(
     desired = replace(desired, edges=edges_of(edge)) if edge else desired
     subject = subject if subject is not None else desired.subject
     settings = settings_of(url, config, subject, partitions if partitions is not None else desired.partitions)
+    if desired.edges:
+        centre = str(with_admin(settings, Admin.account).get("domain", ""))
+        for domain in desired.edges:
+            checked_domain(domain, centre=centre)
     sizing = Sizing(
         replicas=replicas if replicas is not None else desired.sizing.replicas,
         max_bytes=size_of(max_bytes, "--max-bytes") if max_bytes is not None else desired.sizing.max_bytes,

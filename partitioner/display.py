@@ -84,6 +84,12 @@ def print_status(status: Status) -> None:
     )
     print_lines(console, lines)
     for each in status.partitions:
+        if each.top_host:
+            crowded = (
+                f"{each.stream} is {each.percent_full:.0f}% full: {each.top_host_percent:.0f}% of its messages are of"
+            )
+            hint = "docs/operations/troubleshooting.md, one host exceeds its limits"
+            console.print(Text(f"{crowded} {each.top_host} ({hint})", style="yellow"), soft_wrap=True)
         if each.site:
             console.print(Text(_site_line(each), style="red" if each.is_site_away else ""), soft_wrap=True)
     if status.dead_letters:

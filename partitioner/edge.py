@@ -4,6 +4,8 @@ A site has partitions of its own. So each stream of the centre has one origin, w
 message of a site fits a stream that listens in the centre; and a site that is away holds up nobody else.
 
 `fshipper partition edge`: the streams of an edge site, made on the site's own server.
+
+The JetStream domain of an edge site: one token of the subjects under which the centre reaches it.
 """
 
 import asyncio
@@ -29,10 +31,38 @@ from shipper.partition_map import MAX_PARTITIONS, SLOTS, PartitionMap
 from shipper.settings import Settings
 from shipper.stream_source import Origin
 
+CENTRE = "hub"
+"""The domain of the centre in deploy/nats/edge/hub.conf."""
+_DOMAIN = re.compile(r"[A-Za-z0-9_-]+")
+_IN_CONFIGURATION = re.compile(r"^[^#\n]*\bdomain\s*[:=]?\s*[\"']?([A-Za-z0-9_-]+)", re.MULTILINE)
+
+
+def checked_domain(domain: str, *, centre: str = "") -> str:
+    """`domain`, if a site may have it. `centre`: the domain of the centre's server, where it is known.
+
+    Raises UsageError: it is empty, not one token of a subject, or the domain of the centre.
+    """
+    if not _DOMAIN.fullmatch(domain):
+        raise UsageError(
+            f"{domain!r} cannot be the JetStream domain of a site: it has letters, digits, - and _ only",
+            hint="write the `domain` of the site's nats-server.conf, for example edge1",
+        )
+    if domain in {CENTRE, centre}:
+        raise UsageError(
+            f"{domain} cannot be the JetStream domain of a site: it is the domain of the centre",
+            hint="set another `domain` in the site's nats-server.conf, for example edge1",
+        )
+    return domain
+
+
+def domain_in(configuration: str) -> str:
+    """The JetStream domain that a server's configuration sets; empty: none."""
+    found = _IN_CONFIGURATION.search(configuration)
+    return found[1] if found else ""
+
+
 Edges = Mapping[str, Sequence[int]]
 """The partitions of each site, by its JetStream domain."""
-
-_DOMAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def edges_of(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
@@ -40,9 +70,9 @@ def edges_of(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for text in texts:
         domain, _, numbers = text.partition("=")
-        if not _DOMAIN.fullmatch(domain) or not numbers or domain in found:
+        if not numbers or domain in found:
             raise UsageError(f"--edge {text}: write DOMAIN=NUMBERS, as edge1=100-101, once for each site")
-        found[domain] = checked_numbers(numbers_of(numbers, flag="--edge"))
+        found[checked_domain(domain)] = checked_numbers(numbers_of(numbers, flag="--edge"))
     return found
 
 
@@ -130,9 +160,10 @@ def edge(
 
 
 async def _map(settings: Settings, *, put: PartitionMap | None = None) -> Stored:
-    """The map that was there; `put` is there behind it."""
+    """The map that was there; `put` is there behind it. Raises UsageError: the server has no domain of a site."""
     connection = await connect(settings.nats, name="fshipper partition edge", inbox="_INBOX_partitioner")
     try:
+        checked_domain(str((await connection.api("INFO")).get("domain", "")))
         land = Land(connection, settings.logs.subject)
         stored = await land.map()
         if put is not None and stored.map != put:

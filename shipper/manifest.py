@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 VERSION = 1
+FORKED = "forked"
+"""Reason of a gap that lost nothing: its source is a fork of another one, which holds the bytes before the fork."""
 _NEWER = frozenset({"filtered", "edited", "labels", "crc32_stored", "replaces", "redactions", "removals"})
 
 

@@ -184,17 +184,17 @@ class _Section(BaseModel):
 class NatsSettings(_Section):
     """How to reach the server."""
 
-    url: Servers = ("nats://127.0.0.1:4222",)  #: servers, separated by commas; one is taken at random, then the next
+    url: Servers = ("nats://127.0.0.1:4222",)  #: servers, comma-separated; the first is chosen at random
     creds: Path | None = None  #: file of credentials (token and seed)
-    nkey_seed: Path | None = None  #: file with the seed of a key
+    nkey_seed: Path | None = None  #: file with the seed of an nkey
     user: str | None = None  #: user name, where the server has passwords
-    password: SecretStr | None = None  #: its password; never as a flag, never shown
-    token: SecretStr | None = None  #: a token instead of a user; never as a flag, never shown
-    certificate: Path | None = None  #: TLS certificate that we show (PEM)
-    key: Path | None = None  #: its private key (PEM)
-    ca: Path | None = None  #: authority that signed the server's certificate (PEM); by default the system's
-    tls_first: bool = False  #: begin with TLS, for servers with handshake_first
-    connect_timeout: Seconds = 5.0  #: for one server to answer
+    password: SecretStr | None = None  #: password of that user; not available as a flag, never shown
+    token: SecretStr | None = None  #: token instead of a user; not available as a flag, never shown
+    certificate: Path | None = None  #: client certificate for TLS (PEM)
+    key: Path | None = None  #: private key of the client certificate (PEM)
+    ca: Path | None = None  #: authority of the server's certificate (PEM); default: the system's
+    tls_first: bool = False  #: start with TLS, for servers with handshake_first
+    connect_timeout: Seconds = 5.0  #: timeout for one server
 
     @property
     def wants_tls(self) -> bool:
@@ -209,83 +209,83 @@ class NatsSettings(_Section):
 
 
 class LogsSettings(_Section):
-    """What every program must agree on: the subject and the partitions."""
+    """Must be equal for all programs: the subject and the number of partitions."""
 
     subject: Prefix = "logs"  #: first token of all subjects
-    partitions: Annotated[int, Field(ge=0, le=MAX_PARTITIONS)] = 0  #: where there is no partition map; 0: one
+    partitions: Annotated[int, Field(ge=0, le=MAX_PARTITIONS)] = 0  #: used if there is no partition map; 0: one
 
 
 class ProducerSettings(_Section):
-    """What a host ships, and how."""
+    """What a producer ships, and how."""
 
-    host: Host = ""  #: name of this host in the subject; what the system says
+    host: Host = ""  #: name of this host in the subject; default: the system's
     files: Paths = ()  #: files and globs to ship
-    exclude: Paths = ()  #: globs not to ship
+    exclude: Paths = ()  #: files and globs that are not shipped
     link_roots: Roots = ()  #: directories; links of any owner to files below them are followed
     state: Path | None = None  #: directory of checkpoints and spools; /var/lib/fshipper, or the user's state directory
-    encoding: Encoding = Encoding.ZSTD  #: how blocks travel: zstd, gzip, identity; plain: a message a line
-    start_at_end: bool = False  #: of files first seen at the start only what is new
-    block: Annotated[Size, Field(ge=4096, le=MAX_BLOCK_BYTES)] = MAX_BLOCK_BYTES  #: most bytes of lines in a message
-    window: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024  #: most in flight
-    poll: Annotated[Seconds, Field(ge=0.01, le=3600)] = 1.0  #: between two looks where no notifications come
-    watch: bool = True  #: take notifications as hints; looking is what counts
-    ack_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0  #: for an ack; then it is sent again
-    checkpoint_every: Annotated[Seconds, Field(ge=0.01, le=60)] = 0.25  #: between two on disk; a kill resends
-    rotate_wait: Annotated[Seconds, Field(ge=0, le=86400)] = 5.0  #: for late lines of a renamed file
-    drain_within: Annotated[Seconds, Field(ge=0, le=600)] = 20.0  #: for what is in flight, when asked to end
-    heartbeat: Annotated[Seconds, Field(ge=0, le=3600)] = 5.0  #: between two; 0: nobody is told how the host is
+    encoding: Encoding = Encoding.ZSTD  #: of blocks: zstd, gzip, identity; plain: one message per line
+    start_at_end: bool = False  #: files of the first scan start at their end
+    block: Annotated[Size, Field(ge=4096, le=MAX_BLOCK_BYTES)] = MAX_BLOCK_BYTES  #: maximum bytes of lines per message
+    window: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024  #: maximum bytes in flight
+    poll: Annotated[Seconds, Field(ge=0.01, le=3600)] = 1.0  #: scan interval where notifications do not work
+    watch: bool = True  #: use notifications to scan earlier; scans decide
+    ack_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0  #: timeout for an ack; then the block is sent again
+    checkpoint_every: Annotated[Seconds, Field(ge=0.01, le=60)] = 0.25  #: interval of writes; a kill resends the rest
+    rotate_wait: Annotated[Seconds, Field(ge=0, le=86400)] = 5.0  #: wait for late lines of a renamed file
+    drain_within: Annotated[Seconds, Field(ge=0, le=600)] = 20.0  #: timeout of the acks in flight at a stop
+    heartbeat: Annotated[Seconds, Field(ge=0, le=3600)] = 5.0  #: interval of heartbeats; 0: none
     listen: str = "127.0.0.1:9600"  #: address of /metrics /healthz /readyz /status; empty: none
-    allowed_hosts: HostNames = ()  #: names in requests to it, beside the machine's: a.example.net, *.example.net, *
-    ignore_older: Annotated[Seconds, Field(ge=0)] = 0.0  #: 0: however old
-    delete_archived: Annotated[Seconds, Field(ge=0)] | None = None  #: so long after the archive has all of it
-    recover_wait: Annotated[Seconds, Field(ge=0, le=3600)] | None = None  #: for a collector; then lines may come twice
-    hold: Annotated[Size, Field(ge=0)] = 1024 * 1024 * 1024  #: most bytes of rotated files held until they are archived
-    hold_for: Annotated[Seconds, Field(ge=0)] = 86400.0  #: and for how long
-    open_files: Annotated[int, Field(ge=0)] = 0  #: most descriptors for files; 0: what the system allows
-    rate: Annotated[Size, Field(ge=0)] = 0  #: most bytes a second; 0: as fast as it goes
-    read_order: Annotated[str, Field(pattern="^(fair|oldest)$")] = "fair"  #: in turn, or the oldest first
-    keep_lines: Expressions = ()  #: regular expressions; where there are any, other lines are left out
-    drop_lines: Expressions = ()  #: regular expressions of lines that are left out
-    redact: Redactions = ()  #: ready patterns (card, token, email) or regular expressions
-    pattern_time: Annotated[Seconds, Field(ge=0.01, le=60)] = 10.0  #: most CPU time of all patterns for one block
-    labels: Labels = {}  #: NAME=VALUE, kept in the manifest beside every segment
-    charset: Annotated[str, Field(pattern="^(|utf-16|utf-16-le|utf-16-be)$")] = ""  #: what is made UTF-8
-    stdin_name: str = "/dev/stdin"  #: archive name of standard input (`produce -`)
+    allowed_hosts: HostNames = ()  #: other host names in requests to it: a.example.net, *.example.net, *
+    ignore_older: Annotated[Seconds, Field(ge=0)] = 0.0  #: skip the content of files older than this; 0: off
+    delete_archived: Annotated[Seconds, Field(ge=0)] | None = None  #: delay after the file is archived; unset: off
+    recover_wait: Annotated[Seconds, Field(ge=0, le=3600)] | None = None  #: wait; then lines may be sent twice
+    hold: Annotated[Size, Field(ge=0)] = 1024 * 1024 * 1024  #: maximum bytes in retained files
+    hold_for: Annotated[Seconds, Field(ge=0)] = 86400.0  #: maximum time for which a rotated file is retained
+    open_files: Annotated[int, Field(ge=0)] = 0  #: maximum open files; 0: the system's limit
+    rate: Annotated[Size, Field(ge=0)] = 0  #: maximum bytes per second; 0: no limit
+    read_order: Annotated[str, Field(pattern="^(fair|oldest)$")] = "fair"  #: fair: files in turn; oldest: oldest first
+    keep_lines: Expressions = ()  #: regular expressions; if set, other lines are filtered
+    drop_lines: Expressions = ()  #: regular expressions of lines that are filtered
+    redact: Redactions = ()  #: built-in patterns (card, token, email) or regular expressions
+    pattern_time: Annotated[Seconds, Field(ge=0.01, le=60)] = 10.0  #: maximum CPU time of patterns per block
+    labels: Labels = {}  #: NAME=VALUE, stored in the manifest of every segment
+    charset: Annotated[str, Field(pattern="^(|utf-16|utf-16-le|utf-16-be)$")] = ""  #: converted to UTF-8
+    stdin_name: str = "/dev/stdin"  #: name of standard input (`produce -`) in the archive
     syslog: tuple[str, ...] = ()  #: addresses to listen on: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, unix-stream:PATH
-    journald: Annotated[str, Field(pattern="^(|text|json)$")] = ""  #: ship the systemd journal so; empty: not
-    journald_directory: Path | None = None  #: of another machine's journal, or a container's
-    journald_match: tuple[str, ...] = ()  #: FIELD=VALUE, as for journalctl
-    spool: Annotated[Size, Field(ge=1024 * 1024)] = 256 * 1024 * 1024  #: most bytes on disk of an input without a file
+    journald: Annotated[str, Field(pattern="^(|text|json)$")] = ""  #: format of the systemd journal; empty: off
+    journald_directory: Path | None = None  #: directory of another journal, of a machine or container
+    journald_match: tuple[str, ...] = ()  #: FIELD=VALUE, as of journalctl
+    spool: Annotated[Size, Field(ge=1024 * 1024)] = 256 * 1024 * 1024  #: maximum bytes of a spool
 
 
 class CollectorSettings(_Section):
     """What a collector reads, and where it writes."""
 
-    name: str = ""  #: in the manifests; the machine's
-    directory: Path = Path("archive")  #: the archive
-    readable_by: Readers = "group"  #: who may read what is created in the archive: its group, or all
-    output: str = "messages.log"  #: file of plain messages; with { or %: a template for all files, the blog's way
-    state: Path | None = None  #: directory of journals; inside the archive where it is not set
-    read_partitions: Partitions = ()  #: 0,2 or 0-3; every stream that there is where it is not set
-    codec: Annotated[str, Field(pattern="^(zstd|gzip|none)$")] = "zstd"  #: of sealed segments: zstd, gzip, none
-    batch: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 16 * 1024 * 1024  #: most taken at a time
-    open_files: Annotated[int, Field(ge=0, le=100_000)] = 0  #: most descriptors for files; 0: what the system allows
-    segment: Annotated[Size, Field(ge=4096)] = 128 * 1024 * 1024  #: bytes at which a file is sealed
-    idle_seal: Annotated[Seconds, Field(ge=1)] = 3600.0  #: of silence, and a file is sealed
-    replay_window: Annotated[Seconds, Field(ge=0)] = 86400.0  #: so long the stream keeps what is archived
-    hole_patience: Annotated[Seconds, Field(ge=0.1)] = 30.0  #: until the producer is asked for missing blocks
-    hole_limit: Annotated[Seconds, Field(ge=1)] = 900.0  #: until missing blocks are a gap
-    receipt_every: Annotated[Seconds, Field(ge=0.1)] = 5.0  #: between two words to a producer of what is archived
-    store: Annotated[str, Field(pattern="^(plain|frames)$")] = "plain"  #: text, or the blocks' frames as they came
-    merge: Annotated[Size, Field(ge=0)] = 16 * 1024 * 1024  #: smaller segments of a closed day become one; 0: none do
-    keep_days: Annotated[int, Field(ge=0)] = 0  #: older days are removed; 0: none are
-    keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: the oldest days are removed above it; 0: none are
-    keep_by: Annotated[str, Field(pattern="^(hosts|days)$")] = "hosts"  #: of whoever holds the most, or whole days
-    keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: so long the journal remembers what has ended
-    serve_partitions: bool = False  #: make streams when producers ask for them, as `fshipper partition serve` does
-    lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: who was not heard for so long lost its partitions
+    name: str = ""  #: name in the manifests; default: the machine's
+    directory: Path = Path("archive")  #: directory of the archive
+    readable_by: Readers = "group"  #: who may read new files of the archive: group or all
+    output: str = "messages.log"  #: file of plain messages; with { or %: template for all files
+    state: Path | None = None  #: directory of journals; default: in the archive
+    read_partitions: Partitions = ()  #: 0,2 or 0-3; default: every existing stream
+    codec: Annotated[str, Field(pattern="^(zstd|gzip|none)$")] = "zstd"  #: of segments: zstd, gzip, none
+    batch: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 16 * 1024 * 1024  #: maximum bytes per batch
+    open_files: Annotated[int, Field(ge=0, le=100_000)] = 0  #: maximum open files; 0: the system's limit
+    segment: Annotated[Size, Field(ge=4096)] = 128 * 1024 * 1024  #: size at which a file is sealed
+    idle_seal: Annotated[Seconds, Field(ge=1)] = 3600.0  #: time without lines after which a file is sealed
+    replay_window: Annotated[Seconds, Field(ge=0)] = 86400.0  #: how long the stream keeps archived messages
+    hole_patience: Annotated[Seconds, Field(ge=0.1)] = 30.0  #: until missing blocks are requested
+    hole_limit: Annotated[Seconds, Field(ge=1)] = 900.0  #: until missing blocks are recorded as a gap
+    receipt_every: Annotated[Seconds, Field(ge=0.1)] = 5.0  #: interval of receipts to a producer
+    store: Annotated[str, Field(pattern="^(plain|frames)$")] = "plain"  #: text, or the blocks' frames as received
+    merge: Annotated[Size, Field(ge=0)] = 16 * 1024 * 1024  #: smaller segments of a past day are merged; 0: off
+    keep_days: Annotated[int, Field(ge=0)] = 0  #: days after which a day is removed; 0: never
+    keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: bytes on disk above which old days are removed; 0: never
+    keep_by: Annotated[str, Field(pattern="^(hosts|days)$")] = "hosts"  #: hosts: of the largest host; days: of all
+    keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: how long the journal keeps ended sources
+    serve_partitions: bool = False  #: create streams on request, as `fshipper partition serve`
+    lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: time without renewal after which a lease ends
     listen: str = "127.0.0.1:9601"  #: address of the page, /metrics /healthz /readyz /status; empty: none
-    allowed_hosts: HostNames = ()  #: names in requests to it, beside the machine's: a.example.net, *.example.net, *
+    allowed_hosts: HostNames = ()  #: other host names in requests to it: a.example.net, *.example.net, *
 
 
 class LogSettings(_Section):

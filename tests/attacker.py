@@ -9,6 +9,7 @@ import itertools
 import json
 import re
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ PAYLOADS = (
                 "deliver_policy": "all"}}).encode(),
     json.dumps({"v": 1, "ask": "finish", "partition": 0, "receipts": [{"source": "0" * 16, "upto": 2**40}]}).encode(),
 )  # fmt: skip
+ANSWER_SECONDS = 60
+"""How long an answer may take where servers and clients share a busy processor."""
 _SUBJECT = re.compile(
     rb"\$(?:JS|SYS|KV|JSC|NRG|MQTT|GR|LDS|SRV|O|G)(?:\.(?:[A-Z]{2,}|API|ACK|FC|S|R|%s|\*|>))+"
 )  # in the executable, words may touch: a last letter too many does no harm, and the pattern without it is tried, too
@@ -81,7 +84,7 @@ class Ears:
 
         for subject in subjects:
             await client.subscribe(subject, cb=on_message)
-        await client.flush(5)
+        await settle(client)
 
     def to_others(self) -> list[tuple[str, str, bytes]]:
         """What came on subjects that are not the attacker's own."""
@@ -100,10 +103,24 @@ async def connect(server: NatsServer, name: str, credentials: dict[str, Any], in
 
 
 async def api(client: Client, verb: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    answer = await client.request(f"$JS.API.{verb}", json.dumps(body).encode() if body else b"", timeout=5)
+    answer = await client.request(f"$JS.API.{verb}", json.dumps(body).encode() if body else b"", timeout=ANSWER_SECONDS)
     found: dict[str, Any] = json.loads(answer.data)
     assert "error" not in found, (verb, found)
     return found
+
+
+async def settle(client: Client) -> None:
+    """Until the server has processed all that `client` sent; a first PING of nats-py may overtake what it buffered."""
+    for _ in range(2):
+        await client.flush(ANSWER_SECONDS)
+
+
+async def quiet(heard: Sequence[object]) -> None:
+    """Until no answer arrives any more."""
+    count = -1
+    while count != len(heard):
+        count = len(heard)
+        await asyncio.sleep(0.3)
 
 
 async def furnish(admin: Client, victim: Client) -> None:
@@ -123,7 +140,7 @@ async def furnish(admin: Client, victim: Client) -> None:
         (victim, f"logs.p1.{VICTIM}", SECRET),
         (victim, f"logs.beat.{VICTIM}", SECRET),
     ):
-        answer = await client.request(subject, payload, timeout=5)
+        answer = await client.request(subject, payload, timeout=ANSWER_SECONDS)
         assert b'"seq"' in answer.data, answer.data
 
 
@@ -139,14 +156,16 @@ async def state(admin: Client) -> dict[str, Any]:
             {key: each[key] for key in ("name", "config", "delivered", "ack_floor", "num_waiting")}
             for each in (await api(admin, f"CONSUMER.LIST.{name}"))["consumers"] or []
         ]
-        messages = {s: (await admin.request(f"$JS.API.DIRECT.GET.{name}.{s}", b"", timeout=5)).data for s in kept}
+        messages = {
+            s: (await admin.request(f"$JS.API.DIRECT.GET.{name}.{s}", b"", timeout=ANSWER_SECONDS)).data for s in kept
+        }
         found[name] = (info["config"], info["state"]["first_seq"], kept, messages, consumers)
     return found
 
 
 async def ships(client: Client, host: str) -> bool:
     """Whether lines of a host are still stored and acknowledged."""
-    return b'"seq"' in (await client.request(f"logs.p0.{host}", b"one more", timeout=5)).data
+    return b'"seq"' in (await client.request(f"logs.p0.{host}", b"one more", timeout=ANSWER_SECONDS)).data
 
 
 async def attack(client: Client, *, partition: int = 1) -> list[bytes]:
@@ -179,15 +198,15 @@ async def attack(client: Client, *, partition: int = 1) -> list[bytes]:
         for trigger in triggers:
             if trigger != target:
                 await client.publish(trigger, b'{"v":1,"ask":"receipts","partition":1}', reply=target)
-    await client.flush(20)
+    await settle(client)
     for payload in PAYLOADS:
         with contextlib.suppress(nats.errors.TimeoutError):  # with such replies a host may cut off itself
             headers = {"Log-Id": "1" * 16, "Log-Span": f"0-{len(payload)}"}
             await client.request(own, payload, headers=headers, timeout=0.5)
         for target in everything:
             await client.publish(direct, b"", reply=target)
-        await client.flush(20)
-    await asyncio.sleep(0.3)  # of answers that are on their way
+        await settle(client)
+    await quiet(heard)
     return heard
 
 
@@ -218,15 +237,15 @@ async def attack_as_site(client: Client) -> list[tuple[str, bytes]]:
         "ctl.up.>",
     ):
         await client.subscribe(subject, cb=on_message)
-    await client.flush(20)
+    await settle(client)
     for target in targets():
         for payload in PAYLOADS:
             await client.publish(target, payload, reply="_R_.x.direct")
         for question in (f"ctl.up.{ATTACKER}", f"logs.beat.{ATTACKER}"):
             if question != target:
                 await client.publish(question, PAYLOADS[-1], reply=target)
-    await client.flush(20)
-    await asyncio.sleep(0.3)
+    await settle(client)
+    await quiet(heard)
     return heard
 
 
@@ -253,8 +272,8 @@ async def attack_as_monitor(client: Client) -> list[bytes]:
             for question, payload in questions.items():
                 if question != target:
                     await client.publish(question, payload, reply=target)
-    await client.flush(20)
-    await asyncio.sleep(0.3)
+    await settle(client)
+    await quiet(heard)
     return heard
 
 

@@ -23,8 +23,9 @@ class Node(ShippedServer):
 
     READY_SECONDS = READY_SECONDS
 
-    def __init__(self, directory: Path, name: str, ports: dict[str, int]) -> None:
+    def __init__(self, directory: Path, name: str, ports: dict[str, int], extra: str) -> None:
         super().__init__(directory / name, name, ports[name], ports[name + "-http"])
+        self._extra = extra
         self._ports = ports
 
     def configure(self) -> None:
@@ -32,6 +33,8 @@ class Node(ShippedServer):
         others = {f"{name}.example.net": "127.0.0.1" for name in NAMES}
         own = {"100GB": "20GB", "port: 6222": f"port: {self._ports[self.name + '-cluster']}"}
         self.write_configuration(SHIPPED / f"{self.name}.conf", own | routes | others)
+        with (self.directory / "nats-server.conf").open("a") as more:
+            more.write(self._extra)
 
     def leads_all(self) -> bool:
         """Whether it is the leader of the cluster and hears every other node: before, streams find no place."""
@@ -59,11 +62,11 @@ class Nodes(dict[str, Node]):
 
 
 @contextlib.contextmanager
-def cluster(directory: Path) -> Iterator[Nodes]:
-    """A cluster that lives as long as the `with` block."""
+def cluster(directory: Path, *, extra: str = "") -> Iterator[Nodes]:
+    """A cluster that lives as long as the `with` block; `extra` is more of each node's configuration."""
     wanted = [name + end for name in NAMES for end in ("", "-cluster", "-http")]
     ports = dict(zip(wanted, free_ports(len(wanted)), strict=True))
-    nodes = Nodes({name: Node(directory, name, ports) for name in NAMES})
+    nodes = Nodes({name: Node(directory, name, ports, extra) for name in NAMES})
     try:
         for node in nodes.values():
             node.configure()

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 TYPED = {"", "sh", "bash"}
 FENCE = re.compile(r"^```(\w*)$")
 HERE_DOCUMENT = re.compile(r"<<-?\s*'?(\w+)'?")
 ENDS_WITH = re.compile(r"#.*\bends with (\d+)")
 INLINE = re.compile(r"`((?:sudo )?fshipper [^`]+)`")
+
+
+def name(document: Path) -> str:
+    """The path of a document in the checkout: `docs/guides/fleet.md`."""
+    return document.relative_to(ROOT).as_posix()
 
 
 class Command(NamedTuple):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from documents import DOCUMENTS, ROOT, commands, mentions
+from documents import DOCUMENTS, ROOT, commands, mentions, name
 
 from shipper.main import GROUP
 
@@ -30,10 +30,17 @@ RUNNING = (
     "fshipper consume &",
     "fshipper produce '/var/log/nginx/*.log' /var/log/syslog &",
     "HOSTNAME=db1.example.net fshipper produce --once /var/log/syslog",
-    "HOSTNAME=web7 fshipper produce --listen 127.0.0.1:0 /var/log/syslog & sleep 2; kill -TERM $!",
+    "HOSTNAME=web7 fshipper produce --listen 127.0.0.1:0 /var/log/syslog & sleep 5; kill -TERM $!",
     "python tests/bad_messages.py 20",
 )
-BEFORE = {"README.md": (), "performance.md": (), "services.md": RUNNING[:1], "fleet.md": RUNNING[:1]}
+BEFORE = {
+    "README.md": (),
+    "docs/development/benchmarks.md": (),
+    "docs/start.md": (),
+    "docs/guides/one-machine.md": RUNNING[:1],
+    "docs/guides/services.md": RUNNING[:1],
+    "docs/guides/fleet.md": RUNNING[:1],
+}
 """What was typed before; documents that are not named here speak of a fleet that runs."""
 UNSHARE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--uts", "--mount-proc", "--map-root-user")
 TYPED = [path for path in DOCUMENTS if commands(path.read_text())]
@@ -48,14 +55,14 @@ def why_not() -> str:
 
 
 def sentence(path: Path, told: dict) -> str:
-    head = f"{path.name}:{told['line']}: {told['text']}\n  ended with {told['code']}, not {told['expected']}"
+    head = f"{name(path)}:{told['line']}: {told['text']}\n  ended with {told['code']}, not {told['expected']}"
     return f"{head}\n{told['output']}"
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
-@pytest.mark.parametrize("path", TYPED, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", TYPED, ids=name)
 def test_every_command_does_what_the_document_says(path: Path, tmp_path: Path):
-    before = BEFORE.get(path.name, RUNNING)
+    before = BEFORE.get(name(path), RUNNING)
     typed = [{"line": 0, "text": text, "expected": 0} for text in before] + [
         {"line": command.line, "text": command.text, "expected": command.code}
         for command in commands(path.read_text())
@@ -93,7 +100,7 @@ def unknown(said: str, known: dict) -> str:
     return " ".join({word.partition("=")[0] for word in words if word.startswith("-") and word != "-"} - options)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_every_verb_and_option_that_is_named_exists(path: Path):
     known = verbs()
     assert not [why for said in sorted(mentions(path.read_text())) if (why := unknown(said, known))]

@@ -104,9 +104,9 @@ def noise(kib: int) -> bytes:
     return b"".join(random.randbytes(32).hex().encode() + b"\n" for _ in range(kib * 16))
 
 
-async def refused(url: str, seed: Path, subject: str) -> bool:
+async def refused(end: End, subject: str) -> bool:
     """Whether nobody takes a message on `subject` there."""
-    client = await nats.connect(url, nkeys_seed=str(seed), inbox_prefix=f"_INBOX_{SITE[0]}")
+    client = await nats.connect(end.url, inbox_prefix=f"_INBOX_{SITE[0]}", **end.options(SITE[0]))
     try:
         await client.request(subject, b"a line", timeout=3)
     except nats.errors.NoRespondersError:
@@ -143,7 +143,7 @@ def test_a_plan_right_after_shows_no_change_on_either_side(quiet) -> None:
 
 def test_a_line_of_the_site_is_not_taken_by_the_centre_itself(quiet) -> None:
     centre, edge, _ = quiet
-    assert asyncio.run(refused(edge.url, edge.secret(SITE[0]), f"logs.p0.{SITE[0]}"))
+    assert asyncio.run(refused(edge, f"logs.p0.{SITE[0]}"))
     assert not centre.messages("LOGS_0")
 
 

@@ -2,11 +2,14 @@
 
 import asyncio
 import datetime as dt
+import json
 import random
 import sys
+import urllib.request
 from pathlib import Path
 
 import nats
+from cluster import free_ports
 from fleet import Fleet, until
 from natsd import NatsServer
 
@@ -43,7 +46,7 @@ def flood(url: str) -> int:
 
 def test_a_flood_by_one_host_costs_the_others_no_line_and_no_old_day(tmp_path: Path, natsd: NatsServer) -> None:
     config = tmp_path / "collector.toml"
-    config.write_text("[collector]\nkeep_bytes = '600kB'\n")
+    config.write_text("[collector]\nkeep_bytes = '750kB'\n")
     with Fleet(tmp_path, natsd.url, partitions=PARTITIONS) as fleet:
         assert fleet.archive == tmp_path / "archive"
         fleet.must("partition", "apply", "--partitions", str(PARTITIONS), "--max-bytes", "4MB")
@@ -62,13 +65,19 @@ def test_a_flood_by_one_host_costs_the_others_no_line_and_no_old_day(tmp_path: P
             logs[host].write_bytes(b"".join(b"%d a line of %s\n" % (number, host.encode()) for number in range(5000)))
             producers.append(fleet.start("produce", str(logs[host]), HOSTNAME=host, SHIPPER_LISTEN=""))
         until(lambda: any("stream_full" in each.log_file.read_text() for each in producers), what="full streams")
+        filled = json.loads(fleet.must("partition", "status", "--json"))
+        assert {each["top_host"] for each in filled} == {FLOOD}
+        assert f"% of its messages are of {FLOOD}" in fleet.must("partition", "status")
         collector = fleet.start("consume", "--config", str(config), SHIPPER_LISTEN="")
         for host, log in logs.items():
             until(lambda: fleet.archived(host, log) == log.read_bytes(), within=90, what=host)  # noqa: B023
         assert collector.stop() == 0
-        fleet.drain("--seal")  # now the flood counts, and it is of today: none of it can be removed
-        again = fleet.start("consume", "--config", str(config), SHIPPER_LISTEN="")
+        (port,) = free_ports(1)
+        again = fleet.start("consume", "--config", str(config), SHIPPER_LISTEN=f"127.0.0.1:{port}")
+        # the flood is in open files of today: it counts, and none of it can be removed
         until(lambda: "hosts_over_share" in again.log, what="retention")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5) as answer:
+            assert json.load(answer)["hosts_over_share"] == [FLOOD]
         assert again.stop() == 0
         assert f"hosts=['{FLOOD}']" in again.log
         for day in OLD_DAYS:

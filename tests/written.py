@@ -44,7 +44,7 @@ def _of(module: str, program: str) -> Iterator[Metric]:
 
 
 def metrics_page() -> str:
-    """docs/metrics.md."""
+    """docs/reference/metrics.md."""
     rows = "".join(
         f"| `{each.name}` | {each.kind} | {', '.join(each.labels)} | {each.program} | {each.meaning} |\n"
         for each in metrics()
@@ -54,13 +54,9 @@ def metrics_page() -> str:
 
 <!-- Written by `make docs`; edit shipper/events/ instead. -->
 
-Every program serves `/metrics` for Prometheus, `/healthz` (it lives), `/readyz` (it does its work; else 503 and the
-reason) and `/status` (JSON) on 127.0.0.1: producers on port 9600, collectors on 9601, both by `SHIPPER_LISTEN`. What
-collectors say of hosts and partitions (`fshipper_hosts`, `fshipper_partition_...`) each of them says of all.
-
-[deploy/prometheus/](../deploy/prometheus/) has a configuration, alert rules and their tests (`promtool test rules`),
-[deploy/grafana/dashboard.json](../deploy/grafana/dashboard.json) a dashboard to import. Each alert names its next
-step in [operations.md](operations.md).
+Producers serve `/metrics` on port 9600, collectors on port 9601 (`SHIPPER_LISTEN`, by default on 127.0.0.1). The other
+[endpoints](../operations/status.md#endpoints) are on the same port. Every collector reports `fshipper_hosts` and
+`fshipper_partition_...` for all hosts and partitions. [Monitoring](../operations/monitoring.md) has the alerts.
 
 | name | kind | labels | program | meaning |
 |---|---|---|---|---|
@@ -99,7 +95,7 @@ def _shown(value: object) -> str:
 
 
 def settings_page() -> str:
-    """docs/settings.md."""
+    """docs/reference/settings.md."""
     parts = []
     for name, field in Settings.model_fields.items():
         section = field.annotation
@@ -115,8 +111,9 @@ def settings_page() -> str:
 <!-- Written by `make docs`; edit shipper/settings.py instead. -->
 
 Flag > environment > `--config FILE` (TOML, or `SHIPPER_CONFIG`) > default. An unknown key is an error that names the
-nearest one, and all problems are told at once; `fshipper validate` shows each value and where it comes from. Times are
-seconds or `5s`, `2h`, `7d`; sizes are bytes or `256KB`, `16MiB`, `50GB`.
+nearest key. All problems are reported together. `fshipper validate` shows each value and its origin.
+
+Times are seconds, or `5s`, `2h`, `7d`. Sizes are bytes, or `256KB`, `16MiB`, `50GB`.
 
 ```toml
 [nats]
@@ -132,7 +129,7 @@ files = ["/var/log/nginx/*.log"]
 {chr(10).join(parts)}"""
 
 
-PAGES = {"metrics.md": metrics_page, "settings.md": settings_page}
+PAGES = {"reference/metrics.md": metrics_page, "reference/settings.md": settings_page}
 
 
 def main() -> None:

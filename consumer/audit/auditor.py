@@ -30,6 +30,7 @@ from consumer.audit.verify_file import (
 )
 from consumer.segments.manifest_store import removed_days, removed_hosts
 from shipper import layout
+from shipper.units import counted
 
 LOOKS = 3
 """At what seems wrong in an archive that is in use."""
@@ -102,6 +103,10 @@ class Audit:
         for date in sorted(filter(self._scope.has_day, hosts.keys() - removed)):
             for host in sorted(hosts[date]):
                 self._note(Kind.REMOVED_HOST, "retention removed the day of this host", date=date, host=host)
+        for (date, host), number in sorted(self._journals.dropped_letters().items()):
+            if self._scope.has_day(date) and self._scope.has_host(host):
+                text = f"{counted(number, 'message')} that could not be applied: counted only, its host had too many"
+                self._note(Kind.DROPPED_LETTERS, text, date=date, host=host)
         bounds = self._bounds(days, removed)._replace(cut=frozenset(chain.from_iterable(hosts.values())))
         if self._is_settled:
             self._result.findings += self._sources.findings(self._journals, self._rows, bounds)

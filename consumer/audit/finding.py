@@ -20,7 +20,9 @@ class Kind(enum.Enum):
     GAP = "gap"  #: recorded when it happened
     ELSEWHERE = "elsewhere"  #: another collector's archive has them
     EXCLUDED = "excluded"  #: not read, because the configuration of the host did not name the file
+    FORKED = "forked"  #: two producers continued one source, and both are in the archive
     REMOVED_DAY = "removed_day"
+    DROPPED_LETTERS = "dropped_letters"  #: messages of a host that had too many dead letters on that day
     REMOVED_HOST = "removed_host"  #: a day of one host, by its share of the archive
     REDACTED = "redacted"  #: blacked out on purpose, as recorded
     REMOVED_COPY = "removed_copy"  #: doubled bytes were removed, as recorded

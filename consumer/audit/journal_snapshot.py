@@ -11,7 +11,8 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +44,7 @@ class Place:
     epoch: int
     resume: int  #: the next sequence of the stream that it waits for
     entries: tuple[Entry, ...]
+    dropped: tuple[tuple[str, str, int], ...]  #: dead letters that were not kept: UTC day, host and number
 
 
 class Journals:
@@ -53,6 +55,7 @@ class Journals:
         self.places: dict[Where, Place] = {}
         self.findings: list[Finding] = []
         self._paths: dict[Where, Path] = {}
+        self._forks: dict[Where, Mapping[SourceKey, tuple[str, ...]]] = {}
         try:
             self._read_all(directory)
         except BaseException:
@@ -76,6 +79,13 @@ class Journals:
         for place in self.places.values():
             yield from place.entries
 
+    def dropped_letters(self) -> Counter[tuple[str, str]]:
+        """How many dead letters were not kept, by UTC day and host."""
+        found: Counter[tuple[str, str]] = Counter()
+        for place in self.places.values():
+            found.update({(date, host): number for date, host, number in place.dropped})
+        return found
+
     def sources(self) -> Iterator[Known]:
         """What is archived of every source that the journals remember."""
         for where in self.places:
@@ -88,6 +98,11 @@ class Journals:
             with contextlib.closing(sqlite3.connect(self._paths[where])) as database:
                 for host, id_, watermark in database.execute("SELECT host, id, watermark FROM sources"):
                     yield where, SourceKey(host, id_), watermark
+
+    def forks(self) -> Iterator[tuple[SourceKey, tuple[str, ...]]]:
+        """The sources that two producers continued, with the ids of the forks."""
+        for where in self.places:
+            yield from self._forks[where].items()
 
     def close(self) -> None:
         """Remove the copies; idempotent."""
@@ -107,15 +122,15 @@ class Journals:
             with contextlib.closing(Journal(copy)) as journal:
                 files = journal.files.values()
                 entries = [of_open_file(file, journal.spans(file.path), journal.gaps(file.path)) for file in files]
-                at = journal.position
+                at, forks, dropped = journal.position, journal.forks, tuple(journal.dropped_letters())
         except ConfigError:
             raise
         except (Fatal, sqlite3.Error) as error:
             text = f"the journal cannot be read: {error}".replace(str(copy), path.name)
             self.findings.append(Finding(kind=Kind.BAD_JOURNAL, path=str(path), text=text, hint=_RESTORE))
             return
-        self._paths[where] = copy
-        self.places[where] = Place(_epoch(path), at.resume, tuple(entries))
+        self._paths[where], self._forks[where] = copy, forks
+        self.places[where] = Place(_epoch(path), at.resume, tuple(entries), dropped)
 
 
 def _newest(directory: Path) -> dict[Where, Path]:

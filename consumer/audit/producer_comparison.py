@@ -121,6 +121,9 @@ def _held(said: Said, journals: Journals) -> tuple[dict[SourceKey, int], dict[st
     for where, key, watermark in journals.watermarks():
         if key.host in said.marks:
             held[key], homes[key.host] = max(watermark, held.get(key, 0)), where
+    for key, forks in journals.forks():  # of two producers with one source, the archive has a fork for one
+        if key.host in said.marks:
+            held[key] = max([held.get(key, 0), *(held.get(SourceKey(key.host, fork), 0) for fork in forks)])
     return held, homes
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from consumer.audit.expected_file import Entry, State
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.segment_io import BROKEN, CHUNK_BYTES, Passing, Tally, texts
-from shipper.manifest import Gap
+from shipper.manifest import FORKED, Gap
 from shipper.model import End
 from shipper.units import format_bytes
 
@@ -148,11 +148,17 @@ ELSEWHERE = "elsewhere"
 EXCLUDED = End.EXCLUDED.value
 """Reason of a gap that is none: the host was configured not to read the bytes."""
 CHANGED = "archive_changed"
+REWRITTEN = "rewritten"
+"""Reason of an empty gap: the bytes before it differ from those of the host."""
 
 _SEALED_HINT = "restore the file from a copy; what the stream still holds can be read into another SHIPPER_DIRECTORY"
 _OPEN_HINT = "restore the file from a copy before the collector starts: else it records what is missing as a gap"
 _CUT_HINT = "the next start of the collector cuts them off, and writes from the stream what belongs there"
 _GAP_HINT = "nothing brings them back, unless the host still has a copy of its file"
+_FORKED_HINT = (
+    "nothing of either is lost; find the two machines, or who rewrote the file:"
+    " docs/operations/troubleshooting.md, a host has two producers"
+)
 _GAP_HINTS = {
     CHANGED: "somebody changed the archive: restore the file from a copy; the stream may still hold what is missing",
     "poison": "the message is among the dead letters: fshipper dlq ls",
@@ -192,6 +198,15 @@ def gaps_of(entry: Entry) -> Iterator[Finding]:
         elif reason == EXCLUDED:
             text = f"{octets:,} bytes ({where}) were not read: the configuration of the host did not name the file then"
             yield _about(entry, Kind.EXCLUDED, text, octets, "name the file again to ship them", Weight.NOTE)
+        elif reason == FORKED:
+            forks = ", ".join(f"{gap.source} (at {gap.end:,})" for gap in gaps[:3]) + (", ..." if len(gaps) > 3 else "")  # noqa: PLR2004
+            text = f"two producers continued one source: the second one's bytes are in a source of their own: {forks}"
+            yield _about(entry, Kind.FORKED, text, 0, _FORKED_HINT, Weight.GAP)
+        elif reason == REWRITTEN:
+            text = (
+                f"before {where} the host's file has other bytes than the archive: it was rewritten, or continued twice"
+            )
+            yield _about(entry, Kind.FORKED, text, 0, _FORKED_HINT, Weight.GAP)
         else:
             text = f"{octets:,} bytes ({where}) are lost, as recorded when it happened: {reason}"
             yield _about(entry, Kind.GAP, text, octets, _GAP_HINTS.get(reason, _GAP_HINT), Weight.GAP)
@@ -217,7 +232,8 @@ def removals_of(entry: Entry) -> Iterator[Finding]:
 def account_of(entry: Entry) -> Finding | None:
     """Whether a file holds as many bytes as the spans that it is said to hold; None: it does.
 
-    Bytes of all spans = bytes of the text - joins + filtered + edited (docs/promise.md). Plain lines have no spans.
+    Bytes of all spans = bytes of the text - joins + filtered + edited (docs/reference/archive-format.md). Plain lines
+    have no spans.
     """
     if not entry.spans or entry.is_plain:
         return None

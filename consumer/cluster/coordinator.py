@@ -9,12 +9,12 @@ Which collector should have which partition. Pure: the same values give every co
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from consumer.cluster.locks import Place, lock_identity, name_lock, try_lock
-from consumer.cluster.membership import RENEWALS, Member, Registry
+from consumer.cluster.membership import FORKED_SECONDS, MAX_FORKED, RENEWALS, Member, Registry
 from consumer.cluster.partition_owner import Holding, Holdings, refuse_held, refuse_locked
 from consumer.commit.applier import Archived
 from shipper import events
@@ -76,6 +76,7 @@ def _move(giver: list[int], getter: list[int], taker: Member) -> bool:
 
 
 FIND_SECONDS = 10.0
+NAMED_HOSTS = 5
 
 Find = Callable[[], Awaitable[list[int]]]
 
@@ -86,6 +87,7 @@ class Collector:
     def __init__(
         self, place: Place, registry: Registry, holdings: Holdings, me: Member, find: Find, stop: Stop,
         patience: Patience, doubled: Callable[[], int] = lambda: 0,
+        over_share: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:  # fmt: skip
         self._place = place
         self._registry = registry
@@ -95,6 +97,7 @@ class Collector:
         self._stop = stop
         self._patience = patience
         self._doubled = doubled
+        self._over_share = over_share
         self._find_due = 0.0
         self._rounds_without = 0  # a partition
         self._may_end = asyncio.Event()
@@ -202,7 +205,15 @@ class Collector:
             "stands_by": self._stands_by,
             "others": sorted(member.name for member in self._others),
             "doubled_bytes": self._doubled(),
+            "forked_hosts": self._forked(),
+            "hosts_over_share": list(self._over_share()[:NAMED_HOSTS]),
         }
+
+    def _forked(self) -> list[str]:
+        """The hosts of which two producers continued one source lately, as many as others are told of."""
+        since = time.time_ns() - int(FORKED_SECONDS * 1e9)
+        workers = [holding.worker for holding in self._holdings if holding.worker is not None]
+        return sorted({host for each in workers for host, at in each.forked.items() if at >= since})[:MAX_FORKED]
 
     # -- rounds -------------------------------------------------------------------------------------------------
 

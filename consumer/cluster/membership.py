@@ -10,18 +10,23 @@ For how long an entry has not changed, while somebody looked. Nobody's clock is 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from shipper.bucket import lease_key, map_key, member_key, members_of
 from shipper.errors import Transient
+from shipper.layout import NANOSECONDS
 from shipper.model import Entry
 from shipper.partition_map import MAX_PARTITIONS, decode
 from shipper.ports import Bucket
 
 VERSION = 1
+MAX_FORKED = 20
+"""Hosts that a claim names because two producers continued one of their sources, at most."""
+FORKED_SECONDS = 24 * 3600.0
+"""For so long after the newest block of a fork its host is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +69,25 @@ class Claim:
     created: str = ""
     directory: str = ""  #: where the archive is on the host of the collector; empty: an older version does not say
     past: str = ""  #: the newest day of which nothing can come any more, all of it sealed; "": none
+    forked: str = ""  #: hosts of which two producers continued one source, the newest first: `host=seconds,...`
 
     def ended(self) -> "Claim":
         """The same, given back."""
         return replace(self, released=True)
+
+
+def forked_text(hosts: Mapping[str, int]) -> str:
+    """The newest of `hosts`, each with the time of its newest forked block (ns since 1970), as a claim holds them."""
+    newest = sorted(hosts.items(), key=lambda each: -each[1])[:MAX_FORKED]
+    return ",".join(f"{host}={at_ns // NANOSECONDS}" for host, at_ns in newest)
+
+
+def forked_since(claim: Claim, since: float) -> Iterator[str]:
+    """The hosts that a claim names with a time (seconds since 1970) of `since` or later."""
+    for each in claim.forked.split(",")[:MAX_FORKED]:
+        host, _, seconds = each.partition("=")
+        if host and seconds.isdecimal() and int(seconds) >= since:
+            yield host
 
 
 def encode(value: Member | Claim) -> bytes:

@@ -16,7 +16,7 @@ from consumer.archive import check_journal, note_journal
 from consumer.cluster.epochs import Footing, begin_epoch, find_footing, sweep
 from consumer.cluster.lease import Lease
 from consumer.cluster.locks import Place
-from consumer.cluster.membership import Claim, Member, Registry, clock
+from consumer.cluster.membership import Claim, Member, Registry, clock, forked_text
 from consumer.commit.applier import Archived
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
@@ -235,6 +235,7 @@ class Holding:
             plain_after_ns=at.plain_after_ns,
             created=at.created,
             past=max(claim.past, self.worker.past()),
+            forked=forked_text(self.worker.forked),
         )
 
     async def _sweep(self, worker: Worker) -> None:

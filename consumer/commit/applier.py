@@ -1,21 +1,29 @@
 """Judge a batch of deliveries and write what is new into the files; nothing counts before the journal commits it.
 
-How much of a collector one host may take, so that what it sends cannot crowd out the others.
+Budgets of one host in one partition: what it sends cannot crowd out the other hosts.
+
+What a host spends in a UTC day is in the journal, so a restart of the collector does not give it a second budget. The
+day is that of the JetStream timestamp, which no host chooses.
 """
 
+import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from consumer.archive import Layout
+from consumer.commit.archived_bytes import Copies
 from consumer.commit.batch_plan import Draft, Plan
+from consumer.commit.forks import Forked, Forks, begin_fork, check_room
 from consumer.commit.frame_cache import ReadyFrames
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import Found, OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.watermark import (
     REASON_ELSEWHERE,
+    REASON_FORKED,
     REASON_MISSING,
+    REASON_REWRITTEN,
     GivenUp,
     Known,
     SourceKey,
@@ -27,7 +35,7 @@ from consumer.commit.watermark import (
     missing_parts,
     taken_up,
 )
-from consumer.model import Changes, Loss, OpenFile, Position
+from consumer.model import Account, Budget, Changes, Loss, OpenFile, Position
 from shipper import codec, control
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.compression import Compressor, Decompressor
@@ -42,44 +50,127 @@ MAX_HOLES = 1000
 What comes behind further ones is a dead letter; it comes again when its producer sends from the hole on.
 """
 MAX_FILES = 10_000
-"""Open files of a host in one partition. Lines of further ones go to `OVERFLOW`, once and in order as everything."""
+"""Open files of a host. Lines of further ones go to `OVERFLOW`, once and in order as everything."""
+MAX_NEW_FILES = 250_000
+"""Files that a host begins in a day, each a segment of its own. Lines of further ones go to `OVERFLOW`, too."""
 OVERFLOW = "overflow.log"
+MAX_NEW_SOURCES = 1_000_000
+"""Sources that a host begins in a day; blocks of further ones are dead letters. 100 MB/s in files of 10 MB are
+864,000."""
+MAX_LOST = 1 << 44
+"""Bytes that a host may report as lost in a day: 16 TiB. A larger number would hide the losses of other hosts."""
+MAX_LETTERS = 10_000
+"""Dead letters of a host that are kept in a day; further ones are only counted."""
+FULL_BYTES = 16 * 1024 * 1024
+"""Bytes of dead letters of a host that are kept whole in a day; of further ones the beginnings are kept."""
 
 
 class Crowd:
     """The counts of one batch; made when they are first asked for, which is seldom."""
 
-    def __init__(self, files: Mapping[str, OpenFile], holes: Iterable[SourceKey]) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, OpenFile],
+        holes: Callable[[], Iterable[tuple[str, int]]],
+        spent: Callable[[Account], int],
+    ) -> None:
+        """`holes`: host and missing bytes of each open hole. `spent`: what was spent before this batch."""
         self._files = files
         self._holes = holes
+        self._spent_before = spent
+        self._before: dict[Account, int] = {}
         self._admitted: set[str] = set()
+        self._new_files: Counter[tuple[str, str]] = Counter()
         self._files_of: Counter[str] | None = None
         self._holes_of: Counter[str] | None = None
+        self._missing_of: Counter[str] = Counter()
+        self.spent: Counter[Account] = Counter()  #: by this batch
+        self.refused: Counter[tuple[str, Budget]] = Counter()  #: messages by host and the budget that was exhausted
+        self.cut: Counter[str] = Counter()  #: dead letters of which only the beginning is kept, by host
 
-    def admit_file(self, host: str, path: str) -> bool:
-        """Whether a host may have one more open file, `path`, which no journal row names; if so, it is counted."""
+    def admit_file(self, key: FileKey, path: str) -> bool:
+        """Whether a host may begin one more file, `path`, which no journal row names; if so, it is counted."""
         if path in self._admitted:
             return True
         if self._files_of is None:
             self._files_of = Counter(file.key.host for file in self._files.values())
-        if self._files_of[host] >= MAX_FILES:
+        day = (key.date, key.host)
+        begun = self._spent(Account(*day, Budget.FILES)) + self._new_files[day]
+        if self._files_of[key.host] >= MAX_FILES or begun >= MAX_NEW_FILES:
             return False
-        self._files_of[host] += 1
+        self._files_of[key.host] += 1
+        self._new_files[day] += 1
         self._admitted.add(path)
         return True
 
-    def admit_hole(self, host: str) -> None:
-        """Count one more open hole of a host. Raises Poison: it has too many."""
-        if self._holes_of is None:
-            self._holes_of = Counter(source.host for source in self._holes)
-        if self._holes_of[host] >= MAX_HOLES:
-            raise Poison(f"bytes before it are missing, as in {MAX_HOLES} other files of its host")
-        self._holes_of[host] += 1
+    def begin_file(self, key: FileKey) -> None:
+        """An admitted file is created."""
+        self.spent[Account(key.date, key.host, Budget.FILES)] += 1
+        self._new_files[key.date, key.host] -= 1
 
-    def fill_hole(self, host: str) -> None:
+    def admit_source(self, date: str, host: str) -> None:
+        """Check that a host may begin one more source. Raises Poison: it has begun too many today."""
+        if self._spent(Account(date, host, Budget.SOURCES)) >= MAX_NEW_SOURCES:
+            self.refused[host, Budget.SOURCES] += 1
+            raise Poison(f"its host has begun {MAX_NEW_SOURCES} other sources (files and rotations) today")
+
+    def begin_source(self, date: str, host: str) -> None:
+        """An admitted source is begun."""
+        self.spent[Account(date, host, Budget.SOURCES)] += 1
+
+    def admit_hole(self, date: str, host: str, missing: int) -> None:
+        """Count one more open hole of a host. Raises Poison: it has too many, or too many bytes are missing."""
+        self.admit_loss(date, host, missing)
+        if self._count_holes()[host] >= MAX_HOLES:
+            raise Poison(f"bytes before it are missing, as in {MAX_HOLES} other files of its host")
+        self._count_holes()[host] += 1
+        self._missing_of[host] += missing
+
+    def fill_hole(self, host: str, missing: int) -> None:
         """A hole of a host is filled."""
         if self._holes_of is not None:
             self._holes_of[host] -= 1
+            self._missing_of[host] -= missing
+
+    def admit_loss(self, date: str, host: str, octets: int) -> None:
+        """Check that a host may lose so many bytes more. Raises Poison: no host loses so much."""
+        self._count_holes()
+        account = Account(date, host, Budget.LOST)
+        if self._spent(account) + self._missing_of[host] + octets > MAX_LOST:
+            self.refused[host, Budget.LOST] += 1
+            raise Poison(f"with these {octets} lost bytes its host would have lost more than {MAX_LOST} today")
+
+    def lose(self, date: str, host: str, octets: int) -> None:
+        """Bytes of a host are recorded as lost."""
+        self.spent[Account(date, host, Budget.LOST)] += octets
+
+    def keep_letter(self, date: str, host: str, octets: int) -> tuple[bool, bool]:
+        """Whether a dead letter of `octets` is kept, and whether it is kept whole."""
+        letters, whole = Account(date, host, Budget.LETTERS), Account(date, host, Budget.LETTER_BYTES)
+        if self._spent(letters) >= MAX_LETTERS:
+            self.refused[host, Budget.LETTERS] += 1
+            self.spent[Account(date, host, Budget.DROPPED)] += 1
+            return False, False
+        self.spent[letters] += 1
+        if self._spent(whole) + octets > FULL_BYTES:
+            self.cut[host] += 1
+            return True, False
+        self.spent[whole] += octets
+        return True, True
+
+    def _spent(self, account: Account) -> int:
+        before = self._before.get(account)
+        if before is None:
+            before = self._before[account] = self._spent_before(account)
+        return before + self.spent[account]
+
+    def _count_holes(self) -> Counter[str]:
+        if self._holes_of is None:
+            self._holes_of = Counter()
+            for host, missing in self._holes():
+                self._holes_of[host] += 1
+                self._missing_of[host] += missing
+        return self._holes_of
 
 
 REASON_POISON = "poison"
@@ -92,8 +183,6 @@ WRITE_BYTES = 256 * 1024
 which the page cache takes as much again. So a full block is written alone."""
 MANY_WAITING = 64
 """Messages behind the batch: as many full blocks as lie between two syncs. While more wait, nobody waits for a disk."""
-MAX_GAP = 1 << 44
-"""Maximum bytes that one block may report as lost: 16 TiB. A larger number would hide the losses of other hosts."""
 MAX_OFFSET = (1 << 53) - 1
 """8 PiB: no file is longer, and sums of what is said to be missing stay numbers that every reader of JSON has."""
 
@@ -115,6 +204,7 @@ class Dead:
     delivery: Delivery
     host: str
     reason: str
+    is_whole: bool = True  #: all of it is kept; else the beginning, because its host has many
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,6 +219,7 @@ class Staged:
     text_bytes: int = 0
     files: set[tuple[str, str]] = field(default_factory=set)  #: host and log file of the text that is new
     holes: dict[SourceKey, Hole] = field(default_factory=dict)
+    forked: list[Forked] = field(default_factory=list)  #: forks that began
     rewritten: list[Known] = field(default_factory=list)  #: as they were before the block that shows it
     archived_before: list[Found] = field(default_factory=list)  #: first met here, and another partition has a part
     keeps_up: bool  #: no more wait than go between two syncs
@@ -186,6 +277,7 @@ class Stager:
         self._ready = ready
         self._archive = archive
         self._decompressor = Decompressor()
+        self._copies, self._forks = Copies(sink.archive, journal), Forks()
         self._compress = None if layout.frames == "none" else Compressor(Encoding(layout.frames)).encode
 
     def stage(
@@ -196,12 +288,18 @@ class Stager:
             changes=Changes(position=self._journal.position),
             holes=dict(holes),
             keeps_up=batch[-1].pending <= MANY_WAITING,
-            crowd=Crowd(self._journal.files, holes),
+            crowd=Crowd(
+                self._journal.files,
+                lambda: ((source.host, hole.missing.length) for source, hole in holes.items()),
+                self._journal.spent,
+            ),
         )
         plan = Plan(self._journal, self._compress)
+        self._copies.begin()
         for delivery in batch:
             self._stage_one(delivery, staged, plan, given_up)
         self._write(plan, staged)
+        staged.changes.spent = staged.crowd.spent
         staged.changes.position = self._position(staged, batch[-1])
         return staged
 
@@ -231,8 +329,7 @@ class Stager:
         """A host leaves: what it sent by older maps ends here, its holes too, which nobody fills in this partition."""
         staged.changes.left[host] = max(version, self._left(host, staged))
         for source in [source for source in staged.holes if source.host == host]:
-            del staged.holes[source]
-            staged.crowd.fill_hole(host)
+            staged.crowd.fill_hole(host, staged.holes.pop(source).missing.length)
         return MARKER
 
     def _left(self, host: str, staged: Staged) -> int:
@@ -255,9 +352,18 @@ class Stager:
         if block.map_version < self._left(host, staged):
             return STALE
         source = SourceKey(host, block.source)
-        before = self._as_archived(source, block, staged, plan) or begin(block, host)
+        found = self._as_archived(source, block, staged, plan)
+        date = day_of(delivery.time_ns)
+        if found is None:
+            staged.crowd.admit_source(date, host)  # else its next blocks would be holes that nobody can fill
+        before = found or begin(block, host)
         known = taken_up(block, before, self._archive)
+        fork = self._fork_of(delivery, block, known, staged, plan)
         target = self._target(delivery, host, known.file, staged, plan)
+        if fork is not None:
+            if plan.source(fork.key) is None:
+                self._note(fork, Span(fork.origin, fork.watermark), REASON_FORKED, target, delivery, plan)
+            block, source, known = replace(block, source=fork.id, handoff=None), fork.key, fork
         gone = given_up.get(source)
         verdict = judge(block, known, given_up_at=gone.offset if gone else None)
         if verdict is Verdict.HOLE:
@@ -268,15 +374,58 @@ class Stager:
         elif verdict is Verdict.DUPLICATE:
             plan.duplicate(target.path)
         else:
-            _note_filled(block, known, staged)
-            if block.handoff is not None and block.handoff.archive != self._archive:
-                elsewhere = Span(before.watermark, known.watermark)
-                self._lose(known, elsewhere, REASON_ELSEWHERE, target, delivery, plan)
             try:
+                _charge(block, date, host, staged.crowd, is_new=found is None)
+                _note_filled(block, known, staged)
+                if block.handoff is not None and block.handoff.archive != self._archive:
+                    elsewhere = Span(before.watermark, known.watermark)
+                    self._lose(known, elsewhere, REASON_ELSEWHERE, target, delivery, plan, staged)
                 self._accept(delivery, block, known, gone, target, plan, staged)
             except Poison as error:
                 return _bury(delivery, host, error, staged)
         return verdict.value
+
+    def _fork_of(self, delivery: Delivery, block: Block, known: Known, staged: Staged, plan: Plan) -> Known | None:
+        """The fork of `known` that a block belongs to, as far as it is archived; None: it belongs to `known` itself.
+
+        Raises Poison: it begins another fork, and the source has too many.
+        """
+        forks = plan.forks(known.key)
+        is_new = delivery.time_ns > self._journal.position.plain_after_ns
+        if not forks and not (is_new and block.span.length and block.span.start < known.watermark):
+            return None
+        there = [each for fork in forks if (each := plan.source(SourceKey(known.host, fork)))]
+        try:
+            chosen = self._forks.choose(
+                block,
+                functools.cache(functools.partial(self._decompressor.decode, block, delivery.payload)),
+                known,
+                there,
+                functools.partial(self._is_held, plan, staged),
+            )
+        except Poison:
+            return None  # a damaged block says nothing of its source
+        if chosen is known:
+            return None
+        if chosen is None:
+            chosen = begin_fork(block, known)
+            if chosen.id in forks:
+                return plan.source(chosen.key)
+            check_room(known, len(forks))
+            plan.begin_fork(known.key, chosen.id)
+            staged.forked.append(Forked(known, chosen.id, chosen.watermark))
+        return chosen
+
+    def _is_held(self, plan: Plan, staged: Staged, known: Known, block: Block, content: bytes) -> bool | None:
+        """Whether the archive, with what this batch wrote, has `content` for a block; None: it cannot be compared."""
+        opened = []
+        for path, draft in plan.drafts.items():
+            if draft.committed.key.host == known.host and draft.committed.key.file == known.file:
+                draft.close()
+                self._write_ahead(draft, plan, staged)
+                opened.append((draft.file(), plan.added_to(path)))
+        self._sink.flush()
+        return self._copies.hold(known, block.span, content, opened)
 
     def _as_archived(self, source: SourceKey, block: Block, staged: Staged, plan: Plan) -> Known | None:
         """What the archive has of a source, in whichever partition; None: nothing.
@@ -303,13 +452,13 @@ class Stager:
         if block.span.start > known.watermark:
             missing = missing_before(block, known)
             for span, reason in missing_parts(missing, gone or GivenUp(0)):
-                self._lose(known, span, reason, target, delivery, plan)
+                self._lose(known, span, reason, target, delivery, plan, staged)
             known = replace(known, watermark=block.span.start, crc=None, proven=False)
         end = max(known.watermark, block.span.end)
         try:
             rest = self._decompressor.rest(block, delivery.payload, at=known.watermark)
         except Poison:
-            self._lose(known, Span(known.watermark, end), REASON_POISON, target, delivery, plan)
+            self._lose(known, Span(known.watermark, end), REASON_POISON, target, delivery, plan, staged)
             if end > known.watermark:
                 known = replace(known, watermark=end, crc=None, proven=False)
             plan.sources[known.key] = replace(known, seen_ns=delivery.time_ns)
@@ -340,20 +489,30 @@ class Stager:
                 self._write_ahead(draft, plan, staged)
         if block.gap:
             lost = missing_behind(block, known)
-            self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan)
-        crc, proven = _sum(block, known, rest.content, staged)
-        plan.sources[known.key] = known.grown(
-            watermark=end,
+            self._lose(known, lost, block.end.value if block.end else REASON_MISSING, target, delivery, plan, staged)
+        self._grow(block, known, rest.content, target, delivery, plan, staged)
+
+    def _grow(
+        self, block: Block, known: Known, content: bytes, target: _Target, delivery: Delivery, plan: Plan,
+        staged: Staged,
+    ) -> None:  # fmt: skip
+        """The source after a sound block, of which `content` is new."""
+        crc, proven = _sum(block, known, content, staged)
+        if staged.rewritten and staged.rewritten[-1] is known:
+            self._note(known, Span(known.watermark, known.watermark), REASON_REWRITTEN, target, delivery, plan)
+        plan.sources[known.key] = grown = known.grown(
+            watermark=max(known.watermark, block.span.end),
             crc=crc,
             proven=proven,
             ended=block.end is not None,
             seen_ns=delivery.time_ns,
         )
+        self._forks.written(grown)
 
     def _target(self, delivery: Delivery, host: str, file: str, staged: Staged, plan: Plan) -> _Target:
         key = FileKey(day_of(delivery.time_ns), self._partition, host, file)
         path = self._layout.path(key, delivery.time_ns)
-        if path in plan.drafts or path in self._journal.files or staged.crowd.admit_file(host, path):
+        if path in plan.drafts or path in self._journal.files or staged.crowd.admit_file(key, path):
             return _Target(path, key)
         staged.crowded[host] += 1
         key = key._replace(file=OVERFLOW)
@@ -364,15 +523,22 @@ class Stager:
         before = 0 if known else self._layout.length_before(target.path)
         return plan.draft(target.path, target.key, delivery, length_before=before)
 
-    def _lose(self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan) -> None:
+    def _lose(
+        self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan, staged: Staged
+    ) -> None:  # fmt: skip
         """Note that bytes are missing in the file, which is there from now on even if it stays empty."""
         if span.length > 0:
-            self._draft(target, delivery, plan)
-            plan.losses.append(Loss(target.path, known.key, span, reason))
+            self._note(known, span, reason, target, delivery, plan)
+            if reason != REASON_ELSEWHERE:
+                staged.crowd.lose(day_of(delivery.time_ns), known.host, span.length)
+
+    def _note(self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan) -> None:
+        self._draft(target, delivery, plan)
+        plan.losses.append(Loss(target.path, known.key, span, reason))
 
     def _write(self, plan: Plan, staged: Staged) -> None:
         """Journal new files, create them, append: in this order a kill leaves nothing that nobody knows of."""
-        self._create(plan)
+        self._create(plan, staged)
         for draft in plan.drafts.values():
             draft.close()
             self._append(draft, staged)
@@ -380,17 +546,19 @@ class Stager:
         staged.changes.files = {path: draft.file() for path, draft in plan.drafts.items()}
         staged.changes.extents = list(plan.extents())
         staged.changes.losses = plan.losses
+        staged.changes.forks = plan.new_forks
 
     def _write_ahead(self, draft: Draft, plan: Plan, staged: Staged) -> None:
         """Append what is there of a large file; it counts no sooner than the rest of the batch."""
-        self._create(plan)
+        self._create(plan, staged)
         self._append(draft, staged)
 
-    def _create(self, plan: Plan) -> None:
+    def _create(self, plan: Plan, staged: Staged) -> None:
         created, plan.created = plan.created, []
         self._journal.register(created)
         for file in created:
             self._sink.create(file)
+            staged.crowd.begin_file(file.key)
 
     def _append(self, draft: Draft, staged: Staged) -> None:
         if draft.waiting_bytes:
@@ -414,15 +582,27 @@ class Stager:
 
 
 def _bury(delivery: Delivery, host: str, error: Poison, staged: Staged) -> str:
-    staged.dead.append(Dead(delivery=delivery, host=host or "unknown", reason=str(error)))
+    host = host or "unknown"
+    octets = len(delivery.payload) + sum(len(name) + len(value) for name, value in delivery.headers.items())
+    is_kept, is_whole = staged.crowd.keep_letter(day_of(delivery.time_ns), host, octets)
+    if is_kept:
+        staged.dead.append(Dead(delivery=delivery, host=host, reason=str(error), is_whole=is_whole))
     return REASON_POISON
+
+
+def _charge(block: Block, date: str, host: str, crowd: Crowd, *, is_new: bool) -> None:
+    """Charge a block to the budgets of its host. Raises Poison: it reports too many bytes as lost."""
+    if block.gap:
+        crowd.admit_loss(date, host, block.gap)
+    if is_new:
+        crowd.begin_source(date, host)
 
 
 def _check_offsets(block: Block) -> None:
     if block.span.end + block.gap > MAX_OFFSET:
         raise Poison(f"Log-Span {block.span} with Log-Gap {block.gap} leads beyond what any file can hold")
-    if block.gap > MAX_GAP:
-        raise Poison(f"Log-Gap {block.gap} is more than any file loses")
+    if block.handoff is not None and block.handoff.offset > MAX_OFFSET:
+        raise Poison(f"Log-Handoff {block.handoff.offset} is beyond what any file can hold")
 
 
 def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> tuple[int | None, bool]:
@@ -449,10 +629,9 @@ def _behind(crc: int, block: Block, new: bytes) -> int:
 
 def _note_hole(delivery: Delivery, block: Block, known: Known, staged: Staged) -> None:
     if known.key not in staged.holes:
-        staged.crowd.admit_hole(known.host)
-        staged.holes[known.key] = Hole(
-            source=known.key, file=known.file, sequence=delivery.sequence, missing=missing_before(block, known)
-        )
+        missing = missing_before(block, known)
+        staged.crowd.admit_hole(day_of(delivery.time_ns), known.host, missing.length)
+        staged.holes[known.key] = Hole(source=known.key, file=known.file, sequence=delivery.sequence, missing=missing)
 
 
 def _note_filled(block: Block, known: Known, staged: Staged) -> None:
@@ -461,4 +640,4 @@ def _note_filled(block: Block, known: Known, staged: Staged) -> None:
     hole = staged.holes.get(known.key)
     if hole is not None and block.span.end >= hole.missing.end:
         del staged.holes[known.key]
-        staged.crowd.fill_hole(known.host)
+        staged.crowd.fill_hole(known.host, hole.missing.length)

@@ -9,6 +9,7 @@ from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.edit_map import Rest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey
+from shipper.manifest import SourceSpan
 from shipper.model import MAX_BLOCK_BYTES, Delivery, Span
 
 Compress = Callable[[bytes], bytes]
@@ -154,11 +155,22 @@ class Plan:
         self.drafts: dict[str, Draft] = {}
         self.created: list[OpenFile] = []
         self.losses: list[Loss] = []
+        self.new_forks: dict[SourceKey, tuple[str, ...]] = {}
         self._extents: dict[tuple[str, str], list[Span]] = {}
 
     def source(self, key: SourceKey) -> Known | None:
         """A source as it is behind what was staged so far."""
         return self.sources.get(key) or self._journal.source(key)
+
+    def forks(self, key: SourceKey) -> tuple[str, ...]:
+        """The ids of the forks of a source; usually it has none."""
+        if not (self._journal.forks or self.new_forks):
+            return ()
+        return (*self._journal.forks.get(key, ()), *self.new_forks.get(key, ()))
+
+    def begin_fork(self, key: SourceKey, fork: str) -> None:
+        """Note that a source has a fork."""
+        self.new_forks[key] = (*self.new_forks.get(key, ()), fork)
 
     def draft(self, path: str, key: FileKey, delivery: Delivery, *, length_before: int) -> Draft:
         """The draft of a file, which is new to the journal if it is not known there."""
@@ -188,6 +200,11 @@ class Plan:
         elif (file := self._journal.files.get(path)) is not None and not file.sealing:
             draft = self.drafts[path] = Draft(file, self._compress)
             draft.count_duplicate()
+
+    def added_to(self, path: str) -> list[SourceSpan]:
+        """What a file holds more than before."""
+        named = ((source, spans) for (where, source), spans in self._extents.items() if where == path)
+        return [SourceSpan(source=source, start=span.start, end=span.end) for source, spans in named for span in spans]
 
     def extents(self) -> Iterable[Extent]:
         """What the files hold more than before, one for each uninterrupted run of a source's bytes."""

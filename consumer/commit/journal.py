@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from consumer.commit.external_changes import Moored, changed
 from consumer.commit.watermark import Known, SourceKey
-from consumer.model import Changes, Extent, OpenFile, Position
+from consumer.model import Account, Budget, Changes, Extent, OpenFile, Position
 from shipper.codec import decode_labels, encode_labels
 from shipper.errors import ConfigError, Fatal
-from shipper.layout import FileKey, sealing_path
+from shipper.layout import DAY_NS, FileKey, day_of, sealing_path
 from shipper.manifest import Gap, SourceSpan
 
 VERSION = 4
@@ -52,6 +52,17 @@ CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NO
 """
 SHARED_SCHEMA = "CREATE TABLE IF NOT EXISTS shared (host TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (host, id))"
 """Sources that more than one partition holds a part of. Older versions ignore the table, so it needs no version."""
+FORKS_SCHEMA = """
+CREATE TABLE IF NOT EXISTS forks (
+    host TEXT NOT NULL, id TEXT NOT NULL, fork TEXT NOT NULL, PRIMARY KEY (host, id, fork)
+) WITHOUT ROWID
+"""
+"""Sources that two producers continued, and the ids of the forks. Older versions ignore it, too."""
+SPENT_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS spent (date TEXT NOT NULL, host TEXT NOT NULL, budget TEXT NOT NULL,"
+    " amount INTEGER NOT NULL, PRIMARY KEY (date, host, budget)) WITHOUT ROWID"
+)
+"""What each host spent of its budgets, by UTC day. Older versions ignore the table, too."""
 FROM_VERSION_1 = (
     "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE files ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",
@@ -158,6 +169,8 @@ def _text(octets: bytes) -> str:
 
 MAX_CACHED = 32_768  # sources, and files
 MAX_CACHED_RUNS = 1000  # sources of one file
+SPENT_NS = DAY_NS
+DROPPED_NS = 31 * DAY_NS
 REASON_CHANGED = "archive_changed"
 _POSITION = ("applied", "applied_ns", "resume", "plain_after_ns", "created")
 
@@ -172,11 +185,13 @@ class _Run(NamedTuple):
 class Journal:
     """The journal of one partition. Owned by its worker: one call at a time, from any thread.
 
-    `files`, `position` and `left` may be read at any time: they are replaced, never changed.
+    `files`, `position`, `forks`, `forked` and `left` may be read at any time: they are replaced, never changed.
     """
 
     files: Mapping[str, OpenFile]
     position: Position
+    forks: Mapping[SourceKey, tuple[str, ...]]  #: by source that two producers continued: the ids of its forks
+    forked: Mapping[str, int]  #: by host: when the newest block of one of its forks was stored, ns
     left: Mapping[str, int]  #: by host that left the partition: the version of the map in its newest marker
 
     def __init__(self, path: Path) -> None:
@@ -264,9 +279,22 @@ class Journal:
             )
             self._database.executemany("INSERT OR REPLACE INTO departures VALUES (?, ?)", changes.left.items())
             self._database.executemany("INSERT OR REPLACE INTO shared VALUES (?, ?)", changes.shared)
+            new = [(*key, fork) for key, forks in changes.forks.items() for fork in forks]
+            self._database.executemany("INSERT OR IGNORE INTO forks VALUES (?, ?, ?)", new)
+            self._database.executemany(
+                "INSERT INTO spent VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (date, host, budget) DO UPDATE SET amount = amount + excluded.amount",
+                [(*account, amount) for account, amount in changes.spent.items()],
+            )
         self.position = changes.position
         self.files = {**self.files, **changes.files}
         self.left = {**self.left, **changes.left} if changes.left else self.left
+        for key, forks in changes.forks.items():
+            self.forks = {**self.forks, key: (*self.forks.get(key, ()), *forks)}
+        if self.forks:
+            ids = {SourceKey(key.host, fork) for key, forks in self.forks.items() for fork in forks}
+            newest = {key.host: known.seen_ns for key, known in changes.sources.items() if key in ids}
+            self.forked = {**self.forked, **newest}
         self._remember(changes.sources.values())
 
     def begin_sealing(self, file: OpenFile, segment: str) -> OpenFile:
@@ -305,14 +333,35 @@ class Journal:
         """Forget the sources that ended and had their newest block stored before `before_ns`; returns how many."""
         with self._transaction():
             rows = self._database.execute("DELETE FROM sources WHERE ended AND seen_ns < ?", (before_ns,))
+            self._database.execute("DELETE FROM forks WHERE (host, fork) NOT IN (SELECT host, id FROM sources)")
         if rows.rowcount:
             self._sources.clear()
+            self.forks = self._read_forks()
         return rows.rowcount
 
+    def spent(self, account: Account) -> int:
+        """What a host spent of a budget on a day, as far as that is remembered."""
+        row = self._database.execute(
+            "SELECT amount FROM spent WHERE date = ? AND host = ? AND budget = ?", account
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+    def dropped_letters(self) -> list[tuple[str, str, int]]:
+        """Dead letters that were not kept, of the last 31 days: UTC day, host and number."""
+        rows = self._database.execute(
+            "SELECT date, host, amount FROM spent WHERE budget = ? ORDER BY date, host", (Budget.DROPPED,)
+        )
+        return rows.fetchall()
+
     def mark(self) -> None:
-        """Remember which sequence was applied at which time, for the replay window."""
+        """Remember which sequence was applied at which time, for the replay window; forget what is spent long ago."""
         if self.position.applied:
+            now = self.position.applied_ns
             with self._transaction():
+                self._database.execute(
+                    "DELETE FROM spent WHERE date < ? AND (budget <> ? OR date < ?)",
+                    (day_of(now - SPENT_NS), Budget.DROPPED, day_of(now - DROPPED_NS)),
+                )
                 self._database.execute(
                     "INSERT OR REPLACE INTO marks VALUES (?, ?)", (self.position.applied, self.position.applied_ns)
                 )
@@ -353,8 +402,11 @@ class Journal:
             self._check_version()
             with self._database:
                 self._database.execute(SHARED_SCHEMA)
+                self._database.execute(FORKS_SCHEMA)
+                self._database.execute(SPENT_SCHEMA)
             self.files = {file.path: file for file in self._read_files()}
             self.position = self._read_position()
+            self.forks, self.forked = self._read_forks(), self._read_forked()
             self.left = dict(self._database.execute("SELECT host, version FROM departures").fetchall())
             self._moored = Moored(self.path)
         except BaseException:
@@ -389,6 +441,17 @@ class Journal:
             "SELECT applied, applied_ns, resume, plain_after_ns, created FROM stream"
         ).fetchone()
         return Position(**dict(zip(_POSITION, row, strict=True))) if row else Position()
+
+    def _read_forks(self) -> dict[SourceKey, tuple[str, ...]]:
+        found: dict[SourceKey, tuple[str, ...]] = {}
+        for host, id_, fork in self._database.execute("SELECT host, id, fork FROM forks"):
+            key = SourceKey(host, id_)
+            found[key] = (*found.get(key, ()), fork)
+        return found
+
+    def _read_forked(self) -> dict[str, int]:
+        query = "SELECT s.host, max(s.seen_ns) FROM forks f JOIN sources s ON s.host = f.host AND s.id = f.fork"
+        return dict(self._database.execute(f"{query} GROUP BY s.host"))
 
     def _read_files(self) -> list[OpenFile]:
         rows = self._database.execute(f"SELECT {FILE_COLUMNS} FROM files")  # noqa: S608 - fixed names

@@ -57,6 +57,15 @@ class Sink:
         self._home = Home(archive)
         self._has_recovered = False
 
+    @property
+    def archive(self) -> Path:
+        """The directory that it writes to."""
+        return self._archive
+
+    def flush(self) -> None:
+        """Let every reader of the files see what was appended. Nothing is durable for it."""
+        self._past_cache.finish()
+
     def create(self, file: OpenFile) -> None:
         """Make the (journaled) file, and link it under `live/`. Its name is durable when `sync` returns."""
         self._syncing.begin()

@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from shipper.manifest import FORKED
 from shipper.model import Block, End, Span
 
 REASON_MISSING = "missing"
@@ -12,6 +13,13 @@ REASON_ELSEWHERE = "elsewhere"
 
 REASON_EXCLUDED = End.EXCLUDED.value
 """Of a gap whose bytes the host did not read, because its configuration does not name the file: they are not lost."""
+
+
+REASON_FORKED = FORKED
+"""Of a gap whose bytes are in the source that this one is a fork of; it may be empty, and records the fork."""
+
+REASON_REWRITTEN = "rewritten"
+"""Of an empty gap: before it the host's file has other bytes than the archive."""
 
 
 class SourceKey(NamedTuple):

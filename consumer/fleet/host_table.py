@@ -1,7 +1,7 @@
 """The hosts by their last heartbeat: a bounded table that outlives every session with the server."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from consumer.fleet.health import TROUBLED, USUAL, State, Thresholds, Verdict, judge, shared
@@ -14,6 +14,7 @@ MOST_HOSTS = 10_000
 """Beyond them those are left out that said something longest ago."""
 CLASH_SECONDS = 300.0
 """For so long it is shown that two producers had one name, after it was seen last."""
+FORKED_HINT = "fshipper audit names the file; both are archived; give one machine another name (HOSTNAME, --host)"
 _SECOND_NS = 1_000_000_000
 
 
@@ -67,12 +68,13 @@ class Table:
         """Hosts of which there are lines in the streams, with their partitions."""
         self._lines = partitions
 
-    def hosts(self, now_ns: int) -> list[Host]:
-        """Every host, the worst state first, by name within."""
+    def hosts(self, now_ns: int, forked: Collection[str] = ()) -> list[Host]:
+        """Every host, the worst state first, by name within; `forked`: two producers continue a source of these."""
         told = [self._judged(name, heard, now_ns) for name, heard in self._heard.items()]
         room = max(0, self._most - len(told))
-        silent = (name for name in self._lines if name not in self._heard)
+        silent = (name for name in {**self._lines, **dict.fromkeys(forked)} if name not in self._heard)
         told += [self._only_lines(name) for name, _ in zip(silent, range(room), strict=False)]
+        told = [_forked(host) if host.name in forked else host for host in told]
         return sorted(told, key=_worst_first)
 
     def _judged(self, name: str, heard: _Heard, now_ns: int) -> Host:
@@ -88,7 +90,7 @@ class Table:
 
     def _only_lines(self, name: str) -> Host:
         verdict = judge(None, 0.0, self._limits)
-        return Host(name, verdict.state, verdict.why, None, None, self._lines[name])
+        return Host(name, verdict.state, verdict.why, None, None, self._lines.get(name))
 
 
 def counts(hosts: Iterable[Host]) -> dict[State, int]:
@@ -131,6 +133,12 @@ def _why_shared(name: str, heard: _Heard, now_ns: int) -> str:
     if heard.clash and now_ns - heard.clash_ns < CLASH_SECONDS * _SECOND_NS:
         return f"two producers have this name: {heard.clash}; give one of them another name (HOSTNAME, --host)"
     return ""
+
+
+def _forked(host: Host) -> Host:
+    why = f"two producers continued one log file of it: {FORKED_HINT}"
+    verdict = shared(Verdict(host.state, host.why), why if host.state is not State.SHARED else f"{host.why}; {why}")
+    return replace(host, state=verdict.state, why=verdict.why)
 
 
 def _worst_first(host: Host) -> tuple[int, str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.cluster.membership import Member, to_claim, to_member
+from consumer.cluster.membership import FORKED_SECONDS, Claim, Member, forked_since, to_claim, to_member
 from consumer.fleet.health import USUAL, State, Thresholds
 from consumer.fleet.host_table import Table, counts
 from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
@@ -92,12 +92,17 @@ class Looking:
         found = await status(admin, subject=self._prefix)
         await self._look_for_lines(admin, found.partitions)
         now_ns = news.now_ns if news else time.time_ns()
-        owners, doubled = await self._claims(found.partitions)
-        self._last = self._fleet(now_ns, found, owners, doubled, () if news else (NO_BEATS,))
+        claims, doubled = await self._claims(found.partitions)
+        self._last = self._fleet(now_ns, found, claims, doubled, () if news else (NO_BEATS,))
         return self._last
 
-    def _fleet(self, now_ns: int, found: Status, owners: dict[int, str], doubled: int, notes: tuple[str, ...]) -> Fleet:
-        at, hosts = now_ns / 1e9, tuple(self._table.hosts(now_ns))
+    def _fleet(
+        self, now_ns: int, found: Status, claims: dict[int, Claim], doubled: int, notes: tuple[str, ...]
+    ) -> Fleet:
+        at = now_ns / 1e9
+        forked = frozenset(host for claim in claims.values() for host in forked_since(claim, at - FORKED_SECONDS))
+        hosts = tuple(self._table.hosts(now_ns, forked))
+        owners = {number: claim.owner for number, claim in claims.items() if not claim.released}
         partitions = partitions_of(found.partitions, hosts, owners, self._last, at)
         return Fleet(
             at=at,
@@ -137,8 +142,8 @@ class Looking:
         self._table.found_lines(hosts)
         self._lines_at = time.monotonic() + LINES_SECONDS
 
-    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, str], int]:
-        """By partition the collector that holds its lease, and the bytes that archives hold twice, as collectors say.
+    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, Claim], int]:
+        """By partition its newest claim, and the bytes that archives hold twice, as collectors say.
 
         Nothing where there is no bucket.
         """
@@ -149,9 +154,10 @@ class Looking:
         except (StreamMissing, ShipperError):
             self._connection.check()
             return {}, 0
-        claims = {keys[key]: to_claim(entry.value) for key, entry in entries.items() if key in keys}
-        owners = {number: claim.owner for number, claim in claims.items() if claim and not claim.released}
-        return owners, _doubled(to_member(entry.value) for key, entry in entries.items() if key not in keys)
+        claims = {
+            keys[key]: claim for key, entry in entries.items() if key in keys and (claim := to_claim(entry.value))
+        }
+        return claims, _doubled(to_member(entry.value) for key, entry in entries.items() if key not in keys)
 
 
 def _doubled(members: Iterable[Member | None]) -> int:
@@ -214,6 +220,7 @@ class Watching:
         self._view = View()
         self._watchers = 0
         self._partitions: set[int] = set()  # that the metrics name
+        self._top_hosts: dict[int, str] = {}  # by partition, as the log has named them
         self._ended = False
         self._hurry, self._over = asyncio.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -301,12 +308,19 @@ class Watching:
         )
         for each in fleet.partitions:
             found = each.status
+            filled, top_ratio = (found.percent_full or 0.0) / 100, (found.top_host_percent or 0.0) / 100
             events.partition_seen(
                 partition=found.partition,
                 lag=found.messages if found.lag is None else found.lag,
-                filled=(found.percent_full or 0.0) / 100,
+                filled=filled,
+                top_host_ratio=top_ratio,
                 collectors=1 if found.waiting or each.read_rate else 0,  # a lease outlives who held it
             )
+            if found.top_host and self._top_hosts.get(found.partition) != found.top_host:
+                events.stream_crowded(
+                    partition=found.partition, host=found.top_host, of_messages=top_ratio, filled=filled
+                )
+        self._top_hosts = {each.status.partition: each.status.top_host for each in fleet.partitions}
         partitions = {each.status.partition for each in fleet.partitions}
         events.partitions_gone(partitions=self._partitions - partitions)
         self._partitions = partitions

@@ -32,15 +32,25 @@ class Partition:
             return "it has no consumer: fshipper partition apply"
         if self.unread:
             waits = "message waits" if self.status.lag == 1 else "messages wait"
-            return f"{self.status.lag} {waits}, and no collector reads them"
-        if (self.status.percent_full or 0.0) >= FULL_PERCENT:
-            return f"its stream is {self.status.percent_full:.0f} % full"
+            unread = f"{self.status.lag} {waits}, and no collector reads them"
+            return f"{unread}; {self._full}" if self._full else unread
+        if self._full:
+            return self._full
         if self.status.is_site_away:
             silent = self.status.site_silent
             return f"its site {self.status.site} was not heard " + (
                 f"for {format_duration(silent)}" if silent else "yet"
             )
         return ""
+
+    @property
+    def _full(self) -> str:
+        """That its stream is nearly full, and which host has the most messages in it; empty: it is not."""
+        if (self.status.percent_full or 0.0) < FULL_PERCENT:
+            return ""
+        top = self.status.top_host
+        of_host = f", and {self.status.top_host_percent:.0f} % of its messages are of {top}" if top else ""
+        return f"its stream is {self.status.percent_full:.0f} % full{of_host}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

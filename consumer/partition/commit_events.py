@@ -1,27 +1,17 @@
 """What a committed batch brought, told to people and counters. Only behind the commit: an attempt is no news."""
 
 from consumer.commit.applier import Staged
-from consumer.commit.watermark import REASON_EXCLUDED
+from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.partition.missing_ranges import Holes
 from shipper import events
 
 
 def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pending: int) -> None:
     """Tell all of it; `holes` are still the ones from before the batch."""
-    for loss in staged.changes.losses:
-        if loss.reason == REASON_EXCLUDED:
-            file = staged.changes.sources[loss.source].file
-            events.exclusion_recorded(
-                partition=partition, host=loss.source.host, file=file, start=loss.span.start, end=loss.span.end
-            )
-            continue
-        events.gap_recorded(
-            partition=partition,
-            host=loss.source.host,
-            file=staged.changes.sources[loss.source].file,
-            start=loss.span.start,
-            end=loss.span.end,
-            reason=loss.reason,
+    _tell_losses(staged, partition)
+    for source, fork, start in staged.forked:
+        events.source_forked(
+            partition=partition, host=source.host, file=source.file, source=source.id, fork=fork, start=start
         )
     for known in staged.rewritten:
         events.source_rewritten(partition=partition, host=known.host, file=known.file, offset=known.watermark)
@@ -42,6 +32,10 @@ def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pendin
         )
     for host, messages in staged.crowded.items():
         events.host_crowded(partition=partition, host=host, messages=messages)
+    for host, letters in staged.crowd.cut.items():
+        events.dead_letter_cut(partition=partition, host=host, letters=letters)
+    for (host, budget), messages in staged.crowd.refused.items():
+        events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
     _tell_of_holes(staged, holes, partition)
     events.batch_committed(
         partition=partition,
@@ -59,3 +53,23 @@ def _tell_of_holes(staged: Staged, holes: Holes, partition: int) -> None:
             start, end = hole.missing
             events.hole_opened(partition=partition, host=source.host, file=hole.file, start=start, end=end)
     events.holes_open(partition=partition, count=len(staged.holes))
+
+
+def _tell_losses(staged: Staged, partition: int) -> None:
+    for loss in staged.changes.losses:
+        if loss.reason in {REASON_FORKED, REASON_REWRITTEN}:
+            continue  # source_forked and source_rewritten report these
+        if loss.reason == REASON_EXCLUDED:
+            file = staged.changes.sources[loss.source].file
+            events.exclusion_recorded(
+                partition=partition, host=loss.source.host, file=file, start=loss.span.start, end=loss.span.end
+            )
+            continue
+        events.gap_recorded(
+            partition=partition,
+            host=loss.source.host,
+            file=staged.changes.sources[loss.source].file,
+            start=loss.span.start,
+            end=loss.span.end,
+            reason=loss.reason,
+        )

@@ -52,6 +52,11 @@ class Days:
         self._retention_due = 0.0
         self._today = today
 
+    @property
+    def over_share(self) -> tuple[str, ...]:
+        """Hosts that hold more than their share of `keep_bytes`, the largest first. From any thread."""
+        return self._retention.over_share
+
     def tend(
         self,
         owned: Sequence[Owned],

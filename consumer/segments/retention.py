@@ -1,8 +1,10 @@
 """Old days are removed: closed ones, the oldest first, as the settings say and never more.
 
-By age, whole days go. By size, the oldest days of the host that holds the most go first, until all hosts together hold
-no more than the limit: a host that holds no more than its share, `keep_bytes` divided by the number of hosts, loses
-nothing, whatever another one sends.
+By age, whole days are removed. By size, the oldest closed days of the host that holds the most are removed first, until
+all hosts together hold no more than `keep_bytes`. Open files count, but only closed days can be removed.
+
+A host that holds no more than its share loses nothing by size, whatever another host sends. The share is the max-min
+fair one: `keep_bytes` divided by the number of hosts, where hosts that need less leave the rest to the others.
 
 line    what the day held, durable in `_manifest/removed.jsonl`
 rename  the day's directory, then its manifests, to hidden names    (each at once: no reader sees half a day)
@@ -12,12 +14,13 @@ Of some hosts of a day: line in `_manifest/removed-hosts.jsonl`, what is to be d
 manifests without these hosts, their directories under hidden names, and remove.
 """
 
+import contextlib
 import datetime as dt
 import heapq
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,7 @@ class Retention:
         self._keep_bytes = keep_bytes
         self._keep_by = keep_by
         self._known: dict[str, tuple[_Signature, dict[str, Held]]] = {}  # closed days do not change: they are read once
+        self.over_share: tuple[str, ...] = ()  #: hosts that hold more than their share, the largest first
 
     def enforce(self, today: dt.date, go_on: Callable[[], bool]) -> None:
         """Remove what is not to be kept any longer. Raises OSError: try again later."""
@@ -76,7 +80,7 @@ class Retention:
         """The days to remove, and why, oldest first."""
         days, by_size = self._days(), self._keep_bytes if self._keep_by == DAYS else 0
         oldest = (today - dt.timedelta(days=self._keep_days)).isoformat() if self._keep_days else ""
-        left = sum(self._held(day).bytes_stored for day in days) if by_size else 0
+        left = sum((self._stored(days) if by_size else Counter()).values())
         for day in days:
             reason = BY_AGE if day < oldest else BY_SIZE if left > by_size > 0 else ""
             if reason and day < today.isoformat() and self._is_closed(day):
@@ -84,20 +88,30 @@ class Retention:
                 yield day, reason
 
     def _days(self) -> list[str]:
-        listed = (self._archive / layout.MANIFEST_DIRECTORY).glob("date=*")
-        return sorted(path.name.removeprefix("date=") for path in listed)
+        """Every day of which the archive has manifests or files, oldest first."""
+        found = {*(self._archive / layout.MANIFEST_DIRECTORY).glob("date=*"), *self._archive.glob("date=*")}
+        return sorted({path.name.removeprefix("date=") for path in found})
+
+    def _stored(self, days: Iterable[str]) -> Counter[str]:
+        """Bytes on disk of each host: sealed segments, and files that are open or being sealed."""
+        totals: Counter[str] = Counter()
+        for day in days:
+            totals.update({host: held.bytes_stored for host, held in self._by_host(day).items()})
+            for path in self._waiting(day):
+                with contextlib.suppress(FileNotFoundError):  # it was sealed just now
+                    totals[layout.unescape(path.parent.name.removeprefix("host="))] += path.stat().st_size
+        return totals
 
     def _over_share(self, today: dt.date) -> list[tuple[str, set[str]]]:
         """Which hosts lose which days, oldest first, so that all together hold no more than `keep_bytes`."""
         if not self._keep_bytes or self._keep_by != HOSTS:
             return []
         days = self._days()
-        totals: Counter[str] = Counter()
-        for day in days:
-            totals.update({host: held.bytes_stored for host, held in self._by_host(day).items()})
-        left, share = totals.total(), self._keep_bytes / max(1, len(totals))
-        over = {host: octets for host, octets in totals.items() if octets > share} if left > self._keep_bytes else {}
-        events.hosts_over_share(hosts=sorted(over, key=totals.__getitem__, reverse=True), share=int(share))
+        totals = self._stored(days)
+        left, share = totals.total(), fair_share(totals.values(), self._keep_bytes)
+        over = {host: octets for host, octets in totals.items() if octets > share}
+        self.over_share = tuple(sorted(over, key=totals.__getitem__, reverse=True))
+        events.hosts_over_share(hosts=self.over_share, share=share)
         if not over:
             return []
         removable: dict[str, list[str]] = {host: [] for host in over}  # the oldest day is the last one
@@ -124,8 +138,12 @@ class Retention:
         listed = manifest_store.of_day(self._archive, date)
         if not listed or not all(path.with_suffix(".done").exists() for path in listed):
             return False
-        waiting = (self._archive / f"date={date}").glob("partition=*/host=*/_*")
-        return not any(path.name.startswith(WAITING) for path in waiting)
+        return not any(self._waiting(date))
+
+    def _waiting(self, date: str) -> Iterator[Path]:
+        """The files of a day that are open or being sealed."""
+        found = (self._archive / f"date={date}").glob("partition=*/host=*/_*")
+        return (path for path in found if path.name.startswith(WAITING))
 
     def _held(self, date: str) -> Held:
         return manifest_store.total(self._by_host(date))
@@ -206,6 +224,17 @@ class Retention:
 
     def _manifests(self, date: str) -> Path:
         return (self._archive / layout.manifest_path(date, "x")).parent
+
+
+def fair_share(held: Iterable[int], most: int) -> int:
+    """The largest number of bytes up to which every host may hold what it `held`, so that all hold at most `most`."""
+    left, amounts = most, sorted(held)
+    for index, octets in enumerate(amounts):
+        waiting = len(amounts) - index
+        if octets * waiting > left:
+            return left // waiting
+        left -= octets
+    return most
 
 
 def _hide(directory: Path) -> None:

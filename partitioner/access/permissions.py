@@ -11,7 +11,9 @@ from shipper.bucket import BUCKET_STREAM, map_key, to_subject
 from shipper.jetstream.connection import MONITOR_API
 from shipper.jetstream.permission_probe import USER_INFO
 from shipper.subjects import (
+    ADVISORIES,
     COLLECTOR,
+    DEAD_LETTERS,
     MOVER,
     beat_subject,
     beats_stream,
@@ -66,7 +68,7 @@ def rights(role: Role, name: str, *, prefix: str) -> Rights:
         case Role.PARTITIONER:
             return _partitioner(prefix)
         case Role.READER:
-            return _reader()
+            return _reader(prefix)
         case Role.EDGE:
             return _edge(prefix)
         case Role.MONITOR:
@@ -135,22 +137,27 @@ def _partitioner(prefix: str) -> Rights:
     )
 
 
-def _reader() -> Rights:
+def _reader(prefix: str) -> Rights:
     """Reads lines by consumers of its own, and states; stores and removes no line, and touches no other consumer.
 
-    A wildcard is a whole token, so the right to make consumers of any name is the rule, and ours are the exception.
+    A wildcard is a whole token, so the right to make consumers of any name on any stream is the rule. The consumers of
+    the collector and the streams without lines are the exception.
     """
     api = "$JS.API"
-    consumers = [f"{api}.CONSUMER.{verb}.*" for verb in ("CREATE", "DELETE", "MSG.NEXT")]
+    closed = (BUCKET_STREAM, beats_stream(prefix), DEAD_LETTERS, ADVISORIES)
+    consumers = [f"{api}.CONSUMER.{verb}" for verb in ("CREATE", "DELETE", "MSG.NEXT")]
     return Rights(
         publish=(
             f"{api}.STREAM.NAMES",
             f"{api}.STREAM.INFO.*",
             f"{api}.CONSUMER.INFO.>",
-            *(f"{verb}.>" for verb in consumers),
+            *(f"{verb}.*.*" for verb in consumers),
         ),
         subscribe=("_INBOX_reader.>",),
-        never=tuple(f"{verb}.{name}{rest}" for verb in consumers for name in (COLLECTOR, TAIL) for rest in ("", ".>")),
+        never=(
+            *(f"{verb}.*.{name}" for verb in consumers for name in (COLLECTOR, TAIL)),
+            *(f"{verb}.{stream}.*" for verb in consumers for stream in closed),
+        ),
     )
 
 

@@ -19,7 +19,6 @@ FLAT_VERSION = 1
 FILE = "roster.json"
 STREAMS_ACCOUNT = "LOGS"
 _STARS = re.compile(r"(\*\.)*")
-_DOMAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Layout(enum.StrEnum):
@@ -162,8 +161,13 @@ class Roster(NamedTuple):
                     hint="use full host names (hostname -f) for both",
                 )
 
-    def check_site(self, name: str, patterns: Iterable[str]) -> None:
-        """Raise UsageError where a host of the site `name` is one of the centre, or of another site."""
+    def check_site(self, name: str, domain: str, patterns: Iterable[str]) -> None:
+        """Raise UsageError where the domain or a host of the site `name` is another's. `domain`: empty, if unknown."""
+        if taken := next((each.name for each in self.members.values() if domain and each.domain == domain), ""):
+            raise UsageError(
+                f"{name} cannot have the JetStream domain {domain}: it is the domain of the site {taken}",
+                hint="each site has a `domain` of its own in its nats-server.conf: --domain",
+            )
         for pattern in patterns:
             for other in self.members.values():
                 known = (other.name,) if other.role is Role.HOST else other.hosts
@@ -184,16 +188,6 @@ def checked_hosts(patterns: Iterable[str]) -> tuple[str, ...]:
             raise UsageError(f"--hosts {pattern}: fshipper uses this name on the bus", hint="use full host names")
         found.append(stars + name)
     return tuple(found)
-
-
-def checked_domain(domain: str) -> str:
-    """`domain`, if a JetStream domain may be called so. Raises UsageError."""
-    if not _DOMAIN.fullmatch(domain):
-        raise UsageError(
-            f"{domain!r} cannot be a JetStream domain",
-            hint="write the `domain` of the site's nats-server.conf: --domain",
-        )
-    return domain
 
 
 def _match(one: str, other: str) -> bool:

@@ -40,7 +40,7 @@ _HEAD = """\
 # After a change: nats-server --signal reload
 #
 # NOT ISOLATED: in one account any host can forge lines of others and command JetStream. Include accounts.conf instead:
-# docs/security.md, `fshipper hosts migrate`.
+# docs/guides/security.md, `fshipper hosts migrate`.
 """
 _ACCOUNTS_HEAD = """\
 # Written by `fshipper hosts`; edit nothing here, it is written anew. Include it by its path from the directory of

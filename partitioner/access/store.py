@@ -21,7 +21,9 @@ from partitioner.access.permissions import (
     spare_doors,
     streams_exports,
 )
-from partitioner.access.roster import FILE, Layout, Member, Roster, Trust, checked_domain, checked_hosts
+from partitioner.access.roster import FILE, Layout, Member, Roster, Trust, checked_hosts
+from partitioner.access.server_config import SERVER_FILE
+from partitioner.edge import checked_domain, domain_in
 from shipper.durable_files import Lock, make_directory, replace_file
 from shipper.errors import UsageError
 
@@ -38,6 +40,7 @@ With tokens each costs every question to a host a look, because it may be that h
 _HEAD = """\
 # Written by `fshipper hosts`; edit nothing here, it is written anew. Include it at the top of nats-server.conf.
 # After a revocation: nats-server --signal reload
+# The account of the streams, which a site's server names in leafnodes, remotes: {account}
 """
 
 
@@ -109,11 +112,14 @@ class Place:
                     raise UsageError(f"{name} is in the roster already", hint="for a new key, revoke it first")
                 roster.check_name(name, role)
                 site = checked_hosts(hosts)
-                roster.check_site(name, site)
+                has_domain = role is Role.EDGE and roster.has_accounts
+                its_domain = self._site_domain(domain or name) if has_domain else ""
+                if role is Role.EDGE:
+                    roster.check_site(name, its_domain, site)
                 self._have_signer(role, roster.trust)
                 roster, one = self._add(roster, name, role)
-                if role is Role.EDGE and roster.has_accounts:
-                    member = one.member._replace(hosts=site, domain=checked_domain(domain or name))
+                if has_domain:
+                    member = one.member._replace(hosts=site, domain=its_domain)
                     roster, one = roster.with_member(member), one._replace(member=member)
                 added.append(one)
             self._write(roster)
@@ -142,7 +148,8 @@ class Place:
                     member = one.member._replace(before=before.public_key, added=before.added)
                     added.append(one)
                 if before.role is Role.EDGE:
-                    member = member._replace(domain=checked_domain(domains.get(before.name, before.name)))
+                    member = member._replace(domain=self._site_domain(domains.get(before.name, before.name)))
+                    roster.check_site(before.name, member.domain, ())
                 roster = roster.with_member(member)
             self._write(roster)
             return added
@@ -170,6 +177,15 @@ class Place:
             for name in gone:
                 self._secret(name, before.trust, before.members[name].role).unlink(missing_ok=True)
         return [before.members[name] for name in gone]
+
+    def _site_domain(self, domain: str) -> str:
+        """`domain`, if a site may have it. Raises UsageError. The centre's configuration is beside the roster."""
+        path = self.directory.parent / SERVER_FILE
+        try:
+            centre = domain_in(path.read_text())
+        except OSError:
+            centre = ""  # it is elsewhere
+        return checked_domain(domain, centre=centre)
 
     @property
     def _added(self) -> str:
@@ -216,10 +232,10 @@ class Place:
             replace_file(self.directory / server_config.FILE, server_config.users_conf(roster).encode())
 
     def _operator_conf(self, roster: Roster) -> str:
-        system = public(read_key(self._key("system")))
+        account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
         preload = "".join(f"  {key}: {json.dumps(token)}\n" for key, token in self._account_tokens(roster))
         return (
-            f"{_HEAD}operator: {json.dumps(self._operator_token())}\n"
+            f"{_HEAD.format(account=account)}operator: {json.dumps(self._operator_token())}\n"
             f"system_account: {system}\nresolver: MEMORY\nresolver_preload: {{\n{preload}}}\n"
         )
 

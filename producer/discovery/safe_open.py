@@ -24,8 +24,8 @@ from producer.discovery.patterns import MOST_LINKS
 
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-OWN_DESCRIPTORS = "/dev/fd/"
-"""Names that this process gives to files that it holds open; no configuration leads there."""
+OWN_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+"""Names of files that this process holds open: only it, and its configuration, can mean them."""
 
 _OPENAT2 = 437
 _AT_FDCWD = -100
@@ -71,11 +71,11 @@ class Links:
 
     roots: tuple[str, ...] = ()  #: directories; links of any owner to the files below are followed
 
-    def open(self, path: str) -> int:
+    def open(self, path: str, flags: int = READ) -> int:
         """A descriptor of the file at `path`, for reading. Raises NotFollowed, and OSError."""
         if path.startswith(OWN_DESCRIPTORS):
-            return os.open(path, READ)
-        descriptor = _opened_without_links(path)
+            return os.open(path, flags)
+        descriptor = _opened_without_links(path, flags)
         if descriptor is not None:
             if os.fstat(descriptor).st_nlink <= 1:
                 return descriptor
@@ -84,7 +84,7 @@ class Links:
             name, status = walk.file()
             self._check(path, walk, name, status)
             try:
-                descriptor = os.open(name, READ | os.O_NOFOLLOW, dir_fd=walk.here.descriptor)
+                descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=walk.here.descriptor)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, path) from None
         found = os.fstat(descriptor)
@@ -92,6 +92,15 @@ class Links:
             os.close(descriptor)
             raise OSError(errno.EAGAIN, "the file was exchanged while it was opened; the next scan tries again", path)
         return descriptor
+
+    def status(self, path: str) -> os.stat_result:
+        """What is at `path`, which is not opened. Raises NotFollowed, and OSError."""
+        if path.startswith(OWN_DESCRIPTORS):
+            return os.stat(path)
+        with _Walk(path) as walk:
+            name, status = walk.file()
+            self._check(path, walk, name, status)
+        return status
 
     def belongs(self, name: str, path: str) -> bool:
         """Whether a file at `path`, where a link under `name` leads or has led, may be read as `name`.
@@ -142,6 +151,14 @@ def directory_without_links(path: str) -> Iterator[int]:
         if walk.links:
             raise NotFollowed(f"not followed: {walk.links[0]} is a link", path)
         yield walk.here.descriptor
+
+
+def check_directory(path: str) -> None:
+    """Raise NotFollowed where a link that other users can have made leads to the directory `path`, and OSError."""
+    with _Walk(path) as walk:
+        walk.directory()
+        if walk.claims:
+            raise NotFollowed(f"not followed: {walk.claims[0].path} is a link of another user", path)
 
 
 def is_directory_of_others(directory: os.stat_result, file: os.stat_result) -> bool:
@@ -266,17 +283,16 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-_HOW = _How(READ, 0, _NO_LINKS)
 _libc = ctypes.CDLL(None, use_errno=True)
 _REFUSALS = {errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG}
 """What kernels before 5.6 and filters of system calls answer to openat2(2); then each step is checked here."""
 
 
-def _opened_without_links(path: str) -> int | None:
+def _opened_without_links(path: str, flags: int) -> int | None:
     """The file at `path`, if no link is on the way; None: one is, or the kernel cannot tell. Raises OSError."""
-    how = ctypes.byref(_HOW)
+    how = _How(flags, 0, _NO_LINKS)
     while True:
-        descriptor = _libc.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, ctypes.sizeof(_HOW))
+        descriptor = _libc.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
         if descriptor >= 0:
             return int(descriptor)
         number = ctypes.get_errno()

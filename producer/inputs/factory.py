@@ -5,14 +5,16 @@ Which inputs run, and what becomes of their spools: started before the first loo
 
 import glob
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from producer.discovery.safe_open import Links, NotFollowed
 from producer.inputs.journald import NAME, Chosen, Journald
 from producer.inputs.listen_address import parse
-from producer.inputs.pipes import Fifo, Stdin, is_fifo
+from producer.inputs.pipes import Fifo, Stdin
 from producer.inputs.reader import Reader
 from producer.inputs.spool import Hint, Spool, directory_of
 from producer.inputs.spool_files import Progress
@@ -120,7 +122,7 @@ def files_of(settings: ProducerSettings) -> tuple[str, ...]:
 
 def named(settings: ProducerSettings) -> frozenset[str]:
     """The paths that are no files: standard input and FIFOs."""
-    return frozenset(path for path in settings.files if path == STDIN or _is_named_fifo(path))
+    return frozenset(path for path in settings.files if path == STDIN or _is_named_fifo(path, settings))
 
 
 def is_any(settings: ProducerSettings) -> bool:
@@ -130,6 +132,8 @@ def is_any(settings: ProducerSettings) -> bool:
 
 def inputs_of(settings: ProducerSettings, root: Path, *, once: bool) -> Inputs:
     """The inputs, not yet started, and the spools below `root` that earlier runs left. Raises ConfigError."""
+    for path, refused in _refused_fifos(settings):
+        events.link_not_followed(path=path, reason=refused.reason)
     if once:
         _check_that_all_end(settings)
     readers = list(_readers(settings, root, once=once))
@@ -159,8 +163,8 @@ def _readers(settings: ProducerSettings, root: Path, *, once: bool) -> Iterator[
 
     if STDIN in settings.files:
         yield Stdin(spool(_checked_name(settings)))
-    for path in dict.fromkeys(map(os.path.abspath, _named_fifos(settings.files))):
-        yield Fifo(spool(path), path)
+    for path in dict.fromkeys(map(os.path.abspath, _named_fifos(settings))):
+        yield Fifo(spool(path), path, Links(settings.link_roots))
     for address in map(parse, settings.syslog):
         yield Syslog(spool(address.name), address)
     if settings.journald:
@@ -185,15 +189,33 @@ def _checked_name(settings: ProducerSettings) -> str:
 
 def _check_that_all_end(settings: ProducerSettings) -> None:
     """With `once` there must be an end to wait for. Raises ConfigError."""
-    for path in _named_fifos(settings.files):
+    for path in _named_fifos(settings):
         raise ConfigError(f"--once waits for the end, and FIFO {path} has none", hint=f"fshipper produce - < {path}")
     if settings.syslog:
         raise ConfigError("--once waits for the end, and --syslog has none", hint="leave out one of the two")
 
 
-def _named_fifos(paths: Sequence[str]) -> list[str]:
-    return [path for path in paths if path != STDIN and _is_named_fifo(path)]
+def _named_fifos(settings: ProducerSettings) -> list[str]:
+    return [path for path in settings.files if path != STDIN and _is_named_fifo(path, settings)]
 
 
-def _is_named_fifo(path: str) -> bool:
-    return (not glob.has_magic(path) or os.path.lexists(path)) and is_fifo(path)
+def _is_named_fifo(path: str, settings: ProducerSettings) -> bool:
+    """Whether a FIFO is at `path`, to which no link leads that another user can have made."""
+    if glob.has_magic(path) and not os.path.lexists(path):
+        return False
+    try:
+        return stat.S_ISFIFO(Links(settings.link_roots).status(os.path.abspath(path)).st_mode)
+    except OSError:  # NotFollowed is one
+        return False
+
+
+def _refused_fifos(settings: ProducerSettings) -> Iterator[tuple[str, NotFollowed]]:
+    """The FIFOs that are not read, because another user can have made the link to them."""
+    for path in settings.files:
+        try:
+            if path != STDIN and stat.S_ISFIFO(os.stat(path).st_mode):
+                Links(settings.link_roots).status(os.path.abspath(path))
+        except NotFollowed as refused:
+            yield path, refused
+        except OSError:
+            continue  # it is gone

@@ -8,6 +8,7 @@ import socket
 import stat
 from typing import NamedTuple
 
+from producer.discovery.safe_open import check_directory
 from shipper.errors import ConfigError
 
 EXAMPLES = "udp:127.0.0.1:514, tcp:127.0.0.1:601, unix:/dev/log or unix-stream:/run/app/log"
@@ -93,15 +94,27 @@ def _internet(address: Address) -> socket.socket:
 def _unix(address: Address) -> socket.socket:
     """A unix socket that every user of this host may write to, as /dev/log; one that nobody serves is replaced."""
     kind = socket.SOCK_STREAM if address.is_stream else socket.SOCK_DGRAM
+    check_directory(os.path.dirname(address.path))
     _remove_stale(address.path)
     opened = socket.socket(socket.AF_UNIX, kind)
     try:
         opened.bind(address.path)
-        os.chmod(address.path, 0o666)  # noqa: S103 - see above
+        _open_to_all(address.path)
         return _ready(opened, address)
     except BaseException:
         opened.close()
         raise
+
+
+def _open_to_all(path: str) -> None:
+    """Give every user the right to write to a socket; a link in its place would change another file. Raises OSError."""
+    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "the socket was exchanged for something else", path)
+        os.chmod(f"/proc/self/fd/{descriptor}", 0o666)  # noqa: S103 - as /dev/log
+    finally:
+        os.close(descriptor)
 
 
 def _ready(opened: socket.socket, address: Address) -> socket.socket:

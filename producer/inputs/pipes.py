@@ -9,6 +9,7 @@ import struct
 import sys
 import termios
 
+from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
 from producer.inputs.reader import Reader
 from producer.inputs.spool import Spool
 from shipper.errors import ConfigError
@@ -89,16 +90,17 @@ class Stdin(Pipe):
 
 
 class Fifo(Pipe):
-    """A FIFO by its path. Open for writing, too: so it never ends, and opening it waits for nobody."""
+    """A FIFO by its path. Open for writing, too: so it never ends, and opening it does not block."""
 
-    def __init__(self, spool: Spool, path: str) -> None:
+    def __init__(self, spool: Spool, path: str, links: Links = FOLLOWED_BY_OWNER) -> None:
         super().__init__(spool)
         self._path = path
+        self._links = links
 
     def prepare(self) -> None:
         """Raises ConfigError: it cannot be opened."""
         try:
-            self.descriptor = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            self.descriptor = self._open()
         except OSError as error:
             raise ConfigError(
                 f"cannot read the FIFO {self._path}: {error.strerror}",
@@ -113,21 +115,22 @@ class Fifo(Pipe):
     def _replaced(self) -> int:
         """Another FIFO under its name: writers find only that one. What is left in the old one is read before."""
         try:
-            if not is_fifo(self._path) or os.path.samestat(os.stat(self._path), os.fstat(self.descriptor)):
+            found = self._links.status(self._path)
+            if not stat.S_ISFIFO(found.st_mode) or os.path.samestat(found, os.fstat(self.descriptor)):
                 return -1
-            return os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            return self._open()
         except OSError:
-            return -1  # on its way, or not ours: the next look decides
+            return -1  # not there yet, or a link that is not followed: the next check decides
+
+    def _open(self) -> int:
+        """Raises OSError: it is no FIFO, or cannot be opened; NotFollowed: another user's link leads to it."""
+        descriptor = self._links.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):  # it was exchanged
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "it is no FIFO", self._path)
+        return descriptor
 
     def _holds_bytes(self) -> bool:
         """Whether somebody holds the FIFO open since before our start: only then can it hold bytes already."""
         waiting = struct.unpack("i", fcntl.ioctl(self.descriptor, termios.FIONREAD, struct.pack("i", 0)))
         return bool(waiting[0])
-
-
-def is_fifo(path: str) -> bool:
-    """Whether a FIFO lies at `path`."""
-    try:
-        return stat.S_ISFIFO(os.stat(path).st_mode)
-    except OSError:
-        return False

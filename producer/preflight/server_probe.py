@@ -256,7 +256,8 @@ def judge_account(reply: Reply) -> Finding:
         "isolated",
         f"not isolated: this user shares {where} with other hosts or with JetStream, so any host's key can forge lines "
         "of others, and command the streams",
-        "on the server's machine: fshipper hosts migrate; then, with tokens, bring the new one here (docs/security.md)",
+        "on the server's machine: fshipper hosts migrate; then, with tokens, bring the new one here "
+        "(docs/guides/security.md)",
     )
 
 

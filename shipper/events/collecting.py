@@ -24,7 +24,7 @@ class Gap(NamedTuple):
 
 
 _WRITTEN_BYTES = Counter("fshipper_archive_written_bytes_total", "Bytes made durable in the archive", ["partition"])
-_APPLIED = Counter("fshipper_archive_messages_total", "Messages by what became of them", ["partition", "outcome"])
+_APPLIED = Counter("fshipper_archive_messages_total", "Messages by outcome", ["partition", "outcome"])
 _COMMIT_SECONDS = Histogram("fshipper_archive_commit_seconds", "Write, sync and journal of one batch", ["partition"])
 _GAPS = Counter("fshipper_archive_gap_bytes_total", "Bytes known to be missing in the archive", ["partition", "reason"])
 _EXCLUDED = Counter(
@@ -33,14 +33,17 @@ _EXCLUDED = Counter(
     ["partition"],
 )
 _HOLES = Gauge("fshipper_archive_open_holes", "Sources that wait for missing blocks", ["partition"])
-_REWRITTEN = Counter("fshipper_archive_rewritten_total", "Sound blocks whose source sum differs", ["partition"])
+_REWRITTEN = Counter("fshipper_archive_rewritten_total", "Valid blocks whose source checksum differs", ["partition"])
+_FORKED = Counter("fshipper_archive_forked_sources_total", "Sources that two producers continued", ["partition"])
 _CROSSED = Counter(
     "fshipper_archive_sources_in_two_partitions_total", "Sources that arrived in a second partition without a move",
     ["partition"],
 )  # fmt: skip
-_SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments closed for good", ["partition"])
-_MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments that became larger ones", ["partition"])
-_DAMAGED = Counter("fshipper_archive_damaged_segments_total", "Segments that are not as listed", ["partition"])
+_SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments sealed", ["partition"])
+_MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments merged into larger ones", ["partition"])
+_DAMAGED = Counter(
+    "fshipper_archive_damaged_segments_total", "Segments that differ from their manifest line", ["partition"]
+)
 _REMOVED = Counter("fshipper_archive_removed_bytes_total", "Stored bytes of days that retention removed", ["reason"])
 _DOUBLED = Gauge(
     "fshipper_archive_doubled_bytes", "Bytes of sources that sealed segments hold twice, by where the later copy is",
@@ -50,7 +53,7 @@ _TROUBLE = Gauge("fshipper_archive_trouble", "1 while the archive cannot be writ
 _CROWDED = Counter("fshipper_overflow_messages_total", "Messages of hosts with too many open files", ["partition"])
 _REFUSED_QUESTIONS = Counter(
     "fshipper_refused_questions_total",
-    "Questions of hosts that were not answered: too many, or not theirs to ask",
+    "Requests of hosts that were not answered: too many, or not permitted",
     ["partition"],
 )
 _REMOVED_HOST_DAYS = Counter(
@@ -60,37 +63,49 @@ _REMOVED_HOST_DAYS = Counter(
 _REMOVED_HOST_BYTES = Counter("fshipper_removed_host_bytes_total", "Bytes of segments in these days")
 _HOSTS_OVER_SHARE = Gauge(
     "fshipper_hosts_over_share",
-    "Hosts that hold more than keep_bytes divided by the number of hosts, while it is exceeded",
+    "Hosts that hold more than their fair share of keep_bytes, while the archive is larger",
 )
 _CUT_DEAD_LETTERS = Counter(
     "fshipper_cut_dead_letters_total",
-    "Dead letters kept without most of their payload: their host has more than its share",
+    "Dead letters of which only the beginning is kept: their host has spent its budget of the day",
 )
-_DEAD_LETTERS = Counter("fshipper_dead_letters_total", "Messages that nobody could apply", ["partition"])
-_PURGED = Counter("fshipper_stream_purged_messages_total", "Messages removed behind the archive", ["partition"])
+_OVER_BUDGET = Counter(
+    "fshipper_over_budget_messages_total",
+    "Messages of hosts that have spent a budget of the day: sources, lost_bytes or dead_letters",
+    ["partition", "budget"],
+)
+_DEAD_LETTERS = Counter("fshipper_dead_letters_total", "Messages that could not be applied", ["partition"])
+_PURGED = Counter("fshipper_stream_purged_messages_total", "Archived messages removed from the stream", ["partition"])
 _GONE = Counter("fshipper_gone_messages_total", "Messages that left the stream before they were read", ["partition"])
 _LEASES = Gauge("fshipper_leases_held", "Partitions that this collector writes")
 _FENCED = Counter("fshipper_fenced_total", "Partitions that another collector took over from this one")
 _CONSUMERS = Counter("fshipper_consumers_created_total", "Deleted consumers that the collector created again")
 _RECENT_GAPS: deque[Gap] = deque(maxlen=MOST_RECENT)
-_LAG = Gauge("fshipper_lag_messages", "Messages in the stream behind the last applied one", ["partition"])
+_LAG = Gauge("fshipper_lag_messages", "Messages in the stream after the last applied one", ["partition"])
 
 
-_HOSTS = Gauge("fshipper_hosts", "Hosts by how they are, as their heartbeats say; each collector tells all", ["state"])
-_HOST_BACKLOG = Gauge("fshipper_hosts_backlog_bytes", "Bytes that the hosts that live have not shipped, by their word")
+_HOSTS = Gauge("fshipper_hosts", "Hosts by state, from heartbeats; each collector reports all", ["state"])
+_HOST_BACKLOG = Gauge("fshipper_hosts_backlog_bytes", "Bytes that live hosts have not shipped, from heartbeats")
 _HOST_BACKLOG_AGE = Gauge(
-    "fshipper_hosts_backlog_age_seconds", "Since the oldest byte was seen that a host that lives has not shipped"
+    "fshipper_hosts_backlog_age_seconds", "Age of the oldest byte that a live host has not shipped"
 )
 _PARTITION_LAG = Gauge(
-    "fshipper_partition_lag_messages", "Messages in the stream that are not in an archive, by the server's word",
+    "fshipper_partition_lag_messages", "Messages in the stream that are not archived, from the server",
     ["partition"],
 )  # fmt: skip
 _PARTITION_FILLED = Gauge(
     "fshipper_partition_filled_ratio", "Part of the stream's max_bytes that is used", ["partition"]
 )
-_PARTITION_COLLECTORS = Gauge("fshipper_partition_collectors", "Collectors that write it: 0 or 1", ["partition"])
-_ARCHIVE_SIZE = Gauge("fshipper_archive_size_bytes", "Room of the archive's file system")
-_ARCHIVE_FREE = Gauge("fshipper_archive_free_bytes", "Free room of the archive's file system, for this user")
+_PARTITION_TOP_HOST = Gauge(
+    "fshipper_partition_top_host_ratio",
+    "Part of the messages in a stream that one host has, where the stream is at least 80 % full; else 0",
+    ["partition"],
+)
+_PARTITION_COLLECTORS = Gauge(
+    "fshipper_partition_collectors", "Collectors that write the partition: 0 or 1", ["partition"]
+)
+_ARCHIVE_SIZE = Gauge("fshipper_archive_size_bytes", "Size of the archive's file system")
+_ARCHIVE_FREE = Gauge("fshipper_archive_free_bytes", "Free space of the archive's file system, for this user")
 
 
 def recent_gaps() -> list[Gap]:
@@ -111,18 +126,30 @@ def fleet_not_seen(*, error: str) -> None:
     logger.warning("fleet_not_seen", error=error)
 
 
-def partition_seen(*, partition: int, lag: int, filled: float, collectors: int) -> None:
-    """One partition, whoever writes it: messages that are not in the archive, and how much of its room is used."""
+def partition_seen(*, partition: int, lag: int, filled: float, collectors: int, top_host_ratio: float) -> None:
+    """One partition, whoever writes it: messages that are not in the archive, and how much of its room is used.
+
+    `top_host_ratio`: part of the messages that one host has, of a stream that is nearly full; else 0.
+    """
     label = str(partition)
     _PARTITION_LAG.labels(label).set(lag)
     _PARTITION_FILLED.labels(label).set(filled)
     _PARTITION_COLLECTORS.labels(label).set(collectors)
+    _PARTITION_TOP_HOST.labels(label).set(top_host_ratio)
+
+
+def stream_crowded(*, partition: int, host: str, of_messages: float, filled: float) -> None:
+    """The stream of a partition is nearly full, and `host` has the most messages in it: this part of them."""
+    logger.warning(
+        "stream_crowded", partition=partition, host=host, of_messages=round(of_messages, 3), filled=round(filled, 3),
+        hint="docs/operations/troubleshooting.md, one host exceeds its limits",
+    )  # fmt: skip
 
 
 def partitions_gone(*, partitions: Iterable[int]) -> None:
     """Their streams were removed."""
     for partition in partitions:
-        for gauge in (_PARTITION_LAG, _PARTITION_FILLED, _PARTITION_COLLECTORS):
+        for gauge in (_PARTITION_LAG, _PARTITION_FILLED, _PARTITION_COLLECTORS, _PARTITION_TOP_HOST):
             with contextlib.suppress(KeyError):
                 gauge.remove(str(partition))
 
@@ -149,10 +176,22 @@ def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, se
     logger.debug("batch_committed", partition=partition, bytes=octets, seconds=round(seconds, 4), **outcomes)
 
 
-def dead_letter_cut(*, host: str) -> None:
-    """A host has more dead letters than its share: this one is kept with its reason and its first bytes only."""
-    _CUT_DEAD_LETTERS.inc()
-    logger.warning("dead_letter_cut", host=host, hint="`fshipper dlq ls` shows why its messages cannot be applied")
+def dead_letter_cut(*, partition: int, host: str, letters: int) -> None:
+    """A host has more dead letters than its budget: these are kept with their reason and their first bytes only."""
+    _CUT_DEAD_LETTERS.inc(letters)
+    logger.warning(
+        "dead_letter_cut", partition=partition, host=host, letters=letters,
+        hint="`fshipper dlq ls` shows why its messages cannot be applied",
+    )  # fmt: skip
+
+
+def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -> None:
+    """A host has spent a budget of the day. Its further messages are dead letters; further dead letters are counted."""
+    _OVER_BUDGET.labels(str(partition), budget).inc(messages)
+    logger.error(
+        "host_over_budget", partition=partition, host=host, budget=budget, messages=messages,
+        hint="other hosts are not affected; docs/operations/troubleshooting.md, one host exceeds its limits",
+    )  # fmt: skip
 
 
 def question_refused(*, host: str, partition: int | None, reason: str) -> None:
@@ -196,6 +235,15 @@ def source_rewritten(*, partition: int, host: str, file: str, offset: int) -> No
     """A sound block continues other bytes than the archive has: the file was rewritten in place."""
     _REWRITTEN.labels(str(partition)).inc()
     logger.error("source_rewritten", partition=partition, host=host, file=file, offset=offset)
+
+
+def source_forked(*, partition: int, host: str, file: str, source: str, fork: str, start: int) -> None:
+    """Two producers continue one source with other bytes: the second one's are archived as a source of their own."""
+    _FORKED.labels(str(partition)).inc()
+    hint = "two machines use this name, or the file was rewritten; see docs/operations/troubleshooting.md"
+    logger.error(
+        "source_forked", partition=partition, host=host, file=file, source=source, fork=fork, start=start, hint=hint
+    )
 
 
 def source_archived_before(*, partition: int, other: int, host: str, file: str, source: str, watermark: int) -> None:
@@ -399,7 +447,7 @@ def hosts_over_share(*, hosts: Sequence[str], share: int) -> None:
     _HOSTS_OVER_SHARE.set(len(hosts))
     if hosts:
         logger.warning(
-            "hosts_over_share", hosts=hosts[:5], count=len(hosts), share_bytes=share,
+            "hosts_over_share", hosts=list(hosts[:5]), count=len(hosts), share_bytes=share,
             hint="their oldest closed days are removed first; other hosts lose nothing",
         )  # fmt: skip
 
@@ -443,11 +491,11 @@ def site_away(*, partition: int, error: str) -> None:
 
 def site_refused(*, partition: int, error: str) -> None:
     """This collector may not ask or purge the edge site, whose stream fills up."""
-    hint = "nothing is lost, but the site's stream is purged by nobody: docs/edge.md names the rights"
+    hint = "nothing is lost, but the site's stream is purged by nobody: docs/guides/edge-sites.md names the rights"
     logger.warning("site_refused", partition=partition, error=error, hint=hint)
 
 
 def site_differs(*, partition: int) -> None:
     """The edge site's stream holds something else than what was sourced from it: it lost its last seconds, or more."""
-    hint = "its producers send again what they still have; nothing is purged there meanwhile: docs/edge.md"
+    hint = "its producers send again what they still have; nothing is purged there meanwhile: docs/guides/edge-sites.md"
     logger.error("site_differs", partition=partition, hint=hint)

@@ -5,12 +5,12 @@ from shipper.telemetry import Counter, Gauge, logger
 _PUBLISHED_BYTES = Counter("fshipper_published_bytes_total", "Bytes of log lines that JetStream acknowledged")
 _PUBLISHED_LINES = Counter("fshipper_published_lines_total", "Newlines in the bytes that JetStream acknowledged")
 _PUBLISHED_BLOCKS = Counter("fshipper_published_blocks_total", "Blocks that JetStream acknowledged")
-_LOST_BYTES = Counter("fshipper_lost_bytes_total", "Bytes that nobody could read any more", ["reason"])
+_LOST_BYTES = Counter("fshipper_lost_bytes_total", "Bytes lost before they could be read", ["reason"])
 _REWOUND_BYTES = Counter("fshipper_rewound_bytes_total", "Acknowledged bytes that are sent again: the server lost them")
-_UNREADABLE = Counter("fshipper_unreadable_files_total", "Looks at a file that failed")
+_UNREADABLE = Counter("fshipper_unreadable_files_total", "Failed attempts to read a file")
 _CHECKPOINT_ERRORS = Counter("fshipper_checkpoint_errors_total", "Checkpoints that could not be written or read")
 _IN_FLIGHT = Gauge("fshipper_in_flight_bytes", "Payload bytes sent and not yet acknowledged")
-_FOLLOWED = Counter("fshipper_followed_files_total", "Sources that were begun or resumed")
+_FOLLOWED = Counter("fshipper_followed_files_total", "Sources that were started or resumed")
 _DELETED_FILES = Counter("fshipper_deleted_files_total", "Files deleted because the archive has all of them")
 _DELETED_BYTES = Counter("fshipper_deleted_bytes_total", "Bytes of files deleted because the archive has all of them")
 _NOT_DELETED = Counter("fshipper_undeleted_files_total", "Archived files that could not be deleted, each once")
@@ -23,9 +23,7 @@ _MOVES = Counter("fshipper_host_moves_total", "Moves of this host from one parti
 
 
 _BACKLOG = Gauge("fshipper_backlog_bytes", "Bytes seen in the files that JetStream has not acknowledged")
-_BACKLOG_AGE = Gauge(
-    "fshipper_backlog_age_seconds", "Since the oldest byte was seen that JetStream has not acknowledged"
-)
+_BACKLOG_AGE = Gauge("fshipper_backlog_age_seconds", "Age of the oldest byte that JetStream has not acknowledged")
 _OVER_BUDGET = Counter(
     "fshipper_blocks_over_budget_total", "Blocks not shipped because the patterns take more than pattern_time for them"
 )
@@ -47,7 +45,7 @@ def producer_started(*, host: str, subject: str, files: int) -> None:
     logger.info("producer_started", host=host, subject=subject, files=files)
 
 
-_NAME_SHARED = Counter("fshipper_shared_name_total", "Looks that found another live producer with this host's name")
+_NAME_SHARED = Counter("fshipper_shared_name_total", "Checks that found another live producer with this host's name")
 _NAME_UNSUITABLE = Gauge("fshipper_unsuitable_name", "1 while the host has a name that every machine has")
 
 
@@ -214,8 +212,8 @@ def file_ignored(*, path: str, octets: int) -> None:
     logger.info("file_ignored", file=path, bytes=octets)
 
 
-_SPOOL_WAITS = Counter("fshipper_spool_full_total", "Times that an input waited for room in its spool", ["input"])
-_LOST_MESSAGES = Counter("fshipper_lost_messages_total", "Messages that no input could read any more", ["reason"])
+_SPOOL_WAITS = Counter("fshipper_spool_full_total", "Times that an input waited for space in its spool", ["input"])
+_LOST_MESSAGES = Counter("fshipper_lost_messages_total", "Messages lost before an input could read them", ["reason"])
 
 
 def input_started(*, input: str) -> None:  # noqa: A002 - the field's name in the log
@@ -333,14 +331,14 @@ def device_changed(*, file: str, source: str) -> None:
     logger.info("device_changed", file=file, source=source)
 
 
-_LEFT_OUT = Counter("fshipper_left_out_bytes_total", "Bytes of lines that the producer was told to leave out")
-_EDITED = Counter("fshipper_edited_places_total", "Places that were blacked out, and lines that were made UTF-8")
+_LEFT_OUT = Counter("fshipper_left_out_bytes_total", "Bytes of lines that the producer filtered")
+_EDITED = Counter("fshipper_edited_places_total", "Redacted places, and lines converted to UTF-8")
 
 
-_HELD_FILES = Gauge("fshipper_held_files", "Ended files that are kept open until they are archived")
-_HELD_BYTES = Gauge("fshipper_held_bytes", "Bytes in ended files that are kept open until they are archived")
+_HELD_FILES = Gauge("fshipper_held_files", "Retained files: ended, and kept open until archived")
+_HELD_BYTES = Gauge("fshipper_held_bytes", "Bytes in retained files")
 _LET_GO_BYTES = Counter(
-    "fshipper_let_go_bytes_total", "Bytes of deleted files that were let go before they were archived"
+    "fshipper_let_go_bytes_total", "Bytes of deleted files that were closed before they were archived"
 )
 _NOT_ARRIVED = Counter(
     "fshipper_unarrived_bytes_total", "Acknowledged bytes that were lost on the way and are sent again"

@@ -2,15 +2,26 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from shipper.errors import Poison, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.stream_source import origin_of
-from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, partition_of_stream
+from shipper.subjects import (
+    ADVISORIES,
+    COLLECTOR,
+    DEAD_LETTERS,
+    parse_log_subject,
+    partition_of_stream,
+    partition_subjects,
+)
 
 ASKED_AT_ONCE = 32
 NANOSECONDS = 1_000_000_000
+CROWDED_PERCENT = 80.0
+"""Of a stream's max_bytes: from here on the status names the host that has the most messages in it. Up to 70 % the
+collector keeps what is archived."""
 SITE_AWAY_SECONDS = 60.0
 """Behind a cut link the server may take 40 seconds to source again: that is no trouble yet."""
 
@@ -32,6 +43,8 @@ class PartitionStatus:
     lag: int | None = None  #: both together: what is not yet safe in the archive
     ack_floor: int | None = None  #: stream sequence up to which everything is acknowledged
     waiting: int | None = None  #: pull requests that wait; 0: no collector is connected
+    top_host: str = ""  #: host with the most messages, of a stream that is filled to `CROWDED_PERCENT`
+    top_host_percent: float | None = None  #: of the messages; the server does not count bytes by host
     site: str = ""  #: domain of the edge site that it is sourced from
     site_lag: int | None = None  #: messages that the site had more, when it was last heard
     site_silent: float | None = None  #: seconds since it was heard; None: never, since the server started
@@ -96,7 +109,7 @@ async def status(admin: Admin, *, subject: str) -> Status:
     partitions: list[PartitionStatus] = []
     there = list(numbers.items())
     for first in range(0, len(there), ASKED_AT_ONCE):
-        asked = (_one(admin, name, number) for name, number in there[first : first + ASKED_AT_ONCE])
+        asked = (_one(admin, name, number, subject) for name, number in there[first : first + ASKED_AT_ONCE])
         partitions += [each for each in await asyncio.gather(*asked) if each is not None]
     dead, given_up = [await admin.stream(name) if name in names else None for name in (DEAD_LETTERS, ADVISORIES)]
     return Status(
@@ -107,10 +120,23 @@ async def status(admin: Admin, *, subject: str) -> Status:
     )
 
 
-async def _one(admin: Admin, name: str, number: int) -> PartitionStatus | None:
+async def _one(admin: Admin, name: str, number: int, subject: str) -> PartitionStatus | None:
     """A partition's status; None: its stream was deleted meanwhile."""
     info = await admin.stream(name)
-    return None if info is None else partition_status(number, info, await admin.consumer(name, COLLECTOR))
+    if info is None:
+        return None
+    found = partition_status(number, info, await admin.consumer(name, COLLECTOR))
+    if (found.percent_full or 0.0) < CROWDED_PERCENT:
+        return found
+    try:
+        counts = await admin.subjects(name, partition_subjects(subject, number))
+        top, messages = max(counts.items(), key=lambda each: each[1], default=("", 0))
+        host = parse_log_subject(top).host
+        if not host.isprintable():  # names are anybody's, and no terminal is to obey them
+            host = host.encode("unicode_escape", "surrogatepass").decode("ascii")
+    except (Poison, StreamMissing):
+        return found
+    return replace(found, top_host=host, top_host_percent=round(100 * messages / sum(counts.values()), 1))
 
 
 def _percent_full(stream: Mapping[str, Any]) -> float | None:

@@ -64,6 +64,7 @@ class Day:
     open_bytes: int
     damaged: frozenset[str] = frozenset()  #: paths of segments that could not be read to their end
     doubled: tuple[Doubled, ...] = ()  #: segments of which an earlier one, of this day or before, holds bytes
+    removed_hosts: tuple[str, ...] = ()  #: hosts of which retention by size removed this day, sorted
 
     @functools.cached_property
     def present(self) -> tuple[Segment, ...]:
@@ -198,7 +199,14 @@ def read_day(archive: Location, date: str) -> Day:
         raise ConfigError(
             f"{error.filename} cannot be read", hint="run the report as the collector's user or group"
         ) from None
-    return Day(date=date, manifests=manifests, sizes=sizes, open_files=len(open_sizes), open_bytes=sum(open_sizes))
+    return Day(
+        date=date,
+        manifests=manifests,
+        sizes=sizes,
+        open_files=len(open_sizes),
+        open_bytes=sum(open_sizes),
+        removed_hosts=_removed_hosts(archive, date),
+    )
 
 
 def with_duplicates(archive: Location, day: Day) -> Day:
@@ -351,6 +359,21 @@ def _removed(archive: Location, date: str) -> Unavailable | None:
                 hint="choose another --date; the collector's keep_days and keep_bytes say how long days are kept",
             )
     return None
+
+
+def _removed_hosts(archive: Location, date: str) -> tuple[str, ...]:
+    """The hosts of which retention by size removed `date`, or is removing it."""
+    try:
+        lines = (archive / layout.REMOVED_HOSTS_PATH).read_bytes().splitlines()
+    except FileNotFoundError:
+        return ()
+    found: set[str] = set()
+    for line in lines:
+        with contextlib.suppress(ValueError):  # torn by a kill; then nothing was removed yet
+            noted = json.loads(line)
+            if isinstance(noted, dict) and noted.get("date") == date and isinstance(noted.get("hosts"), dict):
+                found.update(map(shown, noted["hosts"]))
+    return tuple(sorted(found))
 
 
 def _counted(number: object, noun: str) -> str:

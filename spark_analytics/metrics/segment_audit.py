@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from shipper import layout
 from shipper.duplicates import Doubled
-from shipper.manifest import Segment
+from shipper.manifest import FORKED, Segment
 from shipper.model import End
 from spark_analytics.archive import inventory
 from spark_analytics.archive.inventory import Day, shown
@@ -51,7 +51,7 @@ def _status(day: Day, segment: Segment, account: Settled) -> str:
 
 def _gap_bytes(segment: Segment) -> int:
     """Bytes that are lost; what a host was configured not to read is not lost."""
-    return sum(gap.end - gap.start for gap in segment.gaps if gap.reason != End.EXCLUDED.value)
+    return sum(gap.end - gap.start for gap in segment.gaps if gap.reason not in {End.EXCLUDED.value, FORKED})
 
 
 def rows(day: Day, entries: Sequence[Judged], before: Iterable[Segment] = ()) -> list[Row]:

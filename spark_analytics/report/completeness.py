@@ -133,6 +133,7 @@ def account(rows: Sequence[Audited], day: Day, seq_missing: int) -> Account:
         closed=day.closed,
         open_collectors=manifests.open_collectors,
         torn_manifests=manifests.torn,
+        removed_hosts=day.removed_hosts,
         open_files=day.open_files,
         open_bytes=day.open_bytes,
         repeated_lines=manifests.repeated,

@@ -127,6 +127,10 @@ def _notes(account: Account) -> Iterator[Finding]:
         have = "has" if number == 1 else "have"
         text = f"{count(number, 'collector')} {have} not closed the day: {listed(collectors, number)}"
         yield Finding(kind="open_collector", state=State.OPEN, text=text, names=account.open_collectors[:NAMED])
+    if number := len(account.removed_hosts):
+        removed = [clean(name, 80) for name in account.removed_hosts[:NAMED]]
+        text = f"retention removed the day of {count(number, 'host')}, which no total counts: {listed(removed, number)}"
+        yield Finding(kind="removed_host", state=State.ATTENTION, text=text, names=account.removed_hosts[:NAMED])
     open_size = size(account.open_bytes)
     rows = (
         ("open_file", State.OPEN, account.open_files, "file", f"still open with {open_size}, not counted here"),

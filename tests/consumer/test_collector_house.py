@@ -147,7 +147,7 @@ async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_pr
     desk.send(gap, 8, 14)
     desk.send(rewritten, 0, 4)
     rewritten.data = b"ONE\ntwo\nthree\n"
-    desk.send(rewritten, 0, 8)
+    desk.send(rewritten, 4, 8)
     desk.send(rewritten, 8, 14)
     await desk.drain()
     with desk.journal() as journal:

@@ -8,7 +8,6 @@ import zstandard
 from collecting import HOST, Desk, Log
 
 from consumer.archive import Layout
-from consumer.dlq import publish
 from consumer.options import Until
 from shipper import codec
 from shipper.errors import Poison, Unavailable
@@ -195,39 +194,3 @@ def test_a_name_that_no_file_system_takes_is_poison_and_no_trouble_of_the_archiv
         with pytest.raises(Poison, match="too long"):
             where.path(FileKey("2026-11-20", 0, host, "/x"), 0)
     assert where.path(FileKey("2026-11-20", 0, "host", "/" + "y" * 4000), 0)
-
-
-def test_a_host_with_too_many_dead_letters_has_them_cut_and_others_have_theirs_whole() -> None:
-    now = 0.0
-    shares = publish.Shares(clock=lambda: now)
-    whole = publish.MAX_PAYLOAD_BYTES
-    assert [shares.most("flood", 1 << 20) for _ in range(17)] == [whole] * 16 + [publish.CUT_BYTES]
-    assert (shares.most("honest", 1 << 20), shares.cut) == (whole, 1)
-    now += publish.FULL_SECONDS
-    assert shares.most("flood", 1 << 20) == whole
-
-
-async def test_dead_letters_over_the_share_of_a_host_keep_their_reason_and_first_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publish, "FULL_BYTES", 3000)
-    desk = Desk(tmp_path)
-    for _ in range(3):
-        desk.bus.store(f"logs.p0.{HOST}", {"Log-Id": "no id"}, b"x" * 2000)
-    desk.bus.store("logs.p0.web2.example.net", {"Log-Id": "no id"}, b"y" * 2000)
-    await desk.drain()
-    letters = list(desk.dead)
-    assert [(len(each.payload), each.headers.get("Dlq-Cut")) for each in letters] == [
-        (2000, None), (1024, "2000"), (1024, "2000"), (2000, None),
-    ]  # fmt: skip
-    assert all(each.headers["Dlq-Reason"] for each in letters)
-
-
-async def test_a_loss_that_no_file_can_have_is_a_dead_letter_and_no_gap(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(b"one\ntwo\n")
-    subject, headers, payload = log.message(0, 8)
-    desk.bus.store(subject, headers | {"Log-End": "deleted", "Log-Gap": str((1 << 44) + 1)}, payload)
-    await desk.drain()
-    assert len(list(desk.dead)) == 1
-    with desk.journal() as journal:
-        assert all(each.end - each.start <= 8 for file in journal.files for each in journal.gaps(file))

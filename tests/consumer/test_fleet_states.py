@@ -183,6 +183,8 @@ def test_rates_are_of_the_time_between_two_looks():
 
 def test_streams_that_are_nearly_full_or_have_no_consumer_are_trouble():
     assert "95 % full" in fleet(stream(percent_full=95.0), at=1.0).partitions[0].why
+    crowded = fleet(stream(percent_full=95.0, top_host="web9", top_host_percent=87.0), at=1.0).partitions[0]
+    assert "95 % full, and 87 % of its messages are of web9" in crowded.why
     nobody = stream(pending=None, ack_pending=None, lag=None, ack_floor=None, waiting=None)
     assert "no consumer" in fleet(nobody, at=1.0).partitions[0].why
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from auditing import audit
 from dying import Lives, Places
-from keeping import TODAY, tend, write_segments
+from keeping import TODAY, tend, write_open, write_segments
 
 from consumer.segments import manifest_store
 from consumer.segments.manifest_store import Held
 from shipper import layout
+from spark_analytics.archive.inventory import read_day
+from spark_analytics.report.completeness import account
 
 DAYS = [(TODAY - dt.timedelta(days=ago)).isoformat() for ago in range(3, -1, -1)]  # the last one is today
 SMALL, OTHER, FLOOD = "small.example.net", "other.example.net", "flood.example.net"
@@ -71,6 +73,30 @@ def test_a_host_at_its_share_loses_nothing_whatever_the_others_hold(tmp_path: Pa
     assert [octets(tmp_path, day).get(FLOOD) for day in DAYS] == [None, None, None, 9]
 
 
+def test_bytes_that_are_not_sealed_yet_count(tmp_path: Path) -> None:
+    fill(tmp_path, {SMALL: 1, FLOOD: 2})  # 12 in all
+    write_open(tmp_path, "/var/log/flood.log", [LINES * 20], date=DAYS[-1], host=FLOOD)
+    tend(tmp_path, keep_bytes=28 * 700, merge=0)
+    assert [octets(tmp_path, day).get(FLOOD) for day in DAYS] == [None, None, 2, 2]
+    assert [octets(tmp_path, day).get(SMALL) for day in DAYS] == [1, 1, 1, 1]
+
+
+def test_whole_days_count_bytes_that_are_not_sealed_yet(tmp_path: Path) -> None:
+    fill(tmp_path, {SMALL: 1, FLOOD: 2})
+    write_open(tmp_path, "/var/log/flood.log", [LINES * 20], date=DAYS[-1], host=FLOOD)
+    tend(tmp_path, keep_bytes=29 * 700, keep_by="days", merge=0)
+    assert {day for day, _ in on_disk(tmp_path)} == set(DAYS[1:])
+
+
+def test_a_large_host_keeps_its_fair_share_while_the_flood_of_another_cannot_be_removed(tmp_path: Path) -> None:
+    """What small hosts leave unused belongs to it, too: its share is more than `keep_bytes` by the number of hosts."""
+    fill(tmp_path, {SMALL: 1, OTHER: 6})  # 4 and 24
+    write_open(tmp_path, "/var/log/flood.log", [LINES * 60], date=DAYS[-1], host=FLOOD)
+    tend(tmp_path, keep_bytes=40 * 700, merge=0)  # 4 for the small one, 18 for each of the others
+    assert [octets(tmp_path, day).get(OTHER) for day in DAYS] == [None, 6, 6, 6]
+    assert [octets(tmp_path, day).get(SMALL) for day in DAYS] == [1, 1, 1, 1]
+
+
 def test_with_days_the_oldest_days_of_all_hosts_go(tmp_path: Path) -> None:
     fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
     tend(tmp_path, keep_bytes=40 * 700, keep_by="days")
@@ -109,6 +135,17 @@ def test_the_audit_finds_no_fault_and_says_whose_days_were_removed(tmp_path: Pat
     assert ("removed_host", DAYS[0], FLOOD) in found
     assert {kind for kind, *_ in found} <= {each["kind"] for each in before.found["findings"]} | {"removed_host"}
     assert after.code == before.code
+
+
+def test_the_report_of_the_day_knows_whose_lines_were_removed(tmp_path: Path) -> None:
+    fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
+    (tmp_path / "archive" / layout.IDENTITY).touch()
+    tend(tmp_path, keep_bytes=40 * 700)
+    with (tmp_path / "archive" / layout.REMOVED_HOSTS_PATH).open("ab") as torn:
+        torn.write(b'{"v":1,"date":"' + DAYS[1].encode())
+    found = [read_day(tmp_path / "archive", day) for day in DAYS]
+    assert [each.removed_hosts for each in found] == [(FLOOD,), (), (), ()]
+    assert account([], found[0], 0).removed_hosts == (FLOOD,)
 
 
 @pytest.fixture(scope="module")

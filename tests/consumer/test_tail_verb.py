@@ -21,7 +21,7 @@ from shipper.partition_map import partition_for
 
 WEB, DB = "web1.example.net", "db1.example.net"
 HUNDREDS = [f"web{number}.example.net" for number in range(200)]
-LIMIT_SECONDS = 5.0  # a busy machine; what is measured is in docs/tail.md
+LIMIT_SECONDS = 5.0  # a busy machine; what is measured is in docs/reference/tail.md
 
 
 @pytest.fixture

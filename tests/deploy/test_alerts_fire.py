@@ -222,6 +222,18 @@ def test_a_host_that_holds_more_than_its_share(prometheus: Watched) -> None:
     prometheus.consume()
 
 
+def test_a_host_that_spends_more_than_its_budget(prometheus: Watched) -> None:
+    """It reports petabytes as missing."""
+    headers = {"Log-Id": "00000000000000e1", "Log-File": "/far.log", "Log-Span": f"{1 << 50}-{(1 << 50) + 2}",
+               "Log-Origin": "0", "Log-Lines": "1", "Log-Crc": "00000000-00000000"}  # fmt: skip
+
+    def published_and_fired() -> bool:
+        prometheus.publish(("logs.p0.far.example.net", b"x\n", headers))
+        return "FshipperHostOverBudget" in prometheus.firing()
+
+    until(published_and_fired, within=WITHIN, what="FshipperHostOverBudget")
+
+
 def test_bytes_that_are_in_the_archive_twice(prometheus: Watched) -> None:
     data = b"a line that two partitions hold\n"
     sums = f"{zlib.crc32(data):08x}"
@@ -267,7 +279,7 @@ def test_an_archive_that_cannot_be_written_and_messages_that_wait_for_it(prometh
             jam.parent.mkdir(exist_ok=True)
             jam.write_bytes(b"a file where a directory has to be")
     prometheus.publish(*((f"logs.p{number % 2}.jam.example.net", b"x" * 3000, None) for number in range(2600)))
-    for alert in ("FshipperArchiveTrouble", "FshipperCollectorLag", "FshipperStreamFull"):
+    for alert in ("FshipperArchiveTrouble", "FshipperCollectorLag", "FshipperStreamFull", "FshipperHostFillsStream"):
         prometheus.until_fires(alert)
 
 

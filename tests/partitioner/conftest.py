@@ -1,6 +1,9 @@
 """The command, as people run it."""
 
+from functools import partial
+
 import pytest
+from natsd import running
 
 from shipper.main import run
 
@@ -15,3 +18,10 @@ def partition(natsd, capsys):
         return code, said.out, said.err
 
     return call
+
+
+@pytest.fixture
+def at_site(partition, tmp_path):
+    """The same, against the server of a site, which has a JetStream domain."""
+    with running(tmp_path / "site", domain="edge1") as server:
+        yield partial(partition, url=server.url)

@@ -183,6 +183,22 @@ def test_a_site_without_named_hosts_is_warned_of(fleet: Fleet) -> None:
     assert hosts(fleet, "add", "ship.example.net", "--as", "edge", "--domain", "SHIP").returncode == 0
 
 
+@pytest.mark.parametrize("by", ["keys", "tokens", "certificates"])
+def test_a_site_has_a_domain_of_its_own(fleet: Fleet, by: str) -> None:
+    hosts(fleet, "init", "--by", by)
+    (fleet.directory / "nats-server.conf").write_text('jetstream {\n  # domain: "old"\n  domain: "core"  # ours\n}\n')
+    for domain in ("hub", "core", "a.b", "a b", "*", ">", " "):
+        done = hosts(fleet, "add", "edge1", "--as", "edge", "--domain", domain)
+        assert done.returncode == 64
+        assert f"{domain} cannot be the JetStream domain of a site" in done.stderr.replace("'", "")
+    assert hosts(fleet, "add", "hub", "--as", "edge").returncode == 64
+    assert hosts(fleet, "add", "edge1", "--as", "edge", "--domain", "old").returncode == 0
+    done = hosts(fleet, "add", "edge2", "--as", "edge", "--domain", "old")
+    assert done.returncode == 64
+    assert "it is the domain of the site edge1" in done.stderr
+    assert hosts(fleet, "add", "edge1", "--as", "edge", "--domain", "SHIP").returncode == 64  # it has its key
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 from fleet import Fleet, until
 from natsd import NatsServer, running
 
@@ -27,20 +28,53 @@ accounts {
 LINES = b"one\ntwo\nthree\n"
 
 
+SERVER_PART = "accounts-of-server.conf"
+
+
+class Certified:
+    """Certificates of one authority; each has its key in the same file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._authority = trustme.CA()
+        self._ca = directory / "ca.pem"
+        self._authority.cert_pem.write_to_path(str(self._ca))
+
+    def issue(self, *names: str) -> Path:
+        path = self._directory / f"{names[0]}.pem"
+        self._authority.issue_cert(*names).private_key_and_cert_chain_pem.write_to_path(str(path))
+        return path
+
+    def environment(self, secret: Path) -> dict[str, str]:
+        files = {"NATS_CERTIFICATE": str(secret), "NATS_KEY": str(secret), "NATS_CA": str(self._ca)}
+        return {**files, "NATS_TLS_FIRST": "true"}
+
+    def of_server(self) -> str:
+        own = self.issue("127.0.0.1", "localhost")
+        files = f'cert_file: "{own}", key_file: "{own}", ca_file: "{self._ca}"'
+        return f"\ntls {{ {files}, verify_and_map: true, handshake_first: true }}\n"
+
+
 class Old:
     """A server with the files that older versions wrote, and programs on it."""
 
-    def __init__(self, fleet: Fleet, server: NatsServer, place: Path, trust: Trust, conf: Path) -> None:
+    def __init__(self, fleet: Fleet, server: NatsServer, place: Path, trust: Trust, certified: Certified) -> None:
         self.fleet = fleet
         self.server = server
         self.place = place
         self.tokens = trust is Trust.TOKENS
-        self.conf = conf
+        self.certified = certified if trust is Trust.CERTIFICATES else None
+        self.conf = server.directory / SERVER_PART
 
     def secret(self, name: str) -> Path:
+        if self.certified:
+            return self.certified.issue(name)
         return self.place / "secrets" / f"{name}.{'creds' if self.tokens else 'nk'}"
 
     def as_(self, name: str, secret: Path | None = None) -> dict[str, str]:
+        """The environment of a program with the secret of `name`, or with a copy of it."""
+        if self.certified:
+            return self.certified.environment(secret or self.secret(name))
         return {"NATS_CREDS" if self.tokens else "NATS_NKEY": str(secret or self.secret(name))}
 
     def hosts(self, *arguments: str) -> str:
@@ -62,16 +96,18 @@ def make_old(monkeypatch: pytest.MonkeyPatch, place: Path, trust: Trust, *names:
     assert json.loads((place / "roster.json").read_text())["version"] == 1
 
 
-@pytest.fixture(params=[Trust.KEYS, Trust.TOKENS])
+@pytest.fixture(params=list(Trust))
 def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Old]:
-    place, conf = tmp_path / "access", tmp_path / "natsd" / "accounts-of-server.conf"
-    make_old(monkeypatch, place, request.param)
+    trust, place, conf = request.param, tmp_path / "access", tmp_path / "natsd" / SERVER_PART
+    make_old(monkeypatch, place, trust)
     conf.parent.mkdir()
-    conf.write_text(f'include "../access/{OPERATOR_FILE}"\n' if request.param is Trust.TOKENS else OLD)
+    certified = Certified(tmp_path)
+    conf.write_text(f'include "../access/{OPERATOR_FILE}"\n' if trust is Trust.TOKENS else OLD)
+    more = certified.of_server() if trust is Trust.CERTIFICATES else ""
     fleet = Fleet(tmp_path, "nats://127.0.0.1:1", partitions=2)
-    with running(tmp_path / "natsd", extra=f'include "{conf.name}"') as server, fleet:
+    with running(tmp_path / "natsd", extra=f'include "{conf.name}"{more}') as server, fleet:
         fleet.url = server.url
-        found = Old(fleet, server, place, request.param, conf)
+        found = Old(fleet, server, place, trust, certified)
         fleet.must("partition", "apply", "--partitions", "2", **found.as_("partitioner"))
         yield found
 

@@ -171,6 +171,13 @@ async def test_a_host_may_not_subscribe_to(keyed: Secured, subject: str) -> None
         ("reader", "$JS.API.CONSUMER.CREATE.LOGS_0.collector"),
         ("reader", "$JS.API.CONSUMER.CREATE.LOGS_0.collector.logs.p0.x"),
         ("reader", "$JS.API.CONSUMER.DELETE.LOGS_0.collector"),
+        ("reader", "$JS.API.CONSUMER.CREATE.LOGS_0"),
+        ("reader", "$JS.API.CONSUMER.CREATE.LOGS_0.tail-1.logs.p0.x"),
+        ("reader", "$JS.API.CONSUMER.DURABLE.CREATE.LOGS_0.mine"),
+        ("reader", "$JS.API.CONSUMER.CREATE.KV_fshipper.tail-1"),
+        ("reader", "$JS.API.CONSUMER.CREATE.LOGS_BEATS.tail-1"),
+        ("reader", "$JS.API.CONSUMER.CREATE.DLQ.tail-1"),
+        ("reader", "$JS.API.CONSUMER.DELETE.DLQ.x"),
     ],
 )
 async def test_a_role_may_not_publish_to(keyed: Secured, role: str, subject: str) -> None:

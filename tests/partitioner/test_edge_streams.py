@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from natsd import running
 
 from partitioner.desired.document import parse, wanted_of
 from partitioner.edge import at_site, edges_of, in_centre, site_map
@@ -56,7 +57,9 @@ def test_two_may_not_have_the_same_partition(edges, partitions, why):
         centre(edges, partitions=partitions)
 
 
-@pytest.mark.parametrize("text", ["edge1", "edge1=", "=100", "edge.1=100", "edge1=some", "edge1=100,4096"])
+@pytest.mark.parametrize(
+    "text", ["edge1", "edge1=", "=100", "edge.1=100", "*=100", "a b=100", "hub=100", "edge1=some", "edge1=100,4096"]
+)
 def test_what_is_no_site_is_refused(text):
     with pytest.raises(UsageError):
         edges_of([text])
@@ -122,12 +125,28 @@ def test_the_status_tells_of_a_site_that_was_never_heard(sited):
     assert (row["site"], row["site_silent"], row["site_lag"]) == ("edge1", None, None)
 
 
-def test_a_site_is_made_once_and_keeps_its_partitions(partition):
-    code, said, _ = partition("edge", "100-101", "--max-bytes", "1MB")
+def test_a_site_is_made_once_and_keeps_its_partitions(at_site):
+    code, said, _ = at_site("edge", "100-101", "--max-bytes", "1MB")
     assert code == 0
     assert "created stream LOGS_101 (logs.p101.>)" in said
     assert "hosts here go to 100-101" in said
-    assert partition("edge", "100-101", "--max-bytes", "1MB")[1] == "nothing to do\n"
-    code, _, said = partition("edge", "100-102")
+    assert at_site("edge", "100-101", "--max-bytes", "1MB")[1] == "nothing to do\n"
+    code, _, said = at_site("edge", "100-102")
     assert code == 1
     assert "map of its own" in said
+
+
+@pytest.mark.parametrize("domain", ["hub", ""])
+def test_a_site_needs_a_domain_that_is_not_the_centres(partition, tmp_path, domain):
+    with running(tmp_path / "site", domain=domain) as server:
+        code, said, error = partition("edge", "100-101", url=server.url)
+    assert (code, said) == (64, "")
+    assert "cannot be the JetStream domain of a site" in error
+
+
+def test_the_domain_of_the_centre_is_refused_as_that_of_a_site(partition, tmp_path):
+    with running(tmp_path / "centre", domain="core") as server:
+        for verb in ("apply", "plan"):
+            code, _, error = partition(verb, "--partitions", 1, "--edge", "core=100", url=server.url)
+            assert code == 64
+            assert "it is the domain of the centre" in error

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import trustme
 from attacker import (
+    ANSWER_SECONDS,
     ATTACKER,
     SECRET,
     VICTIM,
@@ -21,6 +22,7 @@ from attacker import (
     closing,
     connect,
     furnish,
+    settle,
     ships,
     state,
     targets,
@@ -217,9 +219,9 @@ def test_in_one_account_the_same_attack_succeeds(world: World, server: NatsServe
                 (b'{"v":1,"ask":"resend"}', f"ctl.down.{VICTIM}"),
                 (b"", "$JS.API.STREAM.DELETE.DLQ"),
             ):
-                await thief.request(own, payload, timeout=5)
+                await thief.request(own, payload, timeout=ANSWER_SECONDS)
                 await thief.publish(f"$JS.API.DIRECT.GET.LOGS_1.{own}", b"", reply=target)
-                await thief.flush(5)
+                await settle(thief)
                 await asyncio.sleep(0.1)
             return before, await state(admin), ears
 

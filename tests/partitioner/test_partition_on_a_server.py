@@ -111,9 +111,9 @@ def test_an_interrupted_apply_goes_on_with_the_number_that_was_asked_for(natsd, 
     assert (code, out.splitlines()[-1]) == (0, "created partition map map.logs (hosts follow it: partitions 0 to 3)")
 
 
-def test_an_edge_site_is_not_taken_for_the_centre(partition):
-    assert partition("edge", "100-101")[0] == 0
-    code, _, err = partition("apply")
+def test_an_edge_site_is_not_taken_for_the_centre(at_site):
+    assert at_site("edge", "100-101")[0] == 0
+    code, _, err = at_site("apply")
     assert (code, "fshipper partition edge 100,101" in err) == (78, True)
 
 

@@ -3,9 +3,11 @@
 `mallory` owns `app/`, and may do there what the kernel lets a user do. `secret/` and what is in it is for root only.
 """
 
+import contextlib
 import ctypes
 import gzip
 import os
+import socket
 import sys
 import threading
 import time
@@ -14,11 +16,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from fleet import until
 from producing import Host, append
+from spooling import running, spool_in, text
 
 from producer.discovery import safe_open
 from producer.discovery.safe_open import Links, NotFollowed
+from producer.inputs.factory import inputs_of, named
+from producer.inputs.listen_address import Address, listen
+from producer.inputs.pipes import LOOK_SECONDS, Fifo
 from producer.tailer.cleanup import GONE, Fate, Finished, delete
+from shipper.errors import ConfigError
+from shipper.settings import ProducerSettings
 
 MALLORY, ALICE = 4711, 4712
 SECRET = b"for root only\n" * 100
@@ -353,7 +362,7 @@ def test_a_planted_link_ships_nothing_that_its_maker_may_not_read(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if kernel == "each step":
-        monkeypatch.setattr(safe_open, "_opened_without_links", lambda _: None)
+        monkeypatch.setattr(safe_open, "_opened_without_links", lambda *_: None)
     place = Place(tmp_path)
     wanted = PLANTED[name](place)
     host = place.host()
@@ -482,7 +491,7 @@ def test_a_name_that_is_exchanged_for_a_link_while_it_is_opened_gives_no_byte_aw
     kernel: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kernel == "each step":
-        monkeypatch.setattr(safe_open, "_opened_without_links", lambda _: None)
+        monkeypatch.setattr(safe_open, "_opened_without_links", lambda *_: None)
     place = Place(tmp_path)
     own, foreign, name = place.app / "own", place.app / "foreign", place.app / "s.log"
     path = name
@@ -601,3 +610,82 @@ def test_a_directory_that_is_exchanged_for_a_link_while_its_file_is_deleted_lose
                 break
     os.close(descriptor)
     assert sorted(os.listdir(place.secret)) == ["audit.log", "shadow.log"]
+
+
+# -- FIFOs and sockets that are named --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def fifo(path: Path, *, owner: int = 0) -> Path:
+    os.mkfifo(path, 0o600)
+    os.chown(path, owner, owner)
+    return path
+
+
+def of_producer(*files: Path, link_roots: tuple[str, ...] = ()) -> ProducerSettings:
+    return ProducerSettings(files=tuple(map(str, files)), link_roots=link_roots)
+
+
+def test_a_planted_link_to_a_fifo_is_no_input_and_that_is_said(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted = place.link(fifo(place.secret / "fifo"), "in")
+    settings = of_producer(planted)
+    assert not named(settings)
+    inputs = inputs_of(settings, place.directory / "spool", once=False)
+    assert not inputs.names
+    assert "link_not_followed" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="not followed"):
+        Fifo(spool_in(place.directory), str(planted)).prepare()
+    assert named(of_producer(planted, link_roots=(str(place.secret),)))
+
+
+def test_a_link_of_the_owner_of_a_fifo_is_followed(place: Place) -> None:
+    mine = fifo(place.directory / "own", owner=MALLORY)
+    assert named(of_producer(place.link(mine, "in")))
+    assert named(of_producer(place.link(fifo(place.secret / "fifo"), "root", owner=0, beside=place.log)))
+
+
+@pytest.mark.parametrize("target", ["fifo", "shadow.log"])
+def test_a_fifo_that_is_exchanged_for_a_link_is_read_on_and_the_target_is_not(place: Place, target: str) -> None:
+    secret, own = fifo(place.secret / "fifo"), fifo(place.app / "in", owner=MALLORY)
+    reader = Fifo(spool_in(place.directory), str(own))
+    with secret.open("r+b", buffering=0) as to, running(reader), own.open("wb", buffering=0) as writer:
+        own.unlink()
+        place.link(place.secret / target, "in")
+        to.write(SECRET)
+        writer.write(b"one\n")
+        until(lambda: text(place.directory) == b"one\n")
+        time.sleep(1.5 * LOOK_SECONDS)
+        writer.write(b"two\n")
+        until(lambda: text(place.directory) == b"one\ntwo\n", what=repr(text(place.directory)))
+
+
+def test_the_rights_of_a_file_to_which_a_socket_was_exchanged_stay(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, bind = place.app / "log", socket.socket.bind
+
+    def bind_and_exchange(opened: socket.socket, name: str) -> None:
+        bind(opened, name)
+        os.unlink(name)
+        place.link(place.shadow, "log")
+
+    monkeypatch.setattr(socket.socket, "bind", bind_and_exchange)
+    with pytest.raises(ConfigError, match="exchanged"):
+        listen(Address("unix", path=str(path)))
+    assert place.shadow.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_socket_is_not_made_behind_a_planted_link(place: Place) -> None:
+    place.link(place.secret, "run")
+    with pytest.raises(ConfigError, match="not followed"):
+        listen(Address("unix", path=str(place.app / "run" / "log")))
+    assert not (place.secret / "log").exists()
+    place.link(place.data, "run", owner=0, beside=place.log)
+    with contextlib.closing(listen(Address("unix", path=str(place.log / "run" / "log")))):
+        assert (place.data / "log").stat().st_mode & 0o777 == 0o666

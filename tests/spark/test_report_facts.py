@@ -313,3 +313,12 @@ def test_old_lines_are_drawn_by_hour_of_any_day():
     assert not made.volume.on_day
     assert made.volume.levels[0].hours[3] == 900
     assert made.totals.other_day_lines == 900
+
+
+def test_hosts_of_which_retention_removed_the_day_are_named():
+    account = an_account([a_host("web1")], removed_hosts=("flood1", "flood2"))
+    made = facts_of(a_host("web1"), account=account)
+
+    (finding,) = [each for each in made.verdict.findings if each.kind == "removed_host"]
+    assert finding.state is made.verdict.state is State.ATTENTION
+    assert finding.text == "retention removed the day of 2 hosts, which no total counts: flood1, flood2"

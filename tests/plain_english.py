@@ -1,0 +1,55 @@
+"""Words that mislead a reader in a hurry, and what to write instead.
+
+`findings` takes any text for people: a document, a docstring, a help text or a message.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+WORDS = (
+    (r"behind", "after (time), lags (progress), or the place: over a link, in front of"),
+    (r"nobody|somebody|whoever|anybody|everybody", "the person or program: an operator, another user, every client"),
+    (r"says?|said|tells?|told|asks?|asked|hears?|heard", "reports, names, requests, prompts, receives, is notified"),
+    (r"lies?|lying|lay", "is, is stored in"),
+    (r"let go|lets go|put aside|puts aside|(?:is|are) past", "the state: close, rename, closed"),
+    (r"looks?|looked|looking", "scan, check, read"),
+    (r"dear|dearer|cheap|cheaper|moods?", "the number, or slow, fast, noisy"),
+    (r"what (?:it|they) (?:has|have|brings?)", "the noun"),
+    (r"houses?|rooms?|hands?|company|companies", "codebase, package, space, manually, group"),
+    (r"beside", "next to, during, in parallel with"),
+    (r"in pieces|at once|ever less often", "in chunks, immediately, with back-off"),
+)
+"""Pattern of whole words in any case, and what to write."""
+TERMS = re.compile(r"look-(?:ahead|behind)s?", re.IGNORECASE)
+"""Terms of the field that contain such a word: of regular expressions."""
+FENCED = re.compile(r"^[ ]*```.*?^[ ]*```[ ]*$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\1(?!`)", re.DOTALL)
+TARGET = re.compile(r"\]\([^)\s]*\)|https?://\S+|<[^>\n]*>")
+_FINDERS = tuple((re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE), write) for words, write in WORDS)
+
+
+class Finding(NamedTuple):
+    """One word that misleads."""
+
+    line: int  #: of the text, from 1
+    word: str
+    write: str  #: what to write instead
+
+
+def prose(text: str) -> str:
+    """`text` with blanks in place of code blocks, code spans, link targets, tags and terms; lines stay lines."""
+    for pattern in (FENCED, CODE, TARGET, TERMS):
+        text = pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    return text
+
+
+def findings(text: str) -> list[Finding]:
+    """Every word of the list in the prose of `text`, in its order."""
+    return sorted(_found(prose(text)))
+
+
+def _found(text: str) -> Iterator[Finding]:
+    for finder, write in _FINDERS:
+        for found in finder.finditer(text):
+            yield Finding(text.count("\n", 0, found.start()) + 1, found[0], write)
