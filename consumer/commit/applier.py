@@ -17,8 +17,6 @@ from consumer.commit.watermark import (
     REASON_ELSEWHERE,
     REASON_MISSING,
     GivenUp,
-    Known,
-    SourceKey,
     Verdict,
     begin,
     judge,
@@ -27,7 +25,7 @@ from consumer.commit.watermark import (
     missing_parts,
     taken_up,
 )
-from consumer.model import Changes, Loss, OpenFile, Position
+from consumer.model import Changes, Known, Loss, OpenFile, Position, SourceKey
 from shipper import codec, control
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.compression import Compressor, Decompressor

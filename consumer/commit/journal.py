@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from consumer.commit.external_changes import Moored, changed
-from consumer.commit.watermark import Known, SourceKey
-from consumer.model import Changes, Extent, OpenFile, Position
+from consumer.model import Changes, Extent, Known, OpenFile, Position, SourceKey
 from shipper.codec import decode_labels, encode_labels
 from shipper.errors import ConfigError, Fatal
 from shipper.layout import FileKey, sealing_path
