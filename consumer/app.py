@@ -38,6 +38,7 @@ from shipper.errors import (
     Transient,
     Unavailable,
 )
+from shipper.http_endpoints import serving
 from shipper.jetstream.connection import connect
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.pull_consumer import JetStreamInbox, LostConsumers, stream_names
@@ -48,7 +49,7 @@ from shipper.ports import Bucket
 from shipper.retry import SESSION, Company, Patience
 from shipper.settings import CollectorSettings, Settings
 from shipper.subjects import COLLECTOR, control_up, partition_of_stream, stream_name
-from shipper.telemetry import print_summary, serving
+from shipper.telemetry import print_summary
 from shipper.watchdog import supervised
 
 TEND_SECONDS = 10.0

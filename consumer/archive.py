@@ -1,6 +1,7 @@
 """The archive as a place: where files lie, whose it is, and whether a partition's journal belongs to it."""
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -241,3 +242,24 @@ def note_journal(directory: Path, partition: int) -> None:
 
 def _begun(directory: Path, partition: int) -> Path:
     return directory / LOCKS / f"partition={partition}.begun"
+
+
+def is_written(archive: Path, partition: int) -> bool:
+    """Whether a collector holds `partition`. Asked only where it matters: a lock of our own may be in its way."""
+    locks = archive / LOCKS
+    names = [f"partition={partition}.lock", *(path.name for path in locks.glob(f"partition={partition}.[0-9]*.lock"))]
+    return any(_is_held(locks / name) for name in names)
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -5,9 +5,49 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.commit.watermark import Known, SourceKey
 from shipper.layout import CODEC_SUFFIXES, OPEN_PREFIX, FileKey, file_name
 from shipper.model import Span
+
+
+class SourceKey(NamedTuple):
+    """Which source: cloned machines bring the same ids along, so the host belongs to it."""
+
+    host: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A source as the archive has it: everything before `watermark` is durably in the host's file."""
+
+    id: str
+    host: str
+    file: str
+    origin: int
+    watermark: int
+    crc: int | None  #: CRC-32 of the host's file from origin to watermark; None behind a gap, until a block tells it
+    proven: bool = True  #: the archive has just these bytes: there is no gap before, and no file that was rewritten
+    ended: bool = False
+    seen_ns: int = 0  #: stored time of its newest block
+
+    @property
+    def key(self) -> SourceKey:
+        """Which source it is."""
+        return SourceKey(self.host, self.id)
+
+    def grown(self, *, watermark: int, crc: int | None, proven: bool, ended: bool, seen_ns: int) -> "Known":
+        """The source behind a block; `replace` takes twice as long, and this is done for every block."""
+        return Known(
+            id=self.id,
+            host=self.host,
+            file=self.file,
+            origin=self.origin,
+            watermark=watermark,
+            crc=crc,
+            proven=proven,
+            ended=ended,
+            seen_ns=seen_ns,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,8 @@ from consumer.commit.frame_cache import ReadyFrames
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import SourceKey
 from consumer.dlq import publish
-from consumer.model import Position
+from consumer.model import Position, SourceKey
 from consumer.options import Task, Until
 from consumer.partition import commit_events
 from consumer.partition.fence import Fence, Unshared

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from producer.checkpoint.store import Checkpoints, acknowledged_sources
-from producer.discovery.fingerprint import Mark
 from producer.discovery.safe_open import Links, NotFollowed
 from producer.discovery.scanner import Seen, Watched, look
+from producer.discovery.scanner import names as names_of
+from producer.fingerprint import Mark
 from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, with_spools
 from producer.options import Task, WhenSilent
 from producer.pipeline import Pipeline, Shipped
-from producer.preflight.skip_reasons import names as names_of
 from producer.reload import Plan, Reloading
 from producer.session.host_name_guard import Namesake, this_instance
 from producer.tailer.descriptor_cache import file_limit
@@ -36,6 +36,7 @@ from shipper.compression import Compressor
 from shipper.config import default_host
 from shipper.durable_files import Holder, Lock, LockHeld, make_directory
 from shipper.errors import ConfigError, Fatal, NothingToShip
+from shipper.http_endpoints import serving
 from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.lifecycle import Stop, stop_on_signals
 from shipper.model import MAX_BLOCK_BYTES, Encoding
@@ -44,7 +45,7 @@ from shipper.process_tuning import give_way, keep_freed_memory
 from shipper.retry import Patience
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host, is_everybodys, log_subject, stream_name
-from shipper.telemetry import print_summary, serving
+from shipper.telemetry import print_summary
 from shipper.units import counted, format_bytes
 from shipper.watchdog import Pulse, supervised
 

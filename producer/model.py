@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from shipper.model import Handoff
 from shipper.partition_map import PartitionMap
 

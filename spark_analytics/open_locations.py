@@ -35,7 +35,7 @@ def reached(*texts: str, master: str | None = None) -> Iterator[Sequence[Locatio
 @contextlib.contextmanager
 def _opened(texts: Sequence[str], master: str | None, log: Path) -> Iterator[Sequence[Location]]:
     from spark_analytics.storage import hadoop_fs  # noqa: PLC0415 - need pyspark
-    from spark_analytics.tables import spark_io
+    from spark_analytics.tables import spark_io  # noqa: PLC0415
 
     with session.open_session(master=master, log=log) as spark, spark_io.explained(log):
         yield [hadoop_fs.at(spark, text, log) if locations.is_remote(text) else locations.here(text) for text in texts]

@@ -9,7 +9,7 @@ import pytest
 from fleet import Fleet, until
 
 from consumer.audit.journal_snapshot import Journals
-from consumer.commit.watermark import Known
+from consumer.model import Known
 
 HOST = "web1.example.net"
 SHARED = b"".join(b"before %d\n" % number for number in range(50))

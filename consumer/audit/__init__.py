@@ -1,1 +1,1 @@
-"""The audit: is the archive what its manifests, its journals and the producers say? It reads, and changes nothing."""
+"""The audit: compare the archive with its manifests, its journals and the producers. Read only, except repair."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from consumer.archive import LOCKS
+from consumer.archive import LOCKS, is_written
 from consumer.audit import manifest_listing
 from consumer.audit.coverage import SourceBounds, Sources
-from consumer.audit.day_inventory import STATE_HINT, Look, Scope, is_written, look
+from consumer.audit.day_inventory import STATE_HINT, Look, Scope, look
 from consumer.audit.expected_file import Entry
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.journal_snapshot import Journals

@@ -12,7 +12,7 @@ from consumer.audit.expected_file import Entry
 from consumer.audit.finding import Finding, Kind
 from consumer.audit.journal_snapshot import Journals
 from consumer.audit.totals import Rows
-from consumer.commit.watermark import Known, SourceKey
+from consumer.model import Known, SourceKey
 from shipper.duplicates import Bounds, begins, cover
 from shipper.model import Span
 

@@ -4,14 +4,12 @@ The files of a day that no manifest lists and no journal knows: nothing in them 
 """
 
 import datetime as dt
-import fcntl
 import fnmatch
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from consumer.archive import LOCKS
 from consumer.audit import manifest_listing
 from consumer.audit.expected_file import Entry
 from consumer.audit.finding import Finding, Kind, Weight
@@ -177,27 +175,6 @@ def hosts(scope: Scope) -> set[str]:
     days = filter(scope.has_day, manifest_listing.directory_days(scope.archive))
     found = {host for date in days for _, _, host in host_directories(scope.archive, date)}
     return set(filter(scope.has_host, found))
-
-
-def is_written(archive: Path, partition: int) -> bool:
-    """Whether a collector holds `partition`. Asked only where it matters: a lock of our own may be in its way."""
-    locks = archive / LOCKS
-    names = [f"partition={partition}.lock", *(path.name for path in locks.glob(f"partition={partition}.[0-9]*.lock"))]
-    return any(_is_held(locks / name) for name in names)
-
-
-def _is_held(lock: Path) -> bool:
-    try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _left(scope: Scope, entries: Mapping[str, Entry]) -> Iterator[Finding]:

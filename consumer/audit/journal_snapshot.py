@@ -20,7 +20,7 @@ from typing import NamedTuple
 from consumer.audit.expected_file import Entry, of_open_file
 from consumer.audit.finding import Finding, Kind
 from consumer.commit.journal import SOURCE_COLUMNS, Journal, to_known
-from consumer.commit.watermark import Known, SourceKey
+from consumer.model import Known, SourceKey
 from shipper.errors import ConfigError, Fatal
 
 _NAME = re.compile(r"(?P<prefix>.+)\.p(?P<partition>\d+)(\.(?P<epoch>\d+))?\.sqlite")

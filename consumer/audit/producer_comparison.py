@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.journal_snapshot import Journals, Where
-from consumer.commit.watermark import SourceKey
+from consumer.model import SourceKey
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
 from shipper.settings import NatsSettings

@@ -4,8 +4,8 @@ The first copy (`shipper.duplicates.order_of`) stays. Before anything is removed
 where they differ, or where it is not known which bytes of a segment they are, both copies stay. A segment that holds
 nothing else becomes an empty one that carries the record; of another one only the doubled bytes are removed.
 
-A kill at any step leaves the old segment or the new one counted (consumer/segments/rewrite_segment.py). One repair runs at a
-time, and while it changes a pair of segments no collector merges, no redaction runs, and retention removes nothing.
+A kill at any step leaves the old segment or the new one counted (consumer/segments/rewrite_segment.py). One repair runs
+at a time; while it changes a pair of segments, no collector merges, no redaction runs and retention removes nothing.
 """
 
 import getpass

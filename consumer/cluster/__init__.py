@@ -1,1 +1,1 @@
-"""More than one collector: who lives, who writes which partition, and how one follows another without harm."""
+"""Several collectors of one archive: membership, leases, assignment of partitions, epochs."""

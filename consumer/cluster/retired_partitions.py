@@ -8,7 +8,7 @@ from typing import Any
 
 from consumer.cluster.locks import Place, try_lock
 from consumer.commit.journal import Journal
-from consumer.commit.watermark import SourceKey
+from consumer.model import SourceKey
 from consumer.partition import receipts
 from consumer.partition.receipts import Place as From
 from consumer.partition.receipts import Questions

@@ -1,1 +1,1 @@
-"""What is new in a batch, where it goes, and what of it is committed."""
+"""Apply a batch durably: watermark, append, fsync, journal."""

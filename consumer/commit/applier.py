@@ -25,8 +25,6 @@ from consumer.commit.watermark import (
     REASON_MISSING,
     REASON_REWRITTEN,
     GivenUp,
-    Known,
-    SourceKey,
     Verdict,
     begin,
     judge,
@@ -35,7 +33,7 @@ from consumer.commit.watermark import (
     missing_parts,
     taken_up,
 )
-from consumer.model import Account, Budget, Changes, Loss, OpenFile, Position
+from consumer.model import Account, Budget, Changes, Known, Loss, OpenFile, Position, SourceKey
 from shipper import codec, control
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.compression import Compressor, Decompressor

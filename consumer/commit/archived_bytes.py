@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from consumer.commit.journal import Journal
-from consumer.commit.watermark import Known
-from consumer.model import OpenFile
+from consumer.model import Known, OpenFile
 from consumer.segment_io import BROKEN, Passing, texts
 from consumer.segments import manifest_store
 from shipper import manifest

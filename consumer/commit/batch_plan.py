@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from consumer.commit.journal import Journal
-from consumer.commit.watermark import Known, SourceKey
-from consumer.model import Extent, Loss, OpenFile
+from consumer.model import Extent, Known, Loss, OpenFile, SourceKey
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.edit_map import Rest
 from shipper.errors import ArchiveTrouble

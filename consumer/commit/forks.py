@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from consumer.commit.watermark import Known, SourceKey
+from consumer.model import Known, SourceKey
 from shipper.bytes_ops import crc32, crc32_combine
 from shipper.errors import Poison
 from shipper.model import Block

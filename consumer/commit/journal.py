@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from consumer.commit.external_changes import Moored, changed
-from consumer.commit.watermark import Known, SourceKey
-from consumer.model import Account, Budget, Changes, Extent, OpenFile, Position
+from consumer.model import Account, Budget, Changes, Extent, Known, OpenFile, Position, SourceKey
 from shipper.codec import decode_labels, encode_labels
 from shipper.errors import ConfigError, Fatal
 from shipper.layout import DAY_NS, FileKey, day_of, sealing_path

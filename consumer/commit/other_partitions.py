@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from consumer.commit.journal import SOURCE_COLUMNS, to_known
-from consumer.commit.watermark import Known, SourceKey
+from consumer.model import Known, SourceKey
 from shipper import events
 
 RESCAN_SECONDS = 5.0

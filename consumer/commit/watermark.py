@@ -1,9 +1,10 @@
 """What to do with a block: write it, write a part of it, drop it, or wait for what is missing. Pure."""
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
+from consumer.model import Known
 from shipper.manifest import FORKED
 from shipper.model import Block, End, Span
 
@@ -20,47 +21,6 @@ REASON_FORKED = FORKED
 
 REASON_REWRITTEN = "rewritten"
 """Of an empty gap: before it the host's file has other bytes than the archive."""
-
-
-class SourceKey(NamedTuple):
-    """Which source: cloned machines bring the same ids along, so the host belongs to it."""
-
-    host: str
-    id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A source as the archive has it: everything before `watermark` is durably in the host's file."""
-
-    id: str
-    host: str
-    file: str
-    origin: int
-    watermark: int
-    crc: int | None  #: CRC-32 of the host's file from origin to watermark; None behind a gap, until a block tells it
-    proven: bool = True  #: the archive has just these bytes: there is no gap before, and no file that was rewritten
-    ended: bool = False
-    seen_ns: int = 0  #: stored time of its newest block
-
-    @property
-    def key(self) -> SourceKey:
-        """Which source it is."""
-        return SourceKey(self.host, self.id)
-
-    def grown(self, *, watermark: int, crc: int | None, proven: bool, ended: bool, seen_ns: int) -> "Known":
-        """The source behind a block; `replace` takes twice as long, and this is done for every block."""
-        return Known(
-            id=self.id,
-            host=self.host,
-            file=self.file,
-            origin=self.origin,
-            watermark=watermark,
-            crc=crc,
-            proven=proven,
-            ended=ended,
-            seen_ns=seen_ns,
-        )
 
 
 class GivenUp(NamedTuple):

@@ -1,1 +1,1 @@
-"""Dead letters: look at them, send their bytes to the archive after all, drop them."""
+"""Dead letters: list, show, requeue, drop."""

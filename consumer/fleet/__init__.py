@@ -1,1 +1,1 @@
-"""What the centre knows of the hosts: who lives, who is stuck, who is dead, and how far each partition is read."""
+"""The state of hosts and partitions, as `status` and the status page show it."""

@@ -1,1 +1,1 @@
-"""The fleet as one log: what is stored and what comes, of all hosts, for people. Changes nothing."""
+"""The archive and the streams of all hosts as one log: `tail` and `replay`. Read only."""

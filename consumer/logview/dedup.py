@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from consumer.commit.watermark import Known, SourceKey, Verdict, judge, missing_before
+from consumer.commit.watermark import Verdict, judge, missing_before
 from consumer.logview.query import Piece, Wanted
+from consumer.model import Known, SourceKey
 from shipper import codec
 from shipper.compression import Decompressor
 from shipper.errors import Poison

@@ -11,9 +11,9 @@ from consumer.archive import IDENTITY, JOURNALS
 from consumer.audit import manifest_listing
 from consumer.audit.expected_file import Entry
 from consumer.audit.journal_snapshot import Journals
-from consumer.commit.watermark import Known, SourceKey
 from consumer.logview.dedup import Shown
 from consumer.logview.query import Wanted
+from consumer.model import Known, SourceKey
 from consumer.segments import manifest_store
 from shipper import layout, manifest
 from shipper.errors import ConfigError

@@ -1,1 +1,1 @@
-"""The status page: one look tells whether all is right, and if not, where."""
+"""The status page."""

@@ -25,8 +25,8 @@ from consumer.fleet.host_table import Host, counts
 from consumer.fleet.poller import Disk, Looking, View, Watching
 from consumer.fleet.snapshot import Fleet, Partition
 from shipper.events.collecting import Gap, recent_gaps
+from shipper.http_endpoints import NO_PAGES, Answer, Page
 from shipper.settings import Settings
-from shipper.telemetry import NO_PAGES, Answer, Page
 from shipper.units import format_bytes
 
 MOST_HOSTS = 400

@@ -16,8 +16,7 @@ from consumer.commit.frame_cache import Frames, ReadyFrames
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import OtherPartitions, each_once
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import Known, SourceKey
-from consumer.model import OpenFile
+from consumer.model import Known, OpenFile, SourceKey
 from consumer.options import Task, Until
 from consumer.partition import receipts
 from consumer.partition.fence import Fence

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from consumer.commit.applier import Hole
-from consumer.commit.watermark import REASON_EXCLUDED, REASON_MISSING, GivenUp, SourceKey
+from consumer.commit.watermark import REASON_EXCLUDED, REASON_MISSING, GivenUp
+from consumer.model import SourceKey
 from consumer.options import Task
 from shipper import events
 from shipper.ports import Inbox

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from consumer.commit.watermark import Known
+from consumer.model import Known
 from shipper import events
 
 MAX_RECEIPTS = 2000

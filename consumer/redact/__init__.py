@@ -1,1 +1,1 @@
-"""Text that must not stay is blacked out in sealed segments, with a record in the manifest."""
+"""Redaction of sealed segments, with a record in the manifest."""

@@ -1,1 +1,1 @@
-"""What becomes of a file and of a day: sealed, merged, closed, retired."""
+"""Segments of the archive: seal, compact, close days, retention."""

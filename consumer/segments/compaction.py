@@ -13,7 +13,6 @@ Which small segments of a log file become one, and what its manifest line says. 
 
 import errno
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
@@ -22,7 +21,7 @@ from pathlib import Path
 from consumer.segment_io import BROKEN, Passing, Tally, Writer, Written, look_through, texts
 from consumer.segments import replace_segment
 from consumer.segments.manifest_store import Listing
-from consumer.segments.replace_segment import beside
+from consumer.segments.replace_segment import beside, number_of, split_name
 from consumer.segments.rewrite_segment import rewriting
 from consumer.segments.sealer import Sealer, now
 from shipper import events, layout
@@ -30,19 +29,7 @@ from shipper.durable_files import sync_directory
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment, SourceSpan
 
-_SEGMENT = re.compile(r"(?P<file>.+)-(?P<number>\d{20})(\.zst|\.gz)?", re.DOTALL)
 _FEWEST = 2
-
-
-def split_name(name: str) -> tuple[str, int] | None:
-    """The file and the number of a segment, by its name; None: it is no segment's."""
-    found = _SEGMENT.fullmatch(name)
-    return (found["file"], int(found["number"])) if found else None
-
-
-def number_of(segment: Segment) -> int:
-    """The number in a segment's name."""
-    return int(_SEGMENT.fullmatch(segment.path)["number"])  # type: ignore[index]
 
 
 def target_of(run: Sequence[Segment]) -> str:

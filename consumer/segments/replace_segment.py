@@ -10,10 +10,23 @@ from typing import BinaryIO
 
 from consumer.commit.disk_io import forget_cached
 from shipper.durable_files import sync_directory
+from shipper.manifest import Segment
 
 LARGE_BYTES = 1024 * 1024
 """A segment of this size leaves the page cache: it is read tomorrow, if at all."""
 _TEMPORARY = re.compile(r"\.(?P<target>.+-\d{20}(\.zst|\.gz)?)\.[0-9a-f]{8}\.tmp", re.DOTALL)
+_SEGMENT = re.compile(r"(?P<file>.+)-(?P<number>\d{20})(\.zst|\.gz)?", re.DOTALL)
+
+
+def split_name(name: str) -> tuple[str, int] | None:
+    """The file and the number of a segment, by its name; None: it is no segment's."""
+    found = _SEGMENT.fullmatch(name)
+    return (found["file"], int(found["number"])) if found else None
+
+
+def number_of(segment: Segment) -> int:
+    """The number in a segment's name."""
+    return int(_SEGMENT.fullmatch(segment.path)["number"])  # type: ignore[index]
 
 
 class Fresh:

@@ -22,12 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from consumer.archive import LOCKS
-from consumer.audit.day_inventory import is_written
+from consumer.archive import LOCKS, is_written
 from consumer.segment_io import BROKEN, Passing, Tally, Written, pack, texts
 from consumer.segments import manifest_store
-from consumer.segments.compaction import number_of
-from consumer.segments.replace_segment import beside, sweep
+from consumer.segments.replace_segment import beside, number_of, sweep
 from consumer.segments.sealer import Sealer, now
 from shipper import layout, manifest
 from shipper.duplicates import date_of

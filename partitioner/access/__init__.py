@@ -1,1 +1,1 @@
-"""Who may do what on the bus: rights, keys, and the files that tell the server."""
+"""Access control: keys, permissions, and the configuration files of the server."""

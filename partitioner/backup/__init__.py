@@ -1,1 +1,1 @@
-"""Streams with their consumers as files, and streams again of such files."""
+"""Backup and restore of streams with their consumers."""

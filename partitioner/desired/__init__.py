@@ -1,1 +1,1 @@
-"""Which streams there should be, as a file: written by people, or taken from a server."""
+"""The desired streams as a file: written by operators, or exported from a server."""

@@ -1,1 +1,1 @@
-"""Another number of partitions, under traffic: a new map, hosts that follow it, streams that nobody needs any more."""
+"""Change the number of partitions under traffic."""

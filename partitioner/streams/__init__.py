@@ -1,1 +1,1 @@
-"""What operators do to single streams, and what the server tells of itself."""
+"""Operations on single streams, and events of the server."""

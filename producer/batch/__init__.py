@@ -1,1 +1,1 @@
-"""."""
+"""Batches: compress what was read, in parallel, within the rate limit."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from producer import receipts
 from producer.discovery import scanner
-from producer.discovery.fingerprint import Mark, read_ends
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
 from producer.discovery.scanner import Seen
+from producer.fingerprint import Mark, read_ends
 from producer.model import Point, Source
 from producer.options import WhenSilent
 from producer.receipts import Receipt, Told

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from producer.model import Archived, Place, Point, Source
 from shipper import events
 from shipper.errors import ConfigError, Fatal, Transient

@@ -365,3 +365,10 @@ def _seen(path: str) -> list[Seen]:
 def is_gone(error: OSError) -> bool:
     """Whether an error says that a file is gone; everything else (EMFILE, EACCES, EIO, ESTALE) means "unknown"."""
     return isinstance(error, GONE)
+
+
+def names(pattern: str) -> list[str]:
+    """The names that a pattern matches, excluded or not; one without a wildcard is itself, where it exists."""
+    found = sorted(matches(pattern)) if glob.has_magic(pattern) else []
+    itself = [pattern] if os.path.lexists(pattern) else []
+    return [name.rstrip("/") for name in dict.fromkeys([*itself, *found])]

@@ -1,1 +1,1 @@
-"""Inputs that are no files: standard input, FIFOs, a syslog listener, the systemd journal. Each gets a file."""
+"""Inputs that are not files: standard input, FIFOs, syslog, the systemd journal. Each has a spool file."""

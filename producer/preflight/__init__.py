@@ -1,1 +1,1 @@
-"""What the producer would do, and whether the server would let it: nothing is sent."""
+"""`validate` and `--dry-run`: what a producer would do, and whether the server would accept it. Sends nothing."""

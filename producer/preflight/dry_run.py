@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from producer.app import host_of, planned, state_path
 from producer.checkpoint.store import Checkpoints
-from producer.discovery.scanner import Watched
+from producer.discovery.scanner import Watched, names
 from producer.inputs.factory import STDIN, files_of, names_below
 from producer.inputs.listen_address import parse
 from producer.inputs.spool_files import LOG
-from producer.preflight.skip_reasons import Skip, names, skips
+from producer.preflight.skip_reasons import Skip, skips
 from producer.tailer.file_reader import Piece
 from producer.tailer.read_scheduler import Following
 from producer.tailer.tailer import Sources

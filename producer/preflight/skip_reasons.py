@@ -1,13 +1,12 @@
 """Why a name that a pattern matches is not read: one reason each, in the words of a person."""
 
-import glob
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from producer.discovery.safe_open import ExcludedName, Links, NotFollowed
-from producer.discovery.scanner import Key, Seen, Watched, matches
+from producer.discovery.scanner import Key, Seen, Watched, names
 from producer.tailer.copytruncate import originals
 from producer.tailer.decompress import is_compressed
 from producer.tailer.file_reader import Tail
@@ -27,13 +26,6 @@ class Skip(NamedTuple):
     path: str
     reason: str  #: a stable word, for scripts
     text: str
-
-
-def names(pattern: str) -> list[str]:
-    """The names that a pattern matches, excluded or not; one without a wildcard is itself, where it exists."""
-    found = sorted(matches(pattern)) if glob.has_magic(pattern) else []
-    itself = [pattern] if os.path.lexists(pattern) else []
-    return [name.rstrip("/") for name in dict.fromkeys([*itself, *found])]
 
 
 def skips(watched: Watched, sources: Sources) -> Iterator[Skip]:

@@ -1,1 +1,1 @@
-"""From one partition to another: which one this host belongs to, and how it gets there in order and whole."""
+"""Move a host to another partition, in order and without loss."""

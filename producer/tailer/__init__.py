@@ -1,1 +1,1 @@
-"""What became of each file, and what is read next."""
+"""The state of every file: reading, rotation, truncation, deletion."""

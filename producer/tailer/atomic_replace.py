@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from producer.checkpoint.ack_tracker import Ledger
 from producer.checkpoint.recovery import CHUNK_BYTES, crc_of
-from producer.discovery.fingerprint import first_mark
 from producer.discovery.scanner import Seen
 from producer.discovery.symlinks import real_of
+from producer.fingerprint import first_mark
 from producer.model import Source, new_source
 from producer.tailer.decompress import Unfinished
 from producer.tailer.file_reader import Tail, open_file

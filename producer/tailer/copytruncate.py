@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from producer.checkpoint.recovery import crc_of
 from producer.discovery import scanner
-from producer.discovery.fingerprint import Mark
 from producer.discovery.safe_open import Links
 from producer.discovery.scanner import Seen, Watched
+from producer.fingerprint import Mark
 from producer.model import Source
 from producer.tailer import decompress
 from producer.tailer.decompress import Damaged

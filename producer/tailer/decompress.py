@@ -10,8 +10,8 @@ from typing import BinaryIO, Protocol
 
 import zstandard
 
-from producer.discovery.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark
 from producer.discovery.safe_open import Links
+from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark
 
 CHUNK_BYTES = 256 * 1024
 ZSTD_INPUT_BYTES = 1024  # a zstd frame may swell 30 000 times

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from producer.discovery import scanner
-from producer.discovery.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed
 from producer.discovery.scanner import Seen
+from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
 from producer.model import Source
 from producer.tailer.descriptor_cache import Handles
 from producer.transform.charset import BOM_BYTES, Charset, charset_of, lead_before

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from producer.discovery import scanner
-from producer.discovery.fingerprint import HEAD_BYTES
 from producer.discovery.safe_open import Links
 from producer.discovery.scanner import Seen
+from producer.fingerprint import HEAD_BYTES
 from producer.model import Source
 from producer.tailer import decompress
 from producer.tailer.decompress import Damaged, Unfinished

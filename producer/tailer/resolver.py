@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from producer.checkpoint.ack_tracker import Ledger
 from producer.discovery import scanner
-from producer.discovery.fingerprint import Mark, first_mark
 from producer.discovery.safe_open import OWN_DESCRIPTORS, ExcludedName, Links, NotFollowed
 from producer.discovery.scanner import Seen
 from producer.discovery.symlinks import real_of
+from producer.fingerprint import Mark, first_mark
 from producer.model import Source, new_source
 from producer.tailer import decompress
 from producer.tailer.cleanup import GONE, Fate, Finished, delete

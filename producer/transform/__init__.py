@@ -1,1 +1,1 @@
-"""What is left out, blacked out or converted on the way."""
+"""Edits of a block before it is sent: line filter, redaction, conversion of the character set."""

@@ -10,7 +10,7 @@ from spark_analytics.aggregate import port, spark_hourly
 from spark_analytics.aggregate.port import Asked, Placing
 from spark_analytics.archive.reconcile import Counted
 from spark_analytics.metrics import auth_events, pattern_tables, volumes, web_requests
-from spark_analytics.tables import spark_io
+from spark_analytics.tables import schemas, spark_io
 from spark_analytics.tables.schemas import Row, WebSums
 from spark_analytics.tables.store import Tables
 
@@ -60,7 +60,7 @@ class ManyGroups:
         silent = spark_io.frame(self.spark, self.placing.silent, _SILENT)
         hours = silent.withColumn("hour", F.timestamp_seconds("stored_hour")).drop("stored_hour")
         made = spark_hourly.hourly(self.groups, hours, self.placing.day)
-        spark_io.stage(made, self.tables, "hourly", self.date, (*spark_hourly.FILE, "hour", "level"))
+        spark_io.stage(made, self.tables, "hourly", self.date, (*schemas.FILE, "hour", "level"))
 
     def by_file(self) -> list[volumes.FileSums]:
         """One for each log file of table `hourly`."""
@@ -88,7 +88,7 @@ class ManyGroups:
         requests = self.groups.where(F.col("status").isNotNull() & (F.col("lines") > 0)).withColumnRenamed(
             "remote", "client"
         )
-        order = (*spark_hourly.FILE, "hour", "status")
+        order = (*schemas.FILE, "hour", "status")
         spark_io.stage(web_requests.hourly(requests), self.tables, "access_hourly", self.date, order)
         staged = self._staged("access_hourly")
         return Asked(

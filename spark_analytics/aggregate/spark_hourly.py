@@ -8,8 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_analytics.lines import timestamps
 from spark_analytics.lines.log_formats import NONE
 from spark_analytics.tables import schemas
+from spark_analytics.tables.schemas import FILE
 
-FILE = ("partition", "host", "file")
 """What a log file is known by."""
 
 CORRECTIONS = "segment INT, end_block LONG, end_row LONG, surplus LONG, head_block LONG, head_row LONG, mark LONG"

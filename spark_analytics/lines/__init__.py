@@ -1,1 +1,1 @@
-"""."""
+"""Formats of log lines: timestamps, severity."""

@@ -1,1 +1,1 @@
-"""."""
+"""What each table of the report derives from the sums."""

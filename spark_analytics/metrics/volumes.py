@@ -13,10 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_analytics import statistics
-from spark_analytics.aggregate.spark_hourly import FILE
 from spark_analytics.lines import severity, timestamps
 from spark_analytics.tables import schemas
-from spark_analytics.tables.schemas import Cell, Row
+from spark_analytics.tables.schemas import FILE, Cell, Row
 
 SILENT_HOURS = 6
 """Hours of silence at the end of the day that make a host a silent one."""

@@ -1,1 +1,1 @@
-"""."""
+"""SQL over the tables and over the lines."""

@@ -1,4 +1,1 @@
-"""What people read in the morning: `gather` makes evidence of tables, `assemble` facts of it, `publish` files.
-
-No Spark in here. A fact is decided once, by `assemble` and whom it asks; page, JSON, CSV and text show it.
-"""
+"""The report: load tables, build findings, publish HTML, CSV and JSON."""

@@ -1,1 +1,1 @@
-"""."""
+"""The Java process and the Spark session: start, memory, tuning, interrupts."""

@@ -1,1 +1,1 @@
-"""."""
+"""One pass over the lines of a day."""

@@ -1,1 +1,1 @@
-"""."""
+"""Local and remote locations of archive and report."""

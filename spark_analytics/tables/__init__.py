@@ -1,1 +1,1 @@
-"""."""
+"""Schemas and storage of the Parquet tables."""

@@ -19,6 +19,9 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import types as T  # noqa: N812 - the name every PySpark program uses
 
+FILE = ("partition", "host", "file")
+"""The columns that identify one log file."""
+
 _INT, _LONG, _DOUBLE, _TEXT = T.IntegerType(), T.LongType(), T.DoubleType(), T.StringType()
 _TIME, _FLAG, _BINARY = T.TimestampType(), T.BooleanType(), T.BinaryType()
 

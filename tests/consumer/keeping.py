@@ -16,8 +16,7 @@ from typing import Any
 
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import SourceKey
-from consumer.model import Changes, Extent, Loss, OpenFile, Position
+from consumer.model import Changes, Extent, Loss, OpenFile, Position, SourceKey
 from consumer.segments.day_close import Days
 from consumer.segments.sealer import Sealer
 from shipper import layout, manifest

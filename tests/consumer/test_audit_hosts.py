@@ -9,8 +9,7 @@ from consumer.audit.finding import Weight
 from consumer.audit.journal_snapshot import Journals, Where
 from consumer.audit.producer_comparison import Host, Mark, Said, compare
 from consumer.commit.journal import Journal
-from consumer.commit.watermark import Known
-from consumer.model import Changes, Position
+from consumer.model import Changes, Known, Position
 
 HOST = "web1.example.net"
 LOGS_0 = Where("logs", 0)

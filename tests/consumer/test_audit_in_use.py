@@ -17,8 +17,7 @@ from natsd import NatsServer
 
 from consumer.audit import journal_snapshot
 from consumer.commit.journal import Journal
-from consumer.commit.watermark import Known
-from consumer.model import Changes, OpenFile, Position
+from consumer.model import Changes, Known, OpenFile, Position
 from shipper.layout import FileKey
 
 HOST = "web1.example.net"

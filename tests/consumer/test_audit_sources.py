@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from consumer.audit.coverage import Coverage, Wanted
 from consumer.audit.expected_file import Entry, State
 from consumer.audit.verify_file import account_of
-from consumer.commit.watermark import SourceKey
+from consumer.model import SourceKey
 from consumer.options import Until
 from shipper.layout import FileKey
 from shipper.manifest import Gap, SourceSpan

@@ -19,7 +19,7 @@ from consumer.commit.sink import Sink
 from consumer.model import OpenFile
 from consumer.options import Until
 from producer.batch.batcher import Encoder
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from producer.tailer.file_reader import Piece
 from producer.transform.edits import Edits
 from shipper import codec

@@ -15,7 +15,8 @@ from consumer.commit.applier import Stager
 from consumer.commit.frame_cache import ReadyFrames
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import Known, SourceKey, Verdict, begin, judge, missing_before, missing_behind
+from consumer.commit.watermark import Verdict, begin, judge, missing_before, missing_behind
+from consumer.model import Known, SourceKey
 from consumer.options import Until
 from shipper.codec import from_headers
 from shipper.model import Block, Delivery, Encoding, End, Span

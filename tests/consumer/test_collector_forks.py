@@ -11,7 +11,7 @@ from collecting import HOST, Desk, Log, kill_at
 from consumer.commit import archived_bytes, forks
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import SourceKey
+from consumer.model import SourceKey
 from consumer.options import Until
 from shipper.codec import from_headers
 from shipper.manifest import FORKED

@@ -9,7 +9,7 @@ import pytest
 from collecting import HOST, Desk, Log, becomes
 
 from consumer.commit.applier import Hole
-from consumer.commit.watermark import SourceKey
+from consumer.model import SourceKey
 from consumer.options import Until
 from consumer.partition.missing_ranges import Answer, Holes, Step
 from shipper.errors import ShipperError

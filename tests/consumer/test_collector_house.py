@@ -11,8 +11,7 @@ import pytest
 from collecting import HOST, Desk, Log, becomes
 
 from consumer.commit.journal import Journal
-from consumer.commit.watermark import Known, SourceKey
-from consumer.model import Changes, Position
+from consumer.model import Changes, Known, Position, SourceKey
 from consumer.partition import receipts
 from consumer.pipeline import _parts
 from shipper.layout import NANOSECONDS

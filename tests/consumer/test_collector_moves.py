@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from collecting import FILE, HOST, Desk, Log
 
-from consumer.commit.watermark import SourceKey
+from consumer.model import SourceKey
 from consumer.options import Until
 from consumer.partition.receipts import Questions
 from shipper import codec

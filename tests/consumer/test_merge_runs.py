@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.segment_io import Tally
-from consumer.segments.compaction import continues, joined, number_of, runs, split_name, target_of
+from consumer.segments.compaction import continues, joined, runs, target_of
+from consumer.segments.replace_segment import number_of, split_name
 from shipper import layout
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment, SourceSpan

@@ -21,8 +21,7 @@ from consumer.cluster.locks import Place, dead_names, lock_identity, name_lock, 
 from consumer.cluster.membership import Claim, LocalBucket, Member, Registry, Watch, encode, to_claim, to_member
 from consumer.cluster.partition_owner import Holdings, this_process
 from consumer.commit.journal import Journal
-from consumer.commit.watermark import Known
-from consumer.model import Changes, Position
+from consumer.model import Changes, Known, Position
 from shipper.errors import Fenced
 from shipper.lifecycle import Stop
 from shipper.model import Entry

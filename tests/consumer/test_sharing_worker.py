@@ -11,7 +11,7 @@ from fleet import unpack
 from consumer.archive import Layout
 from consumer.commit.applier import Hole
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import SourceKey
+from consumer.model import SourceKey
 from consumer.options import Until
 from consumer.partition.fence import Unshared
 from consumer.partition.maintenance import House

@@ -3,8 +3,7 @@
 from dataclasses import fields
 
 from consumer.commit.batch_plan import Draft
-from consumer.commit.watermark import Known
-from consumer.model import OpenFile
+from consumer.model import Known, OpenFile
 from shipper.layout import FileKey
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from producing import Archive
 
 from producer.checkpoint.store import Checkpoints
-from producer.discovery.fingerprint import Mark
 from producer.discovery.scanner import Watched
+from producer.fingerprint import Mark
 from producer.options import Task
 from producer.pipeline import Pipeline
 from producer.session.host_name_guard import Namesake

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from producer.inputs.reader import Reader
 from producer.inputs.spool import Spool
 from producer.inputs.spool_files import Progress

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from producing import Host, append
 
 from producer.batch.batcher import Encoder
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from producer.tailer.file_reader import Piece
 from producer.transform.edits import NO_EDITS, Edits
 from producer.transform.line_filter import Pattern

@@ -9,7 +9,7 @@ from producing import Archive, append
 from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all, until
 
 from producer.checkpoint.store import Checkpoints
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from producer.model import Point, Source
 from producer.session import delivery_check
 from producer.session.control import archived_elsewhere

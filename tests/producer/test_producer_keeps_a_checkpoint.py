@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from producing import Host, append
 
 from producer.checkpoint.store import TOMBSTONE_SECONDS, Checkpoints
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from producer.model import RING_FULL, Point, Source
 from shipper.errors import ConfigError, Fatal
 

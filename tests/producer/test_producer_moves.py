@@ -11,7 +11,7 @@ import pytest
 from shipping import HOST, SUBJECT, Producer, archive_of, until
 
 from producer.checkpoint.store import Checkpoints
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from producer.model import Archived, Place, Point, Source
 from producer.receipts import Receipt, Told
 from producer.repartition.migration import asked_for, handed_off

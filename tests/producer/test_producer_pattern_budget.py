@@ -19,7 +19,7 @@ from producing import append
 from prometheus_client import REGISTRY
 from shipping import Producer, until
 
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from producer.tailer.file_reader import Piece
 from producer.transform.edits import Edits
 from producer.transform.line_filter import Pattern

@@ -17,8 +17,8 @@ from natsd import NatsServer
 from producing import Host, append, rotate
 from shipping import HOST, STREAM, Producer, until
 
-from producer.discovery.fingerprint import Mark
 from producer.discovery.scanner import siblings
+from producer.fingerprint import Mark
 from producer.model import Source
 from producer.receipts import Receipt
 from producer.tailer import cleanup

@@ -2,7 +2,7 @@
 
 import pytest
 
-from producer.discovery.fingerprint import Mark
+from producer.fingerprint import Mark
 from producer.session.inflight import ENTRY_BYTES, MAX_ENTRIES, Entry, Window
 from producer.tailer.file_reader import Piece
 from shipper.errors import SessionLost

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from shipper import telemetry
+from shipper import http_endpoints
 from shipper.config import load
-from shipper.telemetry import Answer, Endpoints
+from shipper.http_endpoints import Answer, Endpoints
 
 
 class Endless:
@@ -80,7 +80,7 @@ def test_health_is_answered_beside_70_connections_that_send_a_byte_now_and_then(
 
 
 def test_a_request_has_a_deadline_however_many_pieces_it_comes_in(program, monkeypatch):
-    monkeypatch.setattr(telemetry, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(http_endpoints, "REQUEST_SECONDS", 0.5)
     with connected(program) as link:
         link.settimeout(0.05)
         began = time.monotonic()
@@ -96,7 +96,7 @@ def test_a_request_has_a_deadline_however_many_pieces_it_comes_in(program, monke
 
 
 def test_one_address_cannot_take_all_streams(program, stack):
-    for number in range(telemetry.MOST_STREAMS_AN_ADDRESS):
+    for number in range(http_endpoints.MOST_STREAMS_AN_ADDRESS):
         link = stack.enter_context(connected(program, "127.0.0.2"))
         link.sendall(b"GET /events HTTP/1.0\r\n\r\n")
         assert b" 200 " in link.recv(20), number
@@ -108,7 +108,7 @@ def test_one_address_cannot_take_all_streams(program, stack):
 
 def test_answers_that_nobody_takes_leave_room_for_others(program, stack):
     for address in ("127.0.0.2", "127.0.0.3", "127.0.0.4"):
-        for _ in range(telemetry.MOST_STREAMS_AN_ADDRESS):
+        for _ in range(http_endpoints.MOST_STREAMS_AN_ADDRESS):
             link = stack.enter_context(connected(program, address))
             link.sendall(b"GET /events HTTP/1.0\r\n\r\n")
             link.recv(20)

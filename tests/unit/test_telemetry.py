@@ -12,8 +12,9 @@ import pytest
 import structlog
 from fleet import until
 
-from shipper import events, telemetry
-from shipper.telemetry import REPEAT_SECONDS, Answer, Endpoints, serving
+from shipper import events, http_endpoints, telemetry
+from shipper.http_endpoints import Answer, Endpoints, serving
+from shipper.telemetry import REPEAT_SECONDS
 from shipper.testing import Clock
 
 LOGGING = """
@@ -251,10 +252,10 @@ def test_a_status_that_changes_while_it_is_asked_for_is_asked_for_again():
 def test_connections_are_bounded_and_the_oldest_silent_ones_give_way(capfd):
     before = threading.active_count()
     with contextlib.closing(served()) as endpoints, contextlib.ExitStack() as stack:
-        for _ in range(2 * telemetry.MOST_CONNECTIONS):  # each says nothing
+        for _ in range(2 * http_endpoints.MOST_CONNECTIONS):  # each says nothing
             stack.enter_context(socket.create_connection(("127.0.0.1", endpoints.port)))
         assert fetched(endpoints, "/healthz")[0] == 200
-        until(lambda: threading.active_count() - before <= telemetry.MOST_REQUESTS_AN_ADDRESS + 2)
+        until(lambda: threading.active_count() - before <= http_endpoints.MOST_REQUESTS_AN_ADDRESS + 2)
         stack.close()
         until(lambda: threading.active_count() - before <= 1)
     assert capfd.readouterr().err == ""
@@ -318,7 +319,7 @@ def test_the_log_on_a_terminal_obeys_no_color(monkeypatch, no_color, coloured):
 def test_a_program_serves_its_own_metrics_and_those_of_both_only():
     kept = {}
     for hidden in (events.PRODUCER_METRICS, events.COLLECTOR_METRICS):
-        with telemetry.serving("127.0.0.1:0", ready=str, status=dict, hidden_metrics=hidden) as endpoints:
+        with http_endpoints.serving("127.0.0.1:0", ready=str, status=dict, hidden_metrics=hidden) as endpoints:
             body = fetched(endpoints, "/metrics")[2].decode()
         kept[hidden] = {line.split()[2] for line in body.splitlines() if line.startswith("# TYPE fshipper_")}
         assert "_created" not in body.replace("consumers_created", "")

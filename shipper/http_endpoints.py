@@ -1,0 +1,400 @@
+"""HTTP end points of a program: metrics, health, readiness, status, pages. Limits protect them from hostile clients."""
+
+import contextlib
+import errno
+import functools
+import http.server
+import io
+import ipaddress
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+from prometheus_client import (
+    REGISTRY,
+    generate_latest,
+)
+from prometheus_client.metrics_core import Metric
+
+from shipper import events
+from shipper.telemetry import logger
+
+MOST_CONNECTIONS = 64
+MOST_ANSWERS = 48
+"""Connections whose request is being answered; the rest is reserved for requests that arrive and for health checks."""
+MOST_ANSWERS_AN_ADDRESS = 24
+MOST_STREAMS_AN_ADDRESS = 16
+"""Answers without an end (server-sent events) for one client address."""
+MOST_REQUESTS_AN_ADDRESS = 16
+"""Connections of one client address that have not sent their request; the oldest is closed for a newer one."""
+REQUEST_SECONDS = 5.0
+"""Deadline for a whole request, however many pieces it comes in."""
+PATIENCE_SECONDS = 20.0
+"""Maximum time for a client to take an answer, or a piece of one."""
+HEALTH = frozenset({"/healthz", "/readyz"})
+LATER = MappingProxyType({"Retry-After": "5"})
+MOST_ATTEMPTS = 5
+ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+class Pieces(Protocol):
+    """A body that is sent piece by piece, until it ends or nobody reads."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def close(self) -> None:
+        """It is not read any more; called once, however it came to that."""
+
+
+class Answer(NamedTuple):
+    """What a page is answered with."""
+
+    kind: str
+    body: bytes | Pieces
+    code: int = 200
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+Page = Callable[[], Answer]
+NO_PAGES: Mapping[str, Page] = MappingProxyType({})
+
+
+class _Without:
+    """The registry without the metrics of `hidden`: another program has them, and here they would be zeros for ever."""
+
+    def __init__(self, hidden: Set[str]) -> None:
+        self._hidden = hidden
+
+    def collect(self) -> Iterator[Metric]:
+        return (family for family in REGISTRY.collect() if family.name not in self._hidden)
+
+
+class Endpoints:
+    """`/metrics`, `/healthz`, `/readyz`, `/status` and `pages` by their paths on one small listener, in threads.
+
+    `ready` returns "" when the program does its work, else the reason why not. A request whose `Host` is not this
+    machine is refused with 421, so that no page of another site reads what is meant for this network (DNS rebinding):
+    an IP address, localhost, the machine's names and `allowed_hosts` are this machine.
+    """
+
+    def __init__(
+        self,
+        listen: str,
+        *,
+        ready: Callable[[], str],
+        status: Callable[[], Mapping[str, Any]],
+        pages: Mapping[str, Page] = NO_PAGES,
+        allowed_hosts: Iterable[str] = (),
+        hidden_metrics: Set[str] = frozenset(),
+    ) -> None:
+        host, _, port = listen.rpartition(":")
+        known = {**_every_programs(ready, status, hidden_metrics), **pages}
+        handler = _handler(known, _Names(allowed_hosts), _Connections())
+        self._server = _Server((host.strip("[]") or "127.0.0.1", int(port)), handler)
+        threading.Thread(target=self._server.serve_forever, name="endpoints", daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextlib.contextmanager
+def serving(
+    listen: str,
+    *,
+    ready: Callable[[], str],
+    status: Callable[[], Mapping[str, Any]],
+    pages: Mapping[str, Page] = NO_PAGES,
+    allowed_hosts: Iterable[str] = (),
+    hidden_metrics: Set[str] = frozenset(),
+) -> Iterator[Endpoints | None]:
+    """Serve the end points on `listen` inside the block; "" serves nothing, a busy port costs only a warning."""
+    try:
+        endpoints = (
+            Endpoints(
+                listen,
+                ready=ready,
+                status=status,
+                pages=pages,
+                allowed_hosts=allowed_hosts,
+                hidden_metrics=hidden_metrics,
+            )
+            if listen
+            else None
+        )
+    except (OSError, ValueError, OverflowError) as error:
+        logger.warning("endpoints_failed", listen=listen, error=str(error), hint=_hint_of(error))
+        endpoints = None
+    try:
+        yield endpoints
+    finally:
+        if endpoints is not None:
+            endpoints.close()
+
+
+def _hint_of(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return (
+            "another program of this machine listens there, perhaps another fshipper; the work goes on without end "
+            "points: give this one --listen 127.0.0.1:PORT (SHIPPER_LISTEN) with a free port"
+        )
+    return "the work goes on without end points: correct --listen (SHIPPER_LISTEN), host:port"
+
+
+def _every_programs(
+    ready: Callable[[], str], status: Callable[[], Mapping[str, Any]], hidden_metrics: Set[str]
+) -> dict[str, Page]:
+    def readiness() -> Answer:
+        reason = ready()
+        return Answer("text/plain; charset=utf-8", f"{reason or 'ready'}\n".encode(), 503 if reason else 200)
+
+    shown = _Without(hidden_metrics)
+    return {
+        "/metrics": lambda: Answer("text/plain; version=0.0.4; charset=utf-8", generate_latest(shown)),
+        "/healthz": lambda: Answer("text/plain", b"ok\n"),
+        "/readyz": readiness,
+        "/status": lambda: Answer("application/json", json.dumps(_steady(status)).encode() + b"\n"),
+    }
+
+
+def _steady(status: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What the program says; asked again where it changed while it was asked, as this is another thread."""
+    for _ in range(MOST_ATTEMPTS - 1):
+        with contextlib.suppress(RuntimeError):
+            return status()
+    return status()
+
+
+class _Names:
+    """The names by which clients may address this program, in the header `Host`."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = [name.lower().rstrip(".") for name in allowed]
+
+    def include(self, host: str) -> bool:
+        """Whether `host`, as it is in the header, with or without a port, is an address or a name of this program."""
+        name = re.sub(r":\d*$", "", host.strip()).lower()
+        if name.startswith("[") and name.endswith("]"):
+            return _is_address(name[1:-1])
+        name = name.rstrip(".")
+        return _is_address(name) or name == "localhost" or self._is_allowed(name) or name in _names_of_machine()
+
+    def _is_allowed(self, name: str) -> bool:
+        return any(
+            one in {name, "*"} or (one.startswith("*.") and len(name) >= len(one) and name.endswith(one[1:]))
+            for one in self._allowed
+        )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+@functools.cache
+def _names_of_machine() -> frozenset[str]:
+    """May ask the network, so it is called only for names that are not known otherwise."""
+    name = socket.gethostname().lower().rstrip(".")
+    return frozenset({name, name.partition(".")[0], socket.getfqdn().lower().rstrip(".")}) - {""}
+
+
+class _Connection:
+    """A client's connection: where it comes from, and whether its request is complete."""
+
+    def __init__(self, request: socket.socket, address: str) -> None:
+        self.request = request
+        self.address = address
+        self.deadline = time.monotonic() + REQUEST_SECONDS
+        self.is_answered = False
+        self.is_stream = False
+
+    def refuse(self) -> None:
+        """End it; the thread that reads from it notices."""
+        with contextlib.suppress(OSError):
+            self.request.shutdown(socket.SHUT_RDWR)
+
+
+class _Connections:
+    """The connections that are open. Slow ones give way to new ones, so that a health check always gets its answer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, _Connection] = {}  # oldest first
+
+    def begin(self, request: socket.socket, address: str) -> bool:
+        """Whether the connection may send its request; another one that has not sent its own may end for it."""
+        with self._lock:
+            waiting = [each for each in self._open.values() if not each.is_answered]
+            of_address = [each for each in waiting if each.address == address]
+            if len(of_address) >= MOST_REQUESTS_AN_ADDRESS:
+                self._drop(of_address[0])
+            elif len(self._open) >= MOST_CONNECTIONS:
+                if not waiting:
+                    return False
+                self._drop(waiting[0])
+            self._open[request] = _Connection(request, address)
+            return True
+
+    def _drop(self, connection: _Connection) -> None:
+        del self._open[connection.request]
+        connection.refuse()
+
+    def end(self, request: socket.socket) -> None:
+        """The connection is over."""
+        with self._lock:
+            self._open.pop(request, None)
+
+    def of(self, request: socket.socket) -> _Connection | None:
+        """What is known of the connection; None: it had to give way."""
+        with self._lock:
+            return self._open.get(request)
+
+    def may_answer(self, connection: _Connection) -> bool:
+        """Whether there is room for an answer that may take long; where there is, it is taken."""
+        with self._lock:
+            answered = [each for each in self._open.values() if each.is_answered]
+            of_address = sum(each.address == connection.address for each in answered)
+            if len(answered) >= MOST_ANSWERS or of_address >= MOST_ANSWERS_AN_ADDRESS:
+                return False
+            connection.is_answered = True
+            return True
+
+    def may_stream(self, connection: _Connection) -> bool:
+        """Whether the client's address may have one more answer without an end."""
+        with self._lock:
+            streams = sum(each.is_stream and each.address == connection.address for each in self._open.values())
+            connection.is_stream = streams < MOST_STREAMS_AN_ADDRESS
+            return connection.is_stream
+
+
+class _Request(io.RawIOBase):
+    """The bytes of one request, all of which have to come within its deadline."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._connection.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request did not come in time")
+        self._connection.request.settimeout(left)
+        return self._connection.request.recv_into(buffer)
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    """A thread a connection."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], handler: "type[_Handler]") -> None:
+        self._connections = handler.connections
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._connections.begin(request, str(client_address[0])):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._connections.end(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever went away, or sent no request in time, is worth no trace."""
+
+
+def _answer(pages: Mapping[str, Page], path: str) -> Answer:
+    page = pages.get(path)
+    if page is None:
+        return Answer("text/plain", f"try {' '.join(sorted(pages))}\n".encode(), 404)
+    try:
+        return page()
+    except Exception as error:  # noqa: BLE001 - a defect of one page is no reason to go silent
+        logger.error("endpoint_failed", path=path, error=f"{type(error).__name__}: {error}")
+        return Answer("text/plain", b"this cannot be said now; the program's log says why\n", 500)
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """One request and its answer."""
+
+    server_version, sys_version = "fshipper", ""
+    pages: Mapping[str, Page]
+    names: _Names
+    connections: _Connections
+
+    def setup(self) -> None:
+        super().setup()
+        self._mine = self.connections.of(self.connection)
+        if self._mine is None:
+            raise ConnectionAbortedError("it gave way to another connection")
+        self.rfile = io.BufferedReader(_Request(self._mine))
+
+    def do_GET(self) -> None:
+        body = self._head()
+        if isinstance(body, bytes):
+            self.wfile.write(body)
+            return
+        with contextlib.closing(body) as pieces:
+            for piece in pieces:
+                self.wfile.write(piece)
+
+    def do_HEAD(self) -> None:
+        body = self._head()
+        if not isinstance(body, bytes):
+            body.close()
+
+    def _head(self) -> "bytes | Pieces":
+        self.connection.settimeout(PATIENCE_SECONDS)
+        found = self._answered(self.path.partition("?")[0])
+        self.send_response(found.code)
+        self.send_header("Content-Type", found.kind)
+        if isinstance(found.body, bytes):
+            self.send_header("Content-Length", str(len(found.body)))
+        for name, value in {**ALWAYS, **found.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        return found.body
+
+    def _answered(self, path: str) -> Answer:
+        hosts = self.headers.get_all("Host") or []
+        if len(hosts) > 1:
+            return Answer("text/plain", b"more than one Host\n", 400)
+        if hosts and not self.names.include(hosts[0]):
+            events.host_refused(name=hosts[0][:253])
+            return Answer("text/plain", b"no name of this program; SHIPPER_ALLOWED_HOSTS allows one\n", 421)
+        if self._mine is None or (path not in HEALTH and not self.connections.may_answer(self._mine)):
+            return Answer("text/plain", b"too many requests at a time\n", 503, LATER)
+        found = _answer(self.pages, path)
+        if not isinstance(found.body, bytes) and not self.connections.may_stream(self._mine):
+            found.body.close()
+            return Answer("text/plain", b"too many connections of one address\n", 503, LATER)
+        return found
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Scrapes are not worth a log line."""
+
+
+def _handler(pages: Mapping[str, Page], names: _Names, connections: _Connections) -> type[_Handler]:
+    return type("Handler", (_Handler,), {"pages": pages, "names": names, "connections": connections})
