@@ -23,7 +23,7 @@ from attacker import (
     state,
 )
 from edges import End, site
-from fleet import until
+from fleet import Fleet, until
 from nats.aio.client import Client
 
 from partitioner.access import store as places
@@ -165,3 +165,23 @@ def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
                 end.reload()
             asyncio.run(publish(edge))
             until(lambda: centre.messages("LOGS_100") == count, within=60, what=centre.log[-2000:])  # noqa: B023
+
+
+@pytest.mark.parametrize("trust", [Trust.TOKENS, Trust.CERTIFICATES])
+def test_what_a_site_with_tokens_or_certificates_ships_is_archived(trust: Trust, tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_bytes(b"one\ntwo\n")
+    with (
+        site(tmp_path, hosts=(ATTACKER,), options=NAMED, trust=trust) as (centre, edge, _),
+        Fleet(tmp_path, centre.url) as fleet,
+    ):
+        edge.run("partition", "edge", "100")
+        centre.run("partition", "apply", "--partitions", "1", "--edge", "edge1=100")
+        producer = fleet.start("produce", "--poll", "200ms", str(log), HOSTNAME=ATTACKER, **edge.as_(ATTACKER))
+        collector = fleet.start("consume", **centre.as_("collector"))
+        until(lambda: fleet.archived(ATTACKER, log) == log.read_bytes(), within=60, what=collector.log)
+        audit = fleet.run("audit", "--hosts", **centre.as_("collector"))
+        assert audit.returncode == 0, audit.stdout + audit.stderr
+        for program in (producer, collector):
+            assert program.stop() == 0
+            assert "refused" not in program.log
