@@ -22,7 +22,7 @@ from consumer.model import Known, SourceKey
 from shipper import events
 
 RESCAN_SECONDS = 5.0
-"""Between two scans for journals of partitions that began meanwhile."""
+"""Between two scans for journals of partitions that another process has begun meanwhile."""
 COMPLAIN_SECONDS = 60.0
 
 Journals = Callable[[], Mapping[int, Path]]
@@ -51,6 +51,7 @@ class ArchiveSources:
 
     journals: Journals = dict
     shared: set[SourceKey] = field(default_factory=set)  #: met in more than one partition
+    opened: int = 0  #: journals that this process has opened; a change requires a new scan
     _busy: set[SourceKey] = field(default_factory=set)
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -77,6 +78,8 @@ class OtherPartitions:
     def __init__(self, partition: int, sources: ArchiveSources | None = None) -> None:
         self._partition = partition
         self.sources = sources or ArchiveSources()
+        self.sources.opened += 1
+        self._scanned = 0  # value of `opened` at the last scan
         self._open: dict[int, tuple[Path, sqlite3.Connection]] = {}
         self._rescan_at = 0.0
         self._complained_at = -COMPLAIN_SECONDS
@@ -122,9 +125,9 @@ class OtherPartitions:
 
     def _rescan(self) -> None:
         now = time.monotonic()
-        if now < self._rescan_at:
+        if now < self._rescan_at and self._scanned == self.sources.opened:
             return
-        self._rescan_at = now + RESCAN_SECONDS
+        self._rescan_at, self._scanned = now + RESCAN_SECONDS, self.sources.opened
         there = {number: path for number, path in self.sources.journals().items() if number != self._partition}
         for number in [number for number, (path, _) in self._open.items() if there.get(number) != path]:
             self._drop(number)

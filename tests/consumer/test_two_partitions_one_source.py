@@ -106,7 +106,7 @@ def test_the_second_partition_waits_for_nobody_when_the_first_one_has_what_is_mi
 def test_a_producer_is_told_what_any_partition_of_the_archive_has(fleet: Fleet, natsd: NatsServer) -> None:
     publish(natsd.url, [(0, message) for message in blocks([])])
     collector = fleet.consume()
-    until(lambda: len(archived(fleet)) == len(TEXT), what="all is archived")
+    until(lambda: len(archived(fleet)) == len(TEXT) and fleet.lag() == 0, what="all is archived and acknowledged")
 
     async def ask(question: dict) -> dict:
         connection = await connect(NatsSettings(url=natsd.url), name="test", inbox=f"_INBOX_{HOST}")
