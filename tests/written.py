@@ -1,5 +1,6 @@
 """Documents that are written by a program: `python tests/written.py` writes them, a test holds them current."""
 
+import ast
 import importlib
 import inspect
 import re
@@ -13,7 +14,8 @@ from pydantic import BaseModel
 from shipper.config import ENVIRONMENT
 from shipper.settings import Settings
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 PROGRAMS = {"producing": "producer", "collecting": "collector", "sessions": "both"}
 ENDINGS = {"counter": "_total"}
 TABLE = "| key | variable | default | meaning |\n|---|---|---|---|\n"
@@ -129,7 +131,64 @@ files = ["/var/log/nginx/*.log"]
 {chr(10).join(parts)}"""
 
 
-PAGES = {"reference/metrics.md": metrics_page, "reference/settings.md": settings_page}
+PROGRAMS_OF_CODE = ("producer", "consumer", "partitioner", "spark_analytics", "shipper", "deploy")
+
+
+def structure_page() -> str:
+    """docs/development/structure.md."""
+    parts = [f"## `{program}/`\n\n{''.join(_folders(ROOT / program))}" for program in PROGRAMS_OF_CODE]
+    return f"""\
+# Structure of the code
+
+<!-- Written by `make docs` from the docstrings of packages and modules; edit these instead. -->
+
+A folder is one concern of a program, a module one mechanism. Terms are in the [glossary](../reference/glossary.md).
+
+* Programs never import each other. They share `shipper/`. `deploy/` starts programs and imports none.
+* `spark_analytics/` imports only the modules of `shipper/` that need no clock, disk or network, because it runs on a cluster.
+* Folders of a program do not import each other in a cycle.
+* A third-party library has one owner: `nats` in `shipper/jetstream/`, `watchdog` in `producer/discovery/watcher.py`, `tenacity` in
+  `shipper/retry.py`, `structlog` in `shipper/telemetry.py`, `pyspark` and `pyarrow` in `spark_analytics/`.
+
+[test_architecture.py](../../tests/test_architecture.py) and [test_structure.py](../../tests/test_structure.py) check these rules.
+
+## Start here
+
+| question | module |
+|---|---|
+| How does a producer ship a file? | [producer/pipeline.py](../../producer/pipeline.py), then [producer/tailer/tailer.py](../../producer/tailer/tailer.py) |
+| How does a collector write a batch durably? | [consumer/pipeline.py](../../consumer/pipeline.py), then [consumer/commit/applier.py](../../consumer/commit/applier.py) |
+| What decides that a block is a duplicate? | [consumer/commit/watermark.py](../../consumer/commit/watermark.py) |
+| How is a report made? | [spark_analytics/pipeline.py](../../spark_analytics/pipeline.py) |
+| Which events, log lines and metrics exist? | [shipper/events/](../../shipper/events) |
+| What do programs require of the network? | [shipper/ports.py](../../shipper/ports.py); `tests/contract/` tests it against a real server and the in-memory one |
+
+{"".join(parts)}"""
+
+
+def _folders(program: Path) -> Iterator[str]:
+    for folder in [program, *sorted(path.parent for path in program.glob("*/__init__.py"))]:
+        name = folder.relative_to(ROOT).as_posix()
+        heading = "" if folder == program else f"### `{name}/`\n\n"
+        rows = "".join(f"| [{path.stem}](../../{name}/{path.name}) | {_purpose(path)} |\n" for path in _modules(folder))
+        yield f"{heading}{_purpose(folder / '__init__.py')}\n\n| module | purpose |\n|---|---|\n{rows}\n"
+
+
+def _modules(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
+
+
+def _purpose(path: Path) -> str:
+    """The first sentence of a module's docstring, on one line."""
+    text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0].split())
+    return text.replace("|", "\\|")
+
+
+PAGES = {
+    "development/structure.md": structure_page,
+    "reference/metrics.md": metrics_page,
+    "reference/settings.md": settings_page,
+}
 
 
 def main() -> None:
