@@ -8,6 +8,7 @@ fleet.archived("web1.example.net", path)                # bytes, over all segmen
 
 import contextlib
 import gzip
+import inspect
 import json
 import os
 import signal
@@ -234,9 +235,18 @@ def _text(data: bytes, suffix: str) -> bytes:
     return gzip.decompress(data) if suffix == ".gz" else data
 
 
-def until(true: Callable[[], object], *, within: float = 30.0, what: str = "") -> None:
-    """Wait for something that real processes do; the limit is a failure, not a pace."""
+def until(true: Callable[[], object], *, within: float = 30.0, what: str | Callable[[], str] = "") -> None:
+    """Wait for something that real processes do; the limit is a failure, not a pace. `what` is called at the end."""
     deadline = time.monotonic() + within
     while not true():
-        assert time.monotonic() < deadline, f"not in {within} s: {what or true}"
+        about = what() if callable(what) else what
+        assert time.monotonic() < deadline, f"not in {within} s: {about or condition(true)}"
         time.sleep(0.02)
+
+
+def condition(true: Callable[[], object]) -> str:
+    """The source of a condition, for the message of a failure."""
+    try:
+        return inspect.getsource(true).strip()
+    except (OSError, TypeError):
+        return str(true)

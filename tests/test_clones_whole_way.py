@@ -130,16 +130,18 @@ def test_clones_that_nobody_noticed_are_red_in_status_and_the_archive_has_both(f
             wanted[number] += text
         if turn == 3:
             collector.restart()
-    until(lambda: len(fleet.archived(HOST, first.log)) == len(SHARED) + sum(map(len, wanted)), what=collector.log)
+    until(
+        lambda: len(fleet.archived(HOST, first.log)) == len(SHARED) + sum(map(len, wanted)), what=lambda: collector.log
+    )
     held = fleet.archived(HOST, first.log)
     for number in range(2):
         assert b"".join(x for x in held.splitlines(True) if b"machine %d" % number in x) == wanted[number]
-    until(lambda: fleet.run("status", HOST).returncode == 2, what=collector.log)
+    until(lambda: fleet.run("status", HOST).returncode == 2, what=lambda: collector.log)
     assert "two producers continued one log file" in fleet.run("status", HOST).stdout
     hosts = fleet.run("audit", "--hosts", "--archive", str(fleet.archive))
     assert (hosts.returncode, "MISSING" in hosts.stdout) == (2, False), hosts.stdout
     collector.restart()  # what the journal says is shown again
-    until(lambda: fleet.run("status", "--state", "shared").returncode == 2, what=collector.log)
+    until(lambda: fleet.run("status", "--state", "shared").returncode == 2, what=lambda: collector.log)
     for program in running:
         assert program.stop() == 0
 
@@ -219,11 +221,11 @@ def moved(fleet: Fleet, machine: Machine) -> None:
 def reinstalled(fleet: Fleet, machine: Machine) -> None:
     """The state directory is lost; a collector says where to go on."""
     collector = fleet.consume()
-    until(lambda: fleet.lag() == 0, what=collector.log)
+    until(lambda: fleet.lag() == 0, what=lambda: collector.log)
     shutil.rmtree(machine.state)
     machine.append(b"reinstalled\n" * 10)
     machine.ship()
-    until(lambda: fleet.lag() == 0, what=collector.log)
+    until(lambda: fleet.lag() == 0, what=lambda: collector.log)
     assert collector.stop() == 0
 
 
@@ -234,7 +236,7 @@ def moved_to_another_partition(fleet: Fleet, machine: Machine) -> None:
     fleet.must("partition", "move", "--partitions", "2", "--override", f"{HOST}={number}", "--yes", "--within", "60s")
     machine.append(b"in the other partition\n" * 10)
     machine.ship()
-    until(lambda: fleet.lag() == 0, what=collector.log)
+    until(lambda: fleet.lag() == 0, what=lambda: collector.log)
     assert collector.stop() == 0
 
 
@@ -242,11 +244,11 @@ def another_collector(fleet: Fleet, machine: Machine) -> None:
     first, second = fleet.consume("--name", "one"), fleet.consume("--name", "two")
     machine.append(b"two collectors\n" * 10)
     machine.ship()
-    until(lambda: fleet.lag() == 0, what=first.log)
+    until(lambda: fleet.lag() == 0, what=lambda: first.log)
     first.kill()
     machine.append(b"one collector\n" * 10)
     machine.ship()
-    until(lambda: fleet.lag() == 0, within=60, what=second.log)
+    until(lambda: fleet.lag() == 0, within=60, what=lambda: second.log)
     assert second.stop() == 0
 
 

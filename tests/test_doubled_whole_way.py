@@ -81,8 +81,8 @@ def test_a_doubled_archive_is_red_everywhere_until_it_is_repaired_beside_a_runni
             done = fleet.run("status", "--json")
             return done.returncode, json.loads(done.stdout or '{"doubled_bytes": -1}')["doubled_bytes"]
 
-        until(lambda: f'"doubled_bytes": {len(LINES)}' in get("status"), what=collector.log)
-        until(lambda: status() == (2, len(LINES)), what=collector.log)
+        until(lambda: f'"doubled_bytes": {len(LINES)}' in get("status"), what=lambda: collector.log)
+        until(lambda: status() == (2, len(LINES)), what=lambda: collector.log)
         assert f'fshipper_archive_doubled_bytes{{partition="0"}} {float(len(LINES))}' in get("metrics")
         assert 'fshipper_archive_doubled_bytes{partition="1"} 0.0' in get("metrics")
         audit = fleet.run("audit")
@@ -94,6 +94,6 @@ def test_a_doubled_archive_is_red_everywhere_until_it_is_repaired_beside_a_runni
         )
         assert fleet.must("audit", "--repair-duplicates") == "nothing is in the archive twice\n"
         assert "complete" in fleet.must("audit")
-        until(lambda: status() == (0, 0), within=60, what=collector.log)
+        until(lambda: status() == (0, 0), within=60, what=lambda: collector.log)
         assert 'fshipper_archive_doubled_bytes{partition="0"} 0.0' in get("metrics")
         assert fleet.archived(HOST, FILE) == LINES

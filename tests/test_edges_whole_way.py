@@ -61,7 +61,7 @@ def kill_both(centre: End, edge: End, programs: list[Program]) -> None:
         end.start()
         end.wait_until_ready()
     began, known = time.monotonic(), last_sequences(edge)
-    until(lambda: last_sequences(centre) >= known, within=SOURCED_AGAIN_SECONDS, what=centre.log[-2000:])
+    until(lambda: last_sequences(centre) >= known, within=SOURCED_AGAIN_SECONDS, what=lambda: centre.log[-2000:])
     print(f"sourced again after {time.monotonic() - began:.1f} s")
 
 
@@ -74,7 +74,7 @@ def test_both_ends_killed_under_flow_lose_double_and_reorder_nothing(tmp_path: P
         collector = fleet.start("consume", **centre.as_("collector"))
         producers = {host: produce(fleet, end, host, writers[host].path) for host, end in ends.items()}
         for producer in producers.values():
-            until(lambda: "session_begun" in producer.log, what=producer.log)  # noqa: B023
+            until(lambda: "session_begun" in producer.log, what=lambda: producer.log)  # noqa: B023
         for writer in writers.values():
             writer.start()
         for host, writer in writers.items():
@@ -163,7 +163,7 @@ def test_what_is_archived_leaves_the_site_and_nothing_before(quiet) -> None:
     assert fleet.archived(SITE[0], path) == path.read_bytes()
     with path.open("ab") as more:
         more.write(noise(100))
-    until(lambda: fleet.archived(SITE[0], path) == path.read_bytes(), what=producer.log)
+    until(lambda: fleet.archived(SITE[0], path) == path.read_bytes(), what=lambda: producer.log)
     hosts = fleet.run("audit", "--hosts", **centre.as_("collector"))
     assert hosts.returncode == 0, hosts.stdout + hosts.stderr
     state = json.loads(fleet.run("status", "--json", **centre.as_("collector")).stdout)

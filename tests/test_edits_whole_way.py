@@ -60,9 +60,12 @@ def test_through_kills_of_the_producer_the_archive_is_the_edited_text_once(
                     before = len(fleet.archived(HOST, log))
                     writer.write(part)
                     writer.flush()
-                    until(lambda size=before: len(fleet.archived(HOST, log)) > size, what=producer.log + collector.log)
+                    until(
+                        lambda size=before: len(fleet.archived(HOST, log)) > size,
+                        what=lambda: producer.log + collector.log,
+                    )
         expected = edited(lines)
-        until(lambda: len(fleet.archived(HOST, log)) >= len(expected), what=producer.log + collector.log)
+        until(lambda: len(fleet.archived(HOST, log)) >= len(expected), what=lambda: producer.log + collector.log)
         assert producer.stop() == 0
         assert collector.stop() == 0
         fleet.drain("--seal")
@@ -83,7 +86,7 @@ def test_other_rules_at_the_next_start_lose_and_double_no_line(tmp_path: Path, n
         rules = [b"DEBUG", b"INFO", b"order"]
         for number, drop in enumerate(rules):
             producer = fleet.produce(HOST, log, options=("--drop-lines", drop.decode(), "--poll", "0.02s"))
-            until(lambda sent=number: fleet.messages() > sent, what=producer.log)
+            until(lambda sent=number: fleet.messages() > sent, what=lambda producer=producer: producer.log)
             with log.open("ab") as writer:
                 writer.write(b"".join(lines[(number + 1) * 3000 : (number + 2) * 3000]))
             producer.kill()

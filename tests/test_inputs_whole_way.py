@@ -56,11 +56,14 @@ def test_a_fifo_that_is_written_without_a_pause_arrives_byte_for_byte_through_ki
         writer.start()
         for turn in range(1, 6):
             before = spooled(tmp_path)
-            until(lambda: producer.log.count("input_started") == turn, what=producer.log)  # noqa: B023
-            until(lambda: spooled(tmp_path) > before or not writer.is_alive(), what=producer.log)  # noqa: B023
+            until(lambda: producer.log.count("input_started") == turn, what=lambda: producer.log)  # noqa: B023
+            until(lambda: spooled(tmp_path) > before or not writer.is_alive(), what=lambda: producer.log)  # noqa: B023
             producer.restart()
         writer.join()
-        until(lambda: producer.log.count("input_started") == 6 and spooled(tmp_path) == len(text), what=producer.log)
+        until(
+            lambda: producer.log.count("input_started") == 6 and spooled(tmp_path) == len(text),
+            what=lambda: producer.log,
+        )
         assert producer.stop() == 0, producer.log
         fleet.drain()
         assert fleet.archived(HOST, path) == text
@@ -79,11 +82,11 @@ def test_what_came_over_tcp_and_was_spooled_before_a_kill_arrives_once(tmp_path:
                 for _ in range(50):
                     client.sendall(b"".join(b"<13>%08d\n" % number for number in range(sent, sent + 1000)))
                     sent += 1000
-                until(lambda: spooled(tmp_path) > before + 200_000, what=producer.log)  # noqa: B023
+                until(lambda: spooled(tmp_path) > before + 200_000, what=lambda: producer.log)  # noqa: B023
             held = spool_bytes(tmp_path)
             producer.kill()
             producer.start()
-        until(lambda: producer.log.count("input_started") == 5, what=producer.log)
+        until(lambda: producer.log.count("input_started") == 5, what=lambda: producer.log)
         assert producer.stop() == 0, producer.log
         fleet.drain()
         archived = fleet.archived(HOST, name)
@@ -104,11 +107,11 @@ def test_journal_entries_arrive_once_through_ten_kills(tmp_path: Path, natsd: Na
         for turn in range(10):
             journal.add(*(f"message {number}" for number in range(count + 1, count + 301)))
             count += 300
-            until(lambda: spool_bytes(tmp_path).count(b"\n") > turn * 300 + 30 * turn, what=producer.log)  # noqa: B023
+            until(lambda: spool_bytes(tmp_path).count(b"\n") > turn * 300 + 30 * turn, what=lambda: producer.log)  # noqa: B023
             producer.restart()
         wanted = b"".join(line(number, f"message {number}") for number in range(1, count + 1))
-        until(lambda: producer.log.count("input_started") == 11, what=producer.log)
-        until(lambda: spool_bytes(tmp_path).count(b"\n") >= count, what=producer.log)
+        until(lambda: producer.log.count("input_started") == 11, what=lambda: producer.log)
+        until(lambda: spool_bytes(tmp_path).count(b"\n") >= count, what=lambda: producer.log)
         assert producer.stop() == 0, producer.log
         fleet.drain()
         assert fleet.archived(HOST, "/journal") == wanted
@@ -124,11 +127,11 @@ def test_a_full_spool_makes_the_writer_wait_and_nothing_is_lost(tmp_path: Path, 
         producer = fleet.produce(HOST, path, options=("--config", str(config)))  # nobody made the stream yet
         writer = threading.Thread(target=fifo.write, args=(text,))
         writer.start()
-        until(lambda: "spool_full" in producer.log, what=producer.log)
+        until(lambda: "spool_full" in producer.log, what=lambda: producer.log)
         assert spooled(tmp_path) <= 1024 * 1024
         assert writer.is_alive()
         fleet.apply()
-        until(lambda: not writer.is_alive(), within=120, what=producer.log)
+        until(lambda: not writer.is_alive(), within=120, what=lambda: producer.log)
         assert producer.stop() == 0, producer.log
         fleet.drain()
         assert fleet.archived(HOST, path) == text
@@ -208,7 +211,7 @@ def test_what_an_input_left_is_shipped_by_a_run_without_it(tmp_path: Path, natsd
     with Fleet(tmp_path, natsd.url) as fleet:
         producer = fleet.produce(HOST, path)  # nobody made the stream yet
         path.write_bytes(b"one\ntwo\ntor")
-        until(lambda: spooled(tmp_path) == 11, what=producer.log)
+        until(lambda: spooled(tmp_path) == 11, what=lambda: producer.log)
         producer.kill()
         fleet.apply()
         fleet.ship_once(HOST, other)
@@ -225,13 +228,13 @@ def test_a_lost_checkpoint_is_found_again_for_a_spool_and_nothing_is_doubled(tmp
         collector = fleet.consume()
         producer = fleet.produce(HOST, path)
         path.write_bytes(b"one\ntwo\n")
-        until(lambda: fleet.archived(HOST, path) == b"one\ntwo\n", what=producer.log)
+        until(lambda: fleet.archived(HOST, path) == b"one\ntwo\n", what=lambda: producer.log)
         producer.kill()
         for checkpoint in tmp_path.glob("state/producer/*/checkpoint.sqlite*"):
             checkpoint.unlink()
         producer.start()
         path.write_bytes(b"three\n")
-        until(lambda: fleet.archived(HOST, path).endswith(b"three\n"), what=producer.log)
+        until(lambda: fleet.archived(HOST, path).endswith(b"three\n"), what=lambda: producer.log)
         assert fleet.archived(HOST, path) == b"one\ntwo\nthree\n"
         assert "source_recovered" in producer.log
         assert producer.stop() == collector.stop() == 0

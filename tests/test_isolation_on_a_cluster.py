@@ -98,8 +98,8 @@ def test_on_a_cluster_with_accounts_the_archive_is_whole(tmp_path: Path) -> None
         )
         collector = fleet.start("consume", **as_("collector"))
         fleet.start("produce", "--poll", "200ms", str(log), HOSTNAME=VICTIM, **as_(VICTIM))
-        until(lambda: fleet.archived(VICTIM, log) == LINES, within=60, what=collector.log)
+        until(lambda: fleet.archived(VICTIM, log) == LINES, within=60, what=lambda: collector.log)
         nodes["nats2"].kill()
         with log.open("ab") as more:
             more.write(LINES)
-        until(lambda: fleet.archived(VICTIM, log) == LINES * 2, within=90, what=collector.log)
+        until(lambda: fleet.archived(VICTIM, log) == LINES * 2, within=90, what=lambda: collector.log)

@@ -158,13 +158,13 @@ def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
         edge.run("partition", "edge", "100")
         centre.run("partition", "apply", "--partitions", "1", "--edge", "edge1=100")
         asyncio.run(publish(edge))
-        until(lambda: centre.messages("LOGS_100") == 1, within=60, what=centre.log[-2000:])
+        until(lambda: centre.messages("LOGS_100") == 1, within=60, what=lambda: centre.log[-2000:])
         for count, end in enumerate((centre, edge), start=2):
             migrate(end, "migrate", "--server-config", str(end.directory / "nats-server.conf"))
             for _ in range(2):
                 end.reload()
             asyncio.run(publish(edge))
-            until(lambda: centre.messages("LOGS_100") == count, within=60, what=centre.log[-2000:])  # noqa: B023
+            until(lambda: centre.messages("LOGS_100") == count, within=60, what=lambda: centre.log[-2000:])  # noqa: B023
 
 
 @pytest.mark.parametrize("trust", [Trust.TOKENS, Trust.CERTIFICATES])
@@ -179,7 +179,7 @@ def test_what_a_site_with_tokens_or_certificates_ships_is_archived(trust: Trust,
         centre.run("partition", "apply", "--partitions", "1", "--edge", "edge1=100")
         producer = fleet.start("produce", "--poll", "200ms", str(log), HOSTNAME=ATTACKER, **edge.as_(ATTACKER))
         collector = fleet.start("consume", **centre.as_("collector"))
-        until(lambda: fleet.archived(ATTACKER, log) == log.read_bytes(), within=60, what=collector.log)
+        until(lambda: fleet.archived(ATTACKER, log) == log.read_bytes(), within=60, what=lambda: collector.log)
         audit = fleet.run("audit", "--hosts", **centre.as_("collector"))
         assert audit.returncode == 0, audit.stdout + audit.stderr
         for program in (producer, collector):

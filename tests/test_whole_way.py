@@ -133,7 +133,7 @@ def test_a_growing_and_rotated_file_is_followed(tmp_path: Path, natsd: NatsServe
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
         producer, collector = fleet.produce(HOSTS[0], log), fleet.consume()
-        until(lambda: fleet.archived(HOSTS[0], log) == b"before\n", what=producer.log + collector.log)
+        until(lambda: fleet.archived(HOSTS[0], log) == b"before\n", what=lambda: producer.log + collector.log)
         with log.open("ab") as old:
             old.write(b"after\n")
             os.rename(log, tmp_path / "app.log.1")

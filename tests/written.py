@@ -1,5 +1,7 @@
 """Documents that are written by a program: `python tests/written.py` writes them, a test holds them current."""
 
+# ruff: noqa: E501 - tables of Markdown
+
 import ast
 import importlib
 import inspect

@@ -37,7 +37,7 @@ def read_only(scene: Scene, blow: Blow) -> Iterator[None]:
     yield
     if not isinstance(scene.disk, Limits):
         for collector in scene.collectors:
-            until(lambda: not collector.alive, what=collector.log)  # noqa: B023
+            until(lambda: not collector.alive, what=lambda: collector.log)  # noqa: B023
             assert "cannot use the archive directory" in collector.log
     scene.disk.release()
     for collector in scene.collectors:

@@ -141,7 +141,7 @@ class Scene:
         for number in range(self.schedule.collectors):
             self.collectors.append(self._actor("consume", **self.collectors_environment(number)))
         for actor in self.producers:
-            until(lambda: "session_begun" in actor.log, what=actor.log)  # noqa: B023
+            until(lambda: "session_begun" in actor.log, what=lambda: actor.log)  # noqa: B023
 
     def collectors_environment(self, number: int) -> dict[str, str]:
         state = {"SHIPPER_STATE": ""} if self.schedule.journal_in_archive else {}
@@ -215,7 +215,7 @@ class Scene:
         for actor in self.actors:
             actor.start()
         for actor in self.actors:
-            until(lambda: actor.has_begun, what=actor.log)  # noqa: B023
+            until(lambda: actor.has_begun, what=lambda: actor.log)  # noqa: B023
 
     def describe(self) -> str:
         """For a failure: what was to happen, and what everybody said."""

@@ -46,7 +46,9 @@ def test_a_burst_while_the_server_is_away_arrives_whole_and_needs_little_memory(
         fleet.apply()
         producer = fleet.produce(HOST, tmp_path / "logs" / "*.log", options=("--poll", "100ms"))
         checkpoint = tmp_path / "state" / "producer" / HOST / "checkpoint.sqlite"
-        until(lambda: "session_begun" in producer.log and acknowledged(checkpoint) == 7 * files, what=producer.log)
+        until(
+            lambda: "session_begun" in producer.log and acknowledged(checkpoint) == 7 * files, what=lambda: producer.log
+        )
         if trouble == "hung":
             natsd.pause()
         else:
@@ -59,7 +61,7 @@ def test_a_burst_while_the_server_is_away_arrives_whole_and_needs_little_memory(
         else:
             natsd.start()
         whole = sum(path.stat().st_size for path in paths)
-        until(lambda: acknowledged(checkpoint) == whole, within=60 + MEGABYTES / 2, what=producer.log)
+        until(lambda: acknowledged(checkpoint) == whole, within=60 + MEGABYTES / 2, what=lambda: producer.log)
         after = peak_bytes(producer.process.pid)
         print(f"{whole / 1e6:.0f} MB, peak {during / 2**20:.0f} MiB in the burst, {after / 2**20:.0f} at its end")
         assert producer.stop() == 0

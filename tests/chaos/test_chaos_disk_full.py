@@ -86,20 +86,20 @@ def test_a_full_disk_under_load_loses_and_doubles_nothing_is_told_and_heals_by_i
         fleet.apply()
         producer = fleet.produce(HOST, load.path, options=("--poll", "100ms"))
         collector = fleet.start("consume", SHIPPER_LISTEN=f"127.0.0.1:{port}", **state)
-        until(lambda: "session_begun" in producer.log and seen.ready(), what=producer.log + collector.log)
+        until(lambda: "session_begun" in producer.log and seen.ready(), what=lambda: producer.log + collector.log)
         assert not seen.trouble()
         load.start()
         disk.fill(collector.process.pid, ROOM_BYTES)
-        until(lambda: seen.trouble() and not seen.ready(), what=collector.log)
+        until(lambda: seen.trouble() and not seen.ready(), what=lambda: collector.log)
         assert "No space left" in seen.reason or "disk is full" in seen.reason or "File too large" in seen.reason
         _stays_red(seen, collector)
         disk.make_room(collector.process.pid)
         since = time.monotonic()
-        until(lambda: seen.ready() and not seen.trouble(), within=SETTLE_SECONDS, what=collector.log)
+        until(lambda: seen.ready() and not seen.trouble(), within=SETTLE_SECONDS, what=lambda: collector.log)
         healed = time.monotonic() - since
         load.ending.set()
         load.join()
-        until(lambda: len(fleet.archived(HOST, load.path)) >= load.path.stat().st_size, what=collector.log)
+        until(lambda: len(fleet.archived(HOST, load.path)) >= load.path.stat().st_size, what=lambda: collector.log)
         assert producer.stop() == 0
         assert collector.stop() == 0
         fleet.must("consume", "--drain", "--seal", **state)

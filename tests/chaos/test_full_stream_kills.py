@@ -38,5 +38,5 @@ def test_hosts_that_share_a_full_stream_arrive_whole_whoever_is_killed(
             time.sleep(chance.uniform(0.1, 1.0))
             chance.choice([*producers, collector]).restart()
         for host, path in paths.items():
-            until(lambda: fleet.archived(host, path) == path.read_bytes(), within=90, what=collector.log)  # noqa: B023
+            until(lambda: fleet.archived(host, path) == path.read_bytes(), within=90, what=lambda: collector.log)  # noqa: B023
         assert "gap_recorded" not in collector.log

@@ -131,7 +131,7 @@ def killed_again_and_again(fleet: Fleet, *patterns: Path, options: tuple[str, ..
     producer = Forked(arguments, fleet.environment(HOSTNAME=HOST), fleet.directory / "produce.log")
     try:
         producer.start()
-        until(lambda: "session_begun" in producer.log, what=producer.log)
+        until(lambda: "session_begun" in producer.log, what=lambda: producer.log)
         yield Loop(producer, fleet.directory / "state" / "producer" / HOST / "checkpoint.sqlite")
     finally:
         producer.close()
@@ -164,7 +164,7 @@ class Loop:
     def finish(self, fleet: Fleet, *patterns: Path) -> None:
         """The last life ends in peace; what it left is shipped, and everything is written and sealed."""
         lives = self.producer.log_file.read_text().count("session_begun")
-        until(lambda: self.producer.log_file.read_text().count("session_begun") > lives, what=self.producer.log)
+        until(lambda: self.producer.log_file.read_text().count("session_begun") > lives, what=lambda: self.producer.log)
         assert self.producer.end(signal.SIGTERM) == 0, self.producer.log
         fleet.ship_once(HOST, *patterns)
         fleet.drain("--seal")

@@ -10,13 +10,14 @@ desk.text(log)                                # what the archive holds of its fi
 import asyncio
 import contextlib
 import inspect
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleet import unpack, unsealed
+from fleet import condition, unpack, unsealed
 
 from consumer.archive import Layout
 from consumer.commit.journal import Journal
@@ -231,7 +232,8 @@ def cuts(data: bytes, size: int) -> list[tuple[int, int]]:
 
 
 async def becomes(true: Callable[[], object], *, within: float = 15.0) -> None:
-    """Wait for what a worker beside the test does; the limit is a failure, not a pace."""
-    async with asyncio.timeout(within):
-        while not true():
-            await asyncio.sleep(0.005)
+    """Wait for a result of a worker that runs in this process; the limit is a failure, not a pace."""
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, f"not in {within} s: {condition(true)}"
+        await asyncio.sleep(0.005)

@@ -59,10 +59,10 @@ def test_an_archive_that_is_written_and_sealed_meanwhile_is_complete_at_every_lo
     collector = fleet.consume("--config", str(config))
     arguments = (str(fleet.archive), "--state", str(tmp_path / "state"))
     with written(path):
-        until(lambda: len(fleet.segments()) > 3, what=collector.log)
+        until(lambda: len(fleet.segments()) > 3, what=lambda: collector.log)
         looks = [audit(*arguments) for _ in range(6)]
         sealed = len(fleet.segments())
-        until(lambda: len(fleet.segments()) > sealed, what=collector.log)
+        until(lambda: len(fleet.segments()) > sealed, what=lambda: collector.log)
         collector.kill()
     for said in looks:
         assert (said.code, said.kinds) == (0, []), said.texts
@@ -70,7 +70,7 @@ def test_an_archive_that_is_written_and_sealed_meanwhile_is_complete_at_every_lo
     assert set(said.kinds) <= {"uncommitted_bytes"}, said.texts  # a kill in the middle of a batch
     collector.start()
     size = path.stat().st_size
-    until(lambda: audit(*arguments).found["totals"]["archived"]["bytes"] == size, within=60, what=collector.log)
+    until(lambda: audit(*arguments).found["totals"]["archived"]["bytes"] == size, within=60, what=lambda: collector.log)
     assert collector.stop() == 0
     assert fleet.archived(HOST, path) == path.read_bytes()
     said = audit(*arguments)
@@ -87,7 +87,7 @@ def test_producers_are_asked_and_what_is_in_the_stream_is_told_from_what_is_lost
     other = tmp_path / "other.log"
     other.write_bytes(LINES)
     fleet.ship_once("gone.example.net", other)
-    until(lambda: fleet.messages() == 2, what=producer.log)
+    until(lambda: fleet.messages() == 2, what=lambda: producer.log)
     fleet.drain()
     said = audit(*arguments)
     assert (said.code, said.kinds) == (0, [])
@@ -97,8 +97,8 @@ def test_producers_are_asked_and_what_is_in_the_stream_is_told_from_what_is_lost
 
     with path.open("ab") as log:
         log.write(LINES)
-    until(lambda: fleet.messages() == 3, what=producer.log)
-    until(lambda: audit(*arguments).found["hosts"][1]["waiting"] == len(LINES), what=producer.log)
+    until(lambda: fleet.messages() == 3, what=lambda: producer.log)
+    until(lambda: audit(*arguments).found["hosts"][1]["waiting"] == len(LINES), what=lambda: producer.log)
     said = audit(*arguments)
     assert (said.code, said.kinds) == (0, [])
     assert "in the stream, not archived yet" in said.texts

@@ -50,13 +50,13 @@ def test_a_consumer_that_is_deleted_under_traffic_is_made_again_as_it_was_and_th
                 for line in range(500):
                     file.write(b"%d-%d %s\n" % (number, line, b"x" * 50))
                 written = log.read_bytes()
-                until(lambda: fleet.archived(HOST, log), what=collector.log)
+                until(lambda: fleet.archived(HOST, log), what=lambda: collector.log)
                 assert administer(natsd.url, "delete_consumer")
                 for line in range(500):
                     file.write(b"%d+%d %s\n" % (number, line, b"x" * 50))
                 written = log.read_bytes()
                 until(lambda: config_of(natsd.url) == made, what="the consumer is there")
-                until(lambda w=written: fleet.archived(HOST, log) == w, what=collector.log)
+                until(lambda w=written: fleet.archived(HOST, log) == w, what=lambda: collector.log)
         assert config_of(natsd.url) == made
         assert "consumer_created" in collector.log
         assert fleet.run("partition", "plan", "--partitions", "1", "--template", str(template)).returncode == 0
@@ -98,19 +98,19 @@ def test_without_the_right_the_collector_waits_says_the_command_and_goes_on_when
         fleet.must("partition", "apply", "--partitions", "1", **everything)
         collector = fleet.start("consume", NATS_USER="collector", NATS_PASSWORD="collector")
         fleet.must("produce", "--once", str(log), HOSTNAME=HOST, **everything)
-        until(lambda: fleet.archived(HOST, log) == b"one\n", what=collector.log)
+        until(lambda: fleet.archived(HOST, log) == b"one\n", what=lambda: collector.log)
         administer(natsd.url, "delete_consumer", user="all", password="all")
         with log.open("ab") as file:
             file.write(b"two\n")
         fleet.must("produce", "--once", str(log), HOSTNAME=HOST, **everything)
-        until(lambda: "CONSUMER.CREATE" in natsd.log, what=collector.log)  # it has tried
-        until(lambda: "has no consumer" in collector.log, what=collector.log)
+        until(lambda: "CONSUMER.CREATE" in natsd.log, what=lambda: collector.log)  # it has tried
+        until(lambda: "has no consumer" in collector.log, what=lambda: collector.log)
         assert "fshipper partition apply --partitions N" in collector.log
         assert "consumer_created" not in collector.log
         assert collector.process.poll() is None
         assert natsd.log.count("Publish Violation") == 1
         fleet.must("partition", "apply", "--partitions", "1", **everything)
-        until(lambda: fleet.archived(HOST, log) == b"one\ntwo\n", what=collector.log)
+        until(lambda: fleet.archived(HOST, log) == b"one\ntwo\n", what=lambda: collector.log)
 
 
 def test_the_consumer_of_the_collector_is_that_of_the_shipped_template() -> None:

@@ -143,7 +143,7 @@ def test_a_deleted_consumer_is_missed_with_a_hint_and_used_again_when_it_is_back
     until(lambda: "partition apply" in collector.log)
     fleet.ship_once(HOST, path)
     fleet.apply()
-    until(lambda: fleet.archived(HOST, path) == LINES, what=collector.log)
+    until(lambda: fleet.archived(HOST, path) == LINES, what=lambda: collector.log)
     assert collector.stop() == 0
 
 
@@ -155,7 +155,7 @@ def test_a_recreated_stream_is_read_on_by_the_same_collector(fleet: Fleet, tmp_p
     for start in range(0, len(lines), 1250):  # more messages than the new stream will have
         with path.open("ab") as log:
             log.writelines(lines[start : start + 1250])
-        until(lambda: fleet.archived(HOST, path) == path.read_bytes(), what=producer.log)
+        until(lambda: fleet.archived(HOST, path) == path.read_bytes(), what=lambda: producer.log)
 
     async def delete() -> None:
         client = await nats.connect(fleet.url)
@@ -166,7 +166,7 @@ def test_a_recreated_stream_is_read_on_by_the_same_collector(fleet: Fleet, tmp_p
     fleet.apply()
     with path.open("ab") as log:
         log.write(b"more\n")
-    until(lambda: fleet.archived(HOST, path) == LINES + b"more\n", what=producer.log + collector.log)
+    until(lambda: fleet.archived(HOST, path) == LINES + b"more\n", what=lambda: producer.log + collector.log)
     assert collector.stop() == 0
 
 

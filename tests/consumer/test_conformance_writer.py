@@ -38,7 +38,7 @@ def test_76_whatever_a_host_is_called_its_lines_stay_inside_the_archive(
     publish(natsd, *((b"logs.p0." + name, {}, b"of " + name[:20]) for name in names), ("logs.p0.good", {}, b"sound"))
     beside = {path.name for path in tmp_path.iterdir()} | {"archive", "state", "consume-0.log"}
     collector = fleet.consume()
-    until(lambda: fleet.archived("good", "messages.log") == b"sound\n", what=collector.log)
+    until(lambda: fleet.archived("good", "messages.log") == b"sound\n", what=lambda: collector.log)
     until(lambda: fleet.lag() == 0, what=str(collector.log_file))
     assert collector.stop() == 0
     assert {path.name for path in tmp_path.iterdir()} == beside
@@ -59,7 +59,7 @@ def test_78_a_file_that_is_rotated_or_deleted_under_the_collector_costs_what_was
     for number, harm in enumerate(["rename", "unlink", "none"]):
         say(natsd, *(b"%d.%d" % (number, line) for line in range(50)))
         expected = b"".join(b"%d.%d\n" % (number, line) for line in range(50))
-        until(lambda: fleet.archived(HOST, "messages.log") == expected, what=collector.log)  # noqa: B023
+        until(lambda: fleet.archived(HOST, "messages.log") == expected, what=lambda: collector.log)  # noqa: B023
         until(lambda: fleet.lag() == 0)
         if harm == "rename":
             opened(fleet).rename(tmp_path / "rotated")
@@ -83,11 +83,13 @@ def test_79_a_restart_appends_to_the_file_and_never_overwrites_it(fleet: Fleet, 
     for number in range(3):
         say(natsd, b"line %d" % number)
         expected += b"line %d\n" % number
-        until(lambda: fleet.archived(HOST, "messages.log") == expected, what=collector.log)  # noqa: B023
+        until(lambda: fleet.archived(HOST, "messages.log") == expected, what=lambda: collector.log)  # noqa: B023
         inodes.add(os.stat(opened(fleet)).st_ino)
         collector.restart()
     assert len(inodes) == 1
-    until(lambda: collector.log.count("session_begun") == 4, what=collector.log)  # before, a signal ends it at once
+    until(
+        lambda: collector.log.count("session_begun") == 4, what=lambda: collector.log
+    )  # before, a signal ends it at once
     until(lambda: fleet.lag() == 0, what=str(collector.log_file))
     assert collector.stop() == 0
     assert opened(fleet).read_bytes() == expected
@@ -101,7 +103,7 @@ def test_80_many_hosts_with_small_segments_have_each_of_them_complete(fleet: Fle
     collector = fleet.consume("--config", str(config))
     for first in range(0, 60, 20):  # in turn, as many hosts write
         publish(natsd, *((f"logs.p0.{host}", {}, line) for line in lines[first : first + 20] for host in hosts))
-        until(lambda: fleet.archived(hosts[-1], "messages.log").count(b"\n") == first + 20, what=collector.log)  # noqa: B023
+        until(lambda: fleet.archived(hosts[-1], "messages.log").count(b"\n") == first + 20, what=lambda: collector.log)  # noqa: B023
     until(lambda: fleet.lag() == 0, what=str(collector.log_file))
     assert collector.stop() == 0
     fleet.drain("--seal")

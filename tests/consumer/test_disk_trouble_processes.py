@@ -95,7 +95,7 @@ class Observed:
         listen = f"127.0.0.1:{self._port}"
         self.program = Modest(["consume", *options], fleet.environment(SHIPPER_LISTEN=listen), log)
         fleet.programs.append(self.program)
-        until(lambda: "session_begun" in self.log, what=self.log)
+        until(lambda: "session_begun" in self.log, what=lambda: self.log)
 
     @property
     def log(self) -> str:
@@ -122,15 +122,15 @@ class Observed:
         hurt()
         for host in hosts:
             self.say(what.encode(), host)
-        until(lambda: "archive_failed" in self.log[said:], what=self.log)
+        until(lambda: "archive_failed" in self.log[said:], what=lambda: self.log)
         assert self.get("/readyz")[0] == 503
         assert 'fshipper_archive_trouble{partition="0"} 1.0' in self.get("/metrics")[1]
         assert self.fleet.lag() > 0
         assert not self.is_green()
         mend()
-        until(self.is_green, what=self.log)
+        until(self.is_green, what=lambda: self.log)
         for host in hosts:
-            until(lambda: what.encode() in self.fleet.archived(host, "messages.log"), what=self.log)  # noqa: B023
+            until(lambda: what.encode() in self.fleet.archived(host, "messages.log"), what=lambda: self.log)  # noqa: B023
         news = self.log[said:]
         reasons = [line.partition("archive_failed")[2] for line in news.splitlines() if "archive_failed" in line]
         assert len(reasons) == len(set(reasons)), news  # each is said once, however often it was tried
@@ -196,12 +196,12 @@ def test_sealing_on_a_full_disk_leaves_nothing_behind_and_does_not_stop_what_sti
     until(lambda: len(fleet.archived(HOST, "messages.log")) == len(noise) + 1)
     disk.fill(room=900_000)  # the rest of a segment fits, its compressed copy does not
     collector.say(more)
-    until(lambda: "archive_failed" in collector.log and "sealing" in collector.log, what=collector.log)
+    until(lambda: "archive_failed" in collector.log and "sealing" in collector.log, what=lambda: collector.log)
     collector.say(b"small")
-    until(lambda: b"small" in fleet.archived(HOST, "messages.log"), what=collector.log)
+    until(lambda: b"small" in fleet.archived(HOST, "messages.log"), what=lambda: collector.log)
     assert not list(fleet.archive.rglob(".*.tmp"))
     disk.empty()
-    until(fleet.segments, what=collector.log)
+    until(fleet.segments, what=lambda: collector.log)
     assert fleet.archived(HOST, "messages.log") == noise + b"\n" + more + b"\nsmall\n"
     assert collector.program.stop() == 0
 

@@ -28,7 +28,7 @@ def blocked(fleet: Fleet, path: Path, *, lines: int) -> Program:
     """A producer of a file for which its stream has no room."""
     path.write_bytes(random_lines(lines))
     producer = fleet.produce(HOST, path, options=("--once",))
-    until(lambda: "10077" in producer.log, what=producer.log)
+    until(lambda: "10077" in producer.log, what=lambda: producer.log)
     return producer
 
 
@@ -36,7 +36,7 @@ def archived_whole(fleet: Fleet, producer: Program, path: Path) -> str:
     """The log of a collector that made room until the producer had sent all, and archived it byte for byte."""
     collector = fleet.consume()
     assert producer.wait(60) == 0, collector.log
-    until(lambda: fleet.archived(HOST, path) == path.read_bytes(), what=collector.log)
+    until(lambda: fleet.archived(HOST, path) == path.read_bytes(), what=lambda: collector.log)
     assert collector.stop() == 0
     return collector.log
 
@@ -68,5 +68,5 @@ def test_a_hole_that_is_longer_than_a_full_stream_has_room_is_filled_and_not_giv
         path = tmp_path / "app.log"
         producer = blocked(fleet, path, lines=200_000)
         asyncio.run(_delete(natsd.url, 2, 9))  # the producer fills the room with what comes behind
-        until(lambda: fleet.messages() > 12, what=producer.log)
+        until(lambda: fleet.messages() > 12, what=lambda: producer.log)
         assert "gap" not in archived_whole(fleet, producer, path)

@@ -126,9 +126,9 @@ def test_the_corpus_on_a_real_server_stops_no_collector_and_no_other_host(tmp_pa
         assert sent > 70
         beside = {path.name for path in tmp_path.iterdir()} | {"archive", "state", "consume-0.log"}
         collector = fleet.consume()
-        until(lambda: fleet.lag() == 0, what=collector.log)
+        until(lambda: fleet.lag() == 0, what=lambda: collector.log)
         good = b"".join(b"good %d\n" % number for number in range(len(wild)))
-        until(lambda: fleet.archived("good.net", "messages.log") == good, what=collector.log)
+        until(lambda: fleet.archived("good.net", "messages.log") == good, what=lambda: collector.log)
         assert collector.stop() == 0
         assert {path.name for path in tmp_path.iterdir()} == beside
         assert {path.name.partition("=")[0] for path in fleet.archive.iterdir()} <= {

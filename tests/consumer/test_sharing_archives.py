@@ -45,26 +45,32 @@ def test_both_archives_together_hold_every_byte_and_each_says_what_the_other_has
         producer = a.produce(HOST, path, options=("--poll", "100ms"))
         first = consume(a, config)
         append(path, 1000)
-        until(lambda: a.archived(HOST, path) == path.read_bytes(), what=first.log)
-        until(lambda: marks(a) == [path.stat().st_size], what=producer.log)
+        until(lambda: a.archived(HOST, path) == path.read_bytes(), what=lambda: first.log)
+        until(lambda: marks(a) == [path.stat().st_size], what=lambda: producer.log)
         standby = consume(b, config)
-        until(lambda: "standing_by" in standby.log, what=standby.log)
+        until(lambda: "standing_by" in standby.log, what=lambda: standby.log)
         refused = b.run("consume", "--drain", SHIPPER_CONFIG=str(config))
         assert (refused.returncode, f"the archive of partition 0 is {a.archive}" in refused.stderr) == (78, True)
         in_a = path.stat().st_size
         first.kill()
         append(path, 1000)
-        until(lambda: held(standby) == {0}, what=standby.log)
-        until(lambda: b.archived(HOST, path) and path.read_bytes().endswith(b.archived(HOST, path)), what=standby.log)
-        until(lambda: len(b.archived(HOST, path)) == path.stat().st_size - in_a, what=standby.log)
+        until(lambda: held(standby) == {0}, what=lambda: standby.log)
+        until(
+            lambda: b.archived(HOST, path) and path.read_bytes().endswith(b.archived(HOST, path)),
+            what=lambda: standby.log,
+        )
+        until(lambda: len(b.archived(HOST, path)) == path.stat().st_size - in_a, what=lambda: standby.log)
         until(lambda: "reason=elsewhere" in standby.log)
 
         second = consume(a, config)  # one of them stands by: there is one partition
-        until(lambda: "standing_by" in second.log, what=second.log)
+        until(lambda: "standing_by" in second.log, what=lambda: second.log)
         in_b = path.stat().st_size
         assert standby.stop() == 0
         append(path, 1000)
-        until(lambda: len(a.archived(HOST, path)) == in_a + path.stat().st_size - in_b, what=second.log + producer.log)
+        until(
+            lambda: len(a.archived(HOST, path)) == in_a + path.stat().st_size - in_b,
+            what=lambda: second.log + producer.log,
+        )
         assert [producer.stop(), second.stop()] == [0, 0]
         for fleet in (b, a):
             fleet.must("consume", "--drain", "--seal", SHIPPER_CONFIG=str(config))

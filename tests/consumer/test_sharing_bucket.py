@@ -36,7 +36,7 @@ def shared(tmp_path: Path, natsd: NatsServer):
 
 def test_two_collectors_keep_their_shares_whatever_happens_to_the_leases(shared: Shared, natsd: NatsServer) -> None:
     first, second = shared.consume(), shared.consume()
-    until(lambda: len(held(first)) == len(held(second)) == 1, what=first.log + second.log)
+    until(lambda: len(held(first)) == len(held(second)) == 1, what=lambda: first.log + second.log)
     everybody = held(first), held(second)
 
     def still_theirs() -> None:
@@ -84,17 +84,17 @@ def test_without_the_right_to_have_leases_the_locks_decide_and_the_next_collecto
         admin, poor = fleet.url, natsd.url.replace("//", "//collector:x@")
         fleet.url = poor
         first = fleet.consume()
-        until(lambda: held(first) == {0}, what=first.log)
+        until(lambda: held(first) == {0}, what=lambda: first.log)
         assert "leases_refused" in first.log
         second = fleet.consume()
         fleet.url = admin
         third = fleet.consume()
-        until(lambda: "standing_by" in second.log and "standing_by" in third.log, what=second.log + third.log)
+        until(lambda: "standing_by" in second.log and "standing_by" in third.log, what=lambda: second.log + third.log)
         assert "in use by process" in fleet.run("consume", "--drain").stderr
         first.kill()
-        until(lambda: held(second) | held(third) == {0}, what=second.log + third.log)
+        until(lambda: held(second) | held(third) == {0}, what=lambda: second.log + third.log)
         fleet.ship_once("web1", path)
-        until(lambda: fleet.archived("web1", path) == path.read_bytes(), what=second.log + third.log)
+        until(lambda: fleet.archived("web1", path) == path.read_bytes(), what=lambda: second.log + third.log)
         stop(second, third)
         assert "epoch=1" not in second.log + third.log
 
@@ -106,12 +106,12 @@ def test_streams_that_are_added_are_read_and_status_and_metrics_tell_who_has_wha
         shared.apply()
         ports = [18641, 18642]
         first, second = (shared.start("consume", SHIPPER_LISTEN=f"127.0.0.1:{port}") for port in ports)
-        until(lambda: len(held(first) | held(second)) == 1, what=first.log + second.log)
+        until(lambda: len(held(first) | held(second)) == 1, what=lambda: first.log + second.log)
         until(lambda: "standing_by" in first.log + second.log)
         until(lambda: sorted(status(port)["stands_by"] for port in ports) == [False, True])
         until(lambda: all(map(is_ready, ports)))  # a standby is healthy
         shared.must("partition", "move", "--partitions", "2", "--yes")
-        until(lambda: len(held(first)) == len(held(second)) == 1, what=first.log + second.log)
+        until(lambda: len(held(first)) == len(held(second)) == 1, what=lambda: first.log + second.log)
         assert "streams_found" in first.log + second.log
         until(lambda: all(len(status(port)["partitions"]) == 1 for port in ports))
         assert all("fshipper_leases_held 1.0" in get(port, "metrics") for port in ports)

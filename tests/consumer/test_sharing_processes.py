@@ -39,7 +39,7 @@ def test_a_second_collector_shares_the_work_and_a_third_stands_by_until_one_leav
     until(lambda: held(first) == {0, 1})
     send(shared)
     second = shared.consume()
-    until(lambda: len(held(second)) == 1 and len(held(first)) == 1, what=second.log)
+    until(lambda: len(held(second)) == 1 and len(held(first)) == 1, what=lambda: second.log)
     assert held(first) | held(second) == {0, 1}
     send(shared)
     third = shared.consume()
@@ -48,7 +48,7 @@ def test_a_second_collector_shares_the_work_and_a_third_stands_by_until_one_leav
     left = held(first)
     began = time.monotonic()
     assert first.stop() == 0
-    until(lambda: held(third) == left, what=third.log)
+    until(lambda: held(third) == left, what=lambda: third.log)
     assert time.monotonic() - began < 10
     send(shared)
     shared.wait_until_archived(second, third)
@@ -61,7 +61,7 @@ def test_when_one_is_killed_the_other_takes_over_within_ten_seconds(
     shared: Shared, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = shared.consume(), shared.consume()
-    until(lambda: len(held(first)) == len(held(second)) == 1, what=first.log + second.log)
+    until(lambda: len(held(first)) == len(held(second)) == 1, what=lambda: first.log + second.log)
     send(shared)
     shared.wait_until_archived(first, second)
     first.kill()
@@ -79,7 +79,7 @@ def test_a_paused_collector_is_left_behind_and_writes_nothing_when_it_wakes(
     shared: Shared, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = shared.consume(), shared.consume()
-    until(lambda: len(held(first)) == len(held(second)) == 1, what=first.log + second.log)
+    until(lambda: len(held(first)) == len(held(second)) == 1, what=lambda: first.log + second.log)
     send(shared)
     shared.wait_until_archived(first, second)
     pause(first)
@@ -92,10 +92,10 @@ def test_a_paused_collector_is_left_behind_and_writes_nothing_when_it_wakes(
     )
     assert seconds < 10
     wake(first)
-    until(lambda: " fenced " in first.log, what=first.log)
+    until(lambda: " fenced " in first.log, what=lambda: first.log)
     send(shared)
     shared.wait_until_archived(first, second)
-    until(lambda: len(held(first)) == len(held(second)) == 1, what=first.log)  # and takes its share again
+    until(lambda: len(held(first)) == len(held(second)) == 1, what=lambda: first.log)  # and takes its share again
     send(shared)
     shared.wait_until_archived(first, second)
     stop(first, second)
@@ -128,7 +128,7 @@ def test_wherever_collectors_stop_another_goes_on_and_what_they_do_when_they_wak
             shared.send(host, 200)
         sleepers = [shared.consume_until(*where, partition=number) for number, where in enumerate(STATEMENTS)]
         for sleeper in sleepers:
-            until(lambda: is_paused(sleeper), what=sleeper.log)  # noqa: B023
+            until(lambda: is_paused(sleeper), what=lambda: sleeper.log)  # noqa: B023
         other = shared.consume()
         for host in hosts.values():
             shared.send(host, 200)
@@ -137,7 +137,7 @@ def test_wherever_collectors_stop_another_goes_on_and_what_they_do_when_they_wak
         for sleeper in sleepers:
             wake(sleeper)
         for sleeper in sleepers:
-            until(lambda: " fenced " in sleeper.log, what=sleeper.log)  # noqa: B023
+            until(lambda: " fenced " in sleeper.log, what=lambda: sleeper.log)  # noqa: B023
         for host in hosts.values():
             shared.send(host, 200)
         shared.wait_until_archived(other)
@@ -156,7 +156,7 @@ def test_a_partition_that_cannot_be_read_from_the_start_ends_no_collector_of_oth
 
     asyncio.run(delete_consumer())
     collector = shared.consume()
-    until(lambda: "has no consumer" in collector.log and held(collector) == {0, 1}, what=collector.log)
+    until(lambda: "has no consumer" in collector.log and held(collector) == {0, 1}, what=lambda: collector.log)
     time.sleep(11)  # at its start a collector that nobody serves gives up after ten seconds
     send(shared)
     shared.apply()  # makes the consumer anew

@@ -43,7 +43,7 @@ class Served(Fleet):
         self.port = free_port()
         self.apply()
         self.collector = self.start("consume", SHIPPER_LISTEN=f"127.0.0.1:{self.port}")
-        until(self.answers, what=self.collector.log)
+        until(self.answers, what=lambda: self.collector.log)
 
     @property
     def page(self) -> str:

@@ -59,7 +59,7 @@ def publish(url: str, *messages: tuple[str, bytes]) -> None:
 def test_the_fleet_from_its_first_line_to_a_death_that_is_known_for_good(fleet, natsd):
     collector = fleet.consume()
     first, second = produce(fleet, "web1.example"), produce(fleet, "web2.example")
-    until(lambda: set(states(fleet).values()) == {"shipping"}, what=first.log + second.log)
+    until(lambda: set(states(fleet).values()) == {"shipping"}, what=lambda: first.log + second.log)
     until(lambda: fleet.archived("web1.example", fleet.directory / "web1.example/app.log"))
 
     code, all_well = status(fleet)
@@ -76,7 +76,7 @@ def test_the_fleet_from_its_first_line_to_a_death_that_is_known_for_good(fleet, 
 
     collector.restart()
     natsd.restart()
-    until(lambda: states(fleet)["web1.example"] in {"shipping", "quiet"}, what=first.log)
+    until(lambda: states(fleet)["web1.example"] in {"shipping", "quiet"}, what=lambda: first.log)
     assert states(fleet)["web2.example"] == "dead"
 
     said = fleet.must("status", "--forget", "web2.example")
@@ -221,7 +221,7 @@ def test_a_collectors_rights_are_enough(tmp_path):
             done = fleet.run("status", "--json", **as_collector)
             return done.stdout if done.returncode == 0 else ""
 
-        until(lambda: '"state": "shipping"' in seen(), what=web1.log + collector.log)
+        until(lambda: '"state": "shipping"' in seen(), what=lambda: web1.log + collector.log)
         assert "refused" not in web1.log + collector.log
 
 

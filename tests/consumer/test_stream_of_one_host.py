@@ -57,7 +57,7 @@ def test_the_host_with_the_most_messages_of_a_stream_that_is_nearly_full_is_name
             found = (line for line in lines if line.startswith('fshipper_partition_top_host_ratio{partition="0"}'))
             return next(found, "").rpartition(" ")[2]
 
-        until(lambda: ratio() == "0.9", what=collector.log)
+        until(lambda: ratio() == "0.9", what=lambda: collector.log)
         (said,) = [json.loads(line) for line in collector.log.splitlines() if "stream_crowded" in line]
         assert (said["partition"], said["host"]) == (0, FLOOD)
 

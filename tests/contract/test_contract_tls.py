@@ -398,7 +398,10 @@ def test_daemons_whose_server_loses_tls_under_way_send_nothing_wait_and_say_why_
         for address in addresses[:2]:
             until(lambda address=address: ready(address)[0] == 503 and "no TLS" in ready(address)[1], what=address)
         for program in programs:
-            until(lambda program=program: "the settings ask for TLS" in program.log, what=program.log)
+            until(
+                lambda program=program: "the settings ask for TLS" in program.log,
+                what=lambda program=program: program.log,
+            )
             assert program.process.poll() is None, program.log
         until(lambda: tap.connections > 6)
         assert bytes(tap.received) == b""

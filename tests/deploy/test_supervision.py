@@ -60,7 +60,7 @@ def test_a_producer_tells_its_life(tmp_path, fleet, manager):
     settings = tmp_path / "producer.toml"
     settings.write_text(f'[producer]\nfiles = ["{log}"]\n')
     program = fleet.start("produce", "--config", str(settings), HOSTNAME=HOST, **manager.environment(WATCHDOG_SECONDS))
-    until(lambda: manager.count("READY=1"), what=program.log)
+    until(lambda: manager.count("READY=1"), what=lambda: program.log)
     until(lambda: manager.status.startswith(f"shipping as {HOST}: 1 file,"))
     assert goes_on(manager)
     settings.write_text(f'[producer]\nfiles = ["{log}"]\npol = 1\n')
@@ -80,7 +80,7 @@ def test_a_collector_tells_its_life(tmp_path, fleet, manager):
     settings = tmp_path / "collector.toml"
     settings.write_text("")
     program = fleet.start("consume", "--config", str(settings), **manager.environment(WATCHDOG_SECONDS))
-    until(lambda: manager.status == "writing partitions 0,1, 0 messages behind", what=program.log)
+    until(lambda: manager.status == "writing partitions 0,1, 0 messages behind", what=lambda: program.log)
     assert goes_on(manager)
     settings.write_text("[collector]\nkeep_dys = 3\n")
     program.process.send_signal(signal.SIGHUP)
@@ -89,7 +89,7 @@ def test_a_collector_tells_its_life(tmp_path, fleet, manager):
     assert manager.status == "writing partitions 0,1, 0 messages behind"
     settings.write_text('[collector]\nread_partitions = "1"\n')
     program.process.send_signal(signal.SIGHUP)
-    until(lambda: manager.status == "writing partitions 1, 0 messages behind", what=program.log)
+    until(lambda: manager.status == "writing partitions 1, 0 messages behind", what=lambda: program.log)
     assert goes_on(manager)
     assert program.stop() == 0
     assert manager.phases == ["READY", *["RELOADING", "READY"] * 2, "STOPPING"]
@@ -97,9 +97,9 @@ def test_a_collector_tells_its_life(tmp_path, fleet, manager):
 
 def test_a_partitioner_tells_its_life(tmp_path, fleet, manager):
     program = fleet.start("partition", "serve", **manager.environment(watchdog=4.0))
-    until(lambda: manager.count("READY=1"), what=program.log)
+    until(lambda: manager.count("READY=1"), what=lambda: program.log)
     began = time.monotonic()
-    until(lambda: manager.count("WATCHDOG=1", since=began) >= 3, what=program.log)
+    until(lambda: manager.count("WATCHDOG=1", since=began) >= 3, what=lambda: program.log)
     assert "on demand" in manager.status
     assert program.stop() == 0
     assert manager.phases == ["READY", "STOPPING"]
@@ -112,7 +112,7 @@ def test_a_server_that_hangs_is_no_reason_to_be_killed(tmp_path, natsd, fleet, m
     write(log, "one\n" * 1000)
     arguments = {"produce": ["produce", str(log)], "consume": ["consume"]}[verb]
     program = fleet.start(*arguments, HOSTNAME=HOST, **manager.environment(WATCHDOG_SECONDS))
-    until(lambda: manager.count("READY=1"), what=program.log)
+    until(lambda: manager.count("READY=1"), what=lambda: program.log)
     begin = time.monotonic()
     natsd.pause()
     write(log, "two\n" * 4_000_000)  # more than fits into the connection
@@ -120,7 +120,7 @@ def test_a_server_that_hangs_is_no_reason_to_be_killed(tmp_path, natsd, fleet, m
     assert goes_on(manager, 4.0)
     assert manager.longest_silence(begin, time.monotonic()) < WATCHDOG_SECONDS
     natsd.resume()
-    until(lambda: not manager.status.startswith("waiting: "), what=program.log)
+    until(lambda: not manager.status.startswith("waiting: "), what=lambda: program.log)
     assert program.process.poll() is None
 
 
@@ -132,7 +132,7 @@ def test_a_producer_whose_checkpoint_hangs_feeds_no_watchdog(tmp_path, fleet, ma
     program = fleet.start(
         "produce", str(log), HOSTNAME=HOST, SHIPPER_STATE=state, **manager.environment(WATCHDOG_SECONDS)
     )
-    until(lambda: manager.count("READY=1"), what=program.log)
+    until(lambda: manager.count("READY=1"), what=lambda: program.log)
     disk.hang()
     write(log, "two\n")
     assert stops(manager)
@@ -145,7 +145,7 @@ def test_a_producer_whose_checkpoint_hangs_feeds_no_watchdog(tmp_path, fleet, ma
 def test_a_collector_whose_archive_hangs_feeds_no_watchdog(tmp_path, fleet, manager, disk):
     archive = str(disk.path / "archive")
     program = fleet.start("consume", SHIPPER_DIRECTORY=archive, **manager.environment(WATCHDOG_SECONDS))
-    until(lambda: manager.status.startswith("writing partitions 0,1"), what=program.log)
+    until(lambda: manager.status.startswith("writing partitions 0,1"), what=lambda: program.log)
     disk.hang()
     write(tmp_path / "app.log", "one\n")
     fleet.ship_once(HOST, tmp_path / "app.log")

@@ -126,7 +126,7 @@ def test_running_hosts_go_on_and_the_archive_is_whole(old: Old, tmp_path: Path) 
         for host, log in logs.items()
     }
     for host, log in logs.items():
-        until(lambda: fleet.archived(host, log) == LINES, what=collector.log)  # noqa: B023
+        until(lambda: fleet.archived(host, log) == LINES, what=lambda: collector.log)  # noqa: B023
     options = [] if old.tokens else ["--server-config", str(old.conf)]
     said = old.hosts("migrate", *options)
     assert "nats-server --signal reload" in said

@@ -113,10 +113,10 @@ def test_programs_that_live_on_lack_no_right(world: Secured, tmp_path: Path) -> 
         done = world.fleet.run("status", "--json", **world.as_("collector"))
         return {host["host"]: host["state"] for host in json.loads(done.stdout)["hosts"]}.get(HOST, "")
 
-    until(lambda: state() in {"quiet", "shipping"}, what=producer.log)
+    until(lambda: state() in {"quiet", "shipping"}, what=lambda: producer.log)
     with log.open("ab") as more:
         more.write(LINES)
-    until(lambda: world.fleet.archived(HOST, log) == LINES * 2, what=collector.log)
+    until(lambda: world.fleet.archived(HOST, log) == LINES * 2, what=lambda: collector.log)
     for program in (producer, collector, server):
         assert program.stop() == 0
         assert "refuses" not in program.log
@@ -306,7 +306,7 @@ def test_a_monitor_sees_everything_and_changes_nothing(world: Secured, tmp_path:
     log.write_bytes(LINES)
     collector = world.fleet.start("consume", **world.as_("collector"))
     producer = world.fleet.start("produce", str(log), HOSTNAME=HOST, SHIPPER_HEARTBEAT="0.25s", **world.as_(HOST))
-    until(lambda: world.fleet.archived(HOST, log) == LINES, what=collector.log)
+    until(lambda: world.fleet.archived(HOST, log) == LINES, what=lambda: collector.log)
 
     async def bury() -> None:
         client = await world.connect("partitioner")
@@ -316,7 +316,7 @@ def test_a_monitor_sees_everything_and_changes_nothing(world: Secured, tmp_path:
 
     asyncio.run(bury())
     alice = world.as_("alice")
-    until(lambda: HOST in world.fleet.run("status", "--json", **alice).stdout, what=producer.log)
+    until(lambda: HOST in world.fleet.run("status", "--json", **alice).stdout, what=lambda: producer.log)
     assert world.fleet.run("status", "--json", **alice).returncode in {0, 2}
     audit = world.fleet.run("audit", "--hosts", **alice)
     assert audit.returncode == 0, audit.stdout + audit.stderr

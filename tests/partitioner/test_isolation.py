@@ -174,11 +174,11 @@ def test_under_attack_the_archive_of_another_host_is_whole(world: World, server:
         fleet.must("partition", "apply", "--partitions", "2", **as_("partitioner"))
         collector = fleet.start("consume", **as_("collector"))
         producer = fleet.start("produce", "--poll", "200ms", str(log), HOSTNAME=VICTIM, **as_(VICTIM))
-        until(lambda: fleet.archived(VICTIM, log) == lines, what=producer.log)
+        until(lambda: fleet.archived(VICTIM, log) == lines, what=lambda: producer.log)
         asyncio.run(under_attack())
         with log.open("ab") as more:
             more.write(lines)
-        until(lambda: fleet.archived(VICTIM, log) == lines * 2, what=producer.log)
+        until(lambda: fleet.archived(VICTIM, log) == lines * 2, what=lambda: producer.log)
         assert producer.log.count("session_begun") == 1, producer.log
         assert not {"bytes_not_arrived", "server_lost_data", "move_marked"} & set(producer.log.split())
         audit = fleet.run("audit", "--hosts", **as_("collector"))

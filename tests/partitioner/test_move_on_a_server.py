@@ -36,7 +36,7 @@ def test_a_move_is_planned_asked_for_and_done_and_then_nothing_is_left_to_do(tmp
         )
         assert (done["version"], done["hosts"], done["at_home"], done["away"]) == (2, 1, 1, [])
         log.write_bytes(b"one\ntwo\n")
-        until(lambda: b"two\n" in fleet.archived(HOST, log), what=producer.log)
+        until(lambda: b"two\n" in fleet.archived(HOST, log), what=lambda: producer.log)
         (opened,) = fleet.archive.glob("live/**/app.log")
         assert "partition=3/" in str(opened.readlink())
         again = fleet.must("partition", "move", "--partitions", "4", "--override", f"{HOST}=3")  # nobody is asked
@@ -75,7 +75,7 @@ def test_a_small_collector_makes_streams_itself(tmp_path: Path, natsd: NatsServe
         collector = fleet.consume("--serve-partitions")
         until(lambda: "session_begun" in collector.log)
         fleet.ship_once(HOST, log)
-        until(lambda: fleet.archived(HOST, log) == b"one\n", what=collector.log)
+        until(lambda: fleet.archived(HOST, log) == b"one\n", what=lambda: collector.log)
 
 
 def test_lines_are_pushed_to_whoever_only_subscribes(tmp_path: Path, natsd: NatsServer) -> None:

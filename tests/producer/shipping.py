@@ -1,12 +1,14 @@
 """A whole producer pipeline on a server in memory, and what a collector would make of the stream."""
 
 import asyncio
+import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from fleet import condition
 from producing import Archive
 
 from producer.checkpoint.store import Checkpoints
@@ -179,7 +181,8 @@ def take_all(archive: Archive, messages: list[Stored]) -> None:
         )
 
 
-async def until(true: Any, within: float = 15.0) -> None:
-    async with asyncio.timeout(within):
-        while not true():
-            await asyncio.sleep(0.002)
+async def until(true: Callable[[], object], within: float = 15.0) -> None:
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, f"not in {within} s: {condition(true)}"
+        await asyncio.sleep(0.002)

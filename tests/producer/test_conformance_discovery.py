@@ -26,11 +26,11 @@ def test_a_name_that_cannot_be_read_is_said_once_and_read_completely_when_it_can
         for number in range(20):  # each needs a look
             append(other, b"line %d\n" % number)
             wanted += b"line %d\n" % number
-            until(lambda: fleet.archived(HOST, other) == wanted, what=producer.log)  # noqa: B023
+            until(lambda: fleet.archived(HOST, other) == wanted, what=lambda: producer.log)  # noqa: B023
         assert producer.log.count("file_unreadable") == 1, producer.log
         (logs / "new").write_bytes(b"one\ntwo\n")
         (logs / "new").rename(broken)
-        until(lambda: fleet.archived(HOST, broken) == b"one\ntwo\n", what=producer.log)
+        until(lambda: fleet.archived(HOST, broken) == b"one\ntwo\n", what=lambda: producer.log)
         assert "dir.log" not in producer.log
         assert producer.stop() == 0
         assert collector.stop() == 0

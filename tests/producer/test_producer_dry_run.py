@@ -180,8 +180,8 @@ def test_it_works_beside_a_producer_that_holds_the_lock(tmp_path: Path, natsd: N
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
         producer = fleet.produce(HOST, path)
-        until(lambda: fleet.messages() == 1, what=producer.log)
-        until(lambda: reads(rehearse(path)) == {"app.log": (4, 0, True)}, what=producer.log)
+        until(lambda: fleet.messages() == 1, what=lambda: producer.log)
+        until(lambda: reads(rehearse(path)) == {"app.log": (4, 0, True)}, what=lambda: producer.log)
         assert producer.stop() == 0
         assert fleet.messages() == 1
 

@@ -42,7 +42,7 @@ def test_two_hundred_files_under_a_limit_of_a_hundred_descriptors_arrive_once_an
     with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
         fleet.apply()
         producer = fleet.produce(HOST, logs / "*.log", options=("--poll", "50ms"))
-        until(lambda: "session_begun" in producer.log, what=producer.log)
+        until(lambda: "session_begun" in producer.log, what=lambda: producer.log)
         assert limits_of(producer.process.pid) == (LIMIT, LIMIT)
         for turn in range(6):
             for number, path in enumerate(paths):
@@ -54,7 +54,7 @@ def test_two_hundred_files_under_a_limit_of_a_hundred_descriptors_arrive_once_an
                     path.touch()
         collector = fleet.consume()
         whole = sum(map(len, wanted.values()))
-        until(lambda: size_of(fleet.archive) >= whole, within=60, what=producer.log)
+        until(lambda: size_of(fleet.archive) >= whole, within=60, what=lambda: producer.log)
         assert producer.stop() == 0, producer.log
         assert collector.stop() == 0
         fleet.drain()

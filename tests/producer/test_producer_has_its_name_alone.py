@@ -218,7 +218,7 @@ def test_a_second_producer_of_one_name_is_refused_and_status_is_red(tmp_path, na
         fleet.apply()
         fast = {"HOSTNAME": "web1", "SHIPPER_HEARTBEAT": "0.25s"}
         first = fleet.start("produce", str(path), **fast)
-        until(lambda: fleet.messages() == 1, what=first.log)
+        until(lambda: fleet.messages() == 1, what=lambda: first.log)
         fleet.drain()
         assert fleet.run("status", "web1").returncode == 0
         for mode in ((), ("--once",)):
@@ -228,13 +228,13 @@ def test_a_second_producer_of_one_name_is_refused_and_status_is_red(tmp_path, na
             assert f"another producer ships as host web1: process {first.process.pid} on " in second.stderr
             assert "hint: if this machine is a copy" in second.stderr
         assert fleet.messages() == 1
-        until(lambda: fleet.run("status", "web1").returncode == 2, what=first.log)
+        until(lambda: fleet.run("status", "web1").returncode == 2, what=lambda: first.log)
         seen = fleet.run("status", "web1").stdout
         assert "two producers have this name" in seen
         assert fleet.run("status", "--state", "shared").returncode == 2
         first.kill()
         first.start()  # the same machine and state directory: never refused
-        until(lambda: first.log.count("session_begun") == 2, what=first.log)
+        until(lambda: first.log.count("session_begun") == 2, what=lambda: first.log)
         assert first.stop() == 0
 
 

@@ -212,7 +212,7 @@ def test_over_a_reload_deleted_files_are_held_until_the_collector_has_them(tmp_p
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
         producer = fleet.produce(HOST, path, options=("--poll", "20ms", "--config", str(config)))
-        becomes(lambda: fleet.messages() == 1, what=producer.log)
+        becomes(lambda: fleet.messages() == 1, what=lambda: producer.log)
         path.unlink()
 
         def held() -> int:
@@ -221,12 +221,12 @@ def test_over_a_reload_deleted_files_are_held_until_the_collector_has_them(tmp_p
             ]
             return sum(os.path.realpath(name).endswith("app.log (deleted)") for name in names)
 
-        becomes(lambda: fleet.messages() == 2, what=producer.log)
+        becomes(lambda: fleet.messages() == 2, what=lambda: producer.log)
         assert held() == 1
         producer.process.send_signal(1)
         becomes(lambda: "settings_reloaded" in producer.log)
         becomes(lambda: producer.log.count("session_begun") == 2)
         assert held() == 1
         collector = fleet.consume("--config", str(config))
-        becomes(lambda: held() == 0, what=producer.log + collector.log)
+        becomes(lambda: held() == 0, what=lambda: producer.log + collector.log)
         assert (producer.stop(), collector.stop()) == (0, 0)

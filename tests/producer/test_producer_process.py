@@ -19,7 +19,7 @@ def test_a_state_directory_that_is_in_use_is_refused_with_the_name_of_the_proces
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
         first = fleet.produce(HOST, path)
-        until(lambda: "session_begun" in first.log, what=first.log)
+        until(lambda: "session_begun" in first.log, what=lambda: first.log)
         second = fleet.run("produce", "--once", str(path), HOSTNAME=HOST)
         assert second.returncode == 1
         assert str(first.process.pid) in second.stderr
@@ -42,7 +42,7 @@ def test_sigterm_ends_within_the_deadline_when_the_server_is_away_and_the_next_s
         config = tmp_path / "fshipper.toml"
         config.write_text('[producer]\ndrain_within = "1s"\npoll = "50ms"\n')
         producer = fleet.produce(HOST, path, options=("--config", str(config)))
-        until(lambda: fleet.messages() == 1, what=producer.log)
+        until(lambda: fleet.messages() == 1, what=lambda: producer.log)
         if trouble == "gone":
             natsd.kill()
         else:
@@ -69,7 +69,7 @@ def test_sigterm_waits_for_what_is_in_flight_and_leaves_the_checkpoint_at_the_la
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
         producer = fleet.produce(HOST, path)
-        until(lambda: fleet.messages() > 0, what=producer.log)
+        until(lambda: fleet.messages() > 0, what=lambda: producer.log)
         assert producer.stop() == 0
         assert "left=0" in producer.log
         before = fleet.messages()
@@ -85,7 +85,7 @@ def test_a_producer_that_is_killed_again_and_again_ships_every_byte_once(tmp_pat
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
         producer = fleet.produce(HOST, path, options=("--poll", "20ms"))
-        until(lambda: "session_begun" in producer.log, what=producer.log)
+        until(lambda: "session_begun" in producer.log, what=lambda: producer.log)
         written = b""
         for number in range(6):
             text = b"".join(b"%d %d\n" % (number, line) for line in range(30_000))
@@ -96,7 +96,7 @@ def test_a_producer_that_is_killed_again_and_again_ships_every_byte_once(tmp_pat
                 path.touch()
             producer.restart()
         collector = fleet.consume()
-        until(lambda: len(fleet.archived(HOST, path)) >= len(written), what=producer.log)
+        until(lambda: len(fleet.archived(HOST, path)) >= len(written), what=lambda: producer.log)
         assert fleet.archived(HOST, path) == written
         assert producer.stop() == 0
         assert collector.stop() == 0
@@ -111,7 +111,7 @@ def test_hints_and_polling_give_the_same(tmp_path: Path, natsd: NatsServer) -> N
             (tmp_path / host).mkdir()
             programs.append(fleet.produce(host, tmp_path / host / "*.log", options=options))
         for program in programs:
-            until(lambda: "session_begun" in program.log, what=program.log)  # noqa: B023
+            until(lambda: "session_begun" in program.log, what=lambda: program.log)  # noqa: B023
         collector = fleet.consume()
         for text in (b"one\n", b"two\n", b"three\n"):
             for host in paths:

@@ -146,7 +146,9 @@ def test_with_real_programs_a_deleted_checkpoint_of_many_rotated_files_doubles_n
         wanted = {logs / f"{number}.log": b"%d\n" % number * 3000 for number in range(20)}
         for path, text in wanted.items():
             path.write_bytes(text)
-        becomes(lambda: all(fleet.archived(HOST, path) == text for path, text in wanted.items()), what=producer.log)
+        becomes(
+            lambda: all(fleet.archived(HOST, path) == text for path, text in wanted.items()), what=lambda: producer.log
+        )
         producer.kill()
         collector.kill()
         lose(tmp_path / "state" / "producer" / HOST)
@@ -160,7 +162,9 @@ def test_with_real_programs_a_deleted_checkpoint_of_many_rotated_files_doubles_n
         producer.start()
         becomes(lambda: "recovery_waits" in producer.log)
         collector.start()
-        becomes(lambda: all(fleet.archived(HOST, path) == text for path, text in wanted.items()), what=producer.log)
+        becomes(
+            lambda: all(fleet.archived(HOST, path) == text for path, text in wanted.items()), what=lambda: producer.log
+        )
         assert (producer.stop(), collector.stop()) == (0, 0)
         assert "recovery_gave_up" not in producer.log
 

@@ -28,7 +28,7 @@ class Reloaded:
         self.program: Program = fleet.start(
             "produce", "--config", str(self.config), HOSTNAME=HOST, SHIPPER_LISTEN=None, **environment
         )
-        until(lambda: "session_begun" in self.log, what=self.log)
+        until(lambda: "session_begun" in self.log, what=lambda: self.log)
 
     @property
     def log(self) -> str:
@@ -47,7 +47,7 @@ class Reloaded:
         """SIGHUP, and wait until the producer says `event` once more."""
         before = self.said(event)
         self.hup()
-        until(lambda: self.said(event) > before, what=self.log)
+        until(lambda: self.said(event) > before, what=lambda: self.log)
 
 
 def free_port() -> int:
@@ -69,13 +69,13 @@ def test_sighup_takes_over_new_settings_in_the_same_process_behind_the_same_lock
         producer.configure(f'files = ["{app}", "{other}"]', 'encoding = "gzip"')
         producer.reload()
         append(app, b"two\n")
-        until(lambda: producer.said("session_begun") == 2, what=producer.log)
+        until(lambda: producer.said("session_begun") == 2, what=lambda: producer.log)
         second = fleet.run("produce", "--once", str(app), HOSTNAME=HOST)
         assert second.returncode == 1
         assert str(pid) in second.stderr
         collector = fleet.consume()
-        until(lambda: fleet.archived(HOST, app) == b"one\ntwo\n", what=producer.log)
-        until(lambda: fleet.archived(HOST, other) == b"from its first byte\n", what=producer.log)
+        until(lambda: fleet.archived(HOST, app) == b"one\ntwo\n", what=lambda: producer.log)
+        until(lambda: fleet.archived(HOST, other) == b"from its first byte\n", what=lambda: producer.log)
         assert (producer.program.process.pid, producer.program.stop()) == (pid, 0)
         assert collector.stop() == 0
 
@@ -99,7 +99,7 @@ def test_hup_after_hup_under_load_neither_loses_nor_doubles_a_line(tmp_path: Pat
             producer.hup()
             time.sleep(0.1)  # the pace of the signals is what is tried
         collector = fleet.consume()
-        until(lambda: len(fleet.archived(HOST, path)) >= len(written), what=producer.log)
+        until(lambda: len(fleet.archived(HOST, path)) >= len(written), what=lambda: producer.log)
         assert producer.program.stop() == 0
         assert collector.stop() == 0
         assert fleet.archived(HOST, path) == written
@@ -147,7 +147,7 @@ def test_settings_that_the_server_refuses_lead_back_to_those_that_worked(tmp_pat
             assert "a block needs" in producer.log
             append(path, b"two\n")
             collector = fleet.consume()
-            until(lambda: fleet.archived(HOST, path) == b"one\ntwo\n", what=producer.log)
+            until(lambda: fleet.archived(HOST, path) == b"one\ntwo\n", what=lambda: producer.log)
             assert producer.program.stop() == 0
             assert collector.stop() == 0
 
@@ -163,14 +163,14 @@ def test_a_reload_to_a_server_that_is_away_ends_nothing_and_the_next_reload_mend
         lines = f'[producer]\nfiles = ["{path}"]\nhost = "{HOST}"\npoll = "20ms"\nlisten = ""\n[nats]\nurl = '
         config.write_text(f'{lines}"{natsd.url}"\n')
         program = fleet.start("produce", "--config", str(config), NATS_URL="", SHIPPER_LISTEN="")
-        until(lambda: "session_begun" in program.log, what=program.log)
+        until(lambda: "session_begun" in program.log, what=lambda: program.log)
         config.write_text(f'{lines}"nats://127.0.0.1:{free_port()}"\n')
         program.process.send_signal(signal.SIGHUP)
-        until(lambda: "no NATS server answers" in program.log, what=program.log)
+        until(lambda: "no NATS server answers" in program.log, what=lambda: program.log)
         append(path, b"two\n")
         config.write_text(f'{lines}"{natsd.url}"\n')
         program.process.send_signal(signal.SIGHUP)
-        until(lambda: program.log.count("session_begun") == 2, what=program.log)
+        until(lambda: program.log.count("session_begun") == 2, what=lambda: program.log)
         assert program.stop() == 0
         fleet.ship_once(HOST, path)
         fleet.drain()
@@ -190,7 +190,7 @@ def test_what_only_a_start_can_change_is_said_and_the_rest_taken_over(tmp_path: 
         producer.reload("restart_needed")
         assert "producer.state" in producer.log
         assert "logs.partitions" in producer.log
-        until(lambda: fleet.messages() == 2, what=producer.log)
+        until(lambda: fleet.messages() == 2, what=lambda: producer.log)
         assert not (tmp_path / "elsewhere").exists()
         assert producer.program.stop() == 0
         assert producer.said(f"logs.p{partition_for(HOST, 4)}.{HOST}") >= 2
@@ -226,7 +226,7 @@ def test_metrics_are_served_all_through_a_reload(tmp_path: Path, natsd: NatsServ
         moved = f"127.0.0.1:{free_port()}"
         producer.configure(f'files = ["{tmp_path}/app.log"]', f'listen = "{moved}"')
         producer.reload()
-        until(lambda: producer.said("session_begun") == 3, what=producer.log)
+        until(lambda: producer.said("session_begun") == 3, what=lambda: producer.log)
         with urllib.request.urlopen(f"http://{moved}/metrics", timeout=5) as answer:
             assert answer.status == 200
         assert producer.program.stop() == 0
@@ -267,7 +267,7 @@ def test_sighup_while_shipping_once_changes_nothing(tmp_path: Path, natsd: NatsS
     path.write_bytes(b"one\n")
     with Fleet(tmp_path, natsd.url) as fleet:
         program = fleet.start("produce", "--once", str(path), HOSTNAME=HOST)
-        until(lambda: "session_ended" in program.log, what=program.log)  # there is no stream yet, so it waits
+        until(lambda: "session_ended" in program.log, what=lambda: program.log)  # there is no stream yet, so it waits
         program.process.send_signal(signal.SIGHUP)
         fleet.apply()
         assert program.wait() == 0, program.log
@@ -284,13 +284,13 @@ def test_files_that_are_deleted_unread_are_read_over_a_reload_to_their_end(tmp_p
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
         producer = Reloaded(fleet, tmp_path)
-        until(lambda: fleet.messages() == 1, what=producer.log)
+        until(lambda: fleet.messages() == 1, what=lambda: producer.log)
         port, text = natsd.port, b"".join(b"%d\n" % line for line in range(400_000))
         natsd.kill()
         append(path, text)  # more than the window holds at a time
         path.rename(tmp_path / "app.log.1")
         path.write_bytes(b"a successor\n" * 1000)
-        until(lambda: producer.said("file_left") == 1, what=producer.log)
+        until(lambda: producer.said("file_left") == 1, what=lambda: producer.log)
         (tmp_path / "app.log.1").rename(away / "gone")
         (away / "gone").unlink()
         producer.configure(f'files = ["{path}"]', 'drain_within = "100ms"')
@@ -300,7 +300,7 @@ def test_files_that_are_deleted_unread_are_read_over_a_reload_to_their_end(tmp_p
         assert natsd.port == port
         collector = fleet.consume()
         written = b"one\n" + text + b"a successor\n" * 1000
-        until(lambda: len(fleet.archived(HOST, path)) >= len(written), what=producer.log)
+        until(lambda: len(fleet.archived(HOST, path)) >= len(written), what=lambda: producer.log)
         assert fleet.archived(HOST, path) == written
         assert "bytes_lost" not in producer.log
         assert (producer.program.stop(), collector.stop()) == (0, 0)

@@ -568,16 +568,18 @@ def test_real_programs_delete_what_the_collector_has_and_a_kill_in_between_loses
         fleet.apply()
         fill(0)
         producer = fleet.produce(HOST, drop / "*.log", options=("--config", str(config)))
-        becomes(lambda: fleet.messages() >= 4, what=producer.log)
+        becomes(lambda: fleet.messages() >= 4, what=lambda: producer.log)
         producer.restart()
-        becomes(lambda: producer.log.count("session_begun") == 2, what=producer.log)
+        becomes(lambda: producer.log.count("session_begun") == 2, what=lambda: producer.log)
         assert len(list(drop.iterdir())) == 4  # shipped, but no collector has it
         collector = fleet.consume()
         for wave in (1, 2):
-            becomes(lambda: len(list(drop.iterdir())) < 4, what=producer.log)
+            becomes(lambda: len(list(drop.iterdir())) < 4, what=lambda: producer.log)
             producer.restart()
             fill(wave)
-        becomes(lambda: not list(drop.iterdir()) and producer.log.count("session_begun") == 4, what=producer.log)
+        becomes(
+            lambda: not list(drop.iterdir()) and producer.log.count("session_begun") == 4, what=lambda: producer.log
+        )
         assert producer.stop() == 0, producer.log
         assert collector.stop() == 0, collector.log
         fleet.drain()

@@ -289,7 +289,7 @@ def test_a_collector_that_answers_is_seen(validate: Validate, tmp_path: Path, na
     with Fleet(tmp_path, natsd.url, partitions=0) as fleet:
         fleet.apply()
         collector = fleet.consume()
-        until(lambda: "session_begun" in collector.log, what=collector.log)
+        until(lambda: "session_begun" in collector.log, what=lambda: collector.log)
         _, found = validate("--connect", "--url", natsd.url)
         assert "a collector answers for partition 0" in check(found, "collector")["text"]
         assert collector.stop() == 0
