@@ -30,7 +30,7 @@ def damaged(log: Log, start: int, end: int, headers: dict[str, str | None], payl
         (Encoding.IDENTITY, {}, b"tw\n", "decodes to 3 bytes"),
         (Encoding.ZSTD, {}, b"no frame", "zstd"),
         (Encoding.ZSTD, {}, zstandard.compress(bytes(MAX_BLOCK_BYTES + 1)), "claims"),
-        (Encoding.GZIP, {}, gzip.compress(bytes(MAX_BLOCK_BYTES * 2)), "gzip"),
+        (Encoding.GZIP, {}, gzip.compress(bytes(MAX_BLOCK_BYTES * 2), mtime=0), "gzip"),
         (Encoding.GZIP, {}, b"no member", "gzip"),
     ],
 )

@@ -57,7 +57,7 @@ def test_text_is_what_decodes_else_the_payload_as_it_is(headers: dict[str, str],
     [
         ("zstd", zstandard.compress(bytes(store.MAX_TEXT_BYTES + 1))),
         ("zstd", zstandard.ZstdCompressor(write_content_size=False).compress(bytes(store.MAX_TEXT_BYTES + 1))),
-        ("gzip", gzip.compress(bytes(store.MAX_TEXT_BYTES + 1))),
+        ("gzip", gzip.compress(bytes(store.MAX_TEXT_BYTES + 1), mtime=0)),
     ],
 )
 def test_a_bomb_is_kept_as_it_is(encoding: str, bomb: bytes) -> None:
