@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,11 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 # The same examples at every run, however busy the machine is; FSHIPPER_RANDOM=1 looks for new ones.
 settings.register_profile("fshipper", deadline=None, database=None, derandomize="FSHIPPER_RANDOM" not in os.environ)
 settings.load_profile("fshipper")
+
+
+# A background job inherits an ignored SIGINT, and so would the programs that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
