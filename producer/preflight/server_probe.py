@@ -1,12 +1,12 @@
 """Would the server take what this host sends? Asked with the producer's own rights; nothing is stored."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from producer.preflight.report import Finding, good, note, warning, wrong
 from shipper.bucket import BUCKET_STREAM, map_key, to_subject
+from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError, Unavailable
 from shipper.jetstream.permission_probe import USER_INFO, Outcome, Probe, Reply, probing
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
@@ -108,8 +108,8 @@ async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
     published = judge_publish(await probe.publish(sending.subject, sending.stream), sending)
     stream = judge_stream(await probe.stream(sending.stream), sending)
     direct = judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)
-    question = json.dumps({"v": 1, "ask": "receipts", "partition": sending.partition}).encode()
-    collector = judge_collector(await probe.ask(control_up(sending.host), question), sending)
+    request = encode(ReceiptsRequest(sending.partition).to_json())
+    collector = judge_collector(await probe.ask(control_up(sending.host), request), sending)
     beat = await probe.last_stored(beat_subject(sending.prefix, sending.host), beats_stream(sending.prefix))
     return [inbox, asked, numbers, published, *stream, direct, collector, judge_name(beat, sending)]
 
@@ -221,12 +221,10 @@ def judge_collector(reply: Reply, sending: Sending) -> Finding:
     if reply.outcome is Outcome.DENIED:
         subject = control_up(sending.host)
         return wrong("collector", reply.denied, f'give the user the right to publish to "{subject}"')
-    receipts = reply.content.get("receipts")
-    if reply.outcome is Outcome.ANSWERED and isinstance(receipts, list):
-        return note(
-            "collector",
-            f"a collector answers for partition {sending.partition}: {counted(len(receipts), 'file')} known",
-        )
+    told = ReceiptsReply.from_json(reply.content)
+    if reply.outcome is Outcome.ANSWERED and told is not None:
+        known = counted(len(told.receipts), "file")
+        return note("collector", f"a collector answers for partition {sending.partition}: {known} known")
     return note("collector", f"no collector answers for partition {sending.partition}; what is sent waits for one")
 
 
