@@ -149,7 +149,7 @@ INPUTS = (
 )
 FIXED = ("producer.host", "producer.state", "logs.subject", "logs.partitions", "log.format", "log.level", *INPUTS)
 """Settings that only a restart changes. The first four determine lock, checkpoint and subject: other values make it
-another producer. The log is set up once, and an input lives as long as the program: closing a socket loses what is in it."""
+another producer. The log is set up once. An input lives as long as the program: closing a socket loses its content."""
 CHECKPOINT = "checkpoint.sqlite"
 """Name of the checkpoint in the state directory of a host."""
 MAX_OTHER_HOSTS = 1000

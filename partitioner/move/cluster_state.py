@@ -13,8 +13,8 @@ from shipper.control import FinishReply, FinishRequest, PlaceReply, PlaceRequest
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import Connection
-from shipper.jetstream.direct_get import newest_sizes
 from shipper.jetstream.kv_bucket import JetStreamBucket
+from shipper.jetstream.stream_status import newest_sizes
 from shipper.partition_map import PartitionMap, decode, encode
 from shipper.stream_source import origin_of
 from shipper.subjects import (

@@ -8,6 +8,7 @@ from producer.preflight.report import Finding, good, note, warning, wrong
 from shipper.bucket import BUCKET_STREAM, map_key, to_subject
 from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError, Unavailable
+from shipper.jetstream import direct_get
 from shipper.jetstream.permission_probe import USER_INFO, Outcome, Probe, Reply, probing
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
@@ -134,7 +135,7 @@ def judge_map(found: MapFound, sending: Sending) -> Finding:
     """Whether the settings, the partition map and the streams agree on the number of partitions."""
     check, configured = "partitions", max(1, sending.partitions)
     if found.denied:
-        right = f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(sending.prefix))}"
+        right = direct_get.subject_of(BUCKET_STREAM, to_subject(map_key(sending.prefix)))
         return warning(
             check,
             f"this host may not read the partition map: {found.denied}",
@@ -204,7 +205,7 @@ def judge_stream(reply: Reply, sending: Sending) -> list[Finding]:
 
 def judge_direct(reply: Reply, sending: Sending) -> Finding:
     """Whether a session can ask how far this host is stored: it must, each time that it begins."""
-    subject = f"$JS.API.DIRECT.GET.{sending.stream}.{sending.subject}"
+    subject = direct_get.subject_of(sending.stream, sending.subject)
     if reply.outcome is Outcome.ANSWERED:
         return good("direct_get", "the last message of this host can be asked for")
     if reply.outcome is Outcome.DENIED:
@@ -234,7 +235,7 @@ def judge_name(reply: Reply, sending: Sending) -> Finding:
         return good("name", f"another live producer that is called {sending.host} would be noticed")
     unchecked = f"whether another live producer is called {sending.host} is not checked at the start"
     if reply.outcome is Outcome.DENIED:
-        right = f"$JS.API.DIRECT.GET.*.{sending.subject.partition('.')[0]}.*.{sending.host}"
+        right = direct_get.subject_of("*", f"{sending.subject.partition('.')[0]}.*.{sending.host}")
         return warning("name", f"{unchecked}: {reply.denied}", f'give the user the right to publish to "{right}"')
     return note("name", f"{unchecked}: nobody keeps heartbeats here")
 

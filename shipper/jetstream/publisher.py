@@ -1,9 +1,7 @@
 """The publishing port on a real server: our own window of replies, because `js.publish_async` loses error acks."""
 
 import asyncio
-import datetime as dt
 import json
-import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,20 +20,18 @@ from shipper.errors import (
     StreamFull,
     StreamMissing,
 )
-from shipper.jetstream.connection import API, SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
+from shipper.jetstream.connection import NO_RESPONDERS, SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
+from shipper.jetstream.direct_get import last_stored, stored, subject_of
 from shipper.model import Entry, Published, Stored
 from shipper.settings import NatsSettings
 from shipper.subjects import control_ask
 
 FULL = frozenset({10077, 10023, 10167, 10047})  # stream full, server full, too many requests, no storage left
-NO_RESPONDERS = "503"
-NOT_FOUND = "404"
 HEADER_ROOM_BYTES = 16 * 1024
 HANDSHAKE_SECONDS = 5.0
 ROOM_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent: with more, what nobody has to hear is left out
 BUCKET_SECONDS = 2.0
 REFUSAL_SECONDS = 0.05  # between two looks whether the server refused a question
-_FRACTION = re.compile(r"(.*:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
 class JetStreamPublisher:
@@ -77,18 +73,15 @@ class JetStreamPublisher:
     async def last_stored(self, subject: str) -> Stored | None:
         """The newest message on exactly `subject`."""
         self._check()
-        where = f"{API}.DIRECT.GET.{self._stream}.{subject}"
         try:
-            found = await self._connection.request(where, b"", within=HANDSHAKE_SECONDS)
+            return await last_stored(self._connection, self._stream, subject, within=HANDSHAKE_SECONDS)
         except nats.errors.NoRespondersError:
             raise await self._silence() from None
-        return stored(found)
 
     async def last_stored_in(self, stream: str, subject: str) -> Stored | None:
         """The newest message on `subject` in another partition's stream."""
-        where = f"{API}.DIRECT.GET.{stream}.{subject}"
         try:
-            return stored(await self._connection.request(where, b"", within=HANDSHAKE_SECONDS))
+            return await last_stored(self._connection, stream, subject, within=HANDSHAKE_SECONDS)
         except nats.errors.NoRespondersError:
             raise StreamMissing(f"stream {stream} does not exist") from None
         except RightMissing as error:
@@ -109,9 +102,8 @@ class JetStreamPublisher:
     async def entry(self, key: str) -> Entry | None:
         """What the shared bucket holds under `key`; None: nothing, or there is no bucket."""
         self._check()
-        where = f"{API}.DIRECT.GET.{BUCKET_STREAM}.{to_subject(key)}"
         try:
-            found = stored(await self._connection.request(where, b"", within=BUCKET_SECONDS))
+            found = await last_stored(self._connection, BUCKET_STREAM, to_subject(key), within=BUCKET_SECONDS)
         except nats.errors.NoRespondersError:
             return None
         except RightMissing as error:
@@ -156,7 +148,7 @@ class JetStreamPublisher:
     async def mentioned(self, stream: str, subject: str) -> Stored | None:
         """The newest message on exactly `subject` that `stream` keeps of what was mentioned."""
         self._check()
-        connection, where = self._connection, f"{API}.DIRECT.GET.{stream}.{subject}"
+        connection, where = self._connection, subject_of(stream, subject)
         if where in connection.refused or not JetStreamPublisher.may_read_mentions:
             return None
         connection.dispensable.add(where)
@@ -252,29 +244,3 @@ def refusal(stream: str, error: Mapping[str, Any]) -> ShipperError:
     if error.get("err_code") in FULL:
         return StreamFull(text, hint="let the collector catch up, or raise max_bytes of the stream")
     return SessionLost(text)
-
-
-def stored(message: Msg) -> Stored | None:
-    """The answer to a direct get, None for its 404."""
-    headers = dict(message.headers or {})
-    status = headers.get("Status")
-    if status == NOT_FOUND:
-        return None
-    if status or "Nats-Sequence" not in headers:
-        raise SessionLost(f"direct get: {status} {headers.get('Description', '')}")
-    return Stored(
-        sequence=int(headers["Nats-Sequence"]),
-        time_ns=nanoseconds(headers["Nats-Time-Stamp"]),
-        subject=headers["Nats-Subject"],
-        headers={name: value for name, value in headers.items() if not name.startswith("Nats-")},
-        payload=message.data,
-    )
-
-
-def nanoseconds(rfc3339: str) -> int:
-    """Nanoseconds since 1970 of the server's timestamps, which carry more digits than `datetime` keeps."""
-    found = _FRACTION.fullmatch(rfc3339.replace(" ", "T", 1))
-    if not found:
-        raise SessionLost(f"timestamp {rfc3339!r} is not RFC 3339")
-    seconds = int(dt.datetime.fromisoformat(found[1] + found[3].replace("Z", "+00:00")).timestamp())
-    return seconds * 1_000_000_000 + int((found[2] or "0").ljust(9, "0"))

@@ -19,6 +19,7 @@ from shipper import events
 from shipper.errors import RightMissing, SessionLost, StreamMissing
 from shipper.jetstream.connection import (
     API,
+    NO_RESPONDERS,
     NOT_FOUND_CONSUMER,
     ApiError,
     Connection,
@@ -26,8 +27,9 @@ from shipper.jetstream.connection import (
     connect,
     describe,
 )
+from shipper.jetstream.direct_get import stored_at
 from shipper.jetstream.leaf_stream import SiteStream, stream_state
-from shipper.jetstream.publisher import HEADER_ROOM_BYTES, NO_RESPONDERS, stored
+from shipper.jetstream.publisher import HEADER_ROOM_BYTES
 from shipper.model import Delivery, StreamState
 from shipper.settings import NatsSettings
 from shipper.stream_source import origin_of
@@ -139,12 +141,11 @@ class JetStreamInbox:
     async def time_of(self, sequence: int) -> int | None:
         """Stored time (ns) of the message with `sequence`; None when the stream does not hold it."""
         self._check()
-        where, body = f"{API}.DIRECT.GET.{self._stream}", json.dumps({"seq": sequence}).encode()
         try:
-            found = stored(await self._connection.request(where, body, within=5.0))
+            found = await stored_at(self._connection, self._stream, sequence, within=5.0)
         except nats.errors.NoRespondersError:
             raise SessionLost(f"stream {self._stream} does not answer direct reads yet") from None
-        return found.time_ns if found and found.sequence == sequence else None
+        return found.time_ns if found else None
 
     async def begin(self, sequence: int) -> None:
         """Make the first message with at least `sequence` the next delivery."""

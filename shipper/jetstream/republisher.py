@@ -9,8 +9,8 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import Fatal, SessionLost, ShipperError, StreamMissing
-from shipper.jetstream.connection import Connection, connect, describe
-from shipper.jetstream.publisher import NO_RESPONDERS, refusal
+from shipper.jetstream.connection import NO_RESPONDERS, Connection, connect, describe
+from shipper.jetstream.publisher import refusal
 from shipper.settings import NatsSettings
 
 WINDOW = 1000
