@@ -34,8 +34,6 @@ from shipper.errors import (
     Fatal,
     ShipperError,
     StreamMissing,
-    Transient,
-    Unavailable,
 )
 from shipper.http_endpoints import serving
 from shipper.jetstream.connection import connect
@@ -46,7 +44,8 @@ from shipper.lifecycle import Stop, stop_on_signals
 from shipper.partition_map import decode
 from shipper.ports import Bucket
 from shipper.reload import Plan, Reloader
-from shipper.retry import SESSION, Company, Patience
+from shipper.retry import Company, Patience
+from shipper.session_retry import SessionRetry
 from shipper.settings import CollectorSettings, Settings
 from shipper.subjects import COLLECTOR, control_up, partition_of_stream, stream_name
 from shipper.telemetry import print_summary
@@ -160,21 +159,18 @@ class _Life:
         Raises:
             Unavailable: no server answers.
         """
-        patience, open_bucket = self._patience(), self._open_bucket
+        open_bucket = self._open_bucket
+        retry = SessionRetry("collector", self._patience(), nap=self._stop.nap)
         while not self._stop.asked:
-            try:
-                bucket = await open_bucket()
-                await self._compare_with_map(bucket)
-                await bucket.close()
+            async with retry.attempt():
+                try:
+                    bucket = await open_bucket()
+                    await self._compare_with_map(bucket)
+                    await bucket.close()
+                except BucketRefused as error:
+                    events.leases_refused(error=str(error))
+                    open_bucket = _open_local
                 break
-            except BucketRefused as error:
-                events.leases_refused(error=str(error))
-                open_bucket = _open_local
-                break
-            except (Transient, Unavailable) as error:
-                delay = patience.after(error, SESSION)
-                events.session_ended(program="collector", error=str(error), hint=error.hint, retry_in=delay)
-                await self._stop.nap(delay)
         return Registry(open_bucket, prefix=self._place.prefix, lease=self._settings.collector.lease)
 
     async def _compare_with_map(self, bucket: Bucket) -> None:

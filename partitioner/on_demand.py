@@ -19,17 +19,17 @@ from partitioner.topology import Sizing
 from shipper import events
 from shipper.config import load
 from shipper.control import StreamAnswer, StreamReply, StreamRequest, request_from_json
-from shipper.errors import ShipperError, Transient, Unavailable
+from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Stop, notify, stop_on_signals
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap
-from shipper.retry import SESSION, Patience
+from shipper.retry import Patience
+from shipper.session_retry import SessionRetry
 from shipper.settings import Settings
 from shipper.subjects import control_up
 from shipper.telemetry import set_up_logging
 from shipper.watchdog import Pulse, supervised
 
-AGAIN_SECONDS = 2.0
 START_SECONDS = 10.0
 """How long to wait for the first session; later ones are waited for without a limit."""
 TURN_SECONDS = 10.0
@@ -107,14 +107,11 @@ async def serve(
     """
     pulse = pulse or Pulse("the questions")
     patience = Patience(at_start=start_seconds, later=math.inf)
+    retry = SessionRetry("partitioner", patience, nap=stop.nap)
     while not stop.asked:
         pulse.turn(rest=settings.nats.connect_timeout)
-        try:
+        async with retry.attempt():
             await _one_session(settings, limits, stop, pulse, patience)
-        except (Transient, Unavailable) as error:
-            delay = AGAIN_SECONDS + patience.after(error, SESSION)
-            events.session_ended(program="partitioner", error=str(error), hint=error.hint, retry_in=delay)
-            await stop.nap(delay)
 
 
 async def _one_session(settings: Settings, limits: Limits, stop: Stop, pulse: Pulse, patience: Patience) -> None:
