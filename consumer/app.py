@@ -38,13 +38,13 @@ from shipper.errors import (
 from shipper.http_endpoints import serving
 from shipper.jetstream.connection import connect
 from shipper.jetstream.kv_bucket import JetStreamBucket
-from shipper.jetstream.pull_consumer import JetStreamInbox, LostConsumers, stream_names
+from shipper.jetstream.pull_consumer import ConsumerRecovery, JetStreamInbox, stream_names
 from shipper.layout import FileKey
 from shipper.lifecycle import Stop, stop_on_signals
 from shipper.partition_map import decode
 from shipper.ports import Bucket
 from shipper.reload import Plan, Reloader
-from shipper.retry import Company, Patience
+from shipper.retry import Patience, SessionGroup
 from shipper.session_retry import SessionRetry
 from shipper.settings import CollectorSettings, Settings
 from shipper.subjects import COLLECTOR, control_up, partition_of_stream, stream_name
@@ -149,8 +149,8 @@ class _Life:
         self._duplicates = DuplicateCount(place.directory)
         self._partitions = 1
         self._told_missing: list[int] | None = None  # chosen partitions without a stream, once that was looked at
-        self._workers = Company()
-        self._lost_consumers = LostConsumers()
+        self._workers = SessionGroup()
+        self._lost_consumers = ConsumerRecovery()
         self._is_unused: Callable[[int], bool] = lambda _: False
 
     async def registry(self) -> Registry:
@@ -326,7 +326,7 @@ class _Life:
         self._partitions = max(1, len(found))
         return found
 
-    def _patience(self, company: Company | None = None) -> Patience:
+    def _patience(self, company: SessionGroup | None = None) -> Patience:
         if self._until is Until.STOPPED:
             return Patience(at_start=inf if self._for_ever else 10.0, later=inf, company=company)
         return Patience(at_start=5.0, later=60.0)

@@ -53,7 +53,7 @@ COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "
 
 
 def print_plan(actions: Sequence[Action], color: Color = Color.AUTO) -> None:
-    """One line an action that does something or says something, one a field that changes, and a sum."""
+    """Print a line for each action with a change or a reason, a line for each field that changes, and the totals."""
     console = standard_output(color=None if color is Color.AUTO else color is Color.ALWAYS)
     for action in actions:
         if action.verb is not Verb.KEEP or action.reason:
@@ -106,7 +106,7 @@ def print_status(status: Status) -> None:
 
 
 def _site_line(each: PartitionStatus) -> str:
-    """Where a stream's messages come from, and how far it is behind there."""
+    """The origin of a stream's messages, and the stream's lag behind it."""
     if each.site_silent is None:
         return f"{each.stream} is sourced from {each.site}, which was not heard yet"
     heard = f"heard {format_duration(each.site_silent)} ago"
@@ -148,7 +148,7 @@ def _described(change: Change) -> str:
 
 
 def _values(change: Change) -> tuple[str, str]:
-    """Before and after, for people; two sizes that look the same are told in bytes."""
+    """Before and after, for people; two sizes that look the same are shown in bytes."""
     both = (change.before, change.after)
     if change.field in SIZES and all(isinstance(size, int) and size > 0 for size in both):
         before, after = map(format_bytes, both)

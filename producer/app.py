@@ -33,7 +33,7 @@ from producer.transform.edits import Edits
 from shipper import events
 from shipper.compression import Compressor
 from shipper.config import default_host
-from shipper.durable_files import Holder, Lock, LockHeld, make_directory
+from shipper.durable_files import Lock, LockHeld, LockHolder, make_directory
 from shipper.errors import ConfigError, Fatal, NothingToShip
 from shipper.http_endpoints import serving
 from shipper.jetstream.publisher import JetStreamPublisher
@@ -196,7 +196,7 @@ def _locked(state: Path, host: str, chosen: ProducerSettings, *, once: bool) -> 
         yield
 
 
-def _hint_of(holder: Holder) -> str:
+def _hint_of(holder: LockHolder) -> str:
     """How to find the producer that runs, and how it ships more files. A second one would ship them twice."""
     pid = str(holder.pid) if holder.pid else "PID"
     if "--once" in holder.command.split():

@@ -185,7 +185,7 @@ def _text(value: object) -> str:
 def standing(segments: Iterable[Segment]) -> list[Segment]:
     """The segments that count: of each path its last line, and none that was merged into another.
 
-    A path is listed twice where two collectors finished the same segment; both lines say the same.
+    A path is listed twice where two collectors finished the same segment; both lines are equal.
     """
     by_path = {segment.path: segment for segment in segments}
     replaced = {path for segment in by_path.values() for path in segment.replaces}

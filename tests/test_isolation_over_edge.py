@@ -24,8 +24,8 @@ from fleet import until
 
 from partitioner.access import store as places
 from partitioner.access.permissions import Role
-from partitioner.access.roster import Layout, Trust
-from partitioner.access.store import Place
+from partitioner.access.roster import AccountLayout, AuthMethod
+from partitioner.access.store import AccessStore
 
 NEIGHBOUR = "c.example.net"  # at the site
 CENTRE_EARS = {
@@ -115,10 +115,10 @@ def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def as_before(end: End, *arguments: str) -> None:
-        place = Place(end.keys, now=dt.datetime.now(dt.UTC))
+        place = AccessStore(end.keys, now=dt.datetime.now(dt.UTC))
         if arguments[0] == "init":
             end.keys.parent.mkdir(parents=True, exist_ok=True)
-            place.make("logs", Trust.KEYS)
+            place.make("logs", AuthMethod.KEYS)
         else:
             role = Role.EDGE if "--as" in arguments else Role.HOST
             place.add(arguments[1:2], role)
@@ -135,7 +135,7 @@ def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
             assert b'"seq"' in (await client.request(f"logs.p100.{ATTACKER}", b"a line", timeout=5)).data
 
     write, migrate = End.configure, End.hosts
-    monkeypatch.setattr(places, "first_layout", lambda _: Layout.FLAT)
+    monkeypatch.setattr(places, "first_layout", lambda _: AccountLayout.FLAT)
     monkeypatch.setattr(End, "hosts", as_before)
     monkeypatch.setattr(End, "configure", configure)
     with site(tmp_path, hosts=(ATTACKER,), central=(VICTIM,)) as (centre, edge, _):

@@ -1,4 +1,4 @@
-"""What there is on the server: the map, the streams of the partitions, the hosts in them; and how each is changed."""
+"""The partitions on the server: the map, the streams and the hosts in them; how each is read and changed."""
 
 import asyncio
 import contextlib
@@ -31,45 +31,45 @@ from shipper.subjects import (
 ANSWER_SECONDS = 2.0
 ASKED_AT_ONCE = 64
 SAMPLED = 2000
-"""Messages of a stream whose sizes are looked at."""
+"""Number of messages of a stream in a sample of sizes."""
 
 
-class Stored(NamedTuple):
+class StoredMap(NamedTuple):
     """The map and the revision of its entry."""
 
     map: PartitionMap | None
     revision: int  #: 0: there is no entry
 
 
-class Land:
-    """One session with a server, for whoever changes its partitions."""
+class ClusterState:
+    """One session with a server that reads and changes its partitions."""
 
     def __init__(self, connection: Connection, prefix: str) -> None:
         self._connection = connection
         self._admin = Admin(connection)
         self._prefix = prefix
 
-    async def map(self) -> Stored:
+    async def map(self) -> StoredMap:
         """The map of the partitions. Raises Fatal: it cannot be understood."""
         if await self._admin.stream(BUCKET_STREAM) is None:
-            return Stored(None, 0)
+            return StoredMap(None, 0)
         key = map_key(self._prefix)
         entry = (await JetStreamBucket(self._connection).entries([key])).get(key)
         if entry is None or not entry.value:
-            return Stored(None, entry.revision if entry else 0)
+            return StoredMap(None, entry.revision if entry else 0)
         known = decode(entry.value)
         if known is None:
             raise Fatal(f"the entry {key} of the bucket is no map that can be read", hint="a newer fshipper wrote it?")
-        return Stored(known, entry.revision)
+        return StoredMap(known, entry.revision)
 
     async def store_map(self, new: PartitionMap, *, expected: int) -> None:
-        """Make `new` the map that all go by. Raises Fatal: somebody else changed it meanwhile."""
+        """Store `new` as the map. Raises Fatal: another process changed it meanwhile."""
         bucket = JetStreamBucket(self._connection)
         if await bucket.put(map_key(self._prefix), encode(new), expected=expected) is None:
-            raise Fatal("the map of the partitions was changed by somebody else just now", hint="run it again")
+            raise Fatal("another process has just changed the partition map", hint="run it again")
 
     async def streams(self) -> dict[int, Mapping[str, Any]]:
-        """What the server says of each partition's stream; those of edge sites are not moved from here."""
+        """The state of each partition's stream; without those of edge sites, which are not moved from here."""
         found: dict[int, Mapping[str, Any]] = {}
         for info in await self._admin.streams():
             number = partition_of_stream(self._prefix, str(info["config"]["name"]))
@@ -78,7 +78,7 @@ class Land:
         return dict(sorted(found.items()))
 
     async def weights(self, streams: Mapping[int, Mapping[str, Any]]) -> dict[str, int]:
-        """Bytes by host that the streams hold, as the newest messages of each tell; hosts without any among them: 0."""
+        """Bytes in the streams by host, estimated from the newest messages of each; 0: a host has none among them."""
         found: dict[str, int] = {}
         for number, info in streams.items():
             for host, octets in (await self._weights_in(stream_name(self._prefix, number), info["state"])).items():
@@ -95,12 +95,12 @@ class Land:
         return found
 
     async def hosts(self, streams: Mapping[int, Mapping[str, Any]]) -> set[str]:
-        """Every host of which the streams hold something."""
+        """Every host that has messages in the streams."""
         names = [await self._admin.subjects(stream_name(self._prefix, number)) for number in streams]
         return {host for subjects in names for host in _hosts_of(subjects)}
 
     async def open_streams(self, partitions: Iterable[int], template: Template, sizing: Sizing) -> None:
-        """Let each of `partitions` have its stream and its consumers, what all share, and the bucket."""
+        """Create the streams and consumers of `partitions`, the shared streams and the bucket."""
         numbers = list(partitions)
         there = {str(info["config"]["name"]): info for info in await self._admin.streams()}
         for each in wanted(template, subject=self._prefix, partitions=max(numbers, default=0) + 1, sizing=sizing):
@@ -118,7 +118,7 @@ class Land:
                     await self._admin.create_consumer(each.name, consumer)
 
     async def close_stream(self, partition: int) -> int:
-        """Let nobody publish in a partition any more; the sequence of its last message."""
+        """Close a partition for publishers; returns the sequence of its last message."""
         name = stream_name(self._prefix, partition)
         info = await self._admin.stream(name)
         if info is None:
@@ -130,16 +130,16 @@ class Land:
         return int(info["state"]["last_seq"]) if info else 0
 
     def is_closed(self, info: Mapping[str, Any]) -> bool:
-        """Whether a stream is one that takes nothing more."""
+        """Whether a stream is closed for publishers."""
         number = partition_of_stream(self._prefix, str(info["config"]["name"]))
         return number is not None and info["config"].get("subjects") == [self._closed(number)]
 
     def _closed(self, partition: int) -> str:
-        """What a stream listens to that takes nothing more: nobody publishes there."""
+        """The subject of a closed stream: no client publishes there."""
         return retired_subject(self._prefix, partition)
 
     async def delete_stream(self, partition: int) -> None:
-        """Remove a stream of which everything is archived."""
+        """Remove a stream whose messages are all archived."""
         await self._admin.delete_stream(stream_name(self._prefix, partition))
 
     async def finish(self, partition: int) -> FinishReply | None:
@@ -165,7 +165,7 @@ class Land:
 
 
 def _hosts_of(subjects: Iterable[str]) -> list[str]:
-    """The hosts that may be asked where they are: anybody may publish under a name that is none."""
+    """The valid host names among `subjects`: a client may publish under any other name."""
     hosts = []
     for subject in subjects:
         with contextlib.suppress(Poison, ConfigError):
@@ -174,7 +174,7 @@ def _hosts_of(subjects: Iterable[str]) -> list[str]:
 
 
 def sizing_like(streams: Mapping[int, Mapping[str, Any]], given: Sizing) -> Sizing:
-    """What new streams are like: as `given`, else as those that are there."""
+    """The sizing of new streams: as `given`, else as that of existing ones."""
     first: Mapping[str, Any] = next((info["config"] for info in streams.values()), {})
     replicas = given.replicas if given.replicas is not None else first.get("num_replicas")
     size = given.max_bytes if given.max_bytes is not None else first.get("max_bytes")

@@ -1,4 +1,4 @@
-"""A stream that people look at message by message: its messages' headers, one message whole, deletion."""
+"""Browse a stream: list headers of messages, read one message, delete it."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ ANSWER_SECONDS = 5.0
 IDLE_SECONDS = 30  # the server forgets the listing of a program that died
 
 
-class Letters:
+class MessageBrowser:
     """The messages of `stream`. Everything raises `StreamMissing`, or `SessionLost` when the server does not answer."""
 
     def __init__(self, connection: Connection, stream: str) -> None:
@@ -137,7 +137,7 @@ class Letters:
         return found
 
 
-class MonitoredLetters(Letters):
+class DirectMessageBrowser(MessageBrowser):
     """The same read with a monitor's rights: by direct reads, payloads too, because it may make no consumer."""
 
     async def _read(self, first: int, last: int, what: Mapping[str, Any]) -> AsyncGenerator[Delivery]:
@@ -155,6 +155,6 @@ class MonitoredLetters(Letters):
                 return
 
 
-def letters_of(connection: Connection, stream: str) -> Letters:
+def browser_of(connection: Connection, stream: str) -> MessageBrowser:
     """The messages of `stream`, in the way that this user has the right to."""
-    return (MonitoredLetters if connection.is_monitor else Letters)(connection, stream)
+    return (DirectMessageBrowser if connection.is_monitor else MessageBrowser)(connection, stream)

@@ -1,6 +1,6 @@
-"""Reading a stream beside its collector: a consumer of our own without acks, made anew behind the last message it gave.
+"""An ordered consumer: an ephemeral consumer without acks, recreated after the last message when it is lost.
 
-It changes nothing for anybody: no durable consumer is touched, nothing is acknowledged or purged, and the server
+It changes nothing for other readers: no durable consumer is touched, nothing is acknowledged or purged, and the server
 forgets it `INACTIVE_SECONDS` after its reader died.
 """
 
@@ -24,14 +24,14 @@ EXPIRES_SECONDS = 20
 MESSAGES_A_PULL = 1000
 
 
-class Start(NamedTuple):
+class StartPosition(NamedTuple):
     """Where reading begins: the first message of at least this sequence, or stored at this time or later."""
 
     sequence: int = 1
     time_ns: int = 0  #: 0: the sequence tells
 
 
-class Arrived(NamedTuple):
+class TimedDelivery(NamedTuple):
     """A message, and when it came here."""
 
     delivery: Delivery
@@ -41,11 +41,11 @@ class Arrived(NamedTuple):
 class OrderedReader:
     """The messages of a stream whose subjects match one of `filters`, in order; at most about `budget` bytes wait here.
 
-    Owned by one event loop, over a connection that it does not own. `trouble` says what ended it.
+    Owned by one event loop, over a connection that it does not own. `trouble` is the error that ended it.
     """
 
     def __init__(
-        self, connection: Connection, stream: str, filters: Sequence[str], start: Start, *,
+        self, connection: Connection, stream: str, filters: Sequence[str], start: StartPosition, *,
         budget: int, news: Callable[[], None],
     ) -> None:  # fmt: skip
         self.stream = stream
@@ -56,7 +56,7 @@ class OrderedReader:
         self._start = start
         self._budget = budget
         self._news = news
-        self._arrived: deque[Arrived] = deque()
+        self._arrived: deque[TimedDelivery] = deque()
         self._bytes = 0
         self._consumer = ""
         self._gone = self._doubtful = self._oversized = False
@@ -75,11 +75,11 @@ class OrderedReader:
         self._task = asyncio.create_task(self._serve())
 
     @property
-    def head(self) -> Arrived | None:
+    def head(self) -> TimedDelivery | None:
         """The oldest message that was not taken; None: none is here."""
         return self._arrived[0] if self._arrived else None
 
-    def take(self) -> Arrived:
+    def take(self) -> TimedDelivery:
         """Take the head."""
         arrived = self._arrived.popleft()
         self._bytes -= len(arrived.delivery.payload)
@@ -105,7 +105,7 @@ class OrderedReader:
             self._news()
 
     async def _create(self) -> None:
-        """A consumer that begins behind the last message that arrived."""
+        """Create a consumer that begins after the last message that arrived."""
         self._consumer = f"tail-{secrets.token_hex(8)}"
         self._gone = self._doubtful = False
         try:
@@ -161,8 +161,8 @@ class OrderedReader:
             self._note_pending(int(info["num_pending"]))
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        self._start = Start(delivery.sequence + 1)
-        self._arrived.append(Arrived(delivery, time.monotonic()))
+        self._start = StartPosition(delivery.sequence + 1)
+        self._arrived.append(TimedDelivery(delivery, time.monotonic()))
         self._bytes += len(delivery.payload)
         if self._pulls.has_room:
             self._turn.set()

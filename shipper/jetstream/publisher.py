@@ -84,7 +84,7 @@ class JetStreamPublisher:
             raise StreamMissing(str(error)) from None
 
     async def _silence(self) -> ShipperError:
-        """Why nobody answers for the stream. Raises what the server says: there is no JetStream, or no such stream."""
+        """Why no server answers for the stream. Raises the error of the server: no JetStream, or no such stream."""
         if not JetStreamPublisher.may_see_streams:
             return StreamMissing(f"stream {self._stream} does not answer", hint="create it: fshipper partition apply")
         try:
@@ -121,7 +121,7 @@ class JetStreamPublisher:
             raise SessionLost(describe(error)) from None
 
     async def mention(self, subject: str, payload: bytes) -> bool:
-        """Send what nobody has to hear, without an answer; False: there is no room for it now."""
+        """Send a message that may be lost, without a reply; False: there is no room for it now."""
         self._replies.check()
         connection = self._connection
         if subject in connection.refused:
@@ -177,7 +177,7 @@ class JetStreamPublisher:
         self._replies.on_news(wake)
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
-        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        """The first reply to a JSON request; None: no listener, or no reply in time."""
         return await self._connection.ask(subject, question, within)
 
     async def listen(self, subject: str, heard: Heard) -> None:

@@ -24,7 +24,7 @@ from shipper.jetstream.connection import (
     describe,
 )
 from shipper.jetstream.direct_get import stored_at
-from shipper.jetstream.leaf_stream import SiteStream, stream_state
+from shipper.jetstream.leaf_stream import LeafStream, stream_state
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, SILENCE_SECONDS, PullLoop
 from shipper.model import Delivery, StreamState
@@ -43,8 +43,8 @@ REFUSED_SECONDS = 60.0
 SERVER_METADATA = "_nats."
 
 
-class LostConsumers:
-    """What a process knows of the consumers that it reads by, over all sessions: it creates again what is deleted."""
+class ConsumerRecovery:
+    """Recreates consumers that were deleted: their configurations, kept over all sessions of a process."""
 
     def __init__(self) -> None:
         self._configs: dict[str, Mapping[str, Any]] = {}
@@ -86,10 +86,16 @@ class JetStreamInbox:
     """One session of reading `stream` through its durable `consumer`; ends at the first trouble."""
 
     def __init__(
-        self, connection: Connection, *, stream: str, consumer: str, batch_bytes: int, lost: LostConsumers | None = None
+        self,
+        connection: Connection,
+        *,
+        stream: str,
+        consumer: str,
+        batch_bytes: int,
+        lost: ConsumerRecovery | None = None,
     ) -> None:
         self._connection = connection
-        self._lost_consumers = lost or LostConsumers()
+        self._lost_consumers = lost or ConsumerRecovery()
         self._stream = stream
         self._consumer = consumer
         self._batch_bytes = batch_bytes
@@ -109,13 +115,13 @@ class JetStreamInbox:
         self._strayed = ((0, 0), 0.0)  # what the server had delivered and what of it came, and since when
         self._news = asyncio.Event()
         self._asking: set[asyncio.Task[None]] = set()
-        self._site: SiteStream | None = None  # as `state` has seen it last
+        self._site: LeafStream | None = None  # as `state` has seen it last
         connection.on_lost(self._news.set)
 
     @classmethod
     async def open(
         cls, settings: NatsSettings, *, stream: str, consumer: str, name: str, batch_bytes: int,
-        lost: LostConsumers | None = None,
+        lost: ConsumerRecovery | None = None,
     ) -> "JetStreamInbox":  # fmt: skip
         """A session with the first server that answers; `lost` outlives the sessions of a process.
 
@@ -130,7 +136,7 @@ class JetStreamInbox:
         info = await self._connection.api(f"STREAM.INFO.{self._stream}")
         origin, state = origin_of(info["config"]), stream_state(info)
         if origin != (self._site.origin if self._site else None):
-            self._site = SiteStream(self._connection, self._stream, origin) if origin else None
+            self._site = LeafStream(self._connection, self._stream, origin) if origin else None
         return state
 
     async def time_of(self, sequence: int) -> int | None:
@@ -231,11 +237,11 @@ class JetStreamInbox:
         if delivered <= self._pulls.consumer_sequence or seen != self._strayed[0]:
             self._strayed = (seen, time.monotonic())
         elif time.monotonic() - self._strayed[1] > STRAY_SECONDS:
-            self._connection.fail(f"delivery {delivered} went to somebody else")
+            self._connection.fail(f"delivery {delivered} went to another reader")
             self._connection.check()
 
     async def dead_letter(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
-        """Store a message in the dead letters and wait for the server's word that it is stored."""
+        """Store a message in the dead letters and wait for the ack."""
         self._check()
         try:
             answer = await self._connection.request(subject, payload, within=5.0, headers=headers)
@@ -255,7 +261,7 @@ class JetStreamInbox:
         return int((await self._connection.api(f"STREAM.PURGE.{self._stream}", {"seq": below}))["purged"])
 
     async def at_origin(self, sequence: int) -> int | None:
-        """The sequence that producers were told for the message with `sequence`; None: nobody can say."""
+        """The sequence in the ack that the producer got for the message with `sequence`; None: unknown."""
         self._check()
         return await self._site.at_origin(sequence) if self._site else sequence
 
@@ -270,11 +276,11 @@ class JetStreamInbox:
         return await self._site.purge(below) if self._site else 0
 
     async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
-        """Send a JSON message to whoever listens."""
+        """Send a JSON message to all listeners."""
         await self._connection.tell(subject, message)
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
-        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        """The first reply to a JSON request; None: no listener, or no reply in time."""
         return await self._connection.ask(subject, question, within)
 
     async def listen(self, subject: str, heard: Heard) -> None:

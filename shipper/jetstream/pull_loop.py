@@ -112,7 +112,9 @@ class PullLoop:
     def _on_delivery(self, message: Msg) -> None:
         delivery, consumer_sequence = read_delivery(message)
         if consumer_sequence != self.consumer_sequence + 1:
-            self._failed(f"delivery {consumer_sequence} follows {self.consumer_sequence}: somebody else reads too")
+            self._failed(
+                f"delivery {consumer_sequence} follows {self.consumer_sequence}: the consumer has another reader"
+            )
             return
         self.consumer_sequence = consumer_sequence
         self._count_against_oldest()

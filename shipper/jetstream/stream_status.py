@@ -1,4 +1,4 @@
-"""How full each partition's stream is, and how far the collector is behind. With a collector's rights, too."""
+"""The fill level of each partition's stream and the lag of its collector; a collector's rights suffice."""
 
 import asyncio
 from collections import Counter
@@ -48,7 +48,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All partitions in their order, and the dead letters and advisories beside them (None: no such stream)."""
+    """All partitions in their order, and the numbers of dead letters and advisories (None: no such stream)."""
 
     partitions: tuple[PartitionStatus, ...]
     dead_letters: int | None
@@ -94,7 +94,7 @@ def _site(stream: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def status(admin: Admin, *, subject: str) -> Status:
-    """What the server says of the streams of `subject` now."""
+    """The current state of the streams of `subject`."""
     names = await admin.names()
     numbers = {name: number for name in names if (number := partition_of_stream(subject, name)) is not None}
     partitions: list[PartitionStatus] = []

@@ -15,7 +15,7 @@ from natsd import NatsServer
 
 from consumer.cluster.membership import to_claim, to_member
 from consumer.cluster.retired_partitions import Retired
-from partitioner.on_demand import Serving
+from partitioner.on_demand import StreamProvisioner
 from shipper import control, heartbeat, partition_map
 from shipper.jetstream.connection import CONTENT_ERRORS, Connection, connect
 from shipper.settings import NatsSettings
@@ -140,7 +140,7 @@ def test_a_handler_takes_any_message_or_raises_what_the_connection_ignores(messa
     async def ask_all() -> None:
         for handle in (
             lambda: retired.heard(f"ctl.up.{HOST}", message),
-            lambda: Serving(Nothing(), None).heard(f"ctl.up.{HOST}", {**message, "ask": "place"}),  # type: ignore[arg-type]
+            lambda: StreamProvisioner(Nothing(), None).heard(f"ctl.up.{HOST}", {**message, "ask": "place"}),  # type: ignore[arg-type]
         ):
             with contextlib.suppress(CONTENT_ERRORS):
                 await handle()

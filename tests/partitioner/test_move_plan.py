@@ -3,8 +3,8 @@
 import pytest
 
 from partitioner.move.load import hot_hosts, proposal
-from partitioner.move.plan import Plan, loads, skew
-from partitioner.on_demand import Limits, refusal
+from partitioner.move.plan import MovePlan, loads, skew
+from partitioner.on_demand import StreamLimits, refusal
 from partitioner.push_consumers import checked_target, push_consumer
 from partitioner.template import shipped
 from partitioner.topology import Sizing
@@ -12,11 +12,11 @@ from shipper.errors import UsageError
 from shipper.partition_map import PartitionMap, changed, static
 
 WEIGHTS = {"a": 10, "b": 20, "c": 30, "d": 40}
-LIMITS = Limits(max_streams=4, partitions=3, template=shipped(), sizing=Sizing())
+LIMITS = StreamLimits(max_streams=4, partitions=3, template=shipped(), sizing=Sizing())
 
 
-def plan(after: PartitionMap) -> Plan:
-    return Plan(before=static(2), after=after, weights=WEIGHTS, creates=(), retires=())
+def plan(after: PartitionMap) -> MovePlan:
+    return MovePlan(before=static(2), after=after, weights=WEIGHTS, creates=(), retires=())
 
 
 def test_a_plan_names_those_that_move_the_heaviest_first() -> None:

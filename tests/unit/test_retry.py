@@ -12,7 +12,7 @@ from shipper.errors import (
     Unavailable,
 )
 from shipper.lifecycle import Stop
-from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Company, Patience, until_done
+from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Patience, SessionGroup, until_done
 from shipper.session_retry import SessionRetry
 from shipper.testing import Clock
 
@@ -53,7 +53,7 @@ def test_patience_is_short_before_the_first_session_and_long_behind_it(clock):
 
 
 def test_who_has_company_that_was_served_is_not_at_the_start_any_more(clock):
-    company = Company()
+    company = SessionGroup()
     first, second = (Patience(at_start=10, later=1000, clock=clock, company=company) for _ in range(2))
     first.served()
     clock.turn(999)
