@@ -69,12 +69,12 @@ def server(
     say(f"NATS server on nats://{address}:{chosen}")
     say(f"store {directory}, room for {room / 2**30:.1f} GiB of streams, forced to the disk: {_synced(sync)}")
     if host not in LOCAL_HOSTS:
-        say("whoever reaches this address may read and write everything; see deploy/nats/nats-server.conf for users")
+        say("any client of this address may read and write everything; see deploy/nats/nats-server.conf for users")
     os.execv(program, [program, "-c", str(config)])  # noqa: S606 - there is no shell to leave out
 
 
 def nats_server() -> str:
-    """The program: the one installed beside this Python, else the one on PATH."""
+    """The program: the one installed next to this Python, else the one on PATH."""
     for folder in (sysconfig.get_path("scripts"), str(Path(sys.executable).parent), None):
         if found := shutil.which("nats-server", path=folder):
             return found
@@ -82,7 +82,7 @@ def nats_server() -> str:
 
 
 def default_store() -> Path:
-    """Where a user's data belongs (XDG base directory specification)."""
+    """Directory of a user's data (XDG base directory specification)."""
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(data).expanduser() / "fshipper" / "nats"
 
@@ -140,7 +140,7 @@ def room_for_streams(store: Path) -> int:
 
 
 def write_configuration(store: Path, host: str, port: int, room: int, sync: str) -> Path:
-    """Put the server's configuration beside its store."""
+    """Write the server's configuration next to its store."""
     path = store / "nats-server.conf"
     content = CONFIGURATION.format(
         name=quoted(f"fshipper-{socket.gethostname()}"),
@@ -165,13 +165,13 @@ def quoted(text: str) -> str:
 
 
 def say(line: str) -> None:
-    """Tell a person, at once: behind exec nothing is flushed any more."""
+    """Print a line immediately: after exec no buffer is flushed."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def fail(code: int, message: str, *, hint: str = "") -> typer.Exit:
-    """What to raise to end with `code`, having said why."""
+    """The exception that ends the program with `code`, after the reason was printed."""
     sys.stderr.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
     return typer.Exit(code)
 

@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable, Sequence
 
 from partitioner.map_entry import write_first_map
-from partitioner.plan import Action, Actual, Verb
-from partitioner.topology import Wanted
+from partitioner.plan import Action, ActualStream, Verb
+from partitioner.topology import DesiredStream
 from shipper.bucket import map_key
 from shipper.errors import Fatal, NodeAway
 from shipper.jetstream.admin import Admin
@@ -16,21 +16,21 @@ from shipper.subjects import COLLECTOR, partition_of_stream
 ATTEMPTS = 10  # some 15 seconds: nodes that have just met take each other for away until each has told of itself
 
 
-async def look(admin: Admin, wanted: Sequence[Wanted], *, subject: str) -> dict[str, Actual]:
+async def look(admin: Admin, wanted: Sequence[DesiredStream], *, subject: str) -> dict[str, ActualStream]:
     """Every stream by name, with those of its consumers that are wanted, the collector's among them."""
     named = {each.name: [str(config["durable_name"]) for config in each.consumers] for each in wanted}
-    found: dict[str, Actual] = {}
+    found: dict[str, ActualStream] = {}
     for info in await admin.streams():
         name = str(info["config"]["name"])
         consumers = set(named.get(name, ()))
         consumers |= {COLLECTOR} if partition_of_stream(subject, name) is not None else set()
         asked = {consumer: await admin.consumer(name, consumer) for consumer in sorted(consumers)}
-        found[name] = Actual(info, {consumer: known for consumer, known in asked.items() if known is not None})
+        found[name] = ActualStream(info, {consumer: known for consumer, known in asked.items() if known is not None})
     return found
 
 
 def check(actions: Sequence[Action]) -> None:
-    """Do all of a plan or nothing.
+    """Carry out all of a plan or nothing.
 
     Raises:
         Fatal: the plan refuses something; the message says what and why, the hint which flag allows it.
@@ -45,7 +45,7 @@ def check(actions: Sequence[Action]) -> None:
 
 
 async def carry_out(admin: Admin, actions: Sequence[Action], done: Callable[[Action], None]) -> None:
-    """Do each action that changes something, in order, and tell `done` of it.
+    """Carry out each action that changes something, in order, and call `done` with it.
 
     A cluster whose nodes are away is given some seconds. Raises `NodeAway` when they stay away.
     """

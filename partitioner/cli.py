@@ -1,4 +1,4 @@
-"""`fshipper partition plan|apply|status` and the verbs of the other rooms: the command line around the pure plan."""
+"""`fshipper partition plan|apply|status` and the commands of the other packages: the command line of the plan."""
 
 import asyncio
 import sys
@@ -14,19 +14,19 @@ from partitioner import leaders as leader_verbs
 from partitioner.backup import cli as backup_verbs
 from partitioner.cli_options import AsJson, Config, Subject, Url, settings_of, size_of, with_admin
 from partitioner.desired import cli as desired_verbs
-from partitioner.desired.document import Desired, wanted_of
+from partitioner.desired.document import DesiredConfig, wanted_of
 from partitioner.desired.document import read as read_desired
 from partitioner.edge import checked_domain, edges_of
 from partitioner.map_entry import agreement, checked_partitions
 from partitioner.move import cli as move_verbs
 from partitioner.move.load import print_spread, spread, with_hosts
 from partitioner.on_demand import register as register_serving
-from partitioner.plan import Allowed
+from partitioner.plan import AllowedChanges
 from partitioner.plan_and_apply import make_so, plan_of
 from partitioner.push_consumers import ACK_POLICIES, TAIL, checked_target, with_push
 from partitioner.streams import cli as stream_verbs
 from partitioner.template import read, shipped
-from partitioner.topology import Sizing, Wanted
+from partitioner.topology import DesiredStream, Sizing
 from shipper.errors import Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.stream_status import Status
@@ -87,7 +87,7 @@ def plan(
     """Show what `apply` would do; exit 2 when it would change something."""
     settings, desired = _asked(url, config, subject, partitions, file, template, replicas, max_bytes, edge)
     desired = _pushed(settings, desired, push, push_ack)
-    allowed = Allowed(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
+    allowed = AllowedChanges(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
     actions = plan_of(settings, desired, allowed)
     if as_json:
         sys.stdout.write(display.plan_json(actions) + "\n")
@@ -121,7 +121,7 @@ def apply(
     """Create the streams of all partitions with the collector's consumer, and what they share: dead letters, leases."""
     settings, desired = _asked(url, config, subject, partitions, file, template, replicas, max_bytes, edge)
     desired = _pushed(settings, desired, push, push_ack)
-    allowed = Allowed(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
+    allowed = AllowedChanges(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
     make_so(settings, desired, allowed, yes=yes)
 
 
@@ -152,7 +152,7 @@ for verbs in (desired_verbs, backup_verbs, stream_verbs, move_verbs, leader_verb
 register_serving(app)
 
 
-def _pushed(settings: Settings, desired: list[Wanted], target: str | None, ack: str) -> list[Wanted]:
+def _pushed(settings: Settings, desired: list[DesiredStream], target: str | None, ack: str) -> list[DesiredStream]:
     """`desired`, with push consumers if there is a target for them. Raises UsageError."""
     if target is None:
         return desired
@@ -171,9 +171,9 @@ def _asked(
     replicas: int | None,
     max_bytes: str | None,
     edge: list[str] | None,
-) -> tuple[Settings, list[Wanted]]:
-    """The settings, and the streams that are asked for: flags count before the file, the file before the settings."""
-    desired = read_desired(file) if file else Desired()
+) -> tuple[Settings, list[DesiredStream]]:
+    """The settings and the desired streams. Flags override the file, and the file overrides the settings."""
+    desired = read_desired(file) if file else DesiredConfig()
     desired = replace(desired, edges=edges_of(edge)) if edge else desired
     subject = subject if subject is not None else desired.subject
     settings = settings_of(url, config, subject, partitions if partitions is not None else desired.partitions)
@@ -191,6 +191,6 @@ def _asked(
 
 
 def _number_of_partitions(settings: Settings) -> int:
-    """As many as the server has, or as are asked for where nothing decides it yet. Raises ConfigError: they differ."""
+    """The number of partitions of the server, else the requested one. Raises ConfigError: they differ."""
     asked = settings.logs.partitions if "partitions" in settings.logs.model_fields_set else None
     return checked_partitions(asked, with_admin(settings, lambda admin: agreement(admin, settings.logs.subject)))

@@ -29,10 +29,10 @@ from shipper.units import parse_seconds, parse_size
 
 
 def confirm(*, yes: bool, question: str = "Do it?") -> None:
-    """Go on only with a yes.
+    """Ask for confirmation.
 
     Raises:
-        UsageError: there is nobody to ask, or the answer is no.
+        UsageError: there is no terminal, or the answer is no.
     """
     if yes:
         return
@@ -89,7 +89,7 @@ def with_admin(settings: Settings, work: Callable[[Admin], Awaitable[_T]], *, at
 
 
 def moment_of(text: str, now: dt.datetime, flag: str) -> dt.datetime:
-    """The moment, UTC where nothing else is said. Raises UsageError."""
+    """The time in `text`, UTC without another offset. Raises UsageError."""
     try:
         return now - dt.timedelta(seconds=parse_seconds(text))
     except (ValueError, OverflowError):
@@ -112,7 +112,7 @@ _PARTITION = re.compile(r"p?(\d{1,6})")
 
 
 def full_name(text: str, subject: str) -> str:
-    """The stream that `text` means: a partition's by its number, any other by its name."""
+    """The name of the stream: `text` is the number of a partition, or the name of any other stream."""
     found = _PARTITION.fullmatch(text)
     return stream_name(subject, int(found[1])) if found else text
 

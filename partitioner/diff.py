@@ -18,7 +18,7 @@ SERVER_METADATA = "_nats."
 UNLIMITED = frozenset(
     {"max_bytes", "max_msgs", "max_msgs_per_subject", "max_msg_size", "max_consumers", "max_deliver", "max_ack_pending"}
 )
-"""Limits for which the server answers -1 where 0 was asked."""
+"""Limits for which the server returns -1 if 0 was set."""
 
 MOMENTS = frozenset({"opt_start_time", "pause_until"})
 ORDERED = frozenset({"backoff"})

@@ -18,11 +18,11 @@ from typing import Annotated
 import typer
 
 from partitioner.cli_options import Config, Subject, Url, Yes, numbers_of, settings_of, size_of
-from partitioner.move.cluster_state import Land, Stored
-from partitioner.plan import Allowed
+from partitioner.move.cluster_state import ClusterState, StoredMap
+from partitioner.plan import AllowedChanges
 from partitioner.plan_and_apply import make_so
 from partitioner.template import Template, read, shipped
-from partitioner.topology import Sizing, Wanted, partition_stream
+from partitioner.topology import DesiredStream, Sizing, partition_stream
 from shipper.bucket import bucket_config
 from shipper.errors import ConfigError, Fatal, UsageError
 from shipper.heartbeat import beats_config
@@ -66,7 +66,7 @@ Edges = Mapping[str, Sequence[int]]
 
 
 def edges_of(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """What `NAME=NUMBERS` say, as `edge1=100-101`. Raises UsageError, ConfigError."""
+    """Parse `NAME=NUMBERS`, as `edge1=100-101`. Raises UsageError, ConfigError."""
     found: dict[str, tuple[int, ...]] = {}
     for text in texts:
         domain, _, numbers = text.partition("=")
@@ -83,7 +83,9 @@ def checked_numbers(numbers: Sequence[int]) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def in_centre(template: Template, edges: Edges, *, subject: str, partitions: int, sizing: Sizing) -> list[Wanted]:
+def in_centre(
+    template: Template, edges: Edges, *, subject: str, partitions: int, sizing: Sizing
+) -> list[DesiredStream]:
     """The streams of the centre that are sourced from sites, each with the collector's consumer.
 
     Raises ConfigError: a partition is another site's, too, or one of the `partitions` of the centre.
@@ -102,34 +104,34 @@ def in_centre(template: Template, edges: Edges, *, subject: str, partitions: int
     return found
 
 
-def at_site(template: Template, numbers: Sequence[int], *, subject: str, sizing: Sizing) -> list[Wanted]:
+def at_site(template: Template, numbers: Sequence[int], *, subject: str, sizing: Sizing) -> list[DesiredStream]:
     """What the server of a site needs: bucket and heartbeats, and the streams of its partitions. Nobody reads there."""
     replicas = sizing.replicas or 1
     shared = (bucket_config(replicas=replicas), beats_config(subject, replicas=replicas))
     streams = [partition_stream(template, subject, number, sizing) for number in numbers]
     return [
-        *(Wanted(stream=stream) for stream in shared),
-        *(Wanted(stream=each.stream, partition=each.partition) for each in streams),
+        *(DesiredStream(stream=stream) for stream in shared),
+        *(DesiredStream(stream=each.stream, partition=each.partition) for each in streams),
     ]
 
 
 def site_map(numbers: Sequence[int]) -> PartitionMap:
-    """The map of a site, by which its hosts find its partitions, whatever their settings say."""
+    """The map of a site: its hosts find the partitions by it, not by their settings."""
     slots = tuple(numbers[slot % len(numbers)] for slot in range(SLOTS))
     return PartitionMap(version=1, partitions=max(numbers) + 1, slots=slots)
 
 
-def _sourced(each: Wanted, domain: str) -> Wanted:
+def _sourced(each: DesiredStream, domain: str) -> DesiredStream:
     """`each`, which listens to nothing and takes all from the stream of the same name at `domain`."""
     stream = {**each.stream, "subjects": [], "sources": [Origin(each.name, domain).source]}
-    return Wanted(stream=stream, consumers=each.consumers, partition=each.partition)
+    return DesiredStream(stream=stream, consumers=each.consumers, partition=each.partition)
 
 
 Numbers = Annotated[str, typer.Argument(help="The site's partitions, as 100-101: no other site's, nor the centre's.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Put the verb among the others."""
+    """Register the command."""
     app.command()(edge)
 
 
@@ -154,27 +156,27 @@ def edge(
     wanted = at_site(read(template) if template else shipped(), chosen, subject=settings.logs.subject, sizing=sizing)
     wants = site_map(chosen)
     _check_map(asyncio.run(_map(settings)), wants)
-    make_so(settings, wanted, Allowed(), yes=yes)
+    make_so(settings, wanted, AllowedChanges(), yes=yes)
     if asyncio.run(_map(settings, put=wants)).map != wants:
         sys.stdout.write(f"hosts here go to {numbers} (the map in the bucket)\n")
 
 
-async def _map(settings: Settings, *, put: PartitionMap | None = None) -> Stored:
-    """The map that was there; `put` is there behind it. Raises UsageError: the server has no domain of a site."""
+async def _map(settings: Settings, *, put: PartitionMap | None = None) -> StoredMap:
+    """The existing map; afterwards the map is `put`. Raises UsageError: the server has no domain of a site."""
     connection = await connect(settings.nats, name="fshipper partition edge", inbox="_INBOX_partitioner")
     try:
         checked_domain(str((await connection.api("INFO")).get("domain", "")))
-        land = Land(connection, settings.logs.subject)
-        stored = await land.map()
+        cluster = ClusterState(connection, settings.logs.subject)
+        stored = await cluster.map()
         if put is not None and stored.map != put:
-            await land.store_map(put, expected=stored.revision)
+            await cluster.store_map(put, expected=stored.revision)
         return stored
     finally:
         await connection.close()
 
 
-def _check_map(stored: Stored, wants: PartitionMap) -> None:
-    """Raise Fatal where hosts go by another map already: this is the centre, or the site got other numbers."""
+def _check_map(stored: StoredMap, wants: PartitionMap) -> None:
+    """Raise Fatal if the hosts already use another map: this is the centre, or the site has other numbers."""
     if stored.map is not None and stored.map != wants:
         raise Fatal(
             f"this server has a map of its own already (version {stored.map.version}), so it is no new edge site",

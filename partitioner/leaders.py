@@ -1,6 +1,6 @@
-"""An even spread of leaders over nodes, as a pure plan: who leads what now, who could, and which few moves suffice.
+"""Balance leaders over nodes: a pure plan with as few transfers as possible.
 
-Looks who leads what on a cluster, and asks leaders to step down for another node.
+Reads the leaders of a cluster, and requests leaders to step down for another node.
 
 `fshipper partition balance`: leaders spread evenly over the nodes of a cluster.
 """
@@ -19,8 +19,8 @@ from shipper.jetstream.admin import Admin
 from shipper.lifecycle import Stop
 
 
-class Led(NamedTuple):
-    """Something that one node leads: a stream, or a consumer on it."""
+class RaftGroup(NamedTuple):
+    """A RAFT group of a cluster: a stream, or a consumer on it."""
 
     stream: str
     consumer: str
@@ -36,21 +36,21 @@ class Led(NamedTuple):
         return f"consumer {self.consumer} on {self.stream}" if self.consumer else f"stream {self.stream}"
 
 
-class Move(NamedTuple):
-    """One leadership that goes to another node."""
+class LeaderTransfer(NamedTuple):
+    """The transfer of one leadership to another node."""
 
-    led: Led
+    led: RaftGroup
     to: str
 
 
-def counts(led: Sequence[Led], nodes: Sequence[str]) -> dict[str, int]:
+def counts(led: Sequence[RaftGroup], nodes: Sequence[str]) -> dict[str, int]:
     """How many each node leads, nodes that lead nothing included."""
     found = Counter(each.leader for each in led if each.leader)
     return {node: found[node] for node in sorted({*nodes, *found})}
 
 
-def moves(led: Sequence[Led], nodes: Sequence[str]) -> list[Move]:
-    """The moves after which no node leads two more than another, as far as it can be had.
+def moves(led: Sequence[RaftGroup], nodes: Sequence[str]) -> list[LeaderTransfer]:
+    """The transfers after which no node leads two more than another, as far as possible.
 
     A leadership can only go to a node that holds a copy, so the way from the fullest node to the emptiest may
     lead over others: it is looked for from the fullest, shortest first, until there is none.
@@ -60,18 +60,20 @@ def moves(led: Sequence[Led], nodes: Sequence[str]) -> list[Move]:
         for each, to in way:
             leaders[each.stream, each.consumer] = to
     return [
-        Move(each, leaders[each.stream, each.consumer])
+        LeaderTransfer(each, leaders[each.stream, each.consumer])
         for each in led
         if each.leader and leaders[each.stream, each.consumer] != each.leader
     ]
 
 
-def _way(led: Sequence[Led], leaders: Mapping[tuple[str, str], str], nodes: Sequence[str]) -> list[tuple[Led, str]]:
+def _way(
+    led: Sequence[RaftGroup], leaders: Mapping[tuple[str, str], str], nodes: Sequence[str]
+) -> list[tuple[RaftGroup, str]]:
     """The shortest chain of moves that takes one from a full node to one with two fewer; empty: there is none."""
     load = Counter(dict.fromkeys(nodes, 0)) + Counter(leaders.values())
     totals = {node: load[node] for node in {*nodes, *load}}
     for fullest in sorted(totals, key=lambda node: (-totals[node], node)):
-        reached: dict[str, tuple[str, Led]] = {}
+        reached: dict[str, tuple[str, RaftGroup]] = {}
         waiting = deque([fullest])
         while waiting:
             node = waiting.popleft()
@@ -86,8 +88,8 @@ def _way(led: Sequence[Led], leaders: Mapping[tuple[str, str], str], nodes: Sequ
     return []
 
 
-def _chain(reached: Mapping[str, tuple[str, Led]], node: str) -> list[tuple[Led, str]]:
-    chain: list[tuple[Led, str]] = []
+def _chain(reached: Mapping[str, tuple[str, RaftGroup]], node: str) -> list[tuple[RaftGroup, str]]:
+    chain: list[tuple[RaftGroup, str]] = []
     while node in reached:
         before, each = reached[node]
         chain.append((each, node))
@@ -100,24 +102,24 @@ MOVE_SECONDS = 15.0
 """For a new leader; an election takes some."""
 
 
-class Leaders(NamedTuple):
-    """A cluster at one moment."""
+class ClusterLeaders(NamedTuple):
+    """The leaders of a cluster at one moment."""
 
     nodes: tuple[str, ...]
-    streams: tuple[Led, ...]
-    consumers: tuple[Led, ...]
+    streams: tuple[RaftGroup, ...]
+    consumers: tuple[RaftGroup, ...]
 
     @property
-    def moves(self) -> list[Move]:
+    def moves(self) -> list[LeaderTransfer]:
         """What would spread both evenly."""
         return [*moves(self.streams, self.nodes), *moves(self.consumers, self.nodes)]
 
-    def counts(self, led: Sequence[Led]) -> dict[str, int]:
+    def counts(self, led: Sequence[RaftGroup]) -> dict[str, int]:
         """How many of `led` each node leads."""
         return counts(led, self.nodes)
 
 
-async def look(admin: Admin) -> Leaders:
+async def look(admin: Admin) -> ClusterLeaders:
     """Who leads what now.
 
     Raises:
@@ -131,11 +133,11 @@ async def look(admin: Admin) -> Leaders:
     if not any(each.leader for each in streams):
         raise Fatal("this server is not part of a cluster, so there are no leaders to spread")
     nodes = {node for each in streams for node in each.peers}
-    return Leaders(tuple(sorted(nodes)), tuple(streams), tuple(consumers))
+    return ClusterLeaders(tuple(sorted(nodes)), tuple(streams), tuple(consumers))
 
 
-async def balance(admin: Admin, stop: Stop, done: Callable[[Move], None]) -> Leaders:
-    """Make it even; `done` is told of each move. Interrupted anywhere, doing it again goes on.
+async def balance(admin: Admin, stop: Stop, done: Callable[[LeaderTransfer], None]) -> ClusterLeaders:
+    """Balance the leaders; `done` is called with each transfer. If it is interrupted, run it again.
 
     Raises:
         SessionLost: a node did not become the leader in time.
@@ -149,7 +151,7 @@ async def balance(admin: Admin, stop: Stop, done: Callable[[Move], None]) -> Lea
     return await look(admin)
 
 
-async def _hand_over(admin: Admin, move: Move, stop: Stop) -> None:
+async def _hand_over(admin: Admin, move: LeaderTransfer, stop: Stop) -> None:
     waited = 0.0
     while await _leader(admin, move.led) != move.to:
         if waited % 3 < LOOK_SECONDS:  # asked again: a stepping down in the middle of an election is forgotten
@@ -160,16 +162,16 @@ async def _hand_over(admin: Admin, move: Move, stop: Stop) -> None:
         waited += LOOK_SECONDS
 
 
-async def _leader(admin: Admin, led: Led) -> str:
+async def _leader(admin: Admin, led: RaftGroup) -> str:
     info = await (admin.consumer(led.stream, led.consumer) if led.consumer else admin.stream(led.stream))
     return str((info or {}).get("cluster", {}).get("leader") or "")
 
 
-def _led(stream: str, consumer: str, info: dict[str, Any]) -> Led:
+def _led(stream: str, consumer: str, info: dict[str, Any]) -> RaftGroup:
     cluster = info.get("cluster") or {}
     leader = str(cluster.get("leader") or "")
     peers = {str(each["name"]) for each in cluster.get("replicas") or () if not each.get("offline")}
-    return Led(stream, consumer, leader, frozenset(peers | ({leader} if leader else set())))
+    return RaftGroup(stream, consumer, leader, frozenset(peers | ({leader} if leader else set())))
 
 
 def register(app: typer.Typer) -> None:
@@ -179,7 +181,7 @@ def register(app: typer.Typer) -> None:
 
 def balance_leaders(
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would move.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     config: Config = None,
@@ -187,11 +189,11 @@ def balance_leaders(
     """Spread the leaders of streams and consumers evenly over the nodes: no cluster does so by itself."""
     settings = settings_of(url, config, None)
 
-    async def work(admin: Admin) -> tuple[Leaders, list[Move]]:
+    async def work(admin: Admin) -> tuple[ClusterLeaders, list[LeaderTransfer]]:
         before = await look(admin)
         if dry_run:
             return before, before.moves
-        moved: list[Move] = []
+        moved: list[LeaderTransfer] = []
         after = await balance(admin, Stop(), lambda move: moved.append(_said(move, as_json=as_json)))
         return after, moved
 
@@ -208,18 +210,18 @@ def balance_leaders(
         sys.stdout.write("the leaders are spread evenly; nothing to do\n")
 
 
-def _said(move: Move, *, as_json: bool) -> Move:
+def _said(move: LeaderTransfer, *, as_json: bool) -> LeaderTransfer:
     if not as_json:
         sys.stdout.write(f"{move.led.title}: {move.led.leader} -> {move.to}\n")
         sys.stdout.flush()
     return move
 
 
-def _counted(found: Leaders, led: Sequence[Led]) -> str:
+def _counted(found: ClusterLeaders, led: Sequence[RaftGroup]) -> str:
     return ", ".join(f"{node} leads {count}" for node, count in found.counts(led).items())
 
 
-def _content(found: Leaders, moved: Sequence[Move]) -> dict[str, object]:
+def _content(found: ClusterLeaders, moved: Sequence[LeaderTransfer]) -> dict[str, object]:
     return {
         "moves": [
             {"stream": each.led.stream, "consumer": each.led.consumer, "from": each.led.leader, "to": each.to}

@@ -8,9 +8,9 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from partitioner.move.cluster_state import Land
+from partitioner.move.cluster_state import ClusterState
 from partitioner.plan import Action, Verb
-from partitioner.topology import Wanted
+from partitioner.topology import DesiredStream
 from shipper.bucket import BUCKET_STREAM, map_key
 from shipper.errors import ConfigError, Fatal, ShipperError
 from shipper.jetstream.admin import Admin
@@ -23,8 +23,8 @@ ASK_HOSTS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """What the server says about the partitions of one subject prefix."""
+class ServerPartitions:
+    """The partitions of one subject prefix, as the server has them."""
 
     map: PartitionMap | None
     revision: int  #: of the map's entry; 0: there is none
@@ -39,12 +39,12 @@ class Agreement:
         return max(self.streams) + 1 if self.is_used else None
 
 
-async def agreement(admin: Admin, prefix: str) -> Agreement:
+async def agreement(admin: Admin, prefix: str) -> ServerPartitions:
     """Read the map and the streams. Raises Fatal: there is a map that this version cannot read."""
-    land = Land(admin.connection, prefix)
-    stored = await land.map()
-    streams = {number: info for number, info in (await land.streams()).items() if not land.is_closed(info)}
-    return Agreement(
+    cluster = ClusterState(admin.connection, prefix)
+    stored = await cluster.map()
+    streams = {number: info for number, info in (await cluster.streams()).items() if not cluster.is_closed(info)}
+    return ServerPartitions(
         map=stored.map,
         revision=stored.revision,
         streams=frozenset(streams),
@@ -52,8 +52,8 @@ async def agreement(admin: Admin, prefix: str) -> Agreement:
     )
 
 
-def checked_partitions(asked: int | None, found: Agreement) -> int:
-    """The number of partitions to apply: `asked`, or what the server has; None and an empty server: one partition.
+def checked_partitions(asked: int | None, found: ServerPartitions) -> int:
+    """The number of partitions to apply: `asked`, or that of the server; 1 for None and an empty server.
 
     Raises:
         ConfigError: the server has another number, so hosts would have to move; or it is an edge site.
@@ -78,7 +78,7 @@ def checked_partitions(asked: int | None, found: Agreement) -> int:
     )
 
 
-def map_action(desired: Sequence[Wanted], found: Agreement, prefix: str) -> Action | None:
+def map_action(desired: Sequence[DesiredStream], found: ServerPartitions, prefix: str) -> Action | None:
     """The step that writes the first map; None: there is one, or `desired` has no partitions 0 to N-1 for hosts."""
     numbers = {each.partition for each in desired if each.partition is not None and origin_of(each.stream) is None}
     if found.map is not None or not numbers or numbers != set(range(len(numbers))):
@@ -88,20 +88,20 @@ def map_action(desired: Sequence[Wanted], found: Agreement, prefix: str) -> Acti
 
 async def write_first_map(admin: Admin, prefix: str, partitions: int) -> None:
     """Store the first map. Raises Fatal: another program stored one at the same time."""
-    found, land = await agreement(admin, prefix), Land(admin.connection, prefix)
-    newest = await _newest_version(land) if found.is_used else 0
+    found, cluster = await agreement(admin, prefix), ClusterState(admin.connection, prefix)
+    newest = await _newest_version(cluster) if found.is_used else 0
     if found.map is not None:
         raise Fatal("another program has written the partition map meanwhile", hint="run the command again")
     first = PartitionMap(version=newest + 1, partitions=static(partitions).partitions)
-    await land.store_map(first, expected=found.revision)
+    await cluster.store_map(first, expected=found.revision)
 
 
-async def _newest_version(land: Land) -> int:
+async def _newest_version(cluster: ClusterState) -> int:
     """The newest map version that a running host follows: a map was lost with its bucket, and must not come again."""
     with contextlib.suppress(TimeoutError, ShipperError):
         async with asyncio.timeout(ASK_HOSTS_SECONDS):
-            standings = await land.standings(await land.hosts(await land.streams()))
-            return max((standing.version for standing in standings.values() if standing), default=0)
+            places = await cluster.places(await cluster.hosts(await cluster.streams()))
+            return max((place.version for place in places.values() if place), default=0)
     return 0
 
 

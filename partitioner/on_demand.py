@@ -1,4 +1,4 @@
-"""Streams on demand: who meets a partition without one asks, and gets it from the template, within limits.
+"""Streams on demand: a producer requests the stream of its partition; it is created from the template, within limits.
 
 `fshipper partition serve`, and the same as a service inside a collector.
 """
@@ -13,31 +13,32 @@ from typing import Annotated, Any
 import typer
 
 from partitioner.cli_options import Config, Subject, Url, settings_of, size_of
-from partitioner.move.cluster_state import Land, sizing_like
+from partitioner.move.cluster_state import ClusterState, sizing_like
 from partitioner.template import Template, read, shipped
 from partitioner.topology import Sizing
 from shipper import events
 from shipper.config import load
-from shipper.errors import ShipperError, Transient, Unavailable
+from shipper.control import StreamAnswer, StreamReply, StreamRequest, request_from_json
+from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Stop, notify, stop_on_signals
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap
-from shipper.retry import SESSION, Patience
+from shipper.retry import Patience
+from shipper.session_retry import SessionRetry
 from shipper.settings import Settings
 from shipper.subjects import control_up
 from shipper.telemetry import set_up_logging
 from shipper.watchdog import Pulse, supervised
 
-AGAIN_SECONDS = 2.0
 START_SECONDS = 10.0
 """How long to wait for the first session; later ones are waited for without a limit."""
 TURN_SECONDS = 10.0
-"""Between two signs of life while nobody asks."""
+"""Interval of signs of life without requests, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Which streams are made, and like what."""
+class StreamLimits:
+    """Which streams may be created, and with which template and size."""
 
     max_streams: int  #: that there may be in all
     partitions: int  #: where there is no map: how many there are; 0: `max_streams` alone counts
@@ -45,10 +46,10 @@ class Limits:
     sizing: Sizing
 
 
-def refusal(partition: Any, known: PartitionMap | None, there: int, limits: Limits) -> str:
-    """Why a partition gets no stream; empty: it does. `there`: how many have one. Pure."""
-    if type(partition) is not int or partition < 0:
-        return f"{partition!r} is no partition"
+def refusal(partition: int, known: PartitionMap | None, there: int, limits: StreamLimits) -> str:
+    """Why no stream is created for a partition; empty: it is. `there`: number of existing streams. Pure."""
+    if partition < 0:
+        return "it is no partition"
     if known is not None and partition not in known.used:
         return f"version {known.version} of the map sends nobody to partition {partition}"
     if known is None and limits.partitions and partition >= limits.partitions:
@@ -58,64 +59,72 @@ def refusal(partition: Any, known: PartitionMap | None, there: int, limits: Limi
     return ""
 
 
-class Serving:
-    """Answers one question after the other, in one session."""
+class StreamProvisioner:
+    """Handles requests for streams one after another, in one session."""
 
-    def __init__(self, land: Land, limits: Limits) -> None:
-        self._land = land
+    def __init__(self, cluster: ClusterState, limits: StreamLimits) -> None:
+        self._cluster = cluster
         self._limits = limits
         self._one_at_a_time = asyncio.Lock()
 
     async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A host asks for its partition's stream; None: somebody else's question."""
-        if question.get("ask") != "stream":
+        """Handle the request of a host for the stream of its partition; None: the message is another request."""
+        request = request_from_json(question)
+        if not isinstance(request, StreamRequest):
             return None
         async with self._one_at_a_time:
+            host = subject.removeprefix(control_up(""))
             try:
-                return await self._answer(subject.removeprefix(control_up("")), question.get("partition"))
+                reply = await self._reply(host, request.partition)
             except ShipperError as error:
-                events.stream_refused(partition=question.get("partition"), host=subject, reason=str(error))
-                return {"v": 1, "stream": "refused", "reason": str(error)}
+                reply = _refused(request.partition, host, str(error))
+            return reply.to_json()
 
-    async def _answer(self, host: str, partition: Any) -> Mapping[str, Any]:
-        streams, stored = await self._land.streams(), await self._land.map()
-        if partition in streams and not self._land.is_closed(streams[partition]):
-            return {"v": 1, "stream": "there"}
+    async def _reply(self, host: str, partition: int) -> StreamReply:
+        streams, stored = await self._cluster.streams(), await self._cluster.map()
+        if partition in streams and not self._cluster.is_closed(streams[partition]):
+            return StreamReply(StreamAnswer.THERE)
         if reason := refusal(partition, stored.map, len(streams), self._limits):
-            events.stream_refused(partition=partition, host=host, reason=reason)
-            return {"v": 1, "stream": "refused", "reason": reason}
+            return _refused(partition, host, reason)
         limits = self._limits
-        await self._land.open_streams([partition], limits.template, sizing_like(streams, limits.sizing))
+        await self._cluster.open_streams([partition], limits.template, sizing_like(streams, limits.sizing))
         events.stream_served(partition=partition, host=host)
-        return {"v": 1, "stream": "created"}
+        return StreamReply(StreamAnswer.CREATED)
+
+
+def _refused(partition: int, host: str, reason: str) -> StreamReply:
+    events.stream_refused(partition=partition, host=host, reason=reason)
+    return StreamReply(StreamAnswer.REFUSED, reason)
 
 
 async def serve(
-    settings: Settings, limits: Limits, stop: Stop, pulse: Pulse | None = None, *, start_seconds: float = START_SECONDS
+    settings: Settings,
+    limits: StreamLimits,
+    stop: Stop,
+    pulse: Pulse | None = None,
+    *,
+    start_seconds: float = START_SECONDS,
 ) -> None:
-    """Serve in one session after the other until `stop`. Only before the first session works, trouble ends it.
+    """Serve in one session after another until `stop`. Errors end it only before the first session.
 
     Raises:
         Unavailable: no server answers for `start_seconds`. InsecureConnection, Fatal: the server cannot be used.
     """
     pulse = pulse or Pulse("the questions")
     patience = Patience(at_start=start_seconds, later=math.inf)
+    retry = SessionRetry("partitioner", patience, nap=stop.nap)
     while not stop.asked:
         pulse.turn(rest=settings.nats.connect_timeout)
-        try:
+        async with retry.attempt():
             await _one_session(settings, limits, stop, pulse, patience)
-        except (Transient, Unavailable) as error:
-            delay = AGAIN_SECONDS + patience.after(error, SESSION)
-            events.session_ended(program="partitioner", error=str(error), hint=error.hint, retry_in=delay)
-            await stop.nap(delay)
 
 
-async def _one_session(settings: Settings, limits: Limits, stop: Stop, pulse: Pulse, patience: Patience) -> None:
+async def _one_session(settings: Settings, limits: StreamLimits, stop: Stop, pulse: Pulse, patience: Patience) -> None:
     connection = await connect(settings.nats, name="fshipper partition serve", inbox="_INBOX_partitioner")
     try:
         lost = asyncio.Event()
         connection.on_lost(lost.set)
-        serving = Serving(Land(connection, settings.logs.subject), limits)
+        serving = StreamProvisioner(ClusterState(connection, settings.logs.subject), limits)
         await connection.listen(control_up(">"), serving.heard)
         events.session_begun(program="partitioner", subject=control_up(">"))
         patience.served()
@@ -140,7 +149,7 @@ MAX_STREAMS = 64
 
 
 def register(app: typer.Typer) -> None:
-    """Put the verb among the others."""
+    """Register the command."""
     app.command(name="serve")(serve_streams)
 
 
@@ -154,10 +163,10 @@ def serve_streams(
     ] = None,
     template: Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")] = None,
     replicas: Annotated[
-        int | None, typer.Option(min=1, max=5, help="Copies of each new stream; as the others have.")
+        int | None, typer.Option(min=1, max=5, help="Copies of each new stream; default: as existing ones.")
     ] = None,
     max_bytes: Annotated[
-        str | None, typer.Option(help="Room of each new partition, for example 50GB; as the others have.")
+        str | None, typer.Option(help="Size of each new partition, for example 50GB; default: as existing ones.")
     ] = None,
     url: Url = None,
     config: Config = None,
@@ -169,7 +178,7 @@ def serve_streams(
     settings = settings_of(url, config, subject, partitions)
     log = load({"log.format": log_format, "log.level": log_level}, config=config).log
     set_up_logging(style=log.format, level=log.level)
-    limits = Limits(
+    limits = StreamLimits(
         max_streams=max_streams,
         partitions=settings.logs.partitions,
         template=read(template) if template else shipped(),
@@ -178,7 +187,7 @@ def serve_streams(
     asyncio.run(_until_stopped(settings, limits))
 
 
-async def _until_stopped(settings: Settings, limits: Limits) -> None:
+async def _until_stopped(settings: Settings, limits: StreamLimits) -> None:
     stop = Stop()
     pulse = Pulse("the questions")
     stop_on_signals(stop)
@@ -187,6 +196,8 @@ async def _until_stopped(settings: Settings, limits: Limits) -> None:
 
 
 async def beside_a_collector(settings: Settings, stop: Stop) -> None:
-    """The same inside another program, by its settings; found by its entry point, so that nobody imports it."""
-    limits = Limits(max_streams=MAX_STREAMS, partitions=settings.logs.partitions, template=shipped(), sizing=Sizing())
+    """Serve inside another program with its settings; that program finds it by its entry point, without an import."""
+    limits = StreamLimits(
+        max_streams=MAX_STREAMS, partitions=settings.logs.partitions, template=shipped(), sizing=Sizing()
+    )
     await serve(settings, limits, stop, start_seconds=math.inf)  # the collector is not to run without it

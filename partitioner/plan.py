@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from partitioner.diff import Change, Json, differences, merged
-from partitioner.topology import Wanted
+from partitioner.topology import DesiredStream
 from shipper.stream_source import origin_of
 from shipper.subjects import COLLECTOR, partition_of_stream
 from shipper.units import counted, format_bytes
@@ -93,7 +93,7 @@ PRUNE = "--prune"
 
 
 class Verb(enum.Enum):
-    """What is to be done with a stream or a consumer."""
+    """What to do with a stream or a consumer."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -133,16 +133,16 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Actual:
-    """A stream that is, as the server describes it, and the consumers on it by their names."""
+class ActualStream:
+    """A stream as the server describes it, and its consumers by name."""
 
     stream: Json
     consumers: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
-    """What a person has allowed by flag."""
+class AllowedChanges:
+    """The changes that flags of the command allow."""
 
     data_loss: bool = False
     recreate_consumers: bool = False
@@ -150,20 +150,24 @@ class Allowed:
 
 
 def plan(
-    wanted: Sequence[Wanted], actual: Mapping[str, Actual], *, subject: str, allowed: Allowed | None = None
+    wanted: Sequence[DesiredStream],
+    actual: Mapping[str, ActualStream],
+    *,
+    subject: str,
+    allowed: AllowedChanges | None = None,
 ) -> list[Action]:
-    """The actions in the order to do them, those on streams of partitions that are too many last.
+    """The actions in the order of their execution; those on surplus partitions come last.
 
-    Streams that are not ours are not looked at.
+    Streams of other applications are ignored.
     """
-    allowed = allowed or Allowed()
+    allowed = allowed or AllowedChanges()
     actions: list[Action] = []
     for each in wanted:
         actions += _for_stream(each, actual.get(each.name), allowed)
     return [*actions, *_surplus(wanted, actual, subject, allowed)]
 
 
-def _for_stream(each: Wanted, found: Actual | None, allowed: Allowed) -> Iterator[Action]:
+def _for_stream(each: DesiredStream, found: ActualStream | None, allowed: AllowedChanges) -> Iterator[Action]:
     stream = _create(each, allowed) if found is None else _update(each, found.stream, allowed)
     yield stream
     nowhere = found is None and stream.verb is Verb.REFUSE
@@ -172,14 +176,14 @@ def _for_stream(each: Wanted, found: Actual | None, allowed: Allowed) -> Iterato
         yield _consumer(each.name, config, known, allowed)
 
 
-def _create(each: Wanted, allowed: Allowed) -> Action:
+def _create(each: DesiredStream, allowed: AllowedChanges) -> Action:
     risks = list(unsafe_settings(differences(each.stream, {}))) if each.partition is not None else []
     if risks and not allowed.data_loss:
         return _refused(each.name, (), "; ".join(risks), ALLOW_DATA_LOSS)
     return Action(verb=Verb.CREATE, stream=each.name, config=each.stream)
 
 
-def _update(each: Wanted, info: Json, allowed: Allowed) -> Action:
+def _update(each: DesiredStream, info: Json, allowed: AllowedChanges) -> Action:
     changes = differences(each.stream, info["config"])
     if not changes:
         return Action(verb=Verb.KEEP, stream=each.name)
@@ -192,13 +196,13 @@ def _update(each: Wanted, info: Json, allowed: Allowed) -> Action:
     return Action(verb=Verb.UPDATE, stream=each.name, changes=changes, config=merged(each.stream, info["config"]))
 
 
-def _not_from_here(each: Wanted, info: Json) -> Iterator[str]:
+def _not_from_here(each: DesiredStream, info: Json) -> Iterator[str]:
     origin = origin_of(info["config"])
     if origin and each.partition is not None and origin_of(each.stream) is None:
         yield f"it is sourced from {origin.domain}; hosts that ship to this server need another partition"
 
 
-def _consumer(stream: str, config: Mapping[str, Any], info: Json | None, allowed: Allowed) -> Action:
+def _consumer(stream: str, config: Mapping[str, Any], info: Json | None, allowed: AllowedChanges) -> Action:
     name = str(config["durable_name"])
     if info is None:
         return Action(verb=Verb.CREATE, stream=stream, consumer=name, config=config)
@@ -220,9 +224,9 @@ def _consumer(stream: str, config: Mapping[str, Any], info: Json | None, allowed
 
 
 def _surplus(
-    wanted: Sequence[Wanted], actual: Mapping[str, Actual], subject: str, allowed: Allowed
+    wanted: Sequence[DesiredStream], actual: Mapping[str, ActualStream], subject: str, allowed: AllowedChanges
 ) -> Iterator[Action]:
-    """Streams of partitions >= N. They stay unless pruning is asked for: a forgotten --partitions deletes nothing."""
+    """Streams of partitions >= N. They stay without --prune: a forgotten --partitions deletes nothing."""
     names = {each.name for each in wanted}
     numbers = {name: partition_of_stream(subject, name) for name in actual if name not in names}
     ours = sorted((number, name) for name, number in numbers.items() if number is not None)

@@ -1,4 +1,4 @@
-"""Streams as somebody wants them: planned, agreed to, and made so. What both ends of a leaf link do."""
+"""Plan, confirm and apply the desired streams: for the centre and for edge sites."""
 
 import sys
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from partitioner import display
 from partitioner.apply import carry_out, check, look
 from partitioner.cli_options import confirm, with_admin
 from partitioner.map_entry import agreement, map_action
-from partitioner.plan import Action, Allowed
+from partitioner.plan import Action, AllowedChanges
 from partitioner.plan import plan as planned
-from partitioner.topology import Wanted
+from partitioner.topology import DesiredStream
 from shipper.errors import Fatal
 from shipper.jetstream.admin import Admin
 from shipper.settings import Settings
 
 
-def plan_of(settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> list[Action]:
+def plan_of(settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges) -> list[Action]:
     """What has to be done on the server so that it has what is `desired`."""
 
     async def work(admin: Admin) -> list[Action]:
@@ -24,11 +24,11 @@ def plan_of(settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> 
     return with_admin(settings, work)
 
 
-def make_so(settings: Settings, desired: Sequence[Wanted], allowed: Allowed, *, yes: bool) -> None:
-    """Let the server have what is `desired`, and tell each step; ask first, unless `yes` or it only adds.
+def make_so(settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges, *, yes: bool) -> None:
+    """Apply the `desired` streams and print each step; ask first, unless `yes` or all steps only add.
 
     Raises:
-        Fatal: the plan refuses something, or is another one when it is to be done. UsageError: nobody agrees.
+        Fatal: the plan refuses something, or has changed before it is applied. UsageError: not confirmed.
     """
     actions = plan_of(settings, desired, allowed)
     check(actions)
@@ -39,15 +39,19 @@ def make_so(settings: Settings, desired: Sequence[Wanted], allowed: Allowed, *, 
     _carry_out(settings, desired, allowed, agreed=actions)
 
 
-async def _fresh_plan(admin: Admin, settings: Settings, desired: Sequence[Wanted], allowed: Allowed) -> list[Action]:
+async def _fresh_plan(
+    admin: Admin, settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges
+) -> list[Action]:
     subject = settings.logs.subject
     actions = planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
     first_map = map_action(desired, await agreement(admin, subject), subject)
     return [*actions, first_map] if first_map else actions
 
 
-def _carry_out(settings: Settings, desired: Sequence[Wanted], allowed: Allowed, agreed: Sequence[Action]) -> None:
-    """Plan once more and do it: after a question the server may be another, and an attempt may have done a part."""
+def _carry_out(
+    settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges, agreed: Sequence[Action]
+) -> None:
+    """Plan once more and do it: the server may have changed since then, and an attempt may have done a part."""
 
     async def work(admin: Admin) -> None:
         actions = await _fresh_plan(admin, settings, desired, allowed)
@@ -64,7 +68,7 @@ def _say(action: Action) -> None:
 
 
 def _confirm(actions: Sequence[Action], *, yes: bool) -> None:
-    """Ask before anything that exists is touched. Raises UsageError: there is nobody to ask, or the answer is no."""
+    """Ask before a change to anything that exists. Raises UsageError: there is no terminal, or the answer is no."""
     if yes or all(action.only_adds for action in actions):
         return
     display.print_plan(actions)

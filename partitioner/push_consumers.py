@@ -1,4 +1,4 @@
-"""Push consumers beside the collector's, for whoever knows no JetStream: the blog's own consumer, `nats sub`. Pure.
+"""Push consumers for subscribers without JetStream, such as `nats sub`. Pure.
 
 They read what line mode ships (`produce --encoding plain`): a message a line. While nobody subscribes to its target, a
 push consumer stands still, and goes on from there when somebody does.
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from partitioner.topology import Wanted
+from partitioner.topology import DesiredStream
 from shipper.errors import UsageError
 
 TAIL = "TAIL"
@@ -44,7 +44,7 @@ def push_consumer(target: str, partition: int, *, ack: str) -> dict[str, Any]:
     }
 
 
-def with_push(wanted: Iterable[Wanted], target: str, *, ack: str) -> list[Wanted]:
+def with_push(wanted: Iterable[DesiredStream], target: str, *, ack: str) -> list[DesiredStream]:
     """`wanted` with a push consumer on each partition's stream."""
     return [
         each

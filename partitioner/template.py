@@ -21,7 +21,7 @@ SECTIONS = ("stream", "consumer", "dead_letters", "advisories")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What every partition's stream and consumer look like, and the streams of dead letters and of advisories."""
+    """The configuration of every partition's stream and consumer, and of the streams of dead letters and advisories."""
 
     stream: Mapping[str, Any]
     consumer: Mapping[str, Any]

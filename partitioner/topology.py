@@ -16,8 +16,8 @@ MAX_HEADER_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """One stream that should be, with the consumers that should be on it."""
+class DesiredStream:
+    """A desired stream, with its desired consumers."""
 
     stream: Mapping[str, Any]  #: configuration in the server's JSON
     consumers: tuple[Mapping[str, Any], ...] = ()
@@ -31,7 +31,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What a command line may set over the template; None: as the template says."""
+    """Options that override the template; None: as in the template."""
 
     replicas: int | None = None
     max_bytes: int | None = None
@@ -44,8 +44,8 @@ def wanted(
     partitions: int,
     sizing: Sizing | None = None,
     exceptions: Mapping[int, Mapping[str, Any]] | None = None,
-) -> list[Wanted]:
-    """What all share, then the streams of all partitions in their order; 0 mean partition 0.
+) -> list[DesiredStream]:
+    """The shared streams, then the streams of all partitions in order; 0 means partition 0.
 
     Dead letters come first, so that they have room: a collector cannot pass its first poison message without them.
     `exceptions` are fields of single partitions' streams, over the template's and the sizing.
@@ -60,15 +60,15 @@ def wanted(
     return [
         _beside(template.dead_letters, DEAD_LETTERS, sizing),
         _beside(template.advisories, ADVISORIES, sizing),
-        Wanted(stream=_replicated(bucket_config(), sizing)),
-        Wanted(stream=beats_config(subject, replicas=sizing.replicas or 1)),
+        DesiredStream(stream=_replicated(bucket_config(), sizing)),
+        DesiredStream(stream=beats_config(subject, replicas=sizing.replicas or 1)),
         *(partition_stream(template, subject, number, sizing, exceptions.get(number)) for number in numbers),
     ]
 
 
 def partition_stream(
     template: Template, subject: str, number: int, sizing: Sizing, exception: Mapping[str, Any] | None = None
-) -> Wanted:
+) -> DesiredStream:
     """The stream of one partition with the collector's consumer. Raises ConfigError, as `wanted`."""
     stream = expand(template.stream, subject=subject, partition=number)
     consumer = expand(template.consumer, subject=subject, partition=number)
@@ -84,7 +84,7 @@ def partition_stream(
     stream = _replicated(stream, sizing) | expand(exception or {}, subject=subject, partition=number)
     _named(stream, "name", stream_name(subject, number))
     _check_limits(stream)
-    return Wanted(stream=stream, consumers=(consumer,), partition=number)
+    return DesiredStream(stream=stream, consumers=(consumer,), partition=number)
 
 
 def _check_limits(stream: Json) -> None:
@@ -102,10 +102,10 @@ def _check_limits(stream: Json) -> None:
         )
 
 
-def _beside(section: Mapping[str, Any], name: str, sizing: Sizing) -> Wanted:
+def _beside(section: Mapping[str, Any], name: str, sizing: Sizing) -> DesiredStream:
     stream = dict(section)
     _named(stream, "name", name)
-    return Wanted(stream=_replicated(stream, sizing))
+    return DesiredStream(stream=_replicated(stream, sizing))
 
 
 def _replicated(stream: Json, sizing: Sizing) -> Json:
@@ -113,7 +113,7 @@ def _replicated(stream: Json, sizing: Sizing) -> Json:
 
 
 def _named(config: Json, key: str, name: str) -> None:
-    """Put in the name that the programs look for; a template may repeat it, never change it."""
+    """Set the name that the programs use; a template may repeat it, but not change it."""
     if config.setdefault(key, name) != name:
         raise ConfigError(
             f"the template sets {key} to {config[key]!r}, but the programs look for {name!r}",

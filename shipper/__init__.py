@@ -2,7 +2,7 @@
 
 
 def __getattr__(name: str) -> str:
-    """`__version__`, read when somebody asks: the metadata of installed packages take a tenth of a program's start."""
+    """`__version__`, read on first use, because reading package metadata takes a tenth of a program's start."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415

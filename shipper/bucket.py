@@ -52,7 +52,7 @@ def members_of(prefix: str) -> str:
 
 
 def map_key(prefix: str) -> str:
-    """Which host belongs to which partition."""
+    """Key of the partition map."""
     return f"map.{prefix}"
 
 

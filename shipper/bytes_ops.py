@@ -10,7 +10,7 @@ __all__ = ["crc32", "crc32_combine"]
 
 
 CHUNK_BYTES = 32 * 1024
-"""So much is looked at in one go: what that leaves behind fits a core's own cache beside the block."""
+"""Bytes per step: the intermediate results fit a core's cache next to the block."""
 _ONE_A_NEWLINE = bytes(octet == ord("\n") for octet in range(256))
 
 

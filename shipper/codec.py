@@ -29,7 +29,7 @@ MAX_LABELS_BYTES = 1024
 MAX_FILE_BYTES = 4096
 """The longest path that Linux opens."""
 CACHED_BYTES = 1024
-"""The longest `Log-File` that is remembered: what anybody may send must not fill the memory."""
+"""The longest `Log-File` that is remembered: content that any client may send must not fill the memory."""
 _E = TypeVar("_E", Encoding, End)
 _ID = re.compile(r"[0-9a-f]{16}")
 _SPAN = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
@@ -49,7 +49,7 @@ _KNOWN = frozenset(PREFIX + name for name in _NAMES)
 
 
 def is_plain(headers: Mapping[str, str]) -> bool:
-    """Whether a message carries none of our headers, so that its payload is one line from anybody."""
+    """Whether a message carries none of our headers, so that its payload is one line of any client."""
     return "Log-Id" not in headers and not any(name.startswith(PREFIX) for name in headers)
 
 
@@ -118,7 +118,7 @@ def to_headers(block: Block) -> dict[str, str]:
 
 
 def move_marker(version: int) -> dict[str, str]:
-    """The headers of a host's last word in a partition, as it goes by `version` of the map now."""
+    """The headers of a host's last message in a partition that it leaves by `version` of the map."""
     return {_LEAVE: str(version)}
 
 
@@ -189,7 +189,7 @@ def _check_names(headers: Mapping[str, str]) -> None:
 def _check_span(block: Block) -> None:
     start, end = block.span
     if not block.origin <= start <= end:
-        raise Poison(f"Log-Span {block.span} is not in order behind Log-Origin {block.origin}")
+        raise Poison(f"Log-Span {block.span} is not in order after Log-Origin {block.origin}")
     if end - start > MAX_BLOCK_BYTES:
         raise Poison(f"Log-Span {block.span} is longer than {MAX_BLOCK_BYTES} bytes")
 

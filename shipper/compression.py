@@ -23,7 +23,7 @@ level 1 itself takes 1.36 s a GiB and makes it 9.93 times smaller, this 1.19 s a
 Higher levels cost more CPU than they save."""
 GZIP_LEVEL = 1
 MAX_WINDOW_BYTES = 8 * 1024 * 1024
-"""What a frame may ask of whoever reads it (RFC 8878 asks decoders for that much)."""
+"""Maximum memory that a frame may require of its reader (RFC 8878 asks decoders for that much)."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 

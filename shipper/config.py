@@ -58,7 +58,7 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "SHIPPER_LOG_LEVEL": ("log.level",),
 }
 MAY_BE_EMPTY = frozenset({"SHIPPER_LISTEN"})
-"""Variables that mean something when they are empty; the others are then not set."""
+"""Variables that have a meaning when they are empty; other empty variables count as not set."""
 OTHERS = frozenset({"SHIPPER_CONFIG", "SHIPPER_STREAM_TARGET", "SHIPPER_REPORT"})
 """Variables with our prefix that somebody else reads: the face, the blog's own consumer, the report."""
 _OTHER_FLAGS = {

@@ -69,7 +69,7 @@ def make_directory(path: Path, *, mode: int = 0o755) -> None:
         sync_directory(path.parent)
 
 
-class Holder(NamedTuple):
+class LockHolder(NamedTuple):
     """The process that holds a lock, as far as this process sees it. For messages only: a lock file can be edited."""
 
     pid: int  #: 0: unknown
@@ -85,9 +85,9 @@ class Holder(NamedTuple):
 
 
 class LockHeld(Fatal):
-    """Another process holds a lock; `holder` tells which."""
+    """Another process holds a lock: `holder`."""
 
-    def __init__(self, message: str, *, hint: str, holder: Holder) -> None:
+    def __init__(self, message: str, *, hint: str, holder: LockHolder) -> None:
         super().__init__(message, hint=hint)
         self.holder = holder
 
@@ -95,7 +95,7 @@ class LockHeld(Fatal):
 class Lock:
     """An exclusive lock on `path` that the kernel gives back when the process ends, however it ends.
 
-    `listen`: where this process can be asked how it is; a process that is refused tells its user.
+    `listen`: address of the status page of this process, for the message of a process that is refused the lock.
     """
 
     def __init__(self, path: Path, what: str, *, listen: str = "") -> None:
@@ -137,14 +137,14 @@ class Lock:
             self._descriptor = None
 
 
-def _holder(content: bytes) -> Holder:
+def _holder(content: bytes) -> LockHolder:
     """Who wrote a lock file. Nothing in it is trusted: what is no number and no address is left out."""
     pid, _, listen = content.decode("ascii", "replace").partition("\n")
     if not (pid.strip().isascii() and pid.strip().isdigit()):
-        return Holder(0)
+        return LockHolder(0)
     number = int(pid)
     address = listen.strip()
-    return Holder(number, command_of(number), address if _ADDRESS.fullmatch(address) else "")
+    return LockHolder(number, command_of(number), address if _ADDRESS.fullmatch(address) else "")
 
 
 def command_of(pid: int) -> str:

@@ -33,7 +33,7 @@ class SessionLost(Transient):
 
 
 class RightMissing(SessionLost):
-    """The server refuses this user a right; another session may have it, once somebody has granted it."""
+    """The server refuses this user a right; another session may succeed after an administrator has granted it."""
 
     exit_code = EXIT_OTHER
 

@@ -1,4 +1,4 @@
-"""A heartbeat: what a producer says of itself every few seconds, in a few kilobytes however many files there are.
+"""A heartbeat: the state of a producer every few seconds, in a few kilobytes for any number of files.
 
 Whose it is tells the subject that it was published on, which the server guards; the content is its sender's word.
 """
@@ -16,14 +16,14 @@ VERSION = 1
 MAX_BYTES = 16 * 1024
 """Of one heartbeat; the stream takes no larger one."""
 MAX_FILES = 10
-"""Files that are named: those that are furthest behind."""
+"""Number of files in a heartbeat: those with the largest lag."""
 MAX_NAME = 240
 """Characters of a file name, and of what is said of trouble; of a longer one the end is kept, which tells more."""
 
 ROOM_BYTES = 32 * 1024 * 1024
 """Of the stream, which the server reserves: ten thousand hosts of which each is behind."""
 KEEP_NS = 30 * 86400 * 10**9
-"""For so long a host that says nothing any more is known."""
+"""How long a silent host stays known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ def encode(beat: Heartbeat) -> bytes:
 
 
 def decode(content: bytes) -> Heartbeat | None:
-    """What somebody sent; None: it is no heartbeat of this version. Nothing in it is larger than it may be."""
+    """The heartbeat in a message; None: it is none of this version. Every field is within its bounds."""
     if len(content) > MAX_BYTES:
         return None
     try:

@@ -42,8 +42,8 @@ MOST_ATTEMPTS = 5
 ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-class Pieces(Protocol):
-    """A body that is sent piece by piece, until it ends or nobody reads."""
+class StreamedBody(Protocol):
+    """A body that is sent in chunks, until it ends or the client closes the connection."""
 
     def __iter__(self) -> Iterator[bytes]: ...
 
@@ -52,10 +52,10 @@ class Pieces(Protocol):
 
 
 class Answer(NamedTuple):
-    """What a page is answered with."""
+    """The response of a page."""
 
     kind: str
-    body: bytes | Pieces
+    body: bytes | StreamedBody
     code: int = 200
     headers: Mapping[str, str] = MappingProxyType({})
 
@@ -365,7 +365,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if not isinstance(body, bytes):
             body.close()
 
-    def _head(self) -> "bytes | Pieces":
+    def _head(self) -> "bytes | StreamedBody":
         self.connection.settimeout(PATIENCE_SECONDS)
         found = self._answered(self.path.partition("?")[0])
         self.send_response(found.code)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 EXIT_FORCED = 130
 NOTIFY_SECONDS = 0.2
-"""Who does not take what it is told in this time does not hear it: the work goes before."""
+"""Time limit of a notification to systemd, in seconds; after it the notification is dropped."""
 
 
 class Stop:
@@ -26,7 +26,7 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Whether somebody asked to stop."""
+        """Whether a stop was requested."""
         return self._event.is_set()
 
     def ask(self) -> None:
@@ -38,20 +38,20 @@ class Stop:
                 tell()
 
     def on_ask(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when somebody asks to stop, to end a sleep of another kind."""
+        """Call `tell` when a stop is requested, to end another kind of sleep."""
         self._told.append(tell)
 
     @property
     def asked_for(self) -> float:
-        """Seconds since somebody asked to stop; 0 when nobody did."""
+        """Seconds since the stop was requested; 0: it was not."""
         return time.monotonic() - self._asked_at if self.asked else 0.0
 
     async def wait(self) -> None:
-        """Return when somebody asked."""
+        """Return when a stop is requested."""
         await self._event.wait()
 
     async def nap(self, seconds: float) -> None:
-        """Sleep `seconds`, or until somebody asks to stop."""
+        """Sleep `seconds`, or until a stop is requested."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -73,12 +73,12 @@ def stop_on_signals(stop: Stop, *, reload: Callable[[], None] | None = None) -> 
 
 
 def notify_reloading() -> None:
-    """Tell systemd (Type=notify-reload) that SIGHUP was heard; `READY=1` must follow, whatever comes of it."""
+    """Notify systemd (Type=notify-reload) of a SIGHUP; `READY=1` must follow in every case."""
     notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
 
 def notify(state: str) -> None:
-    """Tell systemd `state` (`READY=1`, `STATUS=...`, see sd_notify(3)); nothing happens where it does not listen."""
+    """Notify systemd of `state` (`READY=1`, `STATUS=...`, see sd_notify(3)); without systemd nothing happens."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return

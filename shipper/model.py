@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 
 class Handoff(NamedTuple):
-    """Where another partition ends and this one goes on: what is before `offset` of a source is archived there."""
+    """The offset at which a source continues in this partition: the bytes before it are archived in another one."""
 
     offset: int
     crc: int | None  #: CRC-32 of the source from its origin to there, proven by that archive; None: nobody knows it
@@ -83,14 +83,14 @@ class Block:
 
 
 class Published(NamedTuple):
-    """The server's word that a message is stored."""
+    """An ack: the server has stored a message."""
 
     token: int  #: the number the publisher gave the message
     sequence: int  #: its place in the stream
 
 
 class Stored(NamedTuple):
-    """A message as it lies in a stream."""
+    """A message in a stream."""
 
     sequence: int
     time_ns: int  #: when JetStream stored it, UTC nanoseconds; the same on every redelivery

@@ -1,4 +1,4 @@
-"""The map of the partitions: which host belongs where, and which version of that it is. Pure.
+"""The partition map: the partition of each host, with a version. Pure.
 
 It lies in the shared bucket under `map.<prefix>`. Without one, hosts go by `SHIPPER_PARTITIONS` alone. A version is
 never used twice: hosts and collectors tell by it what was sent before a move and what behind it.
@@ -34,13 +34,13 @@ def partition_for(host: str, partitions: int) -> int:
 
 FORMAT = 1
 SLOTS = 256
-"""Virtual partitions: hosts hash to them, and a table says where each lies."""
+"""Number of slots (virtual partitions): hosts hash to slots, and a table maps slots to partitions."""
 _NO_OVERRIDES: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMap:
-    """Where every host belongs, known to the server or not."""
+    """The partition of every host."""
 
     version: int
     partitions: int
@@ -91,7 +91,7 @@ def changed(
 def _respread(slots: tuple[int, ...], partitions: int) -> tuple[int, ...]:
     """The table for `partitions` partitions with as few slots moved as can be, spread evenly.
 
-    Deterministic: whoever computes it from the same table gets the same.
+    Deterministic: the same input gives the same table in every program.
     """
     table = list(slots)
     least, more = divmod(SLOTS, partitions)
@@ -111,7 +111,7 @@ def _respread(slots: tuple[int, ...], partitions: int) -> tuple[int, ...]:
 
 
 def encode(known: PartitionMap) -> bytes:
-    """The map as it lies in the bucket."""
+    """The map as it is stored in the bucket."""
     fields: dict[str, Any] = {"v": FORMAT, "version": known.version, "partitions": known.partitions}
     fields |= {"overrides": dict(sorted(known.overrides.items()))} if known.overrides else {}
     fields |= {"slots": list(known.slots)} if known.slots else {}
@@ -119,7 +119,7 @@ def encode(known: PartitionMap) -> bytes:
 
 
 def decode(value: bytes) -> PartitionMap | None:
-    """The map that `encode` wrote; None: these bytes are none that can be understood, so nobody moves by them."""
+    """The map that `encode` wrote; None: the bytes cannot be read, so no host moves."""
     try:
         fields = json.loads(value)
         found = PartitionMap(

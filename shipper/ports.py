@@ -43,16 +43,16 @@ class Publisher(Protocol):
         ...
 
     async def mention(self, subject: str, payload: bytes) -> bool:
-        """Send what nobody has to hear, without an answer; False: there is no room for it now.
+        """Send a message that may be lost, without a reply; False: there is no room for it now.
 
-        A server that does not take it from this host refuses it without harm to the session.
+        The session continues if the server refuses it from this host.
         """
         ...
 
     async def mentioned(self, stream: str, subject: str) -> Stored | None:
-        """The newest message on exactly `subject` that `stream` keeps of what was mentioned.
+        """The newest message on exactly `subject` of those that `mention` sent and `stream` keeps.
 
-        None: there is none, nobody keeps it, or this host may not read it. That never harms the session.
+        None: there is none, no such stream, or this host may not read it. The session continues.
         """
         ...
 
@@ -76,7 +76,7 @@ class Publisher(Protocol):
         ...
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
-        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        """The first reply to a JSON request; None: no listener, or no reply in time."""
         ...
 
     async def listen(self, subject: str, heard: Heard) -> None:
@@ -119,7 +119,7 @@ class Inbox(Protocol):
         ...
 
     async def dead_letter(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
-        """Store a message and wait for the server's word that it is stored."""
+        """Store a message and wait for the ack."""
         ...
 
     async def purge(self, below: int) -> int:
@@ -127,7 +127,7 @@ class Inbox(Protocol):
         ...
 
     async def at_origin(self, sequence: int) -> int | None:
-        """The sequence that producers were told for the message with `sequence`; None: nobody can say.
+        """The sequence in the ack that the producer got for the message with `sequence`; None: unknown.
 
         It is the same, unless the stream is sourced from an edge site's.
         """
@@ -136,23 +136,23 @@ class Inbox(Protocol):
     async def site_state(self) -> StreamState | None:
         """What the site's stream holds that this one is sourced from; None: it is not sourced.
 
-        Raises `SessionLost` also where only the site does not answer, `RightMissing` where nobody may ask it.
+        Raises `SessionLost` also where only the site does not answer, `RightMissing` if this user has no right to.
         """
         ...
 
     async def purge_site(self, below: int) -> int | None:
         """Remove from the site what this stream has below `below`, but the last of it; returns how many.
 
-        None: what lies there is not what was sourced, so nothing is removed. Raises as `site_state`.
+        None: the site holds other messages than those that were sourced, so nothing is removed. Raises as `site_state`.
         """
         ...
 
     async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
-        """Send a JSON message to whoever listens."""
+        """Send a JSON message to all listeners."""
         ...
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
-        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        """The first reply to a JSON request; None: no listener, or no reply in time."""
         ...
 
     async def listen(self, subject: str, heard: Heard) -> None:

@@ -1,6 +1,6 @@
-"""What becomes of memory that is free again: the C library would give much of it back, only to ask for it at once.
+"""Keep freed memory: the C library would return much of it to the system, and request it again immediately.
 
-How the kernel shares the cores between this program and whatever else the host is there for.
+Scheduling: how the kernel shares the cores between this program and the other work of the host.
 """
 
 import contextlib

@@ -23,7 +23,7 @@ class Backoff:
         self._wait = tenacity.wait_random_exponential(multiplier=first, max=cap)
 
     def delay(self, attempt: int) -> float:
-        """Seconds to wait behind failed attempt number `attempt`, from 1."""
+        """Seconds to wait after failed attempt number `attempt`, from 1."""
         state = tenacity.RetryCallState(tenacity.AsyncRetrying(), None, (), {})
         state.attempt_number = min(attempt, 32)  # beyond it 2**n only costs time
         return self._wait(state)
@@ -35,8 +35,8 @@ ARCHIVE = Backoff(first=0.5, cap=5.0)  #: the archive cannot be written
 PLACE = Backoff(first=1.0, cap=4.0)  #: a cluster that has just started, or lost a node, has no place for a stream
 
 
-class Company:
-    """Sessions of one program. Once one of them works, none of the others is at the program's start any more."""
+class SessionGroup:
+    """The sessions of one program: after the first that works, the program's start is over for all of them."""
 
     has_served = False
 
@@ -46,9 +46,9 @@ class Patience:
 
     def __init__(
         self, *, at_start: float, later: float, clock: Callable[[], float] = time.monotonic,
-        company: Company | None = None,
+        company: SessionGroup | None = None,
     ) -> None:  # fmt: skip
-        self._company = company or Company()
+        self._company = company or SessionGroup()
         self._at_start = at_start
         self._later = later
         self._clock = clock
@@ -69,7 +69,7 @@ class Patience:
         self._failures = 0
 
     def after(self, error: Transient | Unavailable, policy: Backoff) -> float:
-        """Seconds to wait behind `error`.
+        """Seconds to wait after `error`.
 
         Raises:
             Unavailable: the time limit is over. RightMissing, InsecureConnection: only a person can help. A program
@@ -93,9 +93,9 @@ async def until_done(
     attempts: int,
     behind: type[ShipperError] = Transient,
 ) -> _T:
-    """`work`'s result, tried again `behind` such errors at most `attempts` times in all, or until `stop`.
+    """`work`'s result, tried again after such errors (`behind`) at most `attempts` times in all, or until `stop`.
 
-    An error that only a person can cure ends the attempts immediately.
+    An error that only an administrator can resolve ends the attempts immediately.
     """
     attempt = 0
     while True:

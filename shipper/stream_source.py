@@ -1,4 +1,4 @@
-"""Where a stream of the centre comes from, when an edge site has the first copy; and a message's place there. Pure.
+"""The origin of a stream of the centre that is sourced from an edge site, and a message's sequence there. Pure.
 
 A stream that is sourced counts by itself, so its sequences are not those that the site's producers were told.
 """
@@ -22,7 +22,7 @@ class Origin(NamedTuple):
 
     @property
     def api(self) -> str:
-        """Where the site's JetStream is asked, from the centre."""
+        """API prefix of the site's JetStream, as seen from the centre."""
         return f"$JS.{self.domain}.API"
 
     @property
@@ -41,6 +41,6 @@ def origin_of(config: Mapping[str, Any]) -> Origin | None:
 
 
 def sequence_at_origin(headers: Mapping[str, str]) -> int | None:
-    """The sequence that a sourced message has at its origin; None: it was not sourced, as far as it says."""
+    """The sequence that a sourced message has at its origin; None: its headers name no origin."""
     found = _SEQUENCE.fullmatch(headers.get(SOURCE_HEADER, ""))
     return int(found[1]) if found else None

@@ -12,10 +12,10 @@ MAX_HOST_BYTES = 200
 """Bound on a host name: with its escapes it must fit one directory name (255 bytes)."""
 
 DEAD_LETTERS = "DLQ"
-"""The stream of messages that nobody can apply."""
+"""The stream of dead letters: messages that cannot be applied."""
 
 ADVISORIES = "DLQ_ADV"
-"""The stream of what the server says when it gives up delivering a message."""
+"""The stream of advisories about messages that the server stopped delivering."""
 
 COLLECTOR = "collector"
 """The durable consumer that the collector reads each partition's stream with."""
@@ -24,7 +24,7 @@ RETIRED = "retired"
 """First token of what closed streams listen to."""
 
 MOVER = "fshipper-partition"
-"""Stands for a host where whoever moves hosts asks a collector."""
+"""The host name in control subjects of the partitioner, which requests a collector to seal a closed stream."""
 
 MAX_CACHED = 32_768
 """Subjects whose hosts are remembered: a partition may have ten thousand, in turn."""
@@ -98,7 +98,7 @@ def partition_subjects(prefix: str, partition: int) -> str:
 
 @functools.lru_cache(maxsize=MAX_CACHED)
 def parse_log_subject(subject: str) -> Address:
-    """Partition and host of a log subject, whoever published it.
+    """Partition and host of a log subject of any publisher.
 
     Raises:
         Poison: the subject has no partition or no host, or the host is no text or cannot name a directory.
@@ -127,7 +127,7 @@ def partition_of_stream(prefix: str, stream: str) -> int | None:
 
 
 def retired_subject(prefix: str, partition: int) -> str:
-    """What the stream of a retired partition listens to: nobody publishes there."""
+    """The subject of the stream of a retired partition: no client publishes there."""
     return f"{RETIRED}.{prefix}.{partition}"
 
 
@@ -137,7 +137,7 @@ def is_closed(subjects: Collection[str]) -> bool:
 
 
 def beat_subject(prefix: str, host: str) -> str:
-    """Where `host` says that it lives. Who may publish `<prefix>.*.<host>`, his lines, may publish this."""
+    """The subject of the heartbeats of `host`. The right to publish its lines, `<prefix>.*.<host>`, includes it."""
     return f"{prefix}.beat.{host}"
 
 
@@ -157,7 +157,7 @@ def beats_stream(prefix: str) -> str:
 
 
 def control_up(host: str) -> str:
-    """Where a producer asks its collector."""
+    """The subject of requests of a producer to its collector."""
     return f"ctl.up.{host}"
 
 
@@ -167,7 +167,7 @@ def control_down(host: str) -> str:
 
 
 def control_ask(host: str) -> str:
-    """Where a monitor asks a producer what changes nothing."""
+    """The subject of read-only requests of a monitor to a producer."""
     return f"ctl.ask.{host}"
 
 

@@ -29,7 +29,7 @@ __all__ = ["Counter", "Gauge", "Histogram", "logger", "metrics_in", "print_summa
 
 REPEAT_SECONDS = 10.0
 LONGEST_REPEAT_SECONDS = 3600.0
-"""Trouble that lasts is said once, then after 10 s, 20 s, ... at most every hour, with how many were held back."""
+"""Back-off of repeated warnings: logged once, then after 10 s, 20 s, ... at most every hour, with a count."""
 LOSSES = frozenset({"archive_damaged", "bytes_lost", "gap_recorded", "messages_lost"})
 """Each of these is news, however soon it follows another: nothing is lost silently."""
 MAX_REMEMBERED = 1024
@@ -86,7 +86,7 @@ class _Printable:
 
 
 def _colored() -> bool:
-    """Whether the log is read on a terminal by somebody who did not ask for no colour (no-color.org)."""
+    """Whether the log goes to a terminal and NO_COLOR is not set (no-color.org)."""
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
 
 

@@ -1,4 +1,4 @@
-"""What a service manager is told while a program runs: what it does, and that its work goes on.
+"""Notifications to the service manager while a program runs: its status, and that it makes progress.
 
 `WATCHDOG=1` is sent from the event loop, so one that hangs sends none; and only while every pulse turns in time, so a
 loop that waits for something that never comes sends none either. Waiting for a server that is away is no hanging: the
@@ -22,7 +22,7 @@ PINGS = 4  # in the watchdog's time
 
 
 class Pulse:
-    """A loop's word that it turns. Owned by the loop; whoever watches only reads."""
+    """The progress of one loop. Owned by the loop; the watchdog only reads it."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class Pulse:
 
 @contextlib.asynccontextmanager
 async def supervised(pulses: Callable[[], Iterable[Pulse]], status: Callable[[], str]) -> AsyncIterator[None]:
-    """Tell systemd, where it listens, `status` and that the work goes on, as long as the block lasts."""
+    """Notify systemd of `status` and of progress as long as the block lasts."""
     telling = asyncio.create_task(_tell(pulses, status)) if os.environ.get("NOTIFY_SOCKET") else None
     try:
         yield
@@ -82,7 +82,7 @@ def stuck(late: Iterable[Pulse]) -> str:
 
 
 def watchdog_seconds(environment: Mapping[str, str], pid: int) -> float:
-    """The time in which the service manager wants to hear from this process; 0: it does not watch it."""
+    """Interval in which the service manager requires a notification, in seconds; 0: there is no watchdog."""
     asked_of = environment.get("WATCHDOG_PID", "")
     if asked_of and asked_of != str(pid):
         return 0.0

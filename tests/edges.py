@@ -23,7 +23,7 @@ from cluster import free_ports
 from fleet import Fleet
 from shipped import ShippedServer
 
-from partitioner.access.roster import Trust
+from partitioner.access.roster import AuthMethod
 from partitioner.access.store import OPERATOR_FILE
 
 SHIPPED = Path(__file__).resolve().parents[1] / "deploy" / "nats" / "edge"
@@ -34,7 +34,7 @@ class End(ShippedServer):
     """One end of the leaf link: a server with a roster of its own, and the programs that reach it."""
 
     def __init__(
-        self, directory: Path, configuration: str, ports: Sequence[int], trust: Trust, authority: trustme.CA
+        self, directory: Path, configuration: str, ports: Sequence[int], trust: AuthMethod, authority: trustme.CA
     ) -> None:
         port, http, self.leaf_port = ports
         super().__init__(directory, configuration, port, http)
@@ -51,9 +51,9 @@ class End(ShippedServer):
 
     def secret(self, name: str) -> Path:
         """The key, the token, or the certificate with its key."""
-        if self.trust is Trust.CERTIFICATES:
+        if self.trust is AuthMethod.CERTIFICATES:
             return self.certificate(name, name)
-        return self.keys / "secrets" / f"{name}.{'creds' if self.trust is Trust.TOKENS else 'nk'}"
+        return self.keys / "secrets" / f"{name}.{'creds' if self.trust is AuthMethod.TOKENS else 'nk'}"
 
     def certificate(self, stem: str, *names: str) -> Path:
         """A file with a certificate of `names` and its key."""
@@ -66,9 +66,9 @@ class End(ShippedServer):
         """The environment of a program that reaches this end with the secret of `name`."""
         secret = str(self.secret(name))
         own = {
-            Trust.KEYS: {"NATS_NKEY": secret},
-            Trust.TOKENS: {"NATS_CREDS": secret},
-            Trust.CERTIFICATES: {"NATS_CERTIFICATE": secret, "NATS_KEY": secret},
+            AuthMethod.KEYS: {"NATS_NKEY": secret},
+            AuthMethod.TOKENS: {"NATS_CREDS": secret},
+            AuthMethod.CERTIFICATES: {"NATS_CERTIFICATE": secret, "NATS_KEY": secret},
         }
         return {"NATS_URL": self.url, "NATS_CA": str(self.ca), **own[self.trust]}
 
@@ -76,10 +76,10 @@ class End(ShippedServer):
         """The options of a client that reaches this end with the secret of `name`."""
         context = ssl.create_default_context(cafile=str(self.ca))
         secret = str(self.secret(name))
-        if self.trust is Trust.CERTIFICATES:
+        if self.trust is AuthMethod.CERTIFICATES:
             context.load_cert_chain(secret)
             return {"tls": context}
-        return {"tls": context, "user_credentials" if self.trust is Trust.TOKENS else "nkeys_seed": secret}
+        return {"tls": context, "user_credentials" if self.trust is AuthMethod.TOKENS else "nkeys_seed": secret}
 
     def run(self, *arguments: str) -> str:
         """A command of the partitioner here; its standard output."""
@@ -95,7 +95,7 @@ class End(ShippedServer):
             "/etc/nats/server-key.pem": str(own),
             "/etc/nats/ca.pem": str(self.ca),
         }
-        if self.trust is Trust.TOKENS:
+        if self.trust is AuthMethod.TOKENS:
             operator = self.keys / OPERATOR_FILE
             account = re.search(r"^# .*: (A[A-Z0-9]{55})$", operator.read_text(), re.MULTILINE)
             assert account, operator.read_text()[:500]
@@ -104,7 +104,7 @@ class End(ShippedServer):
                 "account: LOGS": f"account: {account[1]}",
                 'include "fshipper/link.conf"': f'credentials: "{self.keys}/link.creds"',
             }
-        if self.trust is Trust.CERTIFICATES:
+        if self.trust is AuthMethod.CERTIFICATES:
             link = self.certificate("link", "edge1")
             changes |= {
                 f'key_file:  "{own}"': f'key_file: "{own}", ca_file: "{self.ca}", verify_and_map: true',
@@ -138,7 +138,7 @@ class End(ShippedServer):
 @contextlib.contextmanager
 def site(
     directory: Path, *, hosts: Sequence[str], central: Sequence[str] = (), options: Sequence[str] = (),
-    trust: Trust = Trust.KEYS,
+    trust: AuthMethod = AuthMethod.KEYS,
 ) -> Iterator[tuple[End, End, Wire]]:  # fmt: skip
     """The centre, a site and their link, which is up; no streams. `hosts` are at the site, `central` in the centre.
 

@@ -26,8 +26,8 @@ from cluster import Nodes, cluster
 from fleet import Fleet, until
 from nats.aio.client import Client
 
-from partitioner.access.roster import Trust
-from partitioner.access.store import OPERATOR_FILE, Place
+from partitioner.access.roster import AuthMethod
+from partitioner.access.store import OPERATOR_FILE, AccessDirectory
 
 LINES = b"one\ntwo\n"
 
@@ -45,12 +45,12 @@ async def all_nodes_serve(admin: Client) -> None:
     await api(admin, "STREAM.DELETE.READY")
 
 
-@pytest.mark.parametrize("trust", [Trust.KEYS, Trust.TOKENS])
-def test_on_a_cluster_a_host_ships_and_reaches_nothing_of_another(trust: Trust, tmp_path: Path) -> None:
-    place = Place(tmp_path / "access", now=dt.datetime.now(dt.UTC))
+@pytest.mark.parametrize("trust", [AuthMethod.KEYS, AuthMethod.TOKENS])
+def test_on_a_cluster_a_host_ships_and_reaches_nothing_of_another(trust: AuthMethod, tmp_path: Path) -> None:
+    place = AccessDirectory(tmp_path / "access", now=dt.datetime.now(dt.UTC))
     place.make("logs", trust)
     place.add([ATTACKER, VICTIM])
-    tokens = trust is Trust.TOKENS
+    tokens = trust is AuthMethod.TOKENS
     file = f'include "../access/{OPERATOR_FILE if tokens else "accounts.conf"}"'
 
     def secret(name: str) -> str:
@@ -80,8 +80,8 @@ def test_on_a_cluster_a_host_ships_and_reaches_nothing_of_another(trust: Trust, 
 
 
 def test_on_a_cluster_with_accounts_the_archive_is_whole(tmp_path: Path) -> None:
-    place = Place(tmp_path / "access", now=dt.datetime.now(dt.UTC))
-    place.make("logs", Trust.KEYS)
+    place = AccessDirectory(tmp_path / "access", now=dt.datetime.now(dt.UTC))
+    place.make("logs", AuthMethod.KEYS)
     place.add([VICTIM])
 
     def as_(name: str) -> dict[str, str]:

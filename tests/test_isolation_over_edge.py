@@ -28,8 +28,8 @@ from nats.aio.client import Client
 
 from partitioner.access import store as places
 from partitioner.access.permissions import Role
-from partitioner.access.roster import Layout, Trust
-from partitioner.access.store import Place
+from partitioner.access.roster import AccountLayout, AuthMethod
+from partitioner.access.store import AccessStore
 
 NEIGHBOUR = "c.example.net"  # at the site
 CENTRE_EARS = {
@@ -43,7 +43,7 @@ NAMED = ("--hosts", ATTACKER, "--hosts", NEIGHBOUR)
 
 
 @pytest.fixture(
-    params=itertools.product(Trust, [(), NAMED]), ids=lambda param: f"{param[0]}-{'named' if param[1] else 'open'}"
+    params=itertools.product(AuthMethod, [(), NAMED]), ids=lambda param: f"{param[0]}-{'named' if param[1] else 'open'}"
 )
 def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[End, End]]:
     trust, options = request.param
@@ -95,7 +95,7 @@ async def arrival(admin: Client, host: str, beat: bytes) -> None:
 
 def test_the_server_of_a_site_speaks_and_hears_for_its_own_hosts_only(ends: tuple[End, End]) -> None:
     centre, _ = ends
-    if centre.trust is Trust.KEYS:  # what a server includes, as a client reads it
+    if centre.trust is AuthMethod.KEYS:  # what a server includes, as a client reads it
         seed = (centre.keys / "secrets" / "edge1.conf").read_text().split('"')[1]
         centre.secret("edge1").write_text(seed)
 
@@ -131,10 +131,10 @@ def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def as_before(end: End, *arguments: str) -> None:
-        place = Place(end.keys, now=dt.datetime.now(dt.UTC))
+        place = AccessStore(end.keys, now=dt.datetime.now(dt.UTC))
         if arguments[0] == "init":
             end.keys.parent.mkdir(parents=True, exist_ok=True)
-            place.make("logs", Trust.KEYS)
+            place.make("logs", AuthMethod.KEYS)
         else:
             role = Role.EDGE if "--as" in arguments else Role.HOST
             place.add(arguments[1:2], role)
@@ -151,7 +151,7 @@ def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
             assert b'"seq"' in (await client.request(f"logs.p100.{ATTACKER}", b"a line", timeout=ANSWER_SECONDS)).data
 
     write, migrate = End.configure, End.hosts
-    monkeypatch.setattr(places, "first_layout", lambda _: Layout.FLAT)
+    monkeypatch.setattr(places, "first_layout", lambda _: AccountLayout.FLAT)
     monkeypatch.setattr(End, "hosts", as_before)
     monkeypatch.setattr(End, "configure", configure)
     with site(tmp_path, hosts=(ATTACKER,), central=(VICTIM,)) as (centre, edge, _):
@@ -167,8 +167,8 @@ def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
             until(lambda: centre.messages("LOGS_100") == count, within=60, what=lambda: centre.log[-2000:])  # noqa: B023
 
 
-@pytest.mark.parametrize("trust", [Trust.TOKENS, Trust.CERTIFICATES])
-def test_what_a_site_with_tokens_or_certificates_ships_is_archived(trust: Trust, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trust", [AuthMethod.TOKENS, AuthMethod.CERTIFICATES])
+def test_what_a_site_with_tokens_or_certificates_ships_is_archived(trust: AuthMethod, tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_bytes(b"one\ntwo\n")
     with (

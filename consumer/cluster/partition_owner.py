@@ -26,7 +26,7 @@ from consumer.options import Task
 from consumer.pipeline import OpenInbox, Worker
 from consumer.segments.sealer import Sealer
 from shipper import events
-from shipper.durable_files import Holder, Lock
+from shipper.durable_files import Lock, LockHolder
 from shipper.errors import ArchiveTrouble, Fenced, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop
 from shipper.retry import Patience
@@ -414,7 +414,7 @@ def refuse_held(partition: int, claim: Claim) -> ShipperError:
     )
 
 
-def refuse_locked(text: str, holder: Holder) -> ShipperError:
+def refuse_locked(text: str, holder: LockHolder) -> ShipperError:
     """Why a partition cannot be drained now: another process writes this archive."""
     if "--drain" in holder.command.split():
         hint = "another drain runs; it ends by itself and writes everything that is in the streams: wait for it"

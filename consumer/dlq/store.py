@@ -23,7 +23,7 @@ from shipper import codec
 from shipper.bytes_ops import crc32
 from shipper.errors import Poison, UsageError
 from shipper.jetstream.connection import MONITOR_INBOX, connect_as
-from shipper.jetstream.message_browser import Letters, letters_of
+from shipper.jetstream.message_browser import MessageBrowser, browser_of
 from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, End, Span, StreamState
 from shipper.settings import Settings
 from shipper.subjects import ADVISORIES, DEAD_LETTERS, log_subject, parse_log_subject, partition_of_stream
@@ -154,7 +154,7 @@ class Found(NamedTuple):
 class Desk:
     """Dead letters and advisories of one server, over a connection that it does not own."""
 
-    def __init__(self, letters: Letters, advisories: Letters, settings: Settings) -> None:
+    def __init__(self, letters: MessageBrowser, advisories: MessageBrowser, settings: Settings) -> None:
         self._letters = letters
         self._advisories = advisories
         self._settings = settings
@@ -254,9 +254,9 @@ async def desk(settings: Settings) -> AsyncIterator[Desk]:
     """
     connection = await connect_as(settings.nats, name="fshipper dlq", inboxes=("_INBOX_partitioner", MONITOR_INBOX))
     try:
-        letters = letters_of(connection, DEAD_LETTERS)
+        letters = browser_of(connection, DEAD_LETTERS)
         await letters.state()
-        yield Desk(letters, letters_of(connection, ADVISORIES), settings)
+        yield Desk(letters, browser_of(connection, ADVISORIES), settings)
     finally:
         await connection.close()
 

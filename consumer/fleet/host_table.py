@@ -7,7 +7,7 @@ from typing import NamedTuple
 from consumer.fleet.health import TROUBLED, USUAL, State, Thresholds, Verdict, judge, shared
 from shipper.errors import ConfigError
 from shipper.heartbeat import Heartbeat, decode, plausible
-from shipper.jetstream.heartbeat_stream import News
+from shipper.jetstream.heartbeat_stream import HeartbeatUpdate
 from shipper.subjects import checked_host, host_of_beat, is_everybodys
 
 MOST_HOSTS = 10_000
@@ -52,7 +52,7 @@ class Table:
     def __len__(self) -> int:
         return len(self._heard)
 
-    def hear(self, news: News) -> None:
+    def hear(self, news: HeartbeatUpdate) -> None:
         """What a look at the heartbeats brought."""
         heard = {} if news.complete else self._heard
         for stored in news.beats:

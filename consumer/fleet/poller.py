@@ -24,7 +24,7 @@ from shipper.bucket import lease_key, members_of
 from shipper.errors import ConfigError, Poison, ShipperError, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
-from shipper.jetstream.heartbeat_stream import Beats, News
+from shipper.jetstream.heartbeat_stream import HeartbeatReader, HeartbeatUpdate
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.stream_status import PartitionStatus, Status, status
 from shipper.settings import NatsSettings
@@ -47,7 +47,7 @@ class Looking:
         self._table = Table(limits)
         self._may_make = makes_stream
         self._connection: Connection | None = None
-        self._beats: Beats | None = None
+        self._beats: HeartbeatReader | None = None
         self._lines_at = 0.0
         self._last: Fleet | None = None
 
@@ -73,13 +73,13 @@ class Looking:
         if connection is not None:
             await connection.close()
 
-    async def _session(self) -> Beats:
+    async def _session(self) -> HeartbeatReader:
         if self._beats is None:
             connection = await connect_as(
                 self._settings, name=f"fshipper {self._name}", inboxes=("_INBOX_collector", MONITOR_INBOX)
             )
             self._may_make = self._may_make and not connection.is_monitor
-            self._connection, self._beats = connection, Beats(connection, self._prefix)
+            self._connection, self._beats = connection, HeartbeatReader(connection, self._prefix)
         return self._beats
 
     async def _look(self) -> Fleet:
@@ -116,7 +116,7 @@ class Looking:
             floors=floors_of(partitions, self._last, at),
         )
 
-    async def _news(self, beats: Beats) -> News | None:
+    async def _news(self, beats: HeartbeatReader) -> HeartbeatUpdate | None:
         """The heartbeats since the last look; None: nobody keeps them, and this program may not make it so."""
         try:
             return await beats.look(len(self._table))

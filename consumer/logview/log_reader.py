@@ -23,10 +23,11 @@ from consumer.logview.file_index import Part
 from consumer.logview.query import Globs, Piece, Wanted
 from shipper import layout
 from shipper.errors import Poison, ShipperError, Transient, Unavailable
-from shipper.jetstream.ordered_consumer import Arrived, OrderedReader, Start
-from shipper.jetstream.stream_watcher import Seen, Watch
+from shipper.jetstream.ordered_consumer import OrderedReader, StartPosition, TimedDelivery
+from shipper.jetstream.stream_watcher import StreamSnapshot, StreamWatcher
 from shipper.model import Delivery
-from shipper.retry import SESSION, Patience
+from shipper.retry import Patience
+from shipper.session_retry import SessionRetry, Trouble
 from shipper.settings import Settings
 from shipper.subjects import parse_log_subject
 
@@ -43,11 +44,11 @@ class Feed(Protocol):
     caught_up: bool
 
     @property
-    def head(self) -> Arrived | None:
+    def head(self) -> TimedDelivery | None:
         """The oldest message that was not taken."""
         ...
 
-    def take(self) -> Arrived:
+    def take(self) -> TimedDelivery:
         """Take the head."""
         ...
 
@@ -90,13 +91,13 @@ class Merge:
                 return None
             await self._wait(left)
 
-    def _horizon(self, heads: Mapping[str, Arrived]) -> float:
+    def _horizon(self, heads: Mapping[str, TimedDelivery]) -> float:
         silent = [feed for name, feed in self._feeds.items() if name not in heads]
         if not silent:
             return 0.0
         return HORIZON_SECONDS if all(feed.caught_up for feed in silent) else PATIENCE_SECONDS
 
-    def _heads(self) -> dict[str, Arrived]:
+    def _heads(self) -> dict[str, TimedDelivery]:
         """Raises what ended a reader."""
         heads = {name: head for name, feed in self._feeds.items() if (head := feed.head) is not None}
         for name, feed in self._feeds.items():
@@ -114,7 +115,7 @@ def _is_behind(delivery: Delivery, end: int, until_ns: int | None) -> bool:
     return delivery.sequence > end or (until_ns is not None and delivery.time_ns >= until_ns)
 
 
-def _oldest(heads: Mapping[str, Arrived]) -> tuple[str, Delivery] | None:
+def _oldest(heads: Mapping[str, TimedDelivery]) -> tuple[str, Delivery] | None:
     found = min(heads, key=lambda name: (heads[name].delivery.time_ns, name), default=None)
     return None if found is None else (found, heads[found].delivery)
 
@@ -147,10 +148,11 @@ class FleetLog:
         self._wanted = wanted
         self._name = name
         self._patience = Patience(at_start=0.0, later=patience)
-        self._watch: Watch | None = None
+        self._retry = SessionRetry(name, self._patience, nap=self._wait, report=self._report)
+        self._watch: StreamWatcher | None = None
         self._news = asyncio.Event()
         self._readers: dict[str, OrderedReader] = {}
-        self._ends: dict[str, Seen] = {}
+        self._ends: dict[str, StreamSnapshot] = {}
         self._taken: dict[str, int] = {}  # the last sequence of each stream that was cut
         self._hosts: set[str] = set()
         self._parts: list[Part] = []  # of the archive, older than what the streams hold
@@ -216,7 +218,7 @@ class FleetLog:
     async def _deliveries(self, wanted: Wanted) -> AsyncGenerator[Delivery]:
         """The streams' messages of that time, oldest first; behind a lost session those that were not taken yet."""
         while self._ends:
-            try:
+            async with self._retry.attempt():
                 self._read_stored(await self._session(), wanted)
                 merge = Merge(self._readers, self._news)
                 ends = {name: seen.last_sequence for name, seen in self._ends.items()}
@@ -225,17 +227,17 @@ class FleetLog:
                     yield head[1]
                 await self._stop_reading()
                 return
-            except (Transient, Unavailable) as error:
-                await self._again(error)
 
-    def _read_stored(self, watch: Watch, wanted: Wanted) -> None:
+    def _read_stored(self, watch: StreamWatcher, wanted: Wanted) -> None:
         for name, seen in self._ends.items():
             filters = self._narrow(seen)
             taken = self._taken.get(name, 0)
             if filters and taken < seen.last_sequence:
-                self._read(watch, name, filters, Start(taken + 1) if taken else Start(1, wanted.since_ns))
+                self._read(
+                    watch, name, filters, StartPosition(taken + 1) if taken else StartPosition(1, wanted.since_ns)
+                )
 
-    def _narrow(self, seen: Seen) -> list[str]:
+    def _narrow(self, seen: StreamSnapshot) -> list[str]:
         """The subjects of a stream that are meant; none: nothing in it is."""
         meant = [each for each in seen.subjects if (host := _host(each)) and self._wanted.hosts.takes(host)]
         is_most = len(meant) > MOST_FILTERS or len(meant) == len(seen.subjects)
@@ -248,7 +250,7 @@ class FleetLog:
         for name, seen in self._ends.items():
             self._taken[name] = max(seen.last_sequence, self._taken.get(name, 0))
         while True:
-            try:
+            async with self._retry.attempt():
                 watch = await self._session()
                 merge, looked = Merge(self._readers, self._news), 0.0
                 while True:
@@ -259,33 +261,33 @@ class FleetLog:
                     if oldest := await merge.live(LOOK_SECONDS):
                         for piece in self._cutter.cut(self._take(oldest)):
                             yield piece
-            except (Transient, Unavailable) as error:
-                await self._again(error)
 
-    async def _look_for_streams(self, watch: Watch) -> None:
+    async def _look_for_streams(self, watch: StreamWatcher) -> None:
         """Read streams that are new from their beginning; let those go that were deleted."""
         partitions = await watch.partitions()
         for name in self._readers.keys() - partitions.keys():
             await watch.stop([self._readers.pop(name)])
             self._taken.pop(name, None)
         for name in partitions.keys() - self._readers.keys():
-            self._read(watch, name, self._filters(partitions[name]), Start(self._taken.get(name, 0) + 1))
+            self._read(watch, name, self._filters(partitions[name]), StartPosition(self._taken.get(name, 0) + 1))
         self._patience.progress()
 
     # -- the session --------------------------------------------------------------------------------------------
 
-    async def _session(self) -> Watch:
+    async def _session(self) -> StreamWatcher:
         if self._watch is None:
             settings = self._places.settings
-            self._watch = await Watch.open(settings.nats, settings.logs.subject, name=self._name)
+            self._watch = await StreamWatcher.open(settings.nats, settings.logs.subject, name=self._name)
         return self._watch
 
-    async def _again(self, error: Transient | Unavailable) -> None:
-        """Wait, to begin another session. Raises Unavailable: the server was away for too long."""
-        delay = self._patience.after(error, SESSION)
+    def _report(self, error: Trouble, _: float) -> None:
         if self._watch is not None:
             tell(f"{error}; trying again")
-            watch, self._watch = self._watch, None
+
+    async def _wait(self, delay: float) -> None:
+        """End the session, and wait until the next one may begin."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
             await watch.close()
         self._readers = {}
         await asyncio.sleep(delay)
@@ -303,7 +305,7 @@ class FleetLog:
                 self._taken.pop(name, None)
                 del self._ends[name]
 
-    def _read(self, watch: Watch, name: str, filters: list[str], start: Start) -> None:
+    def _read(self, watch: StreamWatcher, name: str, filters: list[str], start: StartPosition) -> None:
         budget = max(LEAST_BYTES, BUDGET_BYTES // max(1, len(self._ends)))
         self._readers[name] = watch.read(name, filters, start, budget=budget, news=self._news.set)
 

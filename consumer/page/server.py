@@ -24,7 +24,7 @@ from consumer.fleet.health import State
 from consumer.fleet.host_table import Host, counts
 from consumer.fleet.poller import Disk, Looking, View, Watching
 from consumer.fleet.snapshot import Fleet, Partition
-from shipper.events.collecting import Gap, recent_gaps
+from shipper.events.collecting import ReportedGap, recent_gaps
 from shipper.http_endpoints import NO_PAGES, Answer, Page
 from shipper.settings import Settings
 from shipper.units import format_bytes
@@ -48,7 +48,7 @@ class About(NamedTuple):
     began: float  #: seconds since 1970
 
 
-def snapshot(about: About, view: View, collecting: Mapping[str, Any], gaps: Sequence[Gap]) -> dict[str, Any]:
+def snapshot(about: About, view: View, collecting: Mapping[str, Any], gaps: Sequence[ReportedGap]) -> dict[str, Any]:
     """Everything that the page draws; sizes in bytes, durations in seconds, times in seconds since 1970.
 
     `collecting`: what the collector says of itself (`/status`).

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from deploy.demo.hosts import HOSTS, Feed, generated
+from deploy.demo.hosts import HOSTS, LogFeed, generated
 from deploy.demo.replay_files import replayed
-from deploy.demo.result import Result, print_result
-from deploy.demo.scenario import Plan, tell
-from deploy.demo.show import Show
+from deploy.demo.result import DemoResult, print_result
+from deploy.demo.scenario import DemoPlan, tell
+from deploy.demo.show import DemoDisplay
 from deploy.demo.workspace import EXIT_CONFIG, EXIT_OTHER, DemoError, Interrupted, taken
 
 PLAIN_WIDTH = 100
@@ -61,19 +61,21 @@ def demo(
         raise typer.Exit(EXIT_OTHER)
 
 
-def _run(out: Path, paths: list[Path], seconds: float, seed: int | None, console: Console, *, report: bool) -> Result:
+def _run(
+    out: Path, paths: list[Path], seconds: float, seed: int | None, console: Console, *, report: bool
+) -> DemoResult:
     chosen = random.SystemRandom().randrange(10_000) if seed is None else seed
     feeds, notes = _feeds(out, paths, seconds, chosen)
     with taken(out) as place:
-        with Show(console, f"fshipper demo: {len(HOSTS)} hosts, {len(feeds)} log files, seed {chosen}") as show:
+        with DemoDisplay(console, f"fshipper demo: {len(HOSTS)} hosts, {len(feeds)} log files, seed {chosen}") as show:
             for note in notes:
                 show.event(note)
-            result = tell(Plan(feeds, seconds, chosen, report), place, show)
+            result = tell(DemoPlan(feeds, seconds, chosen, report), place, show)
         print_result(console, result, place.hosts)
         return result
 
 
-def _feeds(out: Path, paths: list[Path], seconds: float, seed: int) -> tuple[list[Feed], list[str]]:
+def _feeds(out: Path, paths: list[Path], seconds: float, seed: int) -> tuple[list[LogFeed], list[str]]:
     if not paths:
         return generated(seconds, seed, time.time), []
     for path in paths:

@@ -39,7 +39,7 @@ CAUSES = (
 USERS = ("root", "admin", "deploy", "postgres", "git", "oracle", "test", "j\udcfcrgen")  # Latin-1: no UTF-8 at all
 
 
-class Lines:
+class LineGenerator:
     """Lines without end from one program of `host`. Subclasses write one entry, which may be several lines."""
 
     def __init__(self, host: str, seed: int, clock: Clock, *, newline: str = "\n") -> None:
@@ -81,7 +81,7 @@ class Lines:
         raise NotImplementedError
 
 
-class AccessLines(Lines):
+class AccessLines(LineGenerator):
     """nginx, combined format with the request's time behind it."""
 
     def _stamp(self) -> None:
@@ -101,7 +101,7 @@ class AccessLines(Lines):
         )
 
 
-class ApplicationLines(Lines):
+class ApplicationLines(LineGenerator):
     """A Java program: mostly one line an entry, sometimes a stack trace, rarely a line longer than a block."""
 
     def _stamp(self) -> None:
@@ -138,7 +138,7 @@ class ApplicationLines(Lines):
         )
 
 
-class AuthLines(Lines):
+class AuthLines(LineGenerator):
     """sshd by way of syslog; a name in it is Latin-1, as it came over the network."""
 
     def _stamp(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from deploy.demo.generator import AccessLines, ApplicationLines, AuthLines, Clock, Lines
+from deploy.demo.generator import AccessLines, ApplicationLines, AuthLines, Clock, LineGenerator
 
 PARTITIONS = 4
 BYTES_A_SECOND = 3_000_000
@@ -15,7 +15,7 @@ HOSTS = {"web1.example.net": 1, "db1.example.net": 3, "mail1.example.net": 0}
 """Hosts, and the partition of four that FNV-1a gives each."""
 
 
-class Text(Protocol):
+class LogGenerator(Protocol):
     """What a log file is made of."""
 
     def burst(self, size: int) -> bytes:
@@ -24,12 +24,12 @@ class Text(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class LogFeed:
     """One log file of one host, and what is written to it."""
 
     host: str
     name: str  #: relative to the host's directory
-    text: Callable[[], Text]
+    text: Callable[[], LogGenerator]
     bytes_planned: int
     unterminated: bool = False  #: its last line has no newline
 
@@ -41,7 +41,7 @@ class Feed:
 @dataclass(frozen=True, slots=True)
 class _Kind:
     name: str
-    lines: type[Lines]
+    lines: type[LineGenerator]
     share: float
     newline: str = "\n"
     unterminated: bool = False
@@ -66,19 +66,19 @@ _KINDS = {
 }
 
 
-def generated(seconds: float, seed: int, clock: Clock) -> list[Feed]:
+def generated(seconds: float, seed: int, clock: Clock) -> list[LogFeed]:
     """The feeds of all hosts for a flow of `seconds`: CRLF in one file, no last newline in another."""
 
-    def text(host: str, kind: _Kind) -> Callable[[], Text]:
+    def text(host: str, kind: _Kind) -> Callable[[], LogGenerator]:
         return lambda: kind.lines(host, seed, clock, newline=kind.newline)
 
     return [
-        Feed(host, kind.name, text(host, kind), int(kind.share * BYTES_A_SECOND * seconds), kind.unterminated)
+        LogFeed(host, kind.name, text(host, kind), int(kind.share * BYTES_A_SECOND * seconds), kind.unterminated)
         for host in HOSTS
         for kind in _KINDS[host]
     ]
 
 
-def of_host(feeds: Sequence[Feed], host: str) -> list[Feed]:
+def of_host(feeds: Sequence[LogFeed], host: str) -> list[LogFeed]:
     """The feeds of `host`."""
     return [feed for feed in feeds if feed.host == host]

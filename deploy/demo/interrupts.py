@@ -20,7 +20,7 @@ NAP_SECONDS = 0.05
 class Interrupts:
     """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted.
 
-    `meanwhile` is called at each of them, so that a clock on the screen goes on.
+    `meanwhile` is called at each of them, so that a clock on the screen keeps running.
     """
 
     def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -38,7 +38,7 @@ class Interrupts:
             signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raise Interrupted if somebody asked."""
+        """Raise Interrupted if a signal arrived."""
         if self._asked:
             raise Interrupted(self._asked)
         self._meanwhile()
@@ -61,17 +61,17 @@ QUIET = 0.08
 """Part of the flow without kills at either end, so that one sees it run first, and no kill comes too late."""
 
 
-class Kill(NamedTuple):
+class ScheduledKill(NamedTuple):
     """`victim` dies `at` seconds after the flow began."""
 
     at: float
     victim: str
 
 
-def planned(victims: Sequence[str], seconds: float, seed: int) -> list[Kill]:
+def planned(victims: Sequence[str], seconds: float, seed: int) -> list[ScheduledKill]:
     """Kills for a flow of `seconds`, in order of time: each victim at least twice, in another order each round."""
     chance = random.Random(seed)  # noqa: S311 - seeded, to be the same again
     rounds = max(MIN_ROUNDS, int(seconds / ROUND_SECONDS))
     order = [victim for _ in range(rounds) for victim in chance.sample(victims, len(victims))]
     first, slot = seconds * QUIET, seconds * (1 - 2 * QUIET) / len(order)
-    return [Kill(first + (number + chance.random()) * slot, victim) for number, victim in enumerate(order)]
+    return [ScheduledKill(first + (number + chance.random()) * slot, victim) for number, victim in enumerate(order)]

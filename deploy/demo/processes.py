@@ -17,7 +17,7 @@ from deploy.demo.workspace import EXIT_UNAVAILABLE, DemoError
 
 LOOK_SECONDS = 0.05
 GRACE_SECONDS = 3.0
-"""From SIGTERM to SIGKILL when the demo ends early: a kill loses nothing, so nobody has to wait for it."""
+"""From SIGTERM to SIGKILL when the demo ends early: a kill loses nothing, so a long wait is not needed."""
 MAX_REVIVALS = 20
 _SIGNAL_OF_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG in linux/prctl.h
 
@@ -25,7 +25,7 @@ _prctl = getattr(ctypes.CDLL(None), "prctl", None)  # None off Linux: a SIGKILL 
 
 
 def fshipper() -> str:
-    """The command beside this Python. Raises DemoError: it is not installed."""
+    """The command next to this Python. Raises DemoError: it is not installed."""
     command = Path(sys.executable).with_name("fshipper")
     if not command.exists():
         raise DemoError(f"there is no {command}", hint="pip install fshipper", code=EXIT_UNAVAILABLE)
@@ -33,7 +33,7 @@ def fshipper() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompletedCommand:
     """A command that ran to its end."""
 
     code: int
@@ -41,7 +41,7 @@ class Done:
 
 
 class Program:
-    """One program that runs until it is stopped; `ready` is what its log says when it works."""
+    """One program that runs until it is stopped; `ready` is in its log once it works."""
 
     def __init__(self, name: str, arguments: list[str], environment: dict[str, str], log: Path, ready: str) -> None:
         self.name = name
@@ -71,7 +71,7 @@ class Program:
         return self.process.pid
 
     def look(self) -> bool:
-        """Whether it began to work since the last look."""
+        """Whether it began to work since the last call."""
         if self.up or self._ready not in self._said():
             return False
         self.up = True
@@ -89,7 +89,7 @@ class Program:
         return self._said().decode(errors="replace")[-1500:].strip()
 
     def found(self, pattern: str) -> str:
-        """The first group of `pattern` in what it said since its start; empty while there is none."""
+        """The first group of `pattern` in its log since its start; empty: no match yet."""
         match = re.search(pattern, self._said().decode(errors="replace"))
         return match[1] if match else ""
 
@@ -138,7 +138,7 @@ class Programs:
                 self._interrupts.nap(LOOK_SECONDS)
 
     def revive(self) -> list[Program]:
-        """Start again what gave up because the server was away for too long, as a service manager would.
+        """Restart programs that ended because the server was away for too long, as a service manager would.
 
         Raises:
             DemoError: a program ended for another reason: nobody killed it, so that is a defect.
@@ -168,7 +168,7 @@ class Programs:
                 how = "does not end" if code is None else f"ended with {code}"
                 raise DemoError(f"{program.name} {how} on SIGTERM\n{program.last_words}", hint=f"see {program.log}")
 
-    def run(self, name: str, *arguments: str, within: float, **environment: str) -> Done:
+    def run(self, name: str, *arguments: str, within: float, **environment: str) -> CompletedCommand:
         """One command to its end; its messages go to `<name>.log`.
 
         Raises:
@@ -181,7 +181,7 @@ class Programs:
         if code is None:
             end([process])
             raise DemoError(f"fshipper {arguments[0]} did not end within {within:.0f} s", hint=f"see {log}")
-        return Done(code, output.read_text(errors="replace"))
+        return CompletedCommand(code, output.read_text(errors="replace"))
 
     def must(self, name: str, *arguments: str, within: float, **environment: str) -> str:
         """As `run`, and its output. Raises DemoError: it fails."""

@@ -18,11 +18,11 @@ import zstandard
 
 CHUNK_BYTES = 1 << 20
 AROUND_BYTES = 40
-"""Shown before and behind the first difference."""
+"""Bytes shown before and after the first difference."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedFile:
     """What was written to one log file of one host, counted while it was written."""
 
     host: str
@@ -35,7 +35,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where archive and source part for the first time."""
+    """The first difference between archive and source."""
 
     offset: int
     written: bytes  #: around it
@@ -43,10 +43,10 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FileVerdict:
     """What the archive holds of one log file."""
 
-    expected: Expected
+    expected: ExpectedFile
     octets: int
     lines: int
     sha256: str
@@ -84,7 +84,9 @@ def dates(archive: Path) -> list[str]:
     return sorted(path.name.removeprefix("date=") for path in archive.glob("_manifest/date=*"))
 
 
-def proven(archive: Path, expected: Sequence[Expected], check: Callable[[], None] = lambda: None) -> list[Verdict]:
+def proven(
+    archive: Path, expected: Sequence[ExpectedFile], check: Callable[[], None] = lambda: None
+) -> list[FileVerdict]:
     """A verdict for each log file that was written; `check` is called in between and may raise."""
     listed = segments(archive)
     verdicts = []
@@ -95,14 +97,14 @@ def proven(archive: Path, expected: Sequence[Expected], check: Callable[[], None
     return verdicts
 
 
-def strangers(archive: Path, expected: Sequence[Expected]) -> list[str]:
-    """Log files in the archive that nobody wrote."""
+def strangers(archive: Path, expected: Sequence[ExpectedFile]) -> list[str]:
+    """Log files in the archive that the demo did not write."""
     known = {(one.host, one.file) for one in expected}
     found = {(segment["host"], segment["file"]) for segment in segments(archive)}
     return sorted(f"{host}:{file}" for host, file in found - known)
 
 
-def _verdict(archive: Path, expected: Expected, own: list[dict[str, Any]]) -> Verdict:
+def _verdict(archive: Path, expected: ExpectedFile, own: list[dict[str, Any]]) -> FileVerdict:
     damages: list[str] = []
     archived = _chunks(((archive / segment["path"], segment["codec"]) for segment in own), damages)
     written = _chunks(((path, "none") for path in expected.sources), damages)
@@ -114,7 +116,7 @@ def _verdict(archive: Path, expected: Expected, own: list[dict[str, Any]]) -> Ve
         total.update(got)
         octets += len(got)
         lines += got.count(b"\n")
-    return Verdict(expected, octets, lines, total.hexdigest(), len(own), difference, "; ".join(damages))
+    return FileVerdict(expected, octets, lines, total.hexdigest(), len(own), difference, "; ".join(damages))
 
 
 def _difference(before: int, want: bytes, got: bytes) -> Difference:
@@ -138,7 +140,7 @@ def _even(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _chunks(files: Iterable[tuple[Path, str]], damages: list[str]) -> Iterator[bytes]:
-    """The bytes of `files`, one behind the other; what cannot be read is told in `damages`."""
+    """The bytes of `files`, concatenated; files that cannot be read are listed in `damages`."""
     for path, codec in files:
         try:
             with path.open("rb") as raw, _unpacked(raw, codec) as stream:

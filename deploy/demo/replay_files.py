@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from deploy.demo.hosts import BYTES_A_SECOND, HOSTS, Feed
+from deploy.demo.hosts import BYTES_A_SECOND, HOSTS, LogFeed
 from deploy.demo.workspace import EXIT_CONFIG, DemoError
 
 COMPRESSED = {".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z"}
@@ -14,7 +14,7 @@ MAX_LINE_BYTES = 1 << 20
 """Read at once of a line that has no end."""
 
 
-class Replay:
+class ReplayFile:
     """The first bytes of a file, at line ends if it has any."""
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -36,7 +36,7 @@ class Replay:
         return data
 
 
-def replayed(paths: Sequence[Path], seconds: float) -> tuple[list[Feed], list[str]]:
+def replayed(paths: Sequence[Path], seconds: float) -> tuple[list[LogFeed], list[str]]:
     """Feeds that replay `paths` in `seconds`, and what a reader should know of them.
 
     Fewer files than hosts: each host gets all of them; else they are dealt out. Of files that are too much for the
@@ -66,10 +66,10 @@ def _dealt(files: list[Path]) -> Iterator[tuple[str, Path]]:
         yield from ((hosts[number % len(hosts)], file) for number, file in enumerate(files))
 
 
-def _feed(host: str, number: int, file: Path, limit: int) -> Feed:
+def _feed(host: str, number: int, file: Path, limit: int) -> LogFeed:
     """A directory of its own for each: `app.log` and `app.log.1` of yours must not pass for one that rotates."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", file.name)[-80:]
-    return Feed(host, f"{number:02d}/{name}", lambda: Replay(file, limit), limit)
+    return LogFeed(host, f"{number:02d}/{name}", lambda: ReplayFile(file, limit), limit)
 
 
 def _files(path: Path) -> list[Path]:

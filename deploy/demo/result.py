@@ -1,7 +1,4 @@
-"""What a demo found out.
-
-The last page: is it proven, of what, and where to look at it.
-"""
+"""The result of a demo, and its last page: the proof and the paths of everything that it left."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,25 +12,25 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from deploy.demo.proof import Verdict
+from deploy.demo.proof import FileVerdict
 from deploy.demo.show import size
-from deploy.demo.spark_report import Made
+from deploy.demo.spark_report import DayReport
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """The proof and all that belongs to it."""
+class DemoResult:
+    """The proof and what it is about."""
 
     out: Path
     archive: Path
     seconds: float
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[FileVerdict]
     generations: dict[str, int]  #: by path of the live file
     kills: dict[str, int]  #: by program
     kills_survived: dict[str, int]  #: by host: of its producer, the server and the collector
     strangers: Sequence[str] = ()  #: log files in the archive that nobody wrote
     missing_bytes: int = 0  #: not in the archive when it had stopped growing for long, before anything was stopped
-    reports: Sequence[Made] = ()
+    reports: Sequence[DayReport] = ()
     report_skipped: str = ""
 
     @property
@@ -69,7 +66,7 @@ class Result:
             "report_skipped": self.report_skipped,
         }
 
-    def _file(self, verdict: Verdict) -> dict[str, Any]:
+    def _file(self, verdict: FileVerdict) -> dict[str, Any]:
         expected, difference = verdict.expected, verdict.difference
         return {
             "host": expected.host,
@@ -95,8 +92,8 @@ def _fields(value: Any) -> list[tuple[str, Any]]:
     return list(dataclasses.asdict(value).items())
 
 
-def print_result(console: Console, result: Result, hosts: Path) -> None:
-    """The proof as a table, the first differences if there are any, and where everything lies."""
+def print_result(console: Console, result: DemoResult, hosts: Path) -> None:
+    """The proof as a table, the first differences, and the paths of everything."""
     console.print()
     console.print(_table(result, hosts))
     if not result.holds:
@@ -111,7 +108,7 @@ def print_result(console: Console, result: Result, hosts: Path) -> None:
     _print_where(console, result)
 
 
-def _table(result: Result, hosts: Path) -> Table:
+def _table(result: DemoResult, hosts: Path) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
     table.add_column("host", overflow="fold")
     table.add_column("file", overflow="fold")
@@ -134,7 +131,7 @@ def _table(result: Result, hosts: Path) -> Table:
     return table
 
 
-def _print_trouble(console: Console, result: Result) -> None:
+def _print_trouble(console: Console, result: DemoResult) -> None:
     """What differs: for each log file the first difference."""
     console.print("\n[bold red]The proof does not hold.[/]")
     if result.missing_bytes:
@@ -147,7 +144,7 @@ def _print_trouble(console: Console, result: Result) -> None:
     _say(console, "", f"the sources, the archive and the programs' logs are kept in {result.out}")
 
 
-def _trouble(verdict: Verdict) -> list[str]:
+def _trouble(verdict: FileVerdict) -> list[str]:
     expected, difference = verdict.expected, verdict.difference
     lines = [
         "",
@@ -167,7 +164,7 @@ def _trouble(verdict: Verdict) -> list[str]:
     ]
 
 
-def _print_where(console: Console, result: Result) -> None:
+def _print_where(console: Console, result: DemoResult) -> None:
     largest = max(result.verdicts, key=lambda verdict: verdict.expected.octets).expected
     segment = f"{_shown(result.archive)}/date=*/partition=*/host={largest.host}/*.zst"
     table = Table.grid(padding=(0, 2))
@@ -188,7 +185,7 @@ def _print_where(console: Console, result: Result) -> None:
 
 
 def _shown(path: Path) -> str:
-    """Relative to where the reader is, if it lies below."""
+    """Relative to the working directory, if it is below."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.demo import proof, spark_report
-from deploy.demo.hosts import HOSTS, PARTITIONS, Feed, of_host
+from deploy.demo.hosts import HOSTS, PARTITIONS, LogFeed, of_host
 from deploy.demo.interrupts import Interrupts, planned
 from deploy.demo.processes import Program, Programs
-from deploy.demo.proof import Expected
-from deploy.demo.result import Result
-from deploy.demo.show import Show
-from deploy.demo.workspace import Place
+from deploy.demo.proof import ExpectedFile
+from deploy.demo.result import DemoResult
+from deploy.demo.show import DemoDisplay
+from deploy.demo.workspace import Workspace
 from deploy.demo.writers import Writer
 
 TICK_SECONDS = 0.03
@@ -30,19 +30,21 @@ SERVER, COLLECTOR = "server", "collector"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to do."""
+class DemoPlan:
+    """The parameters of a demo."""
 
-    feeds: Sequence[Feed]
+    feeds: Sequence[LogFeed]
     seconds: float
     seed: int
     report: bool
 
 
-class Story:
+class Scenario:
     """One demo; the methods are its steps, in order."""
 
-    def __init__(self, plan: Plan, place: Place, programs: Programs, show: Show, interrupts: Interrupts) -> None:
+    def __init__(
+        self, plan: DemoPlan, place: Workspace, programs: Programs, show: DemoDisplay, interrupts: Interrupts
+    ) -> None:
         self._plan = plan
         self._place = place
         self._programs = programs
@@ -63,7 +65,7 @@ class Story:
             for feed in plan.feeds
         ]
 
-    def run(self) -> Result:
+    def run(self) -> DemoResult:
         """All of it. Raises DemoError, Interrupted."""
         try:
             self.start()
@@ -148,14 +150,14 @@ class Story:
         programs.stop(programs.all[SERVER], within=STOP_SECONDS)
         self._show.progress(self._written(), proof.sealed_bytes(self._place.archive))
 
-    def prove(self) -> Result:
+    def prove(self) -> DemoResult:
         """Compare the archive with the sources, byte for byte."""
         self._show.step("prove: every byte of the sources against the archive")
         expected = [_expected(writer) for writer in self._writers]
         kills = {program.name: program.kills for program in self._programs.all.values()}
         shared = kills[SERVER] + kills[COLLECTOR]
         verdicts = proof.proven(self._place.archive, expected, self._interrupts.check)
-        return Result(
+        return DemoResult(
             out=self._place.out,
             archive=self._place.archive,
             seconds=time.monotonic() - self._began,
@@ -167,7 +169,7 @@ class Story:
             missing_bytes=self._missing,
         )
 
-    def report(self, result: Result) -> Result:
+    def report(self, result: DemoResult) -> DemoResult:
         """Let Spark count, where it can."""
         skipped = spark_report.missing() if self._plan.report else "--no-report"
         if skipped:
@@ -206,14 +208,14 @@ class Story:
         return [str(feed.path(self._place.hosts)) for feed in of_host(self._plan.feeds, host)]
 
 
-def tell(plan: Plan, place: Place, show: Show) -> Result:
+def tell(plan: DemoPlan, place: Workspace, show: DemoDisplay) -> DemoResult:
     """Run a demo; however it ends, no process of it is left. Raises DemoError, Interrupted."""
     with Interrupts(show.breathe) as interrupts, Programs(place.logs, environment(), interrupts) as programs:
-        return Story(plan, place, programs, show, interrupts).run()
+        return Scenario(plan, place, programs, show, interrupts).run()
 
 
 def environment() -> dict[str, str]:
-    """Ours, without what would change the programs' settings or tell a service manager about them."""
+    """Our environment, without variables that change the programs' settings or connect them to a service manager."""
     foreign = {"HOSTNAME", "NOTIFY_SOCKET"}
     return {
         name: value
@@ -235,8 +237,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _expected(writer: Writer) -> Expected:
-    return Expected(
+def _expected(writer: Writer) -> ExpectedFile:
+    return ExpectedFile(
         host=writer.feed.host,
         file=str(writer.path),
         sources=writer.sources,

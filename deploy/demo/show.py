@@ -1,4 +1,4 @@
-"""What a person sees: one live picture on a terminal, plain lines everywhere else."""
+"""The display of a demo: live on a terminal, plain lines elsewhere."""
 
 import time
 from collections import deque
@@ -24,8 +24,8 @@ LINES_ABOVE_EVENTS = 21
 BAR_WIDTH = 46
 
 
-class Show:
-    """The steps of the demo, how far the bytes are, how the programs fare, and what happened last."""
+class DemoDisplay:
+    """The steps of the demo, the progress of the bytes, the state of the programs, and the latest events."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._console = console
@@ -70,7 +70,7 @@ class Show:
             self._steps.append((title, began, self.seconds - began))
 
     def event(self, text: str) -> None:
-        """Something that happened."""
+        """Show an event."""
         self._events.append(f"[dim]{self._clock()}[/]  {escape(text)}")
         self._draw() if self._live else self._say(f"{self._clock()}    {text}")
 
@@ -85,7 +85,7 @@ class Show:
             self._draw()
 
     def progress(self, written: int, archived: int) -> None:
-        """How many bytes were written, and how many are in the archive. Cheap: it draws only when it is time."""
+        """How many bytes were written, and how many are in the archive. It draws only when the interval has passed."""
         self._written, self._archived = written, archived
         self.breathe()
         if self._live is None and written and time.monotonic() >= self._next:

@@ -1,4 +1,4 @@
-"""The Spark report of what the demo archived: whether it can be made here, and where it lies then."""
+"""The Spark report of the demo's archive: whether it can be made here, and its path."""
 
 import importlib.util
 import json
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.demo.processes import Programs
-from deploy.demo.workspace import Place
+from deploy.demo.workspace import Workspace
 
 WITHIN_SECONDS = 240.0
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class DayReport:
     """The report of one day."""
 
     date: str
@@ -35,7 +35,7 @@ def missing() -> str:
     return ""
 
 
-def made(programs: Programs, place: Place, dates: Sequence[str]) -> list[Made]:
+def made(programs: Programs, place: Workspace, dates: Sequence[str]) -> list[DayReport]:
     """The reports of all days of the archive; two when midnight (UTC) passed on the way.
 
     Raises:
@@ -46,5 +46,5 @@ def made(programs: Programs, place: Place, dates: Sequence[str]) -> list[Made]:
     for date in dates:
         arguments = ("report", "--archive", archive, "--out", out, "--date", date, "--json")
         summary = json.loads(programs.must(f"report-{date}", *arguments, within=WITHIN_SECONDS))
-        reports.append(Made(date, place.report / date / "report.html", int(summary["totals"]["lines"])))
+        reports.append(DayReport(date, place.report / date / "report.html", int(summary["totals"]["lines"])))
     return reports

@@ -1,7 +1,4 @@
-"""The demo's directory: everything lies below it, a marker says whose it is, a lock that it is in use.
-
-Why a demo ends before its proof.
-"""
+"""The demo's directory, with a marker and a lock; the errors that end a demo before its proof."""
 
 import contextlib
 import fcntl
@@ -41,8 +38,8 @@ MARKED = json.dumps({"v": 1, "made_by": "fshipper demo", "note": "the next demo 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a demo keeps what."""
+class Workspace:
+    """The paths of a demo."""
 
     out: Path
 
@@ -73,7 +70,7 @@ class Place:
 
     @property
     def logs(self) -> Path:
-        """What the programs say."""
+        """The logs of the programs."""
         return self.out / "logs"
 
     @property
@@ -83,7 +80,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def taken(out: Path) -> Iterator[Place]:
+def taken(out: Path) -> Iterator[Workspace]:
     """`out` as an empty place for a demo; what a previous one left there is gone.
 
     Raises:
@@ -110,7 +107,7 @@ def taken(out: Path) -> Iterator[Place]:
         _lock(descriptor, directory)
         _empty(directory)
         os.pwrite(descriptor, MARKED.encode() + b"\n", 0)
-        place = Place(directory)
+        place = Workspace(directory)
         place.logs.mkdir()
         yield place
     finally:

@@ -4,10 +4,10 @@ import hashlib
 import random
 from pathlib import Path
 
-from deploy.demo.hosts import Feed
+from deploy.demo.hosts import LogFeed
 
 BURST_BYTES = 256 * 1024
-"""Most bytes at once; who is behind catches up over several ticks."""
+"""Maximum bytes per tick; a writer that lags catches up over several ticks."""
 SPLIT_CHANCE = 0.3
 """Part of the bursts whose last line arrives in two writes; a rotation may fall between them."""
 
@@ -15,7 +15,7 @@ SPLIT_CHANCE = 0.3
 class Writer:
     """The writer of one feed. Keeps the sum of what it wrote: the archive is proven against that."""
 
-    def __init__(self, feed: Feed, path: Path, *, seconds: float, rotate_every: float, seed: int) -> None:
+    def __init__(self, feed: LogFeed, path: Path, *, seconds: float, rotate_every: float, seed: int) -> None:
         self.feed = feed
         self.path = path
         self.octets = 0
@@ -65,7 +65,7 @@ class Writer:
             self._rename()
 
     def finish(self) -> None:
-        """Write what is open, and the last line without its newline where the feed says so."""
+        """Write the rest of an open line, and the last line without a newline if the feed requires it."""
         self._complete()
         if self.feed.unterminated:
             self._append(self._text.burst(1).rstrip(b"\r\n"))
@@ -76,7 +76,7 @@ class Writer:
         self._file.close()
 
     def _complete(self) -> None:
-        """The second write of a line goes where the first one went, even if that file has another name by now."""
+        """The second write of a line goes to the same file as the first one, even if it was renamed."""
         rest, self._rest = self._rest, b""
         self._append(rest)
         if self._renamed:
@@ -88,7 +88,7 @@ class Writer:
     def _rename(self) -> None:
         """app.log -> app.log.1 -> app.log.2; the new app.log comes with the next tick.
 
-        Never behind an unterminated line: the archive keeps generations apart by a newline of its own there.
+        Never after an unterminated line: there the archive separates generations by a newline of its own.
         """
         if self.octets == 0 or (self.held and not self._rest.endswith(b"\n")):
             return

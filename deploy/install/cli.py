@@ -1,6 +1,6 @@
 """`fshipper install`: shows what it would write for a machine's role, asks, writes. `--uninstall` takes it back.
 
-What would be done, and what was, for people and for scripts.
+Its output lists the actions, for people and for scripts.
 """
 
 import json
@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from deploy.install import plan, system
-from deploy.install.plan import Action, Do
+from deploy.install.plan import Action, ActionKind
 from deploy.install.roles import STATE, Role
-from deploy.install.system import Place
+from deploy.install.system import TargetMachine
 
-SIGNS = {Do.WRITE: "+", Do.REPLACE: "~", Do.REMOVE: "-", Do.LEAVE: " "}
+SIGNS = {ActionKind.WRITE: "+", ActionKind.REPLACE: "~", ActionKind.REMOVE: "-", ActionKind.LEAVE: " "}
 
 
 def as_text(actions: Iterable[Action]) -> list[str]:
@@ -68,7 +68,7 @@ def install(
     """
     _check(uninstall=uninstall, overwrite=overwrite, purge=purge, root=root)
     chosen = bin_dir or system.own_bin(root)
-    place = Place(root.absolute(), chosen)
+    place = TargetMachine(root.absolute(), chosen)
     found = place.found(role)
     actions = plan.uninstall(found, purge=purge) if uninstall else plan.install(found, overwrite=overwrite)
     warnings = [text for text in [system.hidden(chosen)] if text and not uninstall]
@@ -89,7 +89,7 @@ def _check(*, uninstall: bool, overwrite: bool, purge: bool, root: Path) -> None
 
 
 def _agreed(actions: list[Action], *, yes: bool, as_json: bool, role: Role, uninstall: bool) -> bool:
-    """Whether to go on: with `--yes`, or if a person says so who saw what would be done."""
+    """Whether to continue: with `--yes`, or after a confirmation."""
     if yes or not any(action.changes for action in actions):
         return True
     if as_json or not sys.stdin.isatty():
@@ -104,7 +104,7 @@ def _show(actions: list[Action], *, role: Role, uninstall: bool) -> None:
 
 
 def _carry_out(
-    place: Place, role: Role, actions: list[Action], root: Path, *, uninstall: bool, warnings: list[str]
+    place: TargetMachine, role: Role, actions: list[Action], root: Path, *, uninstall: bool, warnings: list[str]
 ) -> list[str]:
     """Write, or remove; what is left to do, as commands."""
     told = system.may_be_told(root)
@@ -128,7 +128,7 @@ def _carry_out(
 
 
 def _commands(role: Role, *, uninstall: bool) -> list[str]:
-    """What is to be typed where systemd was not told."""
+    """The commands to run if systemd was not called."""
     if uninstall:
         return [" ".join(command) for command in (*system.before_uninstall(role), *system.behind_uninstall())]
     return [*(" ".join(command) for command in system.behind_install(role)), *system.left_to_people(role)]

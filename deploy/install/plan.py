@@ -5,10 +5,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from deploy.install.roles import PACKAGED_BIN, Kind, Piece
+from deploy.install.roles import PACKAGED_BIN, FileKind, InstallFile
 
 
-class Do(enum.Enum):
+class ActionKind(enum.Enum):
     """What happens to a file."""
 
     WRITE = "write"
@@ -18,23 +18,23 @@ class Do(enum.Enum):
 
 
 class Action(NamedTuple):
-    """What happens to one file, and why."""
+    """An action on one file, and its reason."""
 
-    do: Do
-    piece: Piece
+    do: ActionKind
+    piece: InstallFile
     why: str
     keeps_old: bool = False  #: what somebody changed stays beside it, as `.old`
 
     @property
     def changes(self) -> bool:
         """Whether anything is different afterwards."""
-        return self.do is not Do.LEAVE
+        return self.do is not ActionKind.LEAVE
 
 
-class Found(NamedTuple):
-    """What is known about one file of a role."""
+class FileState(NamedTuple):
+    """The state of one file of a role."""
 
-    piece: Piece
+    piece: InstallFile
     content: bytes | None  #: None: there is none
     shipped: bytes  #: as it would be written
     recorded: str = ""  #: digest of what was written here before
@@ -48,49 +48,49 @@ class Found(NamedTuple):
 
 
 def digest(content: bytes) -> str:
-    """What tells whether a file was changed."""
+    """A digest that shows whether a file was changed."""
     return hashlib.sha256(content).hexdigest()
 
 
-def install(found: Iterable[Found], *, overwrite: bool) -> list[Action]:
-    """What makes the files those that are shipped, but for the ones that somebody changed."""
+def install(found: Iterable[FileState], *, overwrite: bool) -> list[Action]:
+    """The actions that bring the files to the shipped state, except files that a user changed."""
     return [_installed(one, overwrite=overwrite) for one in found]
 
 
-def _installed(one: Found, *, overwrite: bool) -> Action:
+def _installed(one: FileState, *, overwrite: bool) -> Action:
     if one.content is None and one.packaged:
-        return Action(Do.LEAVE, one.piece, "the package brings it")
+        return Action(ActionKind.LEAVE, one.piece, "the package brings it")
     if one.content is None:
-        return Action(Do.WRITE, one.piece, "new")
+        return Action(ActionKind.WRITE, one.piece, "new")
     if one.content == one.shipped:
-        return Action(Do.LEAVE, one.piece, "is as it should be")
+        return Action(ActionKind.LEAVE, one.piece, "is as it should be")
     if one.is_ours:
-        return Action(Do.REPLACE, one.piece, "an older version, unchanged")
+        return Action(ActionKind.REPLACE, one.piece, "an older version, unchanged")
     if overwrite:
-        return Action(Do.REPLACE, one.piece, "changed by somebody, who finds it as .old", keeps_old=True)
-    return Action(Do.LEAVE, one.piece, "changed by somebody; --overwrite replaces it")
+        return Action(ActionKind.REPLACE, one.piece, "changed by a user; kept as .old", keeps_old=True)
+    return Action(ActionKind.LEAVE, one.piece, "changed by a user; --overwrite replaces it")
 
 
-def uninstall(found: Iterable[Found], *, purge: bool) -> list[Action]:
-    """What removes the files, but for what another role needs, or somebody changed."""
+def uninstall(found: Iterable[FileState], *, purge: bool) -> list[Action]:
+    """The actions that remove the files, except those that another role needs or that a user changed."""
     return [_uninstalled(one, purge=purge) for one in found]
 
 
-def _uninstalled(one: Found, *, purge: bool) -> Action:
+def _uninstalled(one: FileState, *, purge: bool) -> Action:
     if one.content is None:
-        return Action(Do.LEAVE, one.piece, "is not there")
+        return Action(ActionKind.LEAVE, one.piece, "is not there")
     if one.shared:
-        return Action(Do.LEAVE, one.piece, "another role needs it")
+        return Action(ActionKind.LEAVE, one.piece, "another role needs it")
     if one.is_ours:
-        return Action(Do.REMOVE, one.piece, "unchanged")
+        return Action(ActionKind.REMOVE, one.piece, "unchanged")
     if purge:
-        return Action(Do.REMOVE, one.piece, "changed by somebody, and --purge is given")
-    return Action(Do.LEAVE, one.piece, "changed by somebody; --purge removes it")
+        return Action(ActionKind.REMOVE, one.piece, "changed by a user, and --purge is given")
+    return Action(ActionKind.LEAVE, one.piece, "changed by a user; --purge removes it")
 
 
-def rendered(piece: Piece, shipped: str, bin_directory: str) -> bytes:
-    """A shipped file as it is written: units look for the program where it is."""
-    if piece.kind is Kind.UNIT and bin_directory != PACKAGED_BIN:
+def rendered(piece: InstallFile, shipped: str, bin_directory: str) -> bytes:
+    """A shipped file as it is written: units start the program at its path."""
+    if piece.kind is FileKind.UNIT and bin_directory != PACKAGED_BIN:
         shipped = shipped.replace(f"PATH={PACKAGED_BIN}:", f"PATH={bin_directory}:")
     return shipped.encode()
 
@@ -100,7 +100,7 @@ def record_after(before: Mapping[str, str], actions: Iterable[Action], written: 
     record = dict(before)
     for action in actions:
         target = action.piece.target
-        if action.do is Do.REMOVE:
+        if action.do is ActionKind.REMOVE:
             record.pop(target, None)
         elif target in written and (action.changes or action.why == "is as it should be"):
             record[target] = digest(written[target])

@@ -1,4 +1,4 @@
-"""What belongs to each role of a machine: which shipped file goes where. Values only."""
+"""The files of each role of a machine: which shipped file goes to which path. Values only."""
 
 import enum
 from pathlib import Path
@@ -19,7 +19,7 @@ RECORD = "etc/fshipper/.installed.json"
 
 
 class Role(enum.StrEnum):
-    """What a machine does."""
+    """The role of a machine."""
 
     HOST = "host"
     COLLECTOR = "collector"
@@ -28,7 +28,7 @@ class Role(enum.StrEnum):
     SERVER = "server"
 
 
-class Kind(enum.Enum):
+class FileKind(enum.Enum):
     """What a file is for."""
 
     UNIT = "unit"
@@ -36,34 +36,36 @@ class Kind(enum.Enum):
     SYSTEM = "system"  #: users and directories; roles share it
 
 
-class Piece(NamedTuple):
+class InstallFile(NamedTuple):
     """One shipped file and its place; both paths are relative, to `deploy/` and to the root of the machine."""
 
     source: str
     target: str
-    kind: Kind
+    kind: FileKind
 
     @property
     def mode(self) -> int:
         """Configuration may hold passwords."""
-        return 0o640 if self.kind is Kind.CONFIGURATION else 0o644
+        return 0o640 if self.kind is FileKind.CONFIGURATION else 0o644
 
 
-def _unit(name: str) -> Piece:
-    return Piece(f"systemd/{name}", f"{UNITS}/{name}", Kind.UNIT)
+def _unit(name: str) -> InstallFile:
+    return InstallFile(f"systemd/{name}", f"{UNITS}/{name}", FileKind.UNIT)
 
 
-def _configuration(name: str) -> Piece:
-    return Piece(f"systemd/etc/{name}", f"etc/fshipper/{name}", Kind.CONFIGURATION)
+def _configuration(name: str) -> InstallFile:
+    return InstallFile(f"systemd/etc/{name}", f"etc/fshipper/{name}", FileKind.CONFIGURATION)
 
 
-def _system(name: str) -> tuple[Piece, ...]:
-    return tuple(Piece(f"systemd/{at}/{name}", f"etc/{at}/{name}", Kind.SYSTEM) for at in ("sysusers.d", "tmpfiles.d"))
+def _system(name: str) -> tuple[InstallFile, ...]:
+    return tuple(
+        InstallFile(f"systemd/{at}/{name}", f"etc/{at}/{name}", FileKind.SYSTEM) for at in ("sysusers.d", "tmpfiles.d")
+    )
 
 
 _OURS = _system("fshipper.conf")
 
-PIECES: dict[Role, tuple[Piece, ...]] = {
+PIECES: dict[Role, tuple[InstallFile, ...]] = {
     Role.HOST: (
         *_OURS,
         _unit("fshipper-producer.service"),
@@ -91,7 +93,7 @@ PIECES: dict[Role, tuple[Piece, ...]] = {
     Role.SERVER: (
         *_system("nats-server.conf"),
         _unit("nats-server.service"),
-        Piece("nats/nats-server.conf", "etc/nats/nats-server.conf", Kind.CONFIGURATION),
+        InstallFile("nats/nats-server.conf", "etc/nats/nats-server.conf", FileKind.CONFIGURATION),
     ),
 }
 
@@ -102,15 +104,15 @@ STATE = {
     Role.REPORT: "/var/lib/fshipper/report",
     Role.SERVER: "/var/lib/nats",
 }
-"""What a role leaves on the disk; nobody here removes it."""
+"""The data of a role on disk; it is not removed."""
 
 
 def started(role: Role) -> str:
     """The unit that is enabled: of the report it is the timer."""
-    units = [Path(piece.target).name for piece in PIECES[role] if piece.kind is Kind.UNIT]
+    units = [Path(piece.target).name for piece in PIECES[role] if piece.kind is FileKind.UNIT]
     return next((name for name in units if name.endswith(".timer")), units[0])
 
 
 def settings_of(role: Role) -> str:
     """The file that a person edits first."""
-    return next("/" + piece.target for piece in PIECES[role] if piece.kind is Kind.CONFIGURATION)
+    return next("/" + piece.target for piece in PIECES[role] if piece.kind is FileKind.CONFIGURATION)

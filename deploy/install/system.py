@@ -1,4 +1,4 @@
-"""What the machine's systemd is to do, before and behind: run where it runs, said where it does not.
+"""The systemd commands before and after an installation: run if systemd runs, printed if not.
 
 The machine's files: what is there, what was written before, and writing or removing them. The edge of the verb.
 """
@@ -13,8 +13,18 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from deploy.install.plan import Action, Do, Found, rendered
-from deploy.install.roles import PACKAGED, PACKAGED_BIN, PIECES, RECORD, SHIPPED, Piece, Role, settings_of, started
+from deploy.install.plan import Action, ActionKind, FileState, rendered
+from deploy.install.roles import (
+    PACKAGED,
+    PACKAGED_BIN,
+    PIECES,
+    RECORD,
+    SHIPPED,
+    InstallFile,
+    Role,
+    settings_of,
+    started,
+)
 
 RUNNING = Path("/run/systemd/system")
 HIDDEN = ("/home/", "/root/", "/tmp/", "/var/tmp/")  # noqa: S108 - what services do not see, not where we write
@@ -91,27 +101,27 @@ Records = dict[str, dict[str, str]]
 PRIVATE = {"etc/fshipper": 0o750, "etc/nats": 0o750}
 
 
-class Place:
-    """A machine below `root`: `/`, or an image that is being made."""
+class TargetMachine:
+    """A machine whose file system starts at `root`: `/`, or an image."""
 
     def __init__(self, root: Path, bin_directory: str) -> None:
         self._root = root
         self._bin = bin_directory
         self._records = self._read_records()
 
-    def found(self, role: Role) -> list[Found]:
+    def found(self, role: Role) -> list[FileState]:
         """What is known about each file of `role`. Raises OSError: it cannot be read."""
         return [self._look(role, piece) for piece in PIECES[role]]
 
     def carry_out(self, role: Role, actions: Iterable[Action], record: dict[str, str]) -> None:
-        """Write and remove, then remember; a kill between is made good by the next run: the files are as shipped.
+        """Write and remove, then record it; after a kill the next run completes it: the files are as shipped.
 
         Raises:
             OSError: something cannot be written; what was done so far is done, and the next run goes on.
         """
         for action in actions:
             path = self._root / action.piece.target
-            if action.do is Do.REMOVE:
+            if action.do is ActionKind.REMOVE:
                 path.unlink(missing_ok=True)
             elif action.changes:
                 if action.keeps_old:
@@ -119,7 +129,7 @@ class Place:
                 self._write(path, self.content(action.piece), action.piece.mode)
         self._keep(record, role)
 
-    def content(self, piece: Piece) -> bytes:
+    def content(self, piece: InstallFile) -> bytes:
         """What would be written."""
         return rendered(piece, (SHIPPED / piece.source).read_text(encoding="utf-8"), self._bin)
 
@@ -127,12 +137,12 @@ class Place:
         """What was written for `role` before."""
         return dict(self._records.get(role, {}))
 
-    def _look(self, role: Role, piece: Piece) -> Found:
+    def _look(self, role: Role, piece: InstallFile) -> FileState:
         path = self._root / piece.target
         others = [name for name, record in self._records.items() if name != role and piece.target in record]
         places = PACKAGED.get(os.path.dirname(piece.target), ())
         packaged = any((self._root / at / path.name).exists() for at in places)
-        return Found(
+        return FileState(
             piece,
             path.read_bytes() if path.exists() else None,
             self.content(piece),
@@ -141,7 +151,7 @@ class Place:
             shared=bool(others),
         )
 
-    def _of(self, piece: Piece) -> Iterator[dict[str, str]]:
+    def _of(self, piece: InstallFile) -> Iterator[dict[str, str]]:
         return (record for record in self._records.values() if piece.target in record)
 
     def _read_records(self) -> Records:

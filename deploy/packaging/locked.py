@@ -134,7 +134,7 @@ def _purl(package: Locked) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints what is asked for and returns the exit code."""
+    """Print the requested output; returns the exit code."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     first, rest = (arguments[0], arguments[1:]) if arguments[:1] and arguments[0][:1] == "-" else ("", arguments)
     words = [word for text in rest for word in text.split(",") if word]

@@ -1,4 +1,4 @@
-"""`fshipper hosts init|add|list|revoke`: who may speak as which host, and the files that tell the server."""
+"""`fshipper hosts init|add|list|revoke`: give hosts keys and rights, and write the files that configure the server."""
 
 import contextlib
 import datetime as dt
@@ -13,16 +13,16 @@ import typer
 
 from partitioner.access import server_config
 from partitioner.access.permissions import Role
-from partitioner.access.roster import STREAMS_ACCOUNT, Layout, Roster, Trust, entry
+from partitioner.access.roster import STREAMS_ACCOUNT, AccountLayout, AuthMethod, Roster, entry
 from partitioner.access.server_config import (
     SERVER_FILE,
-    Tls,
+    ServerTls,
     change_server_file,
     check_unused,
     including_accounts,
     server_conf,
 )
-from partitioner.access.store import ALONE, OPERATOR_FILE, SPARES, Added, Place
+from partitioner.access.store import ALONE, OPERATOR_FILE, SPARES, AccessStore, AddedMember
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
 from shipper.subjects import checked_host, checked_prefix
@@ -35,10 +35,11 @@ _RELOAD = "It counts as soon as the server has read its files again: nats-server
 app = typer.Typer(help="Give hosts keys and least rights.", add_completion=False, rich_markup_mode=None)
 
 Directory = Annotated[
-    Path, typer.Option("--dir", envvar="SHIPPER_ACCESS", help="Where roster, secrets and the server's include lie.")
+    Path,
+    typer.Option("--dir", envvar="SHIPPER_ACCESS", help="Directory of the roster, the secrets and the include file."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
-Names = Annotated[list[str], typer.Argument(metavar="HOST...", help="Full host names, as `hostname -f` says them.")]
+Names = Annotated[list[str], typer.Argument(metavar="HOST...", help="Full host names, as `hostname -f` prints them.")]
 
 
 @app.command()
@@ -47,9 +48,9 @@ def init(
     directory: Directory = DIRECTORY,
     subject: Annotated[str, typer.Option(help="First token of the subjects.", envvar="SHIPPER_SUBJECT")] = "logs",
     trust: Annotated[
-        Trust,
-        typer.Option("--by", help="How the server knows them: listed keys, signed tokens (JWT), TLS certificates."),
-    ] = Trust.KEYS,
+        AuthMethod,
+        typer.Option("--by", help="Authentication of hosts: listed keys, signed tokens (JWT), TLS certificates."),
+    ] = AuthMethod.KEYS,
     listen: Annotated[
         str, typer.Option(help="Write the server's configuration, too: ADDRESS:PORT; not loopback only with TLS.")
     ] = "",
@@ -59,8 +60,8 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Begin a roster, with keys for collector, partitioner and reader."""
-    tls = Tls(tls_cert, tls_key, tls_ca)
-    if tls != Tls() and not listen:
+    tls = ServerTls(tls_cert, tls_key, tls_ca)
+    if tls != ServerTls() and not listen:
         raise UsageError("--tls-cert, --tls-key and --tls-ca are for --listen", hint="say --listen ADDRESS:4222, too")
     conf = server_conf(directory.resolve(), trust, OPERATOR_FILE, listen=listen, tls=tls) if listen else ""
     with _touching(directory):
@@ -117,7 +118,7 @@ def list_members(*, directory: Directory = DIRECTORY, as_json: Json = False) -> 
     if as_json:
         sys.stdout.write(json.dumps([entry(member) for member in members], indent=1) + "\n")
         return
-    if roster.layout is Layout.FLAT:
+    if roster.layout is AccountLayout.FLAT:
         sys.stderr.write("warning: hosts are not isolated from each other: run fshipper hosts migrate\n")
     width = max((len(member.name) for member in members), default=0)
     for member in members:
@@ -156,7 +157,7 @@ def migrate(
         return
     domains = dict(_pair(text) for text in domain or ())
     change = None
-    if config and Roster.load(directory).trust is not Trust.TOKENS:
+    if config and Roster.load(directory).trust is not AuthMethod.TOKENS:
         change = including_accounts(config, directory, streams)  # first: what it refuses leaves everything as it is
     with _touching(directory):
         added = _place(directory).migrate(streams=streams, domains=domains)
@@ -189,11 +190,13 @@ def revoke(
     sys.stdout.write(_RELOAD)
 
 
-def _next_step(directory: Path, trust: Trust) -> str:
+def _next_step(directory: Path, trust: AuthMethod) -> str:
     """nats-server takes every path of an `include` as relative to the directory of its configuration."""
-    included = json.dumps(f"{directory.name}/{OPERATOR_FILE if trust is Trust.TOKENS else server_config.ACCOUNTS_FILE}")
+    included = json.dumps(
+        f"{directory.name}/{OPERATOR_FILE if trust is AuthMethod.TOKENS else server_config.ACCOUNTS_FILE}"
+    )
     line = f"include {included}"
-    if trust is not Trust.TOKENS:
+    if trust is not AuthMethod.TOKENS:
         line = f"accounts {{ {line} }}"
     return (
         f"Now put this into {directory.parent}/nats-server.conf (paths there are relative to that file):\n"
@@ -201,10 +204,10 @@ def _next_step(directory: Path, trust: Trust) -> str:
     )
 
 
-def _how_to_migrate(directory: Path, roster: Roster, added: Sequence[Added], config: Path | None) -> str:
+def _how_to_migrate(directory: Path, roster: Roster, added: Sequence[AddedMember], config: Path | None) -> str:
     """The steps that are left, in their order."""
     steps = []
-    if roster.trust is not Trust.TOKENS and config is None:
+    if roster.trust is not AuthMethod.TOKENS and config is None:
         old = f'{roster.streams} {{ jetstream: enabled, include "{directory.name}/{server_config.FILE}" }}'
         new = f'include "{directory.name}/{server_config.ACCOUNTS_FILE}"'
         steps.append(f"in nats-server.conf, inside of accounts {{ }}, replace\n       {old}\n     by\n       {new}")
@@ -227,7 +230,7 @@ def _how_to_migrate(directory: Path, roster: Roster, added: Sequence[Added], con
 
 
 def _reload(roster: Roster, role: Role) -> str:
-    if roster.trust is not Trust.TOKENS:
+    if roster.trust is not AuthMethod.TOKENS:
         text = "Then let the server read its list again: nats-server --signal reload\n"
         many = f"(twice, some seconds apart, if more than {SPARES[roster.trust]} were added since the last reload)\n"
         return text + many if role in ALONE and roster.has_accounts else text
@@ -256,11 +259,11 @@ def _touching(directory: Path) -> Iterator[None]:
         raise ConfigError(f"cannot change {what}: {error.strerror}", hint="run it as its owner, or sudo") from None
 
 
-def _place(directory: Path) -> Place:
-    return Place(directory, now=dt.datetime.now(dt.UTC))
+def _place(directory: Path) -> AccessStore:
+    return AccessStore(directory, now=dt.datetime.now(dt.UTC))
 
 
-def _say_added(added: Sequence[Added], *, as_json: bool) -> None:
+def _say_added(added: Sequence[AddedMember], *, as_json: bool) -> None:
     if as_json:
         content = [{**entry(each.member), "secret": str(each.secret) if each.secret else None} for each in added]
         sys.stdout.write(json.dumps(content, indent=1) + "\n")

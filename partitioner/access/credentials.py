@@ -1,4 +1,4 @@
-"""Tokens (NATS JWT, version 2): what an operator's keys sign, so that a server knows hosts that nobody listed to it.
+"""Tokens (NATS JWT, version 2): signed by an operator's keys, so that the server's configuration need not list hosts.
 
 Sources: nats-io/jwt v2 (claims), nats-server `server/auth.go` (templates of scoped signing keys: `{{name()}}`).
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import nkeys
 
-from partitioner.access.permissions import ANSWER_SECONDS, ANSWERS, Door, Rights, Role
+from partitioner.access.permissions import ANSWER_SECONDS, ANSWERS, AccountExport, Rights, Role
 from shipper.durable_files import make_directory, sync_directory
 from shipper.errors import ConfigError, UsageError
 
@@ -30,7 +30,7 @@ def new_key(kind: int) -> nkeys.KeyPair:
 
 
 def public(pair: nkeys.KeyPair) -> str:
-    """The half that everybody may know, as `U...`, `A...` or `O...`."""
+    """The public half, as `U...`, `A...` or `O...`."""
     return str(pair.public_key.decode().rstrip("="))
 
 
@@ -79,8 +79,8 @@ def operator_token(operator: nkeys.KeyPair, *, now: int, system: str) -> str:
 
 def account_token(
     operator: nkeys.KeyPair, account: str, name: str, scopes: Iterable[tuple[Role, str, Rights]], *,
-    exports: Iterable[Door] = (), imports: Iterable[tuple[str, Door]] = (), revoked: Mapping[str, int], now: int,
-    limits: Iterable[str] = LIMITS,
+    exports: Iterable[AccountExport] = (), imports: Iterable[tuple[str, AccountExport]] = (),
+    revoked: Mapping[str, int], now: int, limits: Iterable[str] = LIMITS,
 ) -> str:  # fmt: skip
     """An account: which signing key (public) may sign users of which role, what passes, who is revoked."""
     nats = {
@@ -116,14 +116,14 @@ def issued_at(token: str) -> int:
     return int(json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["iat"])
 
 
-def _export(door: Door) -> dict[str, Any]:
-    found = {"name": door.subject, "subject": door.subject, "type": door.kind}
-    return {**found, "response_type": "Stream" if door.many else "Singleton"} if door.kind == "service" else found
+def _export(export: AccountExport) -> dict[str, Any]:
+    found = {"name": export.subject, "subject": export.subject, "type": export.kind}
+    return {**found, "response_type": "Stream" if export.many else "Singleton"} if export.kind == "service" else found
 
 
-def _import(account: str, door: Door) -> dict[str, Any]:
-    found = {"name": door.subject, "subject": door.subject, "account": account, "type": door.kind}
-    return {**found, "local_subject": door.local} if door.local else found
+def _import(account: str, export: AccountExport) -> dict[str, Any]:
+    found = {"name": export.subject, "subject": export.subject, "account": account, "type": export.kind}
+    return {**found, "local_subject": export.local} if export.local else found
 
 
 def _scope(role: Role, signer: str, allowed: Rights) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from shipper.subjects import (
 )
 
 ANSWERS = 16
-"""Answers that a role may send to one question that it was asked."""
+"""Replies that a role may send to one request that it receives."""
 ANSWER_SECONDS = 60
 _MONITOR_VERBS = (
     "INFO", "STREAM.NAMES", "STREAM.LIST", "STREAM.INFO.*", "CONSUMER.INFO.*.*", "CONSUMER.NAMES.*", "CONSUMER.LIST.*",
@@ -31,7 +31,7 @@ _MONITOR_VERBS = (
 
 
 class Role(enum.StrEnum):
-    """What somebody is on the bus."""
+    """The role of a user."""
 
     HOST = "host"
     COLLECTOR = "collector"
@@ -52,7 +52,7 @@ class Rights(NamedTuple):
     subscribe: tuple[str, ...]
     never: tuple[str, ...] = ()
     deaf: tuple[str, ...] = ()
-    """Subjects that the user may not subscribe to, whatever `subscribe` says."""
+    """Subjects that the user may not subscribe to, even if `subscribe` includes them."""
 
 
 def rights(role: Role, name: str, *, prefix: str) -> Rights:
@@ -82,7 +82,7 @@ def own_account_rights(name: str, *, prefix: str) -> Rights:
 
 
 def _host(name: str, prefix: str) -> Rights:
-    """Its own lines, the last of them, the word with its collector, and the map. Nobody else's, and no streams."""
+    """Its own lines, the newest of them, control messages with its collector, and the map; nothing of other hosts."""
     return Rights(
         publish=(
             f"{prefix}.*.{name}",
@@ -194,7 +194,7 @@ def _monitor() -> Rights:
 # -- accounts: what passes from one to another --------------------------------------------------------------------
 
 
-class Door(NamedTuple):
+class AccountExport(NamedTuple):
     """One export of an account, which another account imports."""
 
     subject: str
@@ -203,44 +203,44 @@ class Door(NamedTuple):
     local: str = ""  #: its name in the account that imports it, if it is another; `$1` is the first wildcard
 
 
-class Doors(NamedTuple):
+class AccountExports(NamedTuple):
     """What passes between the account of the streams and another one."""
 
-    to_streams: tuple[Door, ...]  #: services of the account of the streams that the other one imports
-    from_other: tuple[Door, ...]  #: what the account of the streams imports from the other one
+    to_streams: tuple[AccountExport, ...]  #: services of the account of the streams that the other one imports
+    from_other: tuple[AccountExport, ...]  #: what the account of the streams imports from the other one
 
 
-def streams_exports(prefix: str) -> tuple[Door, ...]:
+def streams_exports(prefix: str) -> tuple[AccountExport, ...]:
     """What the account of the streams offers to all accounts that `fshipper hosts` writes."""
     return (
-        Door(f"{prefix}.>"),
-        Door(control_up(">")),
-        Door("$JS.API.DIRECT.GET.*.>"),  # one message of one subject: hosts
-        *(Door(f"$JS.API.{verb}") for verb in _MONITOR_VERBS),
-        Door("$JS.API.DIRECT.GET.*", many=True),  # any message, and batches: the monitor
+        AccountExport(f"{prefix}.>"),
+        AccountExport(control_up(">")),
+        AccountExport("$JS.API.DIRECT.GET.*.>"),  # one message of one subject: hosts
+        *(AccountExport(f"$JS.API.{verb}") for verb in _MONITOR_VERBS),
+        AccountExport("$JS.API.DIRECT.GET.*", many=True),  # any message, and batches: the monitor
     )
 
 
-def host_doors(name: str, *, prefix: str) -> Doors:
-    """A host asks exactly what it has the right to ask, and answers questions to itself."""
-    return Doors(
-        tuple(Door(subject) for subject in _host(name, prefix).publish),
-        (Door(control_down(name)), Door(control_ask(name))),
+def host_exports(name: str, *, prefix: str) -> AccountExports:
+    """A host sends exactly the requests that it has the right to, and receives those addressed to it."""
+    return AccountExports(
+        tuple(AccountExport(subject) for subject in _host(name, prefix).publish),
+        (AccountExport(control_down(name)), AccountExport(control_ask(name))),
     )
 
 
-def spare_doors(prefix: str) -> Doors:
+def spare_exports(prefix: str) -> AccountExports:
     """The account of a host whose name is not known yet; the rights of its user hold it to its own subjects."""
-    return Doors(
-        (Door(f"{prefix}.>"), Door(control_up(">")), Door("$JS.API.DIRECT.GET.*.>")),
-        (Door(control_down(">")), Door(control_ask(">"))),
+    return AccountExports(
+        (AccountExport(f"{prefix}.>"), AccountExport(control_up(">")), AccountExport("$JS.API.DIRECT.GET.*.>")),
+        (AccountExport(control_down(">")), AccountExport(control_ask(">"))),
     )
 
 
-def monitor_doors() -> Doors:
-    """The monitor asks; nobody asks it. Questions to producers go to their accounts directly."""
-    verbs = tuple(Door(f"$JS.API.{verb}", local=f"{MONITOR_API}.{_numbered(verb)}") for verb in _MONITOR_VERBS)
-    return Doors((*verbs, Door("$JS.API.DIRECT.GET.*")), ())
+def monitor_exports() -> AccountExports:
+    """The monitor sends requests and receives none. Requests to producers go to their accounts directly."""
+    verbs = tuple(AccountExport(f"$JS.API.{verb}", local=f"{MONITOR_API}.{_numbered(verb)}") for verb in _MONITOR_VERBS)
+    return AccountExports((*verbs, AccountExport("$JS.API.DIRECT.GET.*")), ())
 
 
 def _numbered(subject: str) -> str:
@@ -249,16 +249,16 @@ def _numbered(subject: str) -> str:
     return re.sub(r"\*", lambda _: f"${next(numbers)}", subject)
 
 
-def edge_doors(domain: str, hosts: Sequence[str], *, prefix: str) -> Doors:
+def edge_exports(domain: str, hosts: Sequence[str], *, prefix: str) -> AccountExports:
     """A site's server sends heartbeats and questions of its hosts, and is sourced from; `hosts`: names or patterns."""
     names = tuple(hosts) or (">",)
-    return Doors(
-        tuple(Door(subject) for name in names for subject in (beat_subject(prefix, name), control_up(name))),
+    return AccountExports(
+        tuple(AccountExport(subject) for name in names for subject in (beat_subject(prefix, name), control_up(name))),
         (
-            *(Door(subject) for name in names for subject in (control_down(name), control_ask(name))),
-            Door(f"$JS.{domain}.API.>"),
-            Door("$JS.FC.>"),  # flow control of what is sourced
-            Door("$JS.S.*", kind="stream"),  # and where it is delivered
+            *(AccountExport(subject) for name in names for subject in (control_down(name), control_ask(name))),
+            AccountExport(f"$JS.{domain}.API.>"),
+            AccountExport("$JS.FC.>"),  # flow control of what is sourced
+            AccountExport("$JS.S.*", kind="stream"),  # and where it is delivered
         ),
     )
 

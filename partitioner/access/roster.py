@@ -1,4 +1,4 @@
-"""The roster: who was given a key, as one file beside the server's configuration. No secret is in it."""
+"""The roster: the users that have keys, in one file next to the server's configuration. It contains no secrets."""
 
 import enum
 import itertools
@@ -21,7 +21,7 @@ STREAMS_ACCOUNT = "LOGS"
 _STARS = re.compile(r"(\*\.)*")
 
 
-class Layout(enum.StrEnum):
+class AccountLayout(enum.StrEnum):
     """Which accounts the server has."""
 
     FLAT = "flat"  #: one for everybody, as before version 2: any host can command the server by a reply subject
@@ -29,8 +29,8 @@ class Layout(enum.StrEnum):
     ISOLATED = "isolated"  #: one for each host, and nothing of the flat layout is valid
 
 
-class Trust(enum.StrEnum):
-    """How the server knows who somebody is; one way for all, as the server has it."""
+class AuthMethod(enum.StrEnum):
+    """How the server authenticates users; the same method for all of them."""
 
     KEYS = "keys"  #: a list of public keys
     TOKENS = "tokens"  #: what an operator's keys have signed, so that a new host needs no word to the server
@@ -38,7 +38,7 @@ class Trust(enum.StrEnum):
 
 
 class Member(NamedTuple):
-    """Somebody with rights: the name is a host's fqdn, or the name of a role's program."""
+    """A user with rights: the name is a host's fqdn, or the name of a role's program."""
 
     name: str
     role: Role
@@ -57,24 +57,24 @@ class Member(NamedTuple):
 
 
 class Roster(NamedTuple):
-    """Everybody with rights, by name. `prefix`: first token of the lines' subjects.
+    """All users with rights, by name. `prefix`: first token of the lines' subjects.
 
     `revoked`: public keys whose tokens are invalid, and since when (Unix seconds). `streams`: name of the account of
     the streams. `spares`: accounts for hosts and sites that are added next; the server knows them already.
     """
 
     prefix: str
-    trust: Trust
+    trust: AuthMethod
     members: Mapping[str, Member]
     revoked: Mapping[str, int]
-    layout: Layout = Layout.FLAT
+    layout: AccountLayout = AccountLayout.FLAT
     streams: str = STREAMS_ACCOUNT
     spares: tuple[str, ...] = ()
 
     @property
     def has_accounts(self) -> bool:
         """Whether hosts have accounts of their own."""
-        return self.layout is not Layout.FLAT
+        return self.layout is not AccountLayout.FLAT
 
     def others(self, site: Member) -> tuple[str, ...]:
         """Names that are certainly of no host at a site which named none of its own."""
@@ -98,8 +98,8 @@ class Roster(NamedTuple):
             if found["version"] not in {FLAT_VERSION, VERSION}:
                 raise ConfigError(f"{path} has version {found['version']}", hint="use the fshipper that wrote it")
             members = [_member(entry) for entry in found["members"]]
-            return cls(str(found["prefix"]), Trust(found["trust"]), {each.name: each for each in members},
-                       dict(found["revoked"]), Layout(found.get("layout", Layout.FLAT)),
+            return cls(str(found["prefix"]), AuthMethod(found["trust"]), {each.name: each for each in members},
+                       dict(found["revoked"]), AccountLayout(found.get("layout", AccountLayout.FLAT)),
                        str(found.get("streams", STREAMS_ACCOUNT)),
                        tuple(map(str, found.get("spares", ()))))  # fmt: skip
         except FileNotFoundError:
@@ -131,7 +131,7 @@ class Roster(NamedTuple):
             member = left.pop(name, None)
             if member is None:
                 raise UsageError(f"{name} is not in the roster", hint="`fshipper hosts list` shows who is")
-            if self.trust is Trust.TOKENS:
+            if self.trust is AuthMethod.TOKENS:
                 revoked |= {key: at for key in (member.public_key, member.before) if key}
         return self._replace(members=left, revoked=revoked)
 

@@ -13,19 +13,19 @@ from typing import NamedTuple
 from partitioner.access.permissions import (
     ANSWER_SECONDS,
     ANSWERS,
-    Door,
-    Doors,
+    AccountExport,
+    AccountExports,
     Rights,
     Role,
-    edge_doors,
+    edge_exports,
     edge_rights,
-    host_doors,
-    monitor_doors,
+    host_exports,
+    monitor_exports,
     own_account_rights,
     rights,
     streams_exports,
 )
-from partitioner.access.roster import Member, Roster, Trust
+from partitioner.access.roster import AuthMethod, Member, Roster
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
 from shipper.subjects import control_ask
@@ -65,11 +65,11 @@ def accounts_conf(roster: Roster) -> str:
     return "".join([_ACCOUNTS_HEAD, *_accounts(roster)])
 
 
-def doors_of(member: Member, prefix: str) -> Doors:
+def exports_of(member: Member, prefix: str) -> AccountExports:
     """What passes between the account of the streams and that of a host, or a site."""
     if member.role is Role.EDGE:
-        return edge_doors(member.domain or member.name, member.hosts, prefix=prefix)
-    return host_doors(member.name, prefix=prefix)
+        return edge_exports(member.domain or member.name, member.hosts, prefix=prefix)
+    return host_exports(member.name, prefix=prefix)
 
 
 def rights_of(member: Member, roster: Roster) -> Rights:
@@ -81,45 +81,47 @@ def rights_of(member: Member, roster: Roster) -> Rights:
     return rights(member.role, member.name, prefix=roster.prefix)
 
 
-def is_question_of_monitor(door: Door) -> bool:
+def is_question_of_monitor(export: AccountExport) -> bool:
     """Whether the monitor imports it, too."""
-    return door.subject.startswith(control_ask(""))
+    return export.subject.startswith(control_ask(""))
 
 
 def _accounts(roster: Roster) -> Iterator[str]:
     members = _sorted(roster.members.values())
-    alone = [(member, doors_of(member, roster.prefix)) for member in members if member.role in {Role.HOST, Role.EDGE}]
+    alone = [(member, exports_of(member, roster.prefix)) for member in members if member.role in {Role.HOST, Role.EDGE}]
     monitors = [member for member in members if member.role is Role.MONITOR]
     programs = [m for m in members if m.role not in {Role.HOST, Role.EDGE, Role.MONITOR}]
-    offered = [(member.account, door) for member, doors in alone for door in doors.from_other]
+    offered = [(member.account, export) for member, exports in alone for export in exports.from_other]
     yield _account(
         roster, roster.streams, programs, streams_exports(roster.prefix), offered, jetstream=["jetstream: enabled"]
     )
-    asks = [(roster.streams, door) for door in monitor_doors().to_streams]
-    asks += [(name, door) for name, door in offered if is_question_of_monitor(door)]
+    asks = [(roster.streams, export) for export in monitor_exports().to_streams]
+    asks += [(name, export) for name, export in offered if is_question_of_monitor(export)]
     yield _account(roster, MONITORS_ACCOUNT, monitors, (), asks)
-    for member, doors in alone:
-        imports = [(roster.streams, door) for door in doors.to_streams]
-        yield _account(roster, member.account, [member], doors.from_other, imports)
+    for member, exports in alone:
+        imports = [(roster.streams, export) for export in exports.to_streams]
+        yield _account(roster, member.account, [member], exports.from_other, imports)
     yield _SPARES_HEAD
     yield from (f"{json.dumps(spare)}: {{ }}\n" for spare in roster.spares)
 
 
 def _account(
-    roster: Roster, name: str, members: Sequence[Member], exports: Iterable[Door], imports: Iterable[tuple[str, Door]],
-    jetstream: Sequence[str] = (),
+    roster: Roster, name: str, members: Sequence[Member], exports: Iterable[AccountExport],
+    imports: Iterable[tuple[str, AccountExport]], jetstream: Sequence[str] = (),
 ) -> str:  # fmt: skip
     lines = [*jetstream, "users: [\n" + "".join(_user(each, rights_of(each, roster)) for each in members) + "  ]"]
     offers = [
-        f"    {{ {door.kind}: {json.dumps(door.subject)}{', response_type: stream' if door.many else ''} }}\n"
-        for door in exports
+        f"    {{ {export.kind}: {json.dumps(export.subject)}{', response_type: stream' if export.many else ''} }}\n"
+        for export in exports
     ]
     takes = [
-        f"    {{ {door.kind}: {{ account: {json.dumps(account)}, subject: {json.dumps(door.subject)} }}"
-        f"{f', to: {json.dumps(door.local)}' if door.local else ''} }}\n"
-        for account, door in imports
+        f"    {{ {export.kind}: {{ account: {json.dumps(account)}, subject: {json.dumps(export.subject)} }}"
+        f"{f', to: {json.dumps(export.local)}' if export.local else ''} }}\n"
+        for account, export in imports
     ]
-    lines += [f"{what}: [\n{''.join(doors)}  ]" for what, doors in (("exports", offers), ("imports", takes)) if doors]
+    lines += [
+        f"{what}: [\n{''.join(exports)}  ]" for what, exports in (("exports", offers), ("imports", takes)) if exports
+    ]
     return f"{json.dumps(name)}: {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
 
 
@@ -180,7 +182,7 @@ _NO_TLS = """
 """
 
 
-class Tls(NamedTuple):
+class ServerTls(NamedTuple):
     """The server's certificate, its key, and the authority of the clients' certificates."""
 
     certificate: Path | None = None
@@ -188,8 +190,8 @@ class Tls(NamedTuple):
     authority: Path | None = None
 
 
-def server_conf(directory: Path, trust: Trust, operator_file: str, *, listen: str, tls: Tls) -> str:
-    """A whole configuration, to be written into `directory`.
+def server_conf(directory: Path, trust: AuthMethod, operator_file: str, *, listen: str, tls: ServerTls) -> str:
+    """A complete configuration, to be written into `directory`.
 
     Raises UsageError: an address that others can reach, and no certificate; or half of one.
     """
@@ -199,7 +201,7 @@ def server_conf(directory: Path, trust: Trust, operator_file: str, *, listen: st
     host = found[1].strip("[]")
     if (tls.certificate is None) != (tls.key is None):
         raise UsageError("--tls-cert and --tls-key belong together")
-    if trust is Trust.CERTIFICATES and not (tls.certificate and tls.authority):
+    if trust is AuthMethod.CERTIFICATES and not (tls.certificate and tls.authority):
         raise UsageError(
             "--by certificates with --listen needs --tls-cert, --tls-key and --tls-ca",
             hint="--tls-ca is the authority that signed the certificates of hosts",
@@ -209,7 +211,7 @@ def server_conf(directory: Path, trust: Trust, operator_file: str, *, listen: st
             f"--listen {listen} without --tls-cert and --tls-key would send every line unencrypted",
             hint="give both, or listen on 127.0.0.1",
         )
-    file = operator_file if trust is Trust.TOKENS else ACCOUNTS_FILE
+    file = operator_file if trust is AuthMethod.TOKENS else ACCOUNTS_FILE
     line = f"include {json.dumps(file)}"
     return _TEMPLATE.format(
         directory=directory,
@@ -217,16 +219,16 @@ def server_conf(directory: Path, trust: Trust, operator_file: str, *, listen: st
         host=json.dumps(host),
         note="" if host not in LOOPBACK else "  # only this machine; hosts need an address that they reach, and TLS",
         port=found[2],
-        included=line if trust is Trust.TOKENS else f"accounts {{\n  {line}\n}}",
+        included=line if trust is AuthMethod.TOKENS else f"accounts {{\n  {line}\n}}",
         tls=_tls(tls, trust) if tls.certificate else _NO_TLS,
     )
 
 
-def _tls(tls: Tls, trust: Trust) -> str:
+def _tls(tls: ServerTls, trust: AuthMethod) -> str:
     lines = [f"cert_file: {json.dumps(str(tls.certificate))}", f"key_file: {json.dumps(str(tls.key))}"]
     if tls.authority:
         lines.append(f"ca_file: {json.dumps(str(tls.authority))}")
-    if trust is Trust.CERTIFICATES:
+    if trust is AuthMethod.CERTIFICATES:
         lines += ["verify_and_map: true", "handshake_first: true"]
     return "\ntls {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
 
@@ -234,7 +236,7 @@ def _tls(tls: Tls, trust: Trust) -> str:
 def including_accounts(path: Path, directory: Path, streams: str) -> str | None:
     """The configuration in `path`, including the accounts instead of the users; None: it does already.
 
-    Raises ConfigError: it is not as `fshipper hosts` ever told to write it.
+    Raises ConfigError: it does not have the form that `fshipper hosts` prints.
     """
     try:
         text = path.read_text()
@@ -272,7 +274,7 @@ def check_unused(path: Path) -> None:
 
 
 def change_server_file(path: Path, text: str) -> None:
-    """Put `text` into the configuration of the server, and keep what was there beside it."""
+    """Replace the configuration of the server by `text`, and keep the old one next to it."""
     known = path.stat()
     for file, content in ((path.with_name(path.name + KEPT_SUFFIX), path.read_bytes()), (path, text.encode())):
         replace_file(file, content, mode=known.st_mode & 0o777)

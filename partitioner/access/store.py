@@ -12,16 +12,16 @@ import nkeys
 from partitioner.access import credentials, server_config
 from partitioner.access.credentials import ACCOUNT, OPERATOR, USER, new_key, public, read_key, write_secret
 from partitioner.access.permissions import (
-    Doors,
+    AccountExports,
     Rights,
     Role,
-    monitor_doors,
+    monitor_exports,
     own_account_rights,
     rights,
-    spare_doors,
+    spare_exports,
     streams_exports,
 )
-from partitioner.access.roster import FILE, Layout, Member, Roster, Trust, checked_hosts
+from partitioner.access.roster import FILE, AccountLayout, AuthMethod, Member, Roster, checked_hosts
 from partitioner.access.server_config import SERVER_FILE
 from partitioner.edge import checked_domain, domain_in
 from shipper.durable_files import Lock, make_directory, replace_file
@@ -32,7 +32,7 @@ OPERATOR_TOKEN = "operator.jwt"  # noqa: S105 - it is signed, not secret
 PROGRAMS = (Role.COLLECTOR, Role.PARTITIONER, Role.READER)
 ALONE = (Role.HOST, Role.EDGE)
 """Roles whose members have accounts of their own."""
-SPARES = {Trust.TOKENS: 32, Trust.KEYS: 256, Trust.CERTIFICATES: 256}
+SPARES = {AuthMethod.TOKENS: 32, AuthMethod.KEYS: 256, AuthMethod.CERTIFICATES: 256}
 """Accounts that the server knows already, for hosts and sites that are added before it reloads its files.
 
 With tokens each costs every question to a host a look, because it may be that host's.
@@ -44,24 +44,24 @@ _HEAD = """\
 """
 
 
-class Added(NamedTuple):
-    """Who was added, and the file with the secret to bring there; None: its certificate is its secret."""
+class AddedMember(NamedTuple):
+    """A user that was added, and the file with its secret; None: its certificate is the secret."""
 
     member: Member
     secret: Path | None
 
 
-def first_layout(trust: Trust) -> Layout:
+def first_layout(trust: AuthMethod) -> AccountLayout:
     """The layout of a new roster; where the server includes files, also the one that older instructions include."""
-    return Layout.ISOLATED if trust is Trust.TOKENS else Layout.BOTH
+    return AccountLayout.ISOLATED if trust is AuthMethod.TOKENS else AccountLayout.BOTH
 
 
-def _new_account(trust: Trust) -> str:
+def _new_account(trust: AuthMethod) -> str:
     """Name of a new account; with tokens the public half of a key whose seed nobody needs: the operator signs."""
-    return public(new_key(ACCOUNT)) if trust is Trust.TOKENS else f"host-{secrets.token_hex(4)}"
+    return public(new_key(ACCOUNT)) if trust is AuthMethod.TOKENS else f"host-{secrets.token_hex(4)}"
 
 
-class Place:
+class AccessStore:
     """One directory, by default on the server's machine. `now` is its clock."""
 
     def __init__(self, directory: Path, *, now: dt.datetime) -> None:
@@ -72,12 +72,12 @@ class Place:
         """One change at a time. Raises Fatal: another is being made."""
         return Lock(self.directory / ".lock", f"the roster in {self.directory}")
 
-    def make(self, prefix: str, trust: Trust) -> list[Added]:
+    def make(self, prefix: str, trust: AuthMethod) -> list[AddedMember]:
         """Begin a roster with a key for each program. Raises UsageError: there is one."""
         if (self.directory / FILE).exists():
             raise UsageError(f"{self.directory} has a roster already", hint="add to it: fshipper hosts add NAME")
         make_directory(self.directory, mode=0o755)
-        if trust is Trust.TOKENS:
+        if trust is AuthMethod.TOKENS:
             for name, kind in (("operator", OPERATOR), ("account", ACCOUNT), ("system", ACCOUNT)):
                 write_secret(self._key(name), bytes(new_key(kind).seed) + b"\n")
             for role in Role:
@@ -94,7 +94,7 @@ class Place:
 
     def add(
         self, names: Sequence[str], role: Role = Role.HOST, *, hosts: Sequence[str] = (), domain: str = ""
-    ) -> list[Added]:
+    ) -> list[AddedMember]:
         """Add hosts, servers of edge sites, or monitors, all or none. `hosts`, `domain`: of a site.
 
         Raises UsageError: one is there already, or has a name or hosts of another.
@@ -125,7 +125,7 @@ class Place:
             self._write(roster)
             return added
 
-    def migrate(self, *, streams: str, domains: Mapping[str, str]) -> list[Added]:
+    def migrate(self, *, streams: str, domains: Mapping[str, str]) -> list[AddedMember]:
         """Give each host and site an account of its own; what was valid stays valid. Returns who needs a new secret.
 
         Raises UsageError: it is done already, or `domains` names somebody who is no site.
@@ -140,10 +140,10 @@ class Place:
                 raise UsageError(f"--domain: {', '.join(unknown)} is no edge site", hint="see `fshipper hosts list`")
             for role in Role:
                 self._have_signer(role, roster.trust)
-            roster = roster._replace(layout=Layout.BOTH, streams=streams)
+            roster = roster._replace(layout=AccountLayout.BOTH, streams=streams)
             for before in [each for each in roster.members.values() if each.role in ALONE]:
                 member = before._replace(account=_new_account(roster.trust))
-                if roster.trust is Trust.TOKENS:
+                if roster.trust is AuthMethod.TOKENS:
                     roster, one = self._add(roster, before.name, before.role)
                     member = one.member._replace(before=before.public_key, added=before.added)
                     added.append(one)
@@ -162,7 +162,7 @@ class Place:
             if not roster.has_accounts:
                 raise UsageError("hosts have no accounts of their own yet", hint="run: fshipper hosts migrate")
             members = {name: member._replace(before="") for name, member in roster.members.items()}
-            roster = roster._replace(layout=Layout.ISOLATED, members=members)
+            roster = roster._replace(layout=AccountLayout.ISOLATED, members=members)
             self._write(roster)
             (self.directory / server_config.FILE).unlink(missing_ok=True)
             return roster
@@ -191,23 +191,23 @@ class Place:
     def _added(self) -> str:
         return self._now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def _add(self, roster: Roster, name: str, role: Role) -> tuple[Roster, Added]:
+    def _add(self, roster: Roster, name: str, role: Role) -> tuple[Roster, AddedMember]:
         account = ""
         if roster.has_accounts and role in ALONE:
             account = roster.spares[0] if roster.spares else _new_account(roster.trust)
             roster = roster._replace(spares=roster.spares[1:])
-        if roster.trust is Trust.CERTIFICATES:
+        if roster.trust is AuthMethod.CERTIFICATES:
             member = Member(name, role, "", self._added, account)
-            return roster.with_member(member), Added(member, None)
+            return roster.with_member(member), AddedMember(member, None)
         user = new_key(USER)
         secret = self._secret(name, roster.trust, role)
         secret.unlink(missing_ok=True)  # of a change that was killed before the roster had it: nobody can use it
         write_secret(secret, self._secret_content(roster.trust, user, name, role, account))
         member = Member(name, role, public(user), self._added, account)
-        return roster.with_member(member), Added(member, secret)
+        return roster.with_member(member), AddedMember(member, secret)
 
-    def _secret_content(self, trust: Trust, user: nkeys.KeyPair, name: str, role: Role, account: str) -> bytes:
-        if trust is Trust.KEYS:
+    def _secret_content(self, trust: AuthMethod, user: nkeys.KeyPair, name: str, role: Role, account: str) -> bytes:
+        if trust is AuthMethod.KEYS:
             seed = bytes(user.seed)
             return b'nkey: "%s"\n' % seed if role is Role.EDGE else seed + b"\n"  # for a server to include
         if not account:
@@ -223,12 +223,12 @@ class Place:
             fresh = (_new_account(roster.trust) for _ in range(SPARES[roster.trust] - len(roster.spares)))
             roster = roster._replace(spares=(*roster.spares, *fresh))
         roster.save(self.directory)
-        if roster.trust is Trust.TOKENS:
+        if roster.trust is AuthMethod.TOKENS:
             replace_file(self.directory / OPERATOR_FILE, self._operator_conf(roster).encode())
             return
         if roster.has_accounts:
             replace_file(self.directory / server_config.ACCOUNTS_FILE, server_config.accounts_conf(roster).encode())
-        if roster.layout is not Layout.ISOLATED:
+        if roster.layout is not AccountLayout.ISOLATED:
             replace_file(self.directory / server_config.FILE, server_config.users_conf(roster).encode())
 
     def _operator_conf(self, roster: Roster) -> str:
@@ -245,10 +245,10 @@ class Place:
         account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
         signers = {role: public(read_key(self._signer(role))) for role in Role if self._signer(role).exists()}
         alone = [each for each in roster.members.values() if each.account]
-        doors = {each.name: server_config.doors_of(each, roster.prefix) for each in alone}
-        offered = [(each.account, door) for each in alone for door in doors[each.name].from_other]
-        offered += [(spare, door) for spare in roster.spares for door in spare_doors(roster.prefix).from_other]
-        flat = roster.layout is not Layout.ISOLATED and (not roster.has_accounts or any(m.before for m in alone))
+        exports = {each.name: server_config.exports_of(each, roster.prefix) for each in alone}
+        offered = [(each.account, export) for each in alone for export in exports[each.name].from_other]
+        offered += [(spare, export) for spare in roster.spares for export in spare_exports(roster.prefix).from_other]
+        flat = roster.layout is not AccountLayout.ISOLATED and (not roster.has_accounts or any(m.before for m in alone))
         within = [role for role in signers if role in PROGRAMS or (flat and role in ALONE)]
         yield account, credentials.account_token(
             operator, account, roster.streams, [self._scope(role, signers[role], roster.prefix) for role in within],
@@ -259,8 +259,8 @@ class Place:
         yield system, credentials.system_token(operator, system, now=now)
         if not roster.has_accounts:
             return
-        asks = [(account, door) for door in monitor_doors().to_streams]
-        asks += [(name, door) for name, door in offered if server_config.is_question_of_monitor(door)]
+        asks = [(account, export) for export in monitor_exports().to_streams]
+        asks += [(name, export) for name, export in offered if server_config.is_question_of_monitor(export)]
         monitor = self._scope(Role.MONITOR, signers[Role.MONITOR], roster.prefix)
         yield self._monitors(), credentials.account_token(
             operator, self._monitors(), server_config.MONITORS_ACCOUNT, [monitor], imports=asks, revoked=roster.revoked,
@@ -269,10 +269,10 @@ class Place:
         host = (Role.HOST, signers[Role.HOST], own_account_rights(credentials.NAME, prefix=roster.prefix))
         begun = credentials.issued_at(self._operator_token())
 
-        def own(key: str, name: str, scope: tuple[Role, str, Rights], doors: Doors) -> tuple[str, str]:
+        def own(key: str, name: str, scope: tuple[Role, str, Rights], exports: AccountExports) -> tuple[str, str]:
             token = credentials.account_token(
-                operator, key, name, [scope], exports=doors.from_other,
-                imports=[(account, door) for door in doors.to_streams], revoked={}, now=begun,
+                operator, key, name, [scope], exports=exports.from_other,
+                imports=[(account, export) for export in exports.to_streams], revoked={}, now=begun,
             )  # fmt: skip
             return key, token
 
@@ -280,9 +280,9 @@ class Place:
             scope = host
             if each.role is Role.EDGE:
                 scope = (Role.EDGE, signers[Role.EDGE], server_config.rights_of(each, roster))
-            yield own(each.account, f"{each.role} {each.name}", scope, doors[each.name])
+            yield own(each.account, f"{each.role} {each.name}", scope, exports[each.name])
         for spare in roster.spares:
-            yield own(spare, "spare", host, spare_doors(roster.prefix))
+            yield own(spare, "spare", host, spare_exports(roster.prefix))
 
     def _scope(self, role: Role, signer: str, prefix: str) -> tuple[Role, str, Rights]:
         return role, signer, rights(role, credentials.NAME, prefix=prefix)
@@ -291,11 +291,11 @@ class Place:
         """The one of the beginning: nats-server refuses to reload another one, even of the same operator."""
         return (self.directory / OPERATOR_TOKEN).read_text().strip()
 
-    def _have_signer(self, role: Role, trust: Trust) -> None:
+    def _have_signer(self, role: Role, trust: AuthMethod) -> None:
         """The roster may be older than the role."""
         paths = [self._signer(role), *([self._key("monitors")] if role is Role.MONITOR else [])]
         for path in paths:
-            if trust is Trust.TOKENS and not path.exists():
+            if trust is AuthMethod.TOKENS and not path.exists():
                 write_secret(path, bytes(new_key(ACCOUNT).seed) + b"\n")
 
     def _monitors(self) -> str:
@@ -308,6 +308,6 @@ class Place:
     def _signer(self, role: Role) -> Path:
         return self._key(f"sign-{role.value}")
 
-    def _secret(self, name: str, trust: Trust, role: Role) -> Path:
-        suffix = "creds" if trust is Trust.TOKENS else "conf" if role is Role.EDGE else "nk"
+    def _secret(self, name: str, trust: AuthMethod, role: Role) -> Path:
+        suffix = "creds" if trust is AuthMethod.TOKENS else "conf" if role is Role.EDGE else "nk"
         return self.directory / "secrets" / f"{name}.{suffix}"

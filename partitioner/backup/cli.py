@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from partitioner.backup.transfer import Began, Otherwise, Saved, Shelf, back_up, bring_back
+from partitioner.backup.transfer import BackupDirectory, Began, RestoreOverrides, SavedStream, back_up, bring_back
 from partitioner.cli_options import AsJson, Config, Subject, Url, numbers_of, settings_of, with_admin
 from partitioner.desired.document import is_ours
 from shipper.errors import Unavailable, UsageError
@@ -47,16 +47,16 @@ def backup(
 ) -> None:
     """Save streams with their consumers to DIR, while they are in use."""
     settings = settings_of(url, config, subject)
-    shelf = Shelf(directory)
+    store = BackupDirectory(directory)
 
-    async def work(admin: Admin) -> list[Saved]:
+    async def work(admin: Admin) -> list[SavedStream]:
         there = [str(info["config"]["name"]) for info in await admin.streams()]
         ours = [name for name in there if every or is_ours(name, settings.logs.subject)]
         names = _chosen(there, ours, streams, partitions, settings)
-        shelf.begin(replacing=replace or shelf.directory in begun)
-        begun.add(shelf.directory)
+        store.begin(replacing=replace or store.directory in begun)
+        begun.add(store.directory)
         with _progress() as began:
-            return await back_up(admin, shelf, names, consumers=consumers, began=began)
+            return await back_up(admin, store, names, consumers=consumers, began=began)
 
     begun: set[Path] = set()  # what an attempt before this one left may be replaced
     saved = with_admin(settings, work)
@@ -91,18 +91,18 @@ def restore(
 ) -> None:
     """Make streams of the backup in DIR, with their consumers; streams that exist are never touched."""
     settings = settings_of(url, config, subject)
-    shelf = Shelf(directory)
-    known = {saved.name: saved for saved in shelf.streams()}
+    store = BackupDirectory(directory)
+    known = {saved.name: saved for saved in store.streams()}
     chosen = [known[each] for each in _chosen(list(known), list(known), streams, partitions, settings)]
     if (name or subjects) and len(chosen) != 1:
         raise UsageError(f"--as and --subjects are for one stream, these are {len(chosen)}", hint="name the one")
-    otherwise = Otherwise(name, tuple(subjects.split(",")) if subjects else None, replicas)
+    otherwise = RestoreOverrides(name, tuple(subjects.split(",")) if subjects else None, replicas)
 
-    async def work(admin: Admin) -> tuple[list[Saved], list[dict[str, object]]]:
+    async def work(admin: Admin) -> tuple[list[SavedStream], list[dict[str, object]]]:
         there = {str(info["config"]["name"]) for info in await admin.streams()} if skip_existing else set()
         left = [saved for saved in chosen if (name or saved.name) not in there]
         with _progress() as began:
-            return left, await bring_back(admin, shelf, left, otherwise=otherwise, began=began)
+            return left, await bring_back(admin, store, left, otherwise=otherwise, began=began)
 
     left, made = with_admin(settings, work, attempts=1)
     if as_json:
@@ -117,7 +117,7 @@ def restore(
 def _chosen(
     there: Sequence[str], ours: Sequence[str], streams: Sequence[str] | None, partitions: str | None, settings: Settings
 ) -> list[str]:
-    """The streams that are asked for. Raises Unavailable: one of them is not there, or there is none."""
+    """The selected streams. Raises Unavailable: one of them does not exist, or there is none."""
     wanted = list(streams or ())
     wanted += [stream_name(settings.logs.subject, each) for each in numbers_of(partitions)]
     names = list(dict.fromkeys(wanted)) or list(ours)

@@ -30,7 +30,7 @@ CHUNK_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SavedStream:
     """One stream of a backup."""
 
     name: str
@@ -41,7 +41,7 @@ class Saved:
     last_seq: int
 
 
-class Shelf:
+class BackupDirectory:
     """The backup in a directory."""
 
     def __init__(self, directory: Path) -> None:
@@ -63,30 +63,30 @@ class Shelf:
             raise ConfigError(f"cannot write {self.directory}: {error.strerror}") from None
 
     @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator["Writing"]:
-        """A stream's file, under a temporary name until `Writing.finish`; without it nothing is left behind."""
+    def writing(self, name: str) -> Iterator["SnapshotWriter"]:
+        """A stream's file, under a temporary name until `SnapshotWriter.finish`; without it nothing remains."""
         home = self.directory / name
         make_directory(home, mode=0o700)
         temporary = home / f".{DATA}.{os.getpid()}.tmp"
         try:
             with temporary.open("wb") as stream:
-                yield Writing(home, temporary, stream)
+                yield SnapshotWriter(home, temporary, stream)
         finally:
             temporary.unlink(missing_ok=True)
 
-    def complete(self, saved: list[Saved], *, made: str, server: str) -> None:
+    def complete(self, saved: list[SavedStream], *, made: str, server: str) -> None:
         """Write the list: from now on the backup counts."""
         content = {"v": VERSION, "made": made, "server": server, "streams": [asdict(each) for each in saved]}
         replace_file(self.directory / LIST, json.dumps(content, indent=2).encode() + b"\n", mode=0o600)
 
-    def streams(self) -> list[Saved]:
+    def streams(self) -> list[SavedStream]:
         """What was saved. Raises ConfigError: it is no backup, or not complete."""
         path = self.directory / LIST
         try:
             content = json.loads(path.read_bytes())
             if content["v"] != VERSION:
                 raise ConfigError(f"{path} is of version {content['v']}", hint="run the newer fshipper")
-            return [Saved(**each) for each in content["streams"]]
+            return [SavedStream(**each) for each in content["streams"]]
         except FileNotFoundError:
             raise ConfigError(
                 f"{self.directory} holds no complete backup: {LIST} is missing",
@@ -95,7 +95,7 @@ class Shelf:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from None
 
-    def head(self, saved: Saved) -> dict[str, Any]:
+    def head(self, saved: SavedStream) -> dict[str, Any]:
         """Configuration and state of a stream. Raises ConfigError."""
         path = self.directory / saved.name / HEAD
         try:
@@ -104,7 +104,7 @@ class Shelf:
             raise ConfigError(f"{path} cannot be read: {error}") from None
         return content
 
-    def check(self, saved: Saved) -> None:
+    def check(self, saved: SavedStream) -> None:
         """Compare a stream's file with its checksum. Raises Fatal: it is another one, or not there."""
         path = self.directory / saved.name / DATA
         digest, octets = hashlib.sha256(), 0
@@ -121,14 +121,14 @@ class Shelf:
                 hint="take another backup; nothing was restored",
             )
 
-    def chunks(self, saved: Saved) -> Iterator[bytes]:
+    def chunks(self, saved: SavedStream) -> Iterator[bytes]:
         """The bytes of a stream's file, a bounded piece at a time."""
         with (self.directory / saved.name / DATA).open("rb") as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 yield chunk
 
 
-class Writing:
+class SnapshotWriter:
     """A stream's file that is being written."""
 
     def __init__(self, home: Path, temporary: Path, stream: BinaryIO) -> None:
@@ -139,19 +139,19 @@ class Writing:
         self._octets = 0
 
     def write(self, chunk: bytes) -> None:
-        """Put `chunk` behind the others."""
+        """Append `chunk`."""
         self._stream.write(chunk)
         self._digest.update(chunk)
         self._octets += len(chunk)
 
-    def finish(self, head: Mapping[str, Any]) -> Saved:
-        """Give the file its name, durably, with `head` beside it."""
+    def finish(self, head: Mapping[str, Any]) -> SavedStream:
+        """Give the file its name, durably, and write `head` next to it."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._temporary.replace(self._home / DATA)
         replace_file(self._home / HEAD, json.dumps(head, indent=2).encode() + b"\n", mode=0o600)
         state = head["state"]
-        return Saved(
+        return SavedStream(
             name=str(head["config"]["name"]),
             octets=self._octets,
             sha256=self._digest.hexdigest(),
@@ -163,30 +163,32 @@ class Writing:
 
 Json = dict[str, Any]
 Began = Callable[[str, int], Callable[[int], None]]
-"""Told the name of a stream and about how many bytes will pass; returns whom to tell of each piece."""
+"""Called with the name of a stream and its approximate size in bytes; returns a callback for the size of each chunk."""
 
 
-class Otherwise(NamedTuple):
-    """What of a restored stream is to be other than it was; None: nothing."""
+class RestoreOverrides(NamedTuple):
+    """What to change in a restored stream; None: nothing."""
 
     name: str | None = None
     subjects: tuple[str, ...] | None = None
     replicas: int | None = None
 
 
-async def back_up(admin: Admin, shelf: Shelf, names: Sequence[str], *, consumers: bool, began: Began) -> list[Saved]:
+async def back_up(
+    admin: Admin, store: BackupDirectory, names: Sequence[str], *, consumers: bool, began: Began
+) -> list[SavedStream]:
     """Save each of the streams `names`, one after the other, and complete the backup."""
-    saved = [await _save(admin, shelf, name, consumers, began) for name in names]
+    saved = [await _save(admin, store, name, consumers, began) for name in names]
     made = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    shelf.complete(saved, made=made, server=str(admin.connection.client.connected_server_version))
+    store.complete(saved, made=made, server=str(admin.connection.client.connected_server_version))
     return saved
 
 
-async def _save(admin: Admin, shelf: Shelf, name: str, consumers: bool, began: Began) -> Saved:
+async def _save(admin: Admin, store: BackupDirectory, name: str, consumers: bool, began: Began) -> SavedStream:
     heads: list[Json] = []
     told: Callable[[int], None] | None = None
     chunks = snapshot(admin.connection, name, consumers=consumers, begun=heads.append)
-    with shelf.writing(name) as file:
+    with store.writing(name) as file:
         async with contextlib.aclosing(chunks):  # type: ignore[type-var]
             async for chunk in chunks:
                 told = told or began(name, int(heads[0]["state"]["bytes"]))
@@ -196,7 +198,7 @@ async def _save(admin: Admin, shelf: Shelf, name: str, consumers: bool, began: B
 
 
 async def bring_back(
-    admin: Admin, shelf: Shelf, chosen: Sequence[Saved], *, otherwise: Otherwise, began: Began
+    admin: Admin, store: BackupDirectory, chosen: Sequence[SavedStream], *, otherwise: RestoreOverrides, began: Began
 ) -> list[Json]:
     """Make each of `chosen` a stream of the server; all files are proven, and all names free, before the first is.
 
@@ -204,15 +206,15 @@ async def bring_back(
         Fatal: a file is damaged, or what the server made of it is not what was saved. ConfigError: a name is taken.
     """
     taken = {str(info["config"]["name"]): info["config"].get("subjects") or [] for info in await admin.streams()}
-    heads = [_changed(shelf.head(saved), otherwise, taken) for saved in chosen]
+    heads = [_changed(store.head(saved), otherwise, taken) for saved in chosen]
     for saved in chosen:
-        shelf.check(saved)
-    return [await _bring_back(admin, shelf, saved, head, began) for saved, head in zip(chosen, heads, strict=True)]
+        store.check(saved)
+    return [await _bring_back(admin, store, saved, head, began) for saved, head in zip(chosen, heads, strict=True)]
 
 
-async def _bring_back(admin: Admin, shelf: Shelf, saved: Saved, head: Json, began: Began) -> Json:
+async def _bring_back(admin: Admin, store: BackupDirectory, saved: SavedStream, head: Json, began: Began) -> Json:
     name = str(head["config"]["name"])
-    made = await restore(admin.connection, head, shelf.chunks(saved), began(name, saved.octets))
+    made = await restore(admin.connection, head, store.chunks(saved), began(name, saved.octets))
     state, config = made["state"], head["config"]
     fades = bool(config.get("max_age") or config.get("allow_msg_ttl"))  # what is too old goes at once
     if state["last_seq"] != saved.last_seq or (state["messages"] != saved.messages and not fades):
@@ -223,8 +225,8 @@ async def _bring_back(admin: Admin, shelf: Shelf, saved: Saved, head: Json, bega
     return made
 
 
-def _changed(head: Json, otherwise: Otherwise, taken: dict[str, list[str]]) -> Json:
-    """`head` under the name, subjects and replicas that are asked for."""
+def _changed(head: Json, otherwise: RestoreOverrides, taken: dict[str, list[str]]) -> Json:
+    """`head` with the name, subjects and replicas of `otherwise`."""
     config = dict(head["config"])
     config["name"] = otherwise.name or config["name"]
     if config["name"] in taken:
@@ -242,5 +244,5 @@ def _changed(head: Json, otherwise: Otherwise, taken: dict[str, list[str]]) -> J
 
 
 def _are_taken(subjects: Collection[str], taken: dict[str, list[str]]) -> bool:
-    """Whether another stream has one of these very subjects; others that overlap are the server's to refuse."""
+    """Whether another stream has exactly one of these subjects; the server refuses subjects that overlap otherwise."""
     return any(not set(subjects).isdisjoint(others) for others in taken.values())

@@ -1,4 +1,4 @@
-"""`fshipper partition export|import`: desired-state files from servers, and from what other tools print."""
+"""`fshipper partition export|import`: desired-state files from servers and from the output of other tools."""
 
 import sys
 from pathlib import Path

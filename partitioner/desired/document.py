@@ -39,7 +39,7 @@ from partitioner.desired.toml_text import to_toml
 from partitioner.diff import Json, without_server_notes
 from partitioner.edge import Edges, edges_of, in_centre
 from partitioner.template import SECTIONS, Template, merged_sections
-from partitioner.topology import Sizing, Wanted, wanted
+from partitioner.topology import DesiredStream, Sizing, wanted
 from shipper.bucket import BUCKET_STREAM
 from shipper.errors import ConfigError, UsageError
 from shipper.jetstream.admin import Admin
@@ -81,8 +81,8 @@ TOP = ("subject", "partitions", "replicas", "max_bytes", *SECTIONS, "partition",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desired:
-    """What a file asks for; None: it does not say."""
+class DesiredConfig:
+    """The content of a desired-state file; None: the file does not set it."""
 
     subject: str | None = None
     partitions: int | None = None  #: None: only the `streams`
@@ -98,8 +98,8 @@ class Desired:
         return self.partitions is not None or bool(self.sections or self.exceptions or self.edges) or not self.streams
 
 
-def read(path: Path) -> Desired:
-    """What the file `path` asks for.
+def read(path: Path) -> DesiredConfig:
+    """Read the desired-state file `path`.
 
     Raises:
         ConfigError: it cannot be read, or is no such file.
@@ -111,8 +111,8 @@ def read(path: Path) -> Desired:
     return parse(text, str(path))
 
 
-def parse(text: str, place: str) -> Desired:
-    """What `text` asks for, which was found at `place`. Raises ConfigError."""
+def parse(text: str, place: str) -> DesiredConfig:
+    """Parse the desired state in `text`, which was read from `place`. Raises ConfigError."""
     content = _content(text, place)
     try:
         return _desired(content)
@@ -134,20 +134,20 @@ def _content(text: str, place: str) -> Any:
 
 
 def wanted_of(
-    desired: Desired, template: Template, *, subject: str, partitions: int, sizing: Sizing | None = None
-) -> list[Wanted]:
-    """Every stream that `desired` asks for; `partitions` and `sizing` are what is left open by it.
+    desired: DesiredConfig, template: Template, *, subject: str, partitions: int, sizing: Sizing | None = None
+) -> list[DesiredStream]:
+    """Every stream of `desired`; `partitions` and `sizing` apply where it does not set them.
 
     Raises:
         ConfigError: the programs could not work with it, or it names a stream twice.
     """
-    chosen: list[Wanted] = []
+    chosen: list[DesiredStream] = []
     if desired.has_partitions:
         whole = merged_sections(template, desired.sections)
         chosen = wanted(whole, subject=subject, partitions=partitions, sizing=sizing, exceptions=desired.exceptions)
         chosen += in_centre(whole, desired.edges, subject=subject, partitions=partitions, sizing=sizing or Sizing())
     explicit = [
-        Wanted(stream=config, consumers=consumers, partition=partition_of_stream(subject, str(config["name"])))
+        DesiredStream(stream=config, consumers=consumers, partition=partition_of_stream(subject, str(config["name"])))
         for config, consumers in desired.streams
     ]
     names = [each.name for each in (*chosen, *explicit)]
@@ -156,17 +156,17 @@ def wanted_of(
     return [*chosen, *explicit]
 
 
-def _desired(content: Any) -> Desired:
+def _desired(content: Any) -> DesiredConfig:
     if isinstance(content, list):
-        return Desired(streams=_joined([_known(each) for each in content]))
+        return DesiredConfig(streams=_joined([_known(each) for each in content]))
     if not isinstance(content, Mapping):
         raise ConfigError("it is neither a table nor a list of streams")
     if "config" in content or ("name" in content and "streams" not in content):
-        return Desired(streams=_joined([_known(content)]))
+        return DesiredConfig(streams=_joined([_known(content)]))
     if unknown := sorted(set(content) - set(TOP)):
         raise ConfigError(f"unknown field {unknown[0]!r}", hint=f"known are {', '.join(TOP)}")
     content = in_server_units(content)
-    return Desired(
+    return DesiredConfig(
         subject=checked_prefix(str(content["subject"])) if "subject" in content else None,
         partitions=_number(content, "partitions", MAX_PARTITIONS),
         sizing=Sizing(replicas=_number(content, "replicas", 5), max_bytes=_size(content)),
@@ -178,7 +178,7 @@ def _desired(content: Any) -> Desired:
 
 
 def _known(value: Any) -> tuple[Json, tuple[Json, ...]]:
-    """A stream with its consumers, in any of the ways that a server or a person tells of it."""
+    """A stream with its consumers, in any of the formats that a server or a person writes."""
     told = _object(value, "a stream")
     config = _object(told["config"], "config") if "config" in told else told
     consumers = [_consumer(each) for each in _list(told.get("consumers") or config.get("consumers") or [], "consumers")]
@@ -191,7 +191,7 @@ def _known(value: Any) -> tuple[Json, tuple[Json, ...]]:
 
 
 def _joined(streams: list[tuple[Json, tuple[Json, ...]]]) -> tuple[tuple[Json, tuple[Json, ...]], ...]:
-    """Consumers that were told of apart from their stream, put to it."""
+    """Attach consumers that are listed separately to their streams."""
     by_name: dict[str, tuple[Json, tuple[Json, ...]]] = {}
     for config, consumers in streams:
         name = str(config["name"])
@@ -272,7 +272,7 @@ async def exported(admin: Admin, names: Iterable[str]) -> Json:
 
 
 def entry(config: Mapping[str, Any], consumers: Iterable[Mapping[str, Any]]) -> Json:
-    """A stream as the file has it: without what the server noted for itself and consumers that nobody named."""
+    """A stream for the file: without the metadata of the server and without ephemeral consumers."""
     durable = [without_server_notes(each) for each in consumers if each.get("durable_name")]
     return _tidy(without_server_notes(config)) | ({"consumers": [_tidy(each) for each in durable]} if durable else {})
 
@@ -283,5 +283,5 @@ def as_text(document: Json, *, as_json: bool) -> str:
 
 
 def _tidy(config: Mapping[str, Any]) -> Json:
-    """Without empty tables, which say nothing."""
+    """Leave out empty tables."""
     return {key: value for key, value in config.items() if value not in ({}, None)}

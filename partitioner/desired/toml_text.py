@@ -9,7 +9,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(document: Mapping[str, Any]) -> str:
-    """`document` as TOML; fields that are None are left out, because TOML has no word for them."""
+    """`document` as TOML; fields that are None are left out, because TOML has no null."""
     return "\n".join(_table(document, ())).strip("\n") + "\n"
 
 

@@ -1,6 +1,6 @@
-"""`fshipper partition move`: the command line around the plan and its drive.
+"""`fshipper partition move`: the command line of the move, and its output.
 
-A move for people: who goes where, how even it is before and behind, how far it is. For programs: values for JSON.
+For people: which host moves where, the skew before and after, and the progress. For programs: JSON.
 """
 
 import asyncio
@@ -8,19 +8,17 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from partitioner.cli_options import AsJson, Config, Subject, Url, Yes, confirm, settings_of, size_of
-from partitioner.move.cluster_state import Land, Stored, sizing_like
-from partitioner.move.executor import Progress, follow, outcome, prepare
-from partitioner.move.plan import Plan, loads, skew
+from partitioner.move.cluster_state import ClusterState, StoredMap, sizing_like
+from partitioner.move.executor import MoveProgress, follow, outcome, prepare
+from partitioner.move.plan import MovePlan, loads, skew
 from partitioner.template import Template, read, shipped
 from partitioner.topology import Sizing
 from shipper.errors import Transient, Unavailable, UsageError
@@ -28,15 +26,15 @@ from shipper.jetstream.connection import connect
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, changed, static
 from shipper.settings import Settings
 from shipper.subjects import checked_host
-from shipper.table_printer import print_lines, rendered
+from shipper.table_printer import GOOD, REMOVED, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes, parse_seconds
 
 MOST_LINES = 40
 
 
-def print_plan(plan: Plan) -> None:
+def print_plan(plan: MovePlan) -> None:
     """The plan as a person reads it."""
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)
+    console = standard_output()
     moves = plan.moves
     console.print(Text(_head(plan, len(moves)), style="bold"), soft_wrap=True)
     for move in moves[:MOST_LINES]:
@@ -45,13 +43,14 @@ def print_plan(plan: Plan) -> None:
     if len(moves) > MOST_LINES:
         console.print(f"  and {counted(len(moves) - MOST_LINES, 'more host')}")
     for number in plan.creates:
-        console.print(Text(f"+ create the stream of partition {number}", style="green"))
+        print_signed(console, GOOD, f"create the stream of partition {number}")
     for number in plan.retires:
-        console.print(Text(f"- retire the stream of partition {number}, once all of it is archived", style="red"))
-    print_lines(console, rendered(console, _table(plan)))
+        print_signed(console, REMOVED, f"retire the stream of partition {number}, once all of it is archived")
+    columns = ("partition", "bytes before", "bytes after")
+    print_lines(console, fitted(console, columns, list(map(texts, _rows(plan))), numbers=columns))
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+def plan_json(plan: MovePlan) -> dict[str, Any]:
     """The plan for programs."""
     before, after = loads(plan.before, plan.weights), loads(plan.after, plan.weights)
     return {
@@ -69,15 +68,15 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def progress_line(progress: Progress) -> str:
-    """How far it is, in one line."""
+def progress_line(progress: MoveProgress) -> str:
+    """The progress, in one line."""
     parts = [f"{progress.moved} of {progress.hosts} hosts are where they belong"]
     parts += [f"{len(progress.away)} do not answer"] if progress.away else []
     parts += [f"to be retired: partition {', '.join(map(str, progress.retiring))}"] if progress.retiring else []
     return "; ".join(parts)
 
 
-def _head(plan: Plan, moving: int) -> str:
+def _head(plan: MovePlan, moving: int) -> str:
     if not plan.is_new:
         return f"the map (version {plan.after.version}) says {counted(plan.after.partitions, 'partition')} already"
     return (
@@ -86,16 +85,11 @@ def _head(plan: Plan, moving: int) -> str:
     )
 
 
-def _table(plan: Plan) -> Table:
+def _rows(plan: MovePlan) -> Iterator[Sequence[str]]:
     before, after = loads(plan.before, plan.weights), loads(plan.after, plan.weights)
-    table = Table(box=None, header_style="bold")
-    for name in ("partition", "bytes before", "bytes after"):
-        table.add_column(name, justify="right", no_wrap=True)
     for number in sorted(before.keys() | after.keys()):
-        cells = [format_bytes(sums[number]) if number in sums else "-" for sums in (before, after)]
-        table.add_row(str(number), *cells)
-    table.add_row("skew", f"{skew(before.values()):.2f}", f"{skew(after.values()):.2f}")
-    return table
+        yield str(number), *(format_bytes(sums[number]) if number in sums else "-" for sums in (before, after))
+    yield "skew", f"{skew(before.values()):.2f}", f"{skew(after.values()):.2f}"
 
 
 EXIT_CHANGES = 2
@@ -109,16 +103,16 @@ Slots = Annotated[
     typer.Option(help="Spread hosts over 256 virtual slots, so that later moves take few hosts; or by FNV-1a modulo."),
 ]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--override", metavar="HOST=N", help="Give a big host a partition by hand.")
+    list[str] | None, typer.Option("--override", metavar="HOST=N", help="Assign a host to a partition.")
 ]
 Without = Annotated[
-    list[str] | None, typer.Option("--no-override", metavar="HOST", help="Let a host go where all others go.")
+    list[str] | None, typer.Option("--no-override", metavar="HOST", help="Remove the assignment of a host.")
 ]
 Within = Annotated[str, typer.Option(help="How long to wait for hosts and collectors, as 90s or 2h.")]
 
 
-class _Wish:
-    """What the command line asks for."""
+class _MoveRequest:
+    """The arguments of the command."""
 
     def __init__(
         self, settings: Settings, partitions: int | None, slots: bool | None, overrides: list[str], without: list[str]
@@ -130,7 +124,7 @@ class _Wish:
         self.without = [checked_host(host) for host in without]
 
     def map_behind(self, before: PartitionMap, *, newest: int) -> PartitionMap:
-        """The map that is wanted, newer than any that a host goes by."""
+        """The desired map, newer than any that a host uses."""
         after = changed(
             before,
             partitions=self.partitions or before.partitions,
@@ -149,7 +143,7 @@ class _Wish:
 
 
 def register(app: typer.Typer) -> None:
-    """Put the verb among the others."""
+    """Register the command."""
     app.command()(move)
 
 
@@ -161,10 +155,10 @@ def move(
     no_override: Without = None,
     template: Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")] = None,
     replicas: Annotated[
-        int | None, typer.Option(min=1, max=5, help="Copies of each new stream; as the others have.")
+        int | None, typer.Option(min=1, max=5, help="Copies of each new stream; default: as existing ones.")
     ] = None,
     max_bytes: Annotated[
-        str | None, typer.Option(help="Room of each new partition, for example 50GB; as the others have.")
+        str | None, typer.Option(help="Size of each new partition, for example 50GB; default: as existing ones.")
     ] = None,
     within: Within = "30m",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; exit 2 where it would.")] = False,
@@ -174,15 +168,15 @@ def move(
     config: Config = None,
     subject: Subject = None,
 ) -> None:
-    """Go to another number of partitions under traffic: nothing is lost, doubled or out of order on the way.
+    """Change the number of partitions under traffic: no line is lost, duplicated or out of order.
 
-    Interrupted at any point, run it again: it goes on where it was.
+    If it is interrupted at any point, run it again: it continues where it was.
     """
-    wish = _Wish(settings_of(url, config, subject), partitions, slots, override or [], no_override or [])
+    request = _MoveRequest(settings_of(url, config, subject), partitions, slots, override or [], no_override or [])
     chosen: Template = read(template) if template else shipped()
     sizing = Sizing(replicas=replicas, max_bytes=size_of(max_bytes, "--max-bytes"))
     until = time.monotonic() + _seconds(within)
-    plan, _ = asyncio.run(_on_land(wish.settings, lambda land: _plan(land, wish), until=until))
+    plan, _ = asyncio.run(_on_cluster(request.settings, lambda cluster: _plan(cluster, request), until=until))
     if not as_json:
         print_plan(plan)
     if dry_run:
@@ -190,56 +184,60 @@ def move(
             _print_json(plan_json(plan))
         raise typer.Exit(EXIT_CHANGES if plan.changes else 0)
     confirm(yes=yes or not plan.is_new)
-    progress = asyncio.run(_on_land(wish.settings, lambda land: _drive(land, wish, chosen, sizing, until), until=until))
+    progress = asyncio.run(
+        _on_cluster(request.settings, lambda cluster: _drive(cluster, request, chosen, sizing, until), until=until)
+    )
     if as_json:
         _print_json(plan_json(plan) | outcome(plan, progress))
     elif progress.away:
         sys.stdout.write(f"away, and moving when they come back: {', '.join(progress.away)}\n")
 
 
-async def _plan(land: Land, wish: _Wish) -> tuple[Plan, Stored]:
-    streams = await land.streams()
-    stored = await land.map()
+async def _plan(cluster: ClusterState, request: _MoveRequest) -> tuple[MovePlan, StoredMap]:
+    streams = await cluster.streams()
+    stored = await cluster.map()
     if not streams:
         raise Unavailable(
-            f"the server at {wish.settings.nats.shown_url} has no streams of {wish.settings.logs.subject!r}",
+            f"the server at {request.settings.nats.shown_url} has no streams of {request.settings.logs.subject!r}",
             hint="create them first: fshipper partition apply --partitions N",
         )
-    weights = await land.weights(streams)
-    before = stored.map or static(wish.settings.logs.partitions or max(streams) + 1)
-    newest = 0 if stored.map else _newest(await land.standings(weights))
-    after = wish.map_behind(before, newest=newest)
+    weights = await cluster.weights(streams)
+    before = stored.map or static(request.settings.logs.partitions or max(streams) + 1)
+    newest = 0 if stored.map else _newest(await cluster.places(weights))
+    after = request.map_behind(before, newest=newest)
     creates = tuple(sorted(after.used - streams.keys()))
     retires = tuple(number for number in streams if number not in after.used)
-    return Plan(before=before, after=after, weights=weights, creates=creates, retires=retires), stored
+    return MovePlan(before=before, after=after, weights=weights, creates=creates, retires=retires), stored
 
 
-def _newest(standings: Mapping[str, object]) -> int:
-    return max((getattr(standing, "version", 0) for standing in standings.values()), default=0)
+def _newest(places: Mapping[str, object]) -> int:
+    return max((getattr(place, "version", 0) for place in places.values()), default=0)
 
 
-async def _drive(land: Land, wish: _Wish, template: Template, sizing: Sizing, until: float) -> Progress:
-    """Plan once more and do it: after a question the server may be another, and an attempt may have done a part."""
-    plan, stored = await _plan(land, wish)
-    sizing = sizing_like(await land.streams(), sizing)
-    await prepare(land, plan, template, sizing, revision=stored.revision)
+async def _drive(
+    cluster: ClusterState, request: _MoveRequest, template: Template, sizing: Sizing, until: float
+) -> MoveProgress:
+    """Plan once more and do it: the server may have changed since then, and an attempt may have done a part."""
+    plan, stored = await _plan(cluster, request)
+    sizing = sizing_like(await cluster.streams(), sizing)
+    await prepare(cluster, plan, template, sizing, revision=stored.revision)
     said: set[str] = set()
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: MoveProgress) -> None:
         line = progress_line(progress)
         if line not in said:
             said.add(line)
             sys.stderr.write(line + "\n")
 
-    return await follow(land, plan, until=until, tell=tell)
+    return await follow(cluster, plan, until=until, tell=tell)
 
 
-async def _on_land(settings: Settings, work: Callable[[Land], Awaitable[_T]], *, until: float) -> _T:
+async def _on_cluster(settings: Settings, work: Callable[[ClusterState], Awaitable[_T]], *, until: float) -> _T:
     """`work`'s result; all of it again on a new connection when the server was lost, until it is too late."""
     while True:
         connection = await connect(settings.nats, name="fshipper partition move", inbox="_INBOX_partitioner")
         try:
-            return await work(Land(connection, settings.logs.subject))
+            return await work(ClusterState(connection, settings.logs.subject))
         except Transient:
             if time.monotonic() >= until:
                 raise

@@ -1,4 +1,4 @@
-"""What there is on the server: the map, the streams of the partitions, the hosts in them; and how each is changed."""
+"""The partitions on the server: the map, the streams and the hosts in them; how each is read and changed."""
 
 import asyncio
 import contextlib
@@ -9,11 +9,12 @@ from partitioner.diff import merged
 from partitioner.template import Template
 from partitioner.topology import Sizing, wanted
 from shipper.bucket import BUCKET_STREAM, map_key
+from shipper.control import FinishReply, FinishRequest, PlaceReply, PlaceRequest
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import Connection
-from shipper.jetstream.direct_get import newest_sizes
 from shipper.jetstream.kv_bucket import JetStreamBucket
+from shipper.jetstream.stream_status import newest_sizes
 from shipper.partition_map import PartitionMap, decode, encode
 from shipper.stream_source import origin_of
 from shipper.subjects import (
@@ -30,60 +31,45 @@ from shipper.subjects import (
 ANSWER_SECONDS = 2.0
 ASKED_AT_ONCE = 64
 SAMPLED = 2000
-"""Messages of a stream whose sizes are looked at."""
+"""Number of messages of a stream in a sample of sizes."""
 
 
-class Standing(NamedTuple):
-    """Where a host says that it is."""
-
-    partition: int
-    version: int
-    leaving: bool
-
-
-class Remains(NamedTuple):
-    """What a collector has left to do for a closed stream."""
-
-    through: int  #: every message up to this sequence is archived
-    open: int  #: files that are not sealed
-
-
-class Stored(NamedTuple):
+class StoredMap(NamedTuple):
     """The map and the revision of its entry."""
 
     map: PartitionMap | None
     revision: int  #: 0: there is no entry
 
 
-class Land:
-    """One session with a server, for whoever changes its partitions."""
+class ClusterState:
+    """One session with a server that reads and changes its partitions."""
 
     def __init__(self, connection: Connection, prefix: str) -> None:
         self._connection = connection
         self._admin = Admin(connection)
         self._prefix = prefix
 
-    async def map(self) -> Stored:
+    async def map(self) -> StoredMap:
         """The map of the partitions. Raises Fatal: it cannot be understood."""
         if await self._admin.stream(BUCKET_STREAM) is None:
-            return Stored(None, 0)
+            return StoredMap(None, 0)
         key = map_key(self._prefix)
         entry = (await JetStreamBucket(self._connection).entries([key])).get(key)
         if entry is None or not entry.value:
-            return Stored(None, entry.revision if entry else 0)
+            return StoredMap(None, entry.revision if entry else 0)
         known = decode(entry.value)
         if known is None:
             raise Fatal(f"the entry {key} of the bucket is no map that can be read", hint="a newer fshipper wrote it?")
-        return Stored(known, entry.revision)
+        return StoredMap(known, entry.revision)
 
     async def store_map(self, new: PartitionMap, *, expected: int) -> None:
-        """Make `new` the map that all go by. Raises Fatal: somebody else changed it meanwhile."""
+        """Store `new` as the map. Raises Fatal: another process changed it meanwhile."""
         bucket = JetStreamBucket(self._connection)
         if await bucket.put(map_key(self._prefix), encode(new), expected=expected) is None:
-            raise Fatal("the map of the partitions was changed by somebody else just now", hint="run it again")
+            raise Fatal("another process has just changed the partition map", hint="run it again")
 
     async def streams(self) -> dict[int, Mapping[str, Any]]:
-        """What the server says of each partition's stream; those of edge sites are not moved from here."""
+        """The state of each partition's stream; without those of edge sites, which are not moved from here."""
         found: dict[int, Mapping[str, Any]] = {}
         for info in await self._admin.streams():
             number = partition_of_stream(self._prefix, str(info["config"]["name"]))
@@ -92,7 +78,7 @@ class Land:
         return dict(sorted(found.items()))
 
     async def weights(self, streams: Mapping[int, Mapping[str, Any]]) -> dict[str, int]:
-        """Bytes by host that the streams hold, as the newest messages of each tell; hosts without any among them: 0."""
+        """Bytes in the streams by host, estimated from the newest messages of each; 0: a host has none among them."""
         found: dict[str, int] = {}
         for number, info in streams.items():
             for host, octets in (await self._weights_in(stream_name(self._prefix, number), info["state"])).items():
@@ -109,12 +95,12 @@ class Land:
         return found
 
     async def hosts(self, streams: Mapping[int, Mapping[str, Any]]) -> set[str]:
-        """Every host of which the streams hold something."""
+        """Every host that has messages in the streams."""
         names = [await self._admin.subjects(stream_name(self._prefix, number)) for number in streams]
         return {host for subjects in names for host in _hosts_of(subjects)}
 
     async def open_streams(self, partitions: Iterable[int], template: Template, sizing: Sizing) -> None:
-        """Let each of `partitions` have its stream and its consumers, what all share, and the bucket."""
+        """Create the streams and consumers of `partitions`, the shared streams and the bucket."""
         numbers = list(partitions)
         there = {str(info["config"]["name"]): info for info in await self._admin.streams()}
         for each in wanted(template, subject=self._prefix, partitions=max(numbers, default=0) + 1, sizing=sizing):
@@ -132,7 +118,7 @@ class Land:
                     await self._admin.create_consumer(each.name, consumer)
 
     async def close_stream(self, partition: int) -> int:
-        """Let nobody publish in a partition any more; the sequence of its last message."""
+        """Close a partition for publishers; returns the sequence of its last message."""
         name = stream_name(self._prefix, partition)
         info = await self._admin.stream(name)
         if info is None:
@@ -144,37 +130,32 @@ class Land:
         return int(info["state"]["last_seq"]) if info else 0
 
     def is_closed(self, info: Mapping[str, Any]) -> bool:
-        """Whether a stream is one that takes nothing more."""
+        """Whether a stream is closed for publishers."""
         number = partition_of_stream(self._prefix, str(info["config"]["name"]))
         return number is not None and info["config"].get("subjects") == [self._closed(number)]
 
     def _closed(self, partition: int) -> str:
-        """What a stream listens to that takes nothing more: nobody publishes there."""
+        """The subject of a closed stream: no client publishes there."""
         return retired_subject(self._prefix, partition)
 
     async def delete_stream(self, partition: int) -> None:
-        """Remove a stream of which everything is archived."""
+        """Remove a stream whose messages are all archived."""
         await self._admin.delete_stream(stream_name(self._prefix, partition))
 
-    async def finish(self, partition: int) -> Remains | None:
-        """Let the collector of a closed stream seal all that it has open; None: none answers."""
-        question = {"v": 1, "ask": "finish", "partition": partition}
-        said = await self._connection.ask(control_up(MOVER), question, ANSWER_SECONDS)
-        try:
-            return Remains(int(said["through"]), int(said["open"])) if said else None
-        except (KeyError, TypeError, ValueError):
-            return None
+    async def finish(self, partition: int) -> FinishReply | None:
+        """Have the collector of a closed stream seal its open files; what is left to do, None: no reply."""
+        request = FinishRequest(partition).to_json()
+        return FinishReply.from_json(await self._connection.ask(control_up(MOVER), request, ANSWER_SECONDS))
 
-    async def standings(self, hosts: Iterable[str]) -> dict[str, Standing | None]:
-        """Where each host is, in its own words; None: it does not answer."""
+    async def places(self, hosts: Iterable[str]) -> dict[str, PlaceReply | None]:
+        """The partition of each host as its producer reports it; None: no reply."""
         slots = asyncio.Semaphore(ASKED_AT_ONCE)
         names = sorted(hosts)
 
-        async def ask(host: str) -> Standing | None:
+        async def ask(host: str) -> PlaceReply | None:
             async with slots:
-                return _standing(
-                    await self._connection.ask(control_down(host), {"v": 1, "ask": "place"}, ANSWER_SECONDS)
-                )
+                request = PlaceRequest().to_json()
+                return PlaceReply.from_json(await self._connection.ask(control_down(host), request, ANSWER_SECONDS))
 
         return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
 
@@ -184,7 +165,7 @@ class Land:
 
 
 def _hosts_of(subjects: Iterable[str]) -> list[str]:
-    """The hosts that may be asked where they are: anybody may publish under a name that is none."""
+    """The valid host names among `subjects`: a client may publish under any other name."""
     hosts = []
     for subject in subjects:
         with contextlib.suppress(Poison, ConfigError):
@@ -192,15 +173,8 @@ def _hosts_of(subjects: Iterable[str]) -> list[str]:
     return hosts
 
 
-def _standing(said: Mapping[str, Any] | None) -> Standing | None:
-    try:
-        return Standing(int(said["partition"]), int(said["version"]), bool(said.get("leaving"))) if said else None
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
 def sizing_like(streams: Mapping[int, Mapping[str, Any]], given: Sizing) -> Sizing:
-    """What new streams are like: as `given`, else as those that are there."""
+    """The sizing of new streams: as `given`, else as that of existing ones."""
     first: Mapping[str, Any] = next((info["config"] for info in streams.values()), {})
     replicas = given.replicas if given.replicas is not None else first.get("num_replicas")
     size = given.max_bytes if given.max_bytes is not None else first.get("max_bytes")

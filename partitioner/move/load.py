@@ -4,34 +4,31 @@ Who has how many bytes in which partition, for `partition status`.
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from partitioner.move.cluster_state import Land
+from partitioner.move.cluster_state import ClusterState
 from partitioner.move.plan import loads, skew
 from shipper.jetstream.connection import MONITOR_INBOX, connect_as
 from shipper.partition_map import PartitionMap, static
 from shipper.settings import Settings
-from shipper.table_printer import print_lines, rendered
+from shipper.table_printer import fitted, print_lines, standard_output, texts
 from shipper.units import format_bytes
 
 HOT_SHARE = 0.5
 """Of the bytes that a partition would have if all had the same: a host with more makes its partition the fullest."""
 LEAST_SKEW = 1.2
-"""Below it nobody is proposed to move."""
+"""Below it no move is proposed."""
 WORTH_IT = 0.9
 """Of what the fuller partition has now: a move that leaves more is not worth its pause."""
 MOST_HOT = 10
 
 
-class Hot(NamedTuple):
-    """A host that has much of its partition, and where it would lie better; the same partition: nowhere."""
+class HotHost(NamedTuple):
+    """A host with a large share of its partition, and a better partition; the same partition: there is none."""
 
     host: str
     partition: int
@@ -40,8 +37,8 @@ class Hot(NamedTuple):
     proposed: int
 
 
-def hot_hosts(known: PartitionMap, weights: Mapping[str, int]) -> list[Hot]:
-    """The hot hosts, the heaviest first, each with the emptiest partition as it is behind the moves before."""
+def hot_hosts(known: PartitionMap, weights: Mapping[str, int]) -> list[HotHost]:
+    """The hot hosts, the heaviest first, each with the emptiest partition after the moves before."""
     sums = loads(known, weights)
     mean = sum(sums.values()) / len(sums)
     found = []
@@ -54,7 +51,7 @@ def hot_hosts(known: PartitionMap, weights: Mapping[str, int]) -> list[Hot]:
         if proposed != home:
             sums[home] -= weight
             sums[proposed] += weight
-        found.append(Hot(host, home, weight, share, proposed))
+        found.append(HotHost(host, home, weight, share, proposed))
     return found
 
 
@@ -65,7 +62,7 @@ def _better(sums: Mapping[int, int], home: int, weight: int, mean: float) -> int
     return emptiest if is_too_full and sums[emptiest] + weight < WORTH_IT * sums[home] else home
 
 
-def proposal(hot: Sequence[Hot], known: PartitionMap) -> str:
+def proposal(hot: Sequence[HotHost], known: PartitionMap) -> str:
     """The command that carries out what is proposed; empty: nothing is."""
     moves = [each for each in hot if each.proposed != each.partition]
     if not moves:
@@ -75,40 +72,39 @@ def proposal(hot: Sequence[Hot], known: PartitionMap) -> str:
 
 
 MOST_HOSTS = 10
-WIDE = 600  # columns where nobody looks: no cell is cut before them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """How hosts are spread over the partitions just now."""
+class HostDistribution:
+    """The current distribution of hosts over the partitions."""
 
     map: PartitionMap  #: version 0: there is none
     bytes: Mapping[int, Mapping[str, int]]  #: by partition and host, in the streams
-    hot: Sequence[Hot]
+    hot: Sequence[HotHost]
 
 
-async def spread(settings: Settings) -> Spread:
+async def spread(settings: Settings) -> HostDistribution:
     """Ask the streams. Raises Unavailable, SessionLost."""
     connection = await connect_as(
         settings.nats, name="fshipper partition status", inboxes=("_INBOX_partitioner", MONITOR_INBOX)
     )
     try:
-        land = Land(connection, settings.logs.subject)
-        streams, stored = await land.streams(), await land.map()
+        cluster = ClusterState(connection, settings.logs.subject)
+        streams, stored = await cluster.streams(), await cluster.map()
         known = stored.map or static(settings.logs.partitions or max(streams, default=0) + 1)
         # Weighing needs a consumer, which a monitor may not make: it sees partitions, and no bytes by host.
         weighed = {} if connection.is_monitor else streams
-        octets = {number: await land.weights({number: info}) for number, info in weighed.items()}
+        octets = {number: await cluster.weights({number: info}) for number, info in weighed.items()}
     finally:
         await connection.close()
     weights: dict[str, int] = {}
     for hosts in octets.values():
         for host, weight in hosts.items():
             weights[host] = weights.get(host, 0) + weight
-    return Spread(map=known, bytes=octets, hot=hot_hosts(known, weights))
+    return HostDistribution(map=known, bytes=octets, hot=hot_hosts(known, weights))
 
 
-def with_hosts(rows: str, found: Spread) -> str:
+def with_hosts(rows: str, found: HostDistribution) -> str:
     """The JSON list of the partitions, each with the bytes of its hosts and with those that are hot."""
     listed: list[dict[str, Any]] = json.loads(rows)
     for row in listed:
@@ -119,19 +115,16 @@ def with_hosts(rows: str, found: Spread) -> str:
     return json.dumps(listed, indent=2)
 
 
-def print_spread(found: Spread) -> None:
-    """The biggest hosts, how even the partitions are, and what would make them more so."""
+def print_spread(found: HostDistribution) -> None:
+    """Print the biggest hosts, the skew of the partitions, and the command that reduces it."""
     hosts = [(octets, host, number) for number, each in found.bytes.items() for host, octets in each.items()]
     if not hosts:
         return
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
-    table = Table(box=None, header_style="bold")
-    for name in ("host", "partition", "bytes", "share"):
-        table.add_column(name, justify="left" if name == "host" else "right", no_wrap=True)
+    console, columns, rows = standard_output(), ("host", "partition", "bytes", "share"), []
     for octets, host, number in sorted(hosts, key=lambda each: (-each[0], each[1]))[:MOST_HOSTS]:
         share = octets / max(1, sum(found.bytes[number].values()))
-        table.add_row(Text(host), str(number), format_bytes(octets), f"{share:.0%}")
-    print_lines(console, rendered(console, table))
+        rows.append(texts((host, str(number), format_bytes(octets), f"{share:.0%}")))
+    print_lines(console, fitted(console, columns, rows, numbers=columns[1:]))
     sums = [sum(each.values()) for number, each in found.bytes.items() if number in found.map.used]
     named = f"map version {found.map.version}" if found.map.version else "no map, SHIPPER_PARTITIONS counts"
     console.print(Text(f"skew {skew(sums):.2f} (the fullest partition to the mean); {named}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Who moves where when the map changes, and how evenly the hosts are spread before and behind it. Pure."""
+"""Which hosts move when the map changes, and the skew of the partitions before and after. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from shipper.partition_map import PartitionMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class HostMove:
     """One host that changes its partition."""
 
     host: str
@@ -18,8 +18,8 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a new map means for the hosts that are known."""
+class MovePlan:
+    """The effect of a new map on the known hosts."""
 
     before: PartitionMap
     after: PartitionMap
@@ -28,17 +28,19 @@ class Plan:
     retires: tuple[int, ...]  #: partitions whose streams nobody needs any more
 
     @property
-    def moves(self) -> list[Move]:
+    def moves(self) -> list[HostMove]:
         """The hosts that move, the heaviest first."""
         found = [
-            Move(host=host, before=self.before.partition_of(host), after=self.after.partition_of(host), bytes=weight)
+            HostMove(
+                host=host, before=self.before.partition_of(host), after=self.after.partition_of(host), bytes=weight
+            )
             for host, weight in self.weights.items()
         ]
         return sorted((move for move in found if move.before != move.after), key=lambda move: (-move.bytes, move.host))
 
     @property
     def is_new(self) -> bool:
-        """Whether the map has to be written; else it says already what is wanted."""
+        """Whether the map has to be written: it differs from the desired one."""
         return self.after.version != self.before.version
 
     @property

@@ -1,4 +1,4 @@
-"""`fshipper partition copy-config|edit|account`; the room's other verbs are in `removing` and `watching`."""
+"""`fshipper partition copy-config|edit|account`; the other commands are in `removal` and `server_events`."""
 
 import json
 import os
@@ -26,10 +26,10 @@ from partitioner.cli_options import (
     settings_of,
     with_admin,
 )
-from partitioner.plan import Action, Actual, Allowed, plan
+from partitioner.plan import Action, ActualStream, AllowedChanges, plan
 from partitioner.streams import removal, server_events
 from partitioner.streams.edit import assigned, copied, editable, rewritten
-from partitioner.topology import Wanted
+from partitioner.topology import DesiredStream
 from shipper.errors import ConfigError, Fatal, Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.settings import Settings
@@ -68,13 +68,13 @@ def copy_config(
     prefix = settings.logs.subject
     from_name, name = full_name(source, prefix), full_name(target, prefix)
 
-    async def work(admin: Admin) -> tuple[Wanted, Actual | None]:
+    async def work(admin: Admin) -> tuple[DesiredStream, ActualStream | None]:
         like = (await existing(admin, from_name))["config"]
         there = await admin.stream(name)
         listening = subjects.split(",") if subjects else there["config"].get("subjects") if there else None
         found = await admin.consumers(from_name) if consumers else []
         durable = tuple(editable(each["config"]) for each in found if each["config"].get("durable_name"))
-        wanted = Wanted(
+        wanted = DesiredStream(
             stream=copied(like, name, listening, prefix),
             consumers=durable,
             partition=partition_of_stream(prefix, name),
@@ -129,10 +129,12 @@ def edit(
             )
     partition = partition_of_stream(settings.logs.subject, name)
     if found and consumer:
-        wanted = Wanted(stream={"name": name}, consumers=(changed | {"durable_name": consumer},), partition=partition)
+        wanted = DesiredStream(
+            stream={"name": name}, consumers=(changed | {"durable_name": consumer},), partition=partition
+        )
     else:
-        wanted = Wanted(stream=changed | {"name": name}, partition=partition)
-    actual = Actual(info, {consumer: found} if found and consumer else {})
+        wanted = DesiredStream(stream=changed | {"name": name}, partition=partition)
+    actual = ActualStream(info, {consumer: found} if found and consumer else {})
     _change(settings, wanted, actual, yes, allow_data_loss, recreate_consumers, dry_run=dry_run)
 
 
@@ -152,18 +154,18 @@ def account(*, as_json: AsJson = False, url: Url = None, config: Config = None) 
         sys.stdout.write(f"{name:<20} {text}\n")
 
 
-async def _actual(admin: Admin, there: dict[str, Any] | None, wanted: Wanted) -> Actual | None:
+async def _actual(admin: Admin, there: dict[str, Any] | None, wanted: DesiredStream) -> ActualStream | None:
     if there is None:
         return None
     names = [str(each["durable_name"]) for each in wanted.consumers]
     asked = {name: await admin.consumer(wanted.name, name) for name in names}
-    return Actual(there, {name: info for name, info in asked.items() if info is not None})
+    return ActualStream(there, {name: info for name, info in asked.items() if info is not None})
 
 
 def _change(
     settings: Settings,
-    wanted: Wanted,
-    actual: Actual | None,
+    wanted: DesiredStream,
+    actual: ActualStream | None,
     yes: bool,
     data_loss: bool,
     recreate: bool,
@@ -171,7 +173,7 @@ def _change(
     dry_run: bool = False,
 ) -> None:
     """Show the difference, ask, and do it."""
-    allowed = Allowed(data_loss=data_loss, recreate_consumers=recreate)
+    allowed = AllowedChanges(data_loss=data_loss, recreate_consumers=recreate)
     found = {wanted.name: actual} if actual else {}
     actions = plan([wanted], found, subject=settings.logs.subject, allowed=allowed)
     display.print_plan(actions)

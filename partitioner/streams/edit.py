@@ -16,7 +16,7 @@ NOT_COPIED = frozenset({"name", "mirror", "sources", "first_seq", "sealed"})
 
 
 def assigned(config: Mapping[str, Any], assignments: Sequence[str], removed: Sequence[str]) -> Json:
-    """The fields that `--set NAME=VALUE` and `--unset NAME` ask for; None stands for the server's default.
+    """The fields that `--set NAME=VALUE` and `--unset NAME` change; None: the server's default.
 
     Values are JSON, or plain text; sizes and times may be written as people do; lists may be parted by commas.
 
@@ -66,7 +66,7 @@ def copied(config: Mapping[str, Any], name: str, subjects: Sequence[str] | None,
 
 
 def _put(wanted: Json, name: str, value: Any) -> None:
-    """`metadata.team` is a field within a field; any further dot belongs to the key."""
+    """`metadata.team` is a nested field; any further dot is part of the key."""
     outer, dot, inner = name.partition(".")
     if dot:
         wanted.setdefault(outer, {})[inner] = value

@@ -39,8 +39,8 @@ from shipper.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """What a stream holds under a number."""
+class StreamMessage:
+    """A message of a stream."""
 
     sequence: int
     subject: str
@@ -58,7 +58,7 @@ class Message:
         return f"message {self.sequence} of {self.subject}, stored {self.time}, {what}"
 
     def counterpart(self) -> str:
-        """The command that takes the same out of the archive; empty where nobody can name it."""
+        """The command that removes the same bytes from the archive; empty: unknown."""
         if self.block is None:
             return ""
         span = f"{self.block.span.start}-{self.block.span.end}"
@@ -73,8 +73,8 @@ class Message:
         return found
 
 
-def read_message(answer: Json) -> Message:
-    """A message as the server's API tells of it."""
+def read_message(answer: Json) -> StreamMessage:
+    """A message as the server's API returns it."""
     headers = _headers(base64.b64decode(answer.get("hdrs", "")))
     block, host = None, ""
     try:
@@ -83,7 +83,7 @@ def read_message(answer: Json) -> Message:
     except Poison:
         pass
     octets = len(base64.b64decode(answer.get("data", "")))
-    return Message(
+    return StreamMessage(
         sequence=int(answer["seq"]),
         subject=str(answer["subject"]),
         time=str(answer["time"]),
@@ -98,18 +98,18 @@ def _headers(raw: bytes) -> dict[str, str]:
     return {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
 
 
-class Reach(NamedTuple):
+class ArchivedPosition(NamedTuple):
     """Messages below `archived` are in the archive; why it ends there."""
 
     archived: int
     why: str
 
 
-EVERYTHING = Reach(2**63, "")
+EVERYTHING = ArchivedPosition(2**63, "")
 
 
-async def reach_of(admin: Admin, stream: str, *, subject: str) -> Reach:
-    """How far the collector is with a partition's stream; a stream of others has none, and ends nowhere.
+async def reach_of(admin: Admin, stream: str, *, subject: str) -> ArchivedPosition:
+    """How much of a partition's stream is archived; streams of other applications have no collector and no limit.
 
     What the server knows as acknowledged may lie behind a hole, for which the collector may have to read again: its
     own word in the bucket counts, too.
@@ -119,13 +119,13 @@ async def reach_of(admin: Admin, stream: str, *, subject: str) -> Reach:
         return EVERYTHING
     consumer = await admin.consumer(stream, COLLECTOR)
     if consumer is None:
-        return Reach(0, f"no {COLLECTOR} reads {stream}")
+        return ArchivedPosition(0, f"no {COLLECTOR} reads {stream}")
     floor = int(consumer["ack_floor"]["stream_seq"]) + 1
     claim = await _claim(admin, lease_key(subject, partition))
     resume = claim.get("resume")
     if isinstance(resume, int) and 1 < resume < floor:
-        return Reach(resume, "the collector waits for bytes that are missing, and may read from there again")
-    return Reach(floor, "the collector has not archived what follows")
+        return ArchivedPosition(resume, "the collector waits for bytes that are missing, and may read from there again")
+    return ArchivedPosition(floor, "the collector has not archived what follows")
 
 
 async def _claim(admin: Admin, key: str) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def purge(
     name = full_name(stream, settings.logs.subject)
     moment = rfc3339(moment_of(before, dt.datetime.now(dt.UTC), "--before")) if before is not None else ""
 
-    async def look(admin: Admin) -> tuple[int, int, Reach]:
+    async def look(admin: Admin) -> tuple[int, int, ArchivedPosition]:
         state = (await existing(admin, name))["state"]
         wanted = below if below is not None else int(state["last_seq"]) + 1
         if moment:
@@ -210,11 +210,11 @@ def rm_message(
     config: Config = None,
     subject: Subject = None,
 ) -> None:
-    """Remove one message for good, and say what takes the same out of the archive."""
+    """Remove one message for good, and print the command that removes the same bytes from the archive."""
     settings = settings_of(url, config, subject)
     name = full_name(stream, settings.logs.subject)
 
-    async def look(admin: Admin) -> tuple[Message, str]:
+    async def look(admin: Admin) -> tuple[StreamMessage, str]:
         await existing(admin, name)
         answer = await admin.message(name, sequence)
         if answer is None:
@@ -241,7 +241,7 @@ def rm_message(
         sys.stdout.write(f"the archive has it, too: {command}\n")
 
 
-async def _objection(admin: Admin, name: str, found: Message, settings: Settings) -> str:
+async def _objection(admin: Admin, name: str, found: StreamMessage, settings: Settings) -> str:
     """Why removing a message would not do what it is meant to; empty: it would."""
     if partition_of_stream(settings.logs.subject, name) is None:
         return ""

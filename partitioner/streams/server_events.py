@@ -1,6 +1,6 @@
-"""What the server tells of itself (`$JS.EVENT.>`), as lines that people read. Pure.
+"""Advisories of the server (`$JS.EVENT.>`) as text.
 
-`fshipper partition events`: what the server tells of itself, as it happens.
+`fshipper partition events`: prints them as they arrive.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ def line(event: Event) -> str:
 
 
 def is_about(event: Event, stream: str) -> bool:
-    """Whether an event is about `stream`; an audit of the API, whether it asks for it."""
+    """Whether an event is about `stream`; for an API audit, whether the request is."""
     return event.get("stream") == stream or stream in str(event.get("subject", "")).split(".")
 
 
@@ -182,7 +182,7 @@ def events(
     config: Config = None,
     subject: Subject = None,
 ) -> None:
-    """Show what the server tells of streams and consumers, as it happens."""
+    """Show the advisories of the server about streams and consumers, as they arrive."""
     settings = settings_of(url, config, subject)
     name = full_name(stream, settings.logs.subject) if stream else ""
     try:
@@ -204,7 +204,7 @@ def events(
 async def _watch(
     settings: Settings, subjects: Sequence[str], wanted: Wanted, tell: Tell, count: int, seconds: float | None
 ) -> None:
-    """Tell of each event until `count` were told or `seconds` are over; a lost server is asked again."""
+    """Print each event until `count` are printed or `seconds` have passed; reconnect after the server was lost."""
     left = count
     enough = asyncio.Event()
 
@@ -229,7 +229,7 @@ async def _watch(
                     if isinstance(error, Unavailable | InsecureConnection) and not attempt:
                         raise
                     attempt += 1
-                    sys.stderr.write(f"the server was lost ({error}); what happens meanwhile is not heard\n")
+                    sys.stderr.write(f"the server was lost ({error}); events until then are missed\n")
                     await stop.nap(SESSION.delay(attempt))
 
 

@@ -1,14 +1,15 @@
 """Would the server take what this host sends? Asked with the producer's own rights; nothing is stored."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from producer.preflight.report import Finding, good, note, warning, wrong
 from shipper.bucket import BUCKET_STREAM, map_key, to_subject
+from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError, Unavailable
-from shipper.jetstream.permission_probe import USER_INFO, Outcome, Probe, Reply, probing
+from shipper.jetstream import direct_get
+from shipper.jetstream.permission_probe import USER_INFO, Probe, ProbeOutcome, ProbeReply, probing
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
 from shipper.settings import NatsSettings
@@ -86,11 +87,13 @@ class MapFound(NamedTuple):
 
 async def _partition_map(probe: Probe, sending: Sending) -> MapFound:
     reply = await probe.last_stored(to_subject(map_key(sending.prefix)), BUCKET_STREAM)
-    known = decode(reply.payload) if reply.outcome is Outcome.ANSWERED else None
+    known = decode(reply.payload) if reply.outcome is ProbeOutcome.ANSWERED else None
     streams = 0
     while known is None and streams < MAX_PARTITIONS:
         subject = log_subject(sending.prefix, streams, sending.host)
-        if (await probe.last_stored(subject, stream_name(sending.prefix, streams))).outcome is not Outcome.ANSWERED:
+        if (
+            await probe.last_stored(subject, stream_name(sending.prefix, streams))
+        ).outcome is not ProbeOutcome.ANSWERED:
             break
         streams += 1
     return MapFound(known, reply.denied, streams)
@@ -102,14 +105,14 @@ async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
     asked = judge_subscription("questions", await probe.hear(listening), listening, "questions of the collector")
     if inbox.hint:  # every answer below would go there
         denied = await probe.publish(sending.subject, sending.stream)
-        return [inbox, asked, *([judge_publish(denied, sending)] if denied.outcome is Outcome.DENIED else [])]
+        return [inbox, asked, *([judge_publish(denied, sending)] if denied.outcome is ProbeOutcome.DENIED else [])]
     found = await _partition_map(probe, sending)
     numbers, sending = judge_map(found, sending), found.of_host(sending)
     published = judge_publish(await probe.publish(sending.subject, sending.stream), sending)
     stream = judge_stream(await probe.stream(sending.stream), sending)
     direct = judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)
-    question = json.dumps({"v": 1, "ask": "receipts", "partition": sending.partition}).encode()
-    collector = judge_collector(await probe.ask(control_up(sending.host), question), sending)
+    request = encode(ReceiptsRequest(sending.partition).to_json())
+    collector = judge_collector(await probe.ask(control_up(sending.host), request), sending)
     beat = await probe.last_stored(beat_subject(sending.prefix, sending.host), beats_stream(sending.prefix))
     return [inbox, asked, numbers, published, *stream, direct, collector, judge_name(beat, sending)]
 
@@ -134,7 +137,7 @@ def judge_map(found: MapFound, sending: Sending) -> Finding:
     """Whether the settings, the partition map and the streams agree on the number of partitions."""
     check, configured = "partitions", max(1, sending.partitions)
     if found.denied:
-        right = f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(sending.prefix))}"
+        right = direct_get.subject_of(BUCKET_STREAM, to_subject(map_key(sending.prefix)))
         return warning(
             check,
             f"this host may not read the partition map: {found.denied}",
@@ -163,30 +166,30 @@ def judge_subscription(check: str, denied: str, subject: str, what: str) -> Find
     return wrong(check, f"{what} cannot arrive: {denied}", f'give the user the right to subscribe to "{subject}"')
 
 
-def judge_publish(reply: Reply, sending: Sending) -> Finding:
+def judge_publish(reply: ProbeReply, sending: Sending) -> Finding:
     """Whether the stream of this host takes its messages."""
     error = reply.content.get("error") or {}
     match reply.outcome, reply.error_code:
-        case Outcome.ANSWERED, code if code == WRONG_LAST_SEQUENCE:
+        case ProbeOutcome.ANSWERED, code if code == WRONG_LAST_SEQUENCE:
             return good("publish", f"stream {sending.stream} takes {sending.subject}")
-        case Outcome.DENIED, _:
+        case ProbeOutcome.DENIED, _:
             return wrong("publish", reply.denied, f'give the user the right to publish to "{sending.subject}"')
-        case Outcome.ANSWERED, code if code == OTHER_STREAM:
+        case ProbeOutcome.ANSWERED, code if code == OTHER_STREAM:
             return wrong(
                 "publish",
                 f"another stream than {sending.stream} takes {sending.subject}",
                 "two streams must not share a subject, and SHIPPER_SUBJECT must be the same for all programs",
             )
-        case Outcome.ANSWERED, _:
+        case ProbeOutcome.ANSWERED, _:
             return wrong("publish", f"refused: {error.get('description')}", "look at the stream: nats stream info")
     return wrong("publish", f"no stream takes {sending.subject}", sending.make_stream)
 
 
-def judge_stream(reply: Reply, sending: Sending) -> list[Finding]:
+def judge_stream(reply: ProbeReply, sending: Sending) -> list[Finding]:
     """How the stream is set up, as far as the user may see it."""
-    if reply.outcome is Outcome.DENIED or reply.outcome is Outcome.SILENT:
+    if reply.outcome is ProbeOutcome.DENIED or reply.outcome is ProbeOutcome.SILENT:
         return [note("stream", f"the settings of stream {sending.stream} are not shown to this user")]
-    if reply.outcome is Outcome.NOBODY:
+    if reply.outcome is ProbeOutcome.NOBODY:
         error = Unavailable(
             "JetStream is not enabled on this server or for this account",
             hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
@@ -202,12 +205,12 @@ def judge_stream(reply: Reply, sending: Sending) -> list[Finding]:
     return found or [good("stream", f"stream {sending.stream} keeps every line: {_described(config, state)}")]
 
 
-def judge_direct(reply: Reply, sending: Sending) -> Finding:
+def judge_direct(reply: ProbeReply, sending: Sending) -> Finding:
     """Whether a session can ask how far this host is stored: it must, each time that it begins."""
-    subject = f"$JS.API.DIRECT.GET.{sending.stream}.{sending.subject}"
-    if reply.outcome is Outcome.ANSWERED:
+    subject = direct_get.subject_of(sending.stream, sending.subject)
+    if reply.outcome is ProbeOutcome.ANSWERED:
         return good("direct_get", "the last message of this host can be asked for")
-    if reply.outcome is Outcome.DENIED:
+    if reply.outcome is ProbeOutcome.DENIED:
         return wrong("direct_get", reply.denied, f'give the user the right to publish to "{subject}"')
     return wrong(
         "direct_get",
@@ -216,32 +219,30 @@ def judge_direct(reply: Reply, sending: Sending) -> Finding:
     )
 
 
-def judge_collector(reply: Reply, sending: Sending) -> Finding:
+def judge_collector(reply: ProbeReply, sending: Sending) -> Finding:
     """Whether a collector answers for this host's partition; a producer ships without one, too."""
-    if reply.outcome is Outcome.DENIED:
+    if reply.outcome is ProbeOutcome.DENIED:
         subject = control_up(sending.host)
         return wrong("collector", reply.denied, f'give the user the right to publish to "{subject}"')
-    receipts = reply.content.get("receipts")
-    if reply.outcome is Outcome.ANSWERED and isinstance(receipts, list):
-        return note(
-            "collector",
-            f"a collector answers for partition {sending.partition}: {counted(len(receipts), 'file')} known",
-        )
+    told = ReceiptsReply.from_json(reply.content)
+    if reply.outcome is ProbeOutcome.ANSWERED and told is not None:
+        known = counted(len(told.receipts), "file")
+        return note("collector", f"a collector answers for partition {sending.partition}: {known} known")
     return note("collector", f"no collector answers for partition {sending.partition}; what is sent waits for one")
 
 
-def judge_name(reply: Reply, sending: Sending) -> Finding:
+def judge_name(reply: ProbeReply, sending: Sending) -> Finding:
     """Whether another live producer with this host's name would be noticed at the start; it is shipped all the same."""
-    if reply.outcome is Outcome.ANSWERED:
+    if reply.outcome is ProbeOutcome.ANSWERED:
         return good("name", f"another live producer that is called {sending.host} would be noticed")
     unchecked = f"whether another live producer is called {sending.host} is not checked at the start"
-    if reply.outcome is Outcome.DENIED:
-        right = f"$JS.API.DIRECT.GET.*.{sending.subject.partition('.')[0]}.*.{sending.host}"
+    if reply.outcome is ProbeOutcome.DENIED:
+        right = direct_get.subject_of("*", f"{sending.subject.partition('.')[0]}.*.{sending.host}")
         return warning("name", f"{unchecked}: {reply.denied}", f'give the user the right to publish to "{right}"')
     return note("name", f"{unchecked}: nobody keeps heartbeats here")
 
 
-def judge_account(reply: Reply) -> Finding:
+def judge_account(reply: ProbeReply) -> Finding:
     """Whether this host has an account of its own, as `fshipper hosts` makes them.
 
     In one account with JetStream and other hosts, whoever has any host's key can name a reply subject to which the

@@ -11,7 +11,7 @@ from shipper.telemetry import Counter, Gauge, Histogram, logger
 MOST_RECENT = 20
 
 
-class Gap(NamedTuple):
+class ReportedGap(NamedTuple):
     """Bytes that are known to be missing in the archive, as the status page shows it."""
 
     at: float  #: seconds since 1970 when it was recorded
@@ -80,7 +80,7 @@ _GONE = Counter("fshipper_gone_messages_total", "Messages that left the stream b
 _LEASES = Gauge("fshipper_leases_held", "Partitions that this collector writes")
 _FENCED = Counter("fshipper_fenced_total", "Partitions that another collector took over from this one")
 _CONSUMERS = Counter("fshipper_consumers_created_total", "Deleted consumers that the collector created again")
-_RECENT_GAPS: deque[Gap] = deque(maxlen=MOST_RECENT)
+_RECENT_GAPS: deque[ReportedGap] = deque(maxlen=MOST_RECENT)
 _LAG = Gauge("fshipper_lag_messages", "Messages in the stream after the last applied one", ["partition"])
 
 
@@ -108,7 +108,7 @@ _ARCHIVE_SIZE = Gauge("fshipper_archive_size_bytes", "Size of the archive's file
 _ARCHIVE_FREE = Gauge("fshipper_archive_free_bytes", "Free space of the archive's file system, for this user")
 
 
-def recent_gaps() -> list[Gap]:
+def recent_gaps() -> list[ReportedGap]:
     """The newest gaps that this process recorded, oldest first."""
     return list(_RECENT_GAPS)
 
@@ -206,7 +206,7 @@ def question_refused(*, host: str, partition: int | None, reason: str) -> None:
 def gap_recorded(*, partition: int, host: str, file: str, start: int, end: int, reason: str) -> None:
     """Bytes of a source are known to be missing in the archive."""
     _GAPS.labels(str(partition), reason).inc(end - start)
-    _RECENT_GAPS.append(Gap(time.time(), partition, host, file, start, end, reason))
+    _RECENT_GAPS.append(ReportedGap(time.time(), partition, host, file, start, end, reason))
     logger.error("gap_recorded", partition=partition, host=host, file=file, start=start, end=end, reason=reason)
 
 

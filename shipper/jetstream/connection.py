@@ -1,4 +1,4 @@
-"""One connection is one session: no reconnect behind our back, bounded waits, and one reason when it ends."""
+"""One connection is one session: no automatic reconnect, bounded waits, and one reason when it ends."""
 
 import asyncio
 import contextlib
@@ -39,6 +39,8 @@ MONITOR_API = "$JS.monitor.API"
 """Where a monitor asks for states: in its own account, `$JS.API` is the API of that account, which has no streams."""
 
 NOT_FOUND_STREAM = 10059
+NO_RESPONDERS = "503"
+"""Status of the message that nats-server sends in reply to a request without a subscriber."""
 NOT_FOUND_CONSUMER = 10014
 JETSTREAM_OFF = frozenset({10039, 10076})
 
@@ -59,7 +61,7 @@ class ApiError(Transient):
 
 
 class Connection:
-    """A connection to one server, ended by the first trouble; `lost` tells when and why."""
+    """A connection to one server, ended by the first trouble; `on_lost` reports it."""
 
     def __init__(self, client: TolerantClient) -> None:
         self.client = client
@@ -108,7 +110,7 @@ class Connection:
         return bool(refused)
 
     def on_lost(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when the session ends, so that nobody waits for a dead peer."""
+        """Call `wake` when the session ends, so that no task waits for a dead peer."""
         self._woken.append(wake)
 
     def check(self) -> None:
@@ -124,7 +126,7 @@ class Connection:
         """The first answer on `subject`; waits no longer than the session lives.
 
         Raises:
-            NoRespondersError: nobody listens there. SessionLost: no answer came, or the session ended.
+            NoRespondersError: there is no listener. SessionLost: no reply arrived, or the session ended.
         """
         self.check()
         asking = asyncio.ensure_future(
@@ -167,7 +169,7 @@ class Connection:
         return content
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
-        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        """The first reply to a JSON request; None: no listener, or no reply in time."""
         try:
             answer = await self.request(subject, json.dumps(question).encode(), within=within)
         except (nats.errors.NoRespondersError, SessionLost):
@@ -176,7 +178,7 @@ class Connection:
         return control.decode(answer.data)
 
     async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
-        """Send a JSON message to whoever listens."""
+        """Send a JSON message to all listeners."""
         self.check()
         try:
             await self.client.publish(subject, json.dumps(message).encode())
@@ -288,7 +290,7 @@ async def connect_as(settings: NatsSettings, *, name: str, inboxes: Sequence[str
 
 
 async def _ignore(_: Msg) -> None:
-    """Nothing arrives here: only the right to subscribe is asked for."""
+    """Nothing arrives here: the subscription only tests the right to subscribe."""
 
 
 async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) -> Connection:

@@ -26,7 +26,7 @@ MOST_BYTES = 1024 * 1024
 _END = b"\r\n"
 
 
-class Arrived(NamedTuple):
+class RawMessage(NamedTuple):
     """A message as it came."""
 
     sid: int  #: of the subscription
@@ -36,7 +36,7 @@ class Arrived(NamedTuple):
     payload: bytes
 
 
-class Sieve(asyncio.BufferedProtocol):
+class ProtocolFilter(asyncio.BufferedProtocol):
     """Stands between a socket and the stream reader of nats-py, from the beginning of a line of the protocol on.
 
     `take` is called with each message of which `is_wanted` says that its subscription is a direct one.
@@ -46,7 +46,7 @@ class Sieve(asyncio.BufferedProtocol):
         self,
         way: asyncio.StreamReaderProtocol,
         is_wanted: Callable[[int], bool],
-        take: Callable[[Arrived], None],
+        take: Callable[[RawMessage], None],
     ) -> None:
         self._way = way
         self._is_wanted = is_wanted
@@ -124,13 +124,13 @@ class Sieve(asyncio.BufferedProtocol):
             self._way.data_received(bytes(self._view[begin:behind]))
         return behind
 
-    def _arrived(self, words: list[bytes], body: int, end: int) -> Arrived:
+    def _arrived(self, words: list[bytes], body: int, end: int) -> RawMessage:
         """The message whose first line is `words`: MSG subject sid [reply] size, HMSG ... [reply] headers size."""
         has_headers = words[0] == b"HMSG"
         payload = body + int(words[-2]) if has_headers else body
         reply = words[3] if len(words) == (6 if has_headers else 5) else b""
         headers = bytes(self._view[body:payload])
-        return Arrived(int(words[2]), words[1], reply, headers, bytes(self._view[payload:end]))
+        return RawMessage(int(words[2]), words[1], reply, headers, bytes(self._view[payload:end]))
 
     def _keep(self, begin: int) -> None:
         left = self._end - begin
@@ -218,7 +218,7 @@ class TolerantClient(Client):
         socket = writer.transport
         way = socket.get_protocol()
         if isinstance(way, asyncio.StreamReaderProtocol) and socket.get_extra_info("ssl_object") is None:
-            sieve = Sieve(way, self._direct.__contains__, self._take)
+            sieve = ProtocolFilter(way, self._direct.__contains__, self._take)
             socket.set_protocol(sieve)
             came = bytes(reader._buffer)  # noqa: SLF001 - whole lines were read of what came before
             reader._buffer.clear()  # noqa: SLF001
@@ -249,11 +249,11 @@ class TolerantClient(Client):
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         if sid in self._direct:
-            self._take(Arrived(sid, subject, reply, headers, data))
+            self._take(RawMessage(sid, subject, reply, headers, data))
         else:
             await super()._process_msg(sid, subject, reply, data, headers)
 
-    def _take(self, arrived: Arrived) -> None:
+    def _take(self, arrived: RawMessage) -> None:
         sid, subject, reply, headers, payload = arrived
         if sid in self._subs:  # else it is unsubscribed, and this was on its way
             try:

@@ -1,6 +1,6 @@
-"""The newest heartbeat of each host, read again and again: each time only what came since.
+"""The newest heartbeat of each host, read repeatedly: each time only new messages.
 
-By direct reads, which leave nothing at the server: no consumer that somebody would have to remove.
+It uses direct gets, which leave no consumer at the server.
 """
 
 from typing import NamedTuple
@@ -8,8 +8,7 @@ from typing import NamedTuple
 from shipper.errors import ConfigError
 from shipper.heartbeat import beats_config
 from shipper.jetstream.connection import ApiError, Connection
-from shipper.jetstream.direct_get import direct_batch
-from shipper.jetstream.publisher import nanoseconds, stored
+from shipper.jetstream.direct_get import direct_batch, nanoseconds, stored
 from shipper.model import Stored
 from shipper.subjects import beat_subject, beat_subjects, beats_stream
 
@@ -17,15 +16,15 @@ BATCH = 500
 ANSWER_SECONDS = 5.0
 
 
-class News(NamedTuple):
-    """What was found at one look."""
+class HeartbeatUpdate(NamedTuple):
+    """The new heartbeats of one read."""
 
     now_ns: int  #: the server's clock, which stamped the heartbeats, too
     beats: list[Stored]
     complete: bool  #: these are all that there are; else those that came since the last look
 
 
-class Beats:
+class HeartbeatReader:
     """The heartbeats of the hosts of `prefix`, over a connection that it does not own."""
 
     def __init__(self, connection: Connection, prefix: str) -> None:
@@ -46,7 +45,7 @@ class Beats:
         except ApiError as error:
             raise ConfigError(f"the stream {self._stream} cannot be made: {error}") from None
 
-    async def look(self, known: int = 0) -> News:
+    async def look(self, known: int = 0) -> HeartbeatUpdate:
         """What came since the last look; everything, where there are fewer hosts than the `known` ones.
 
         Raises:
@@ -60,7 +59,7 @@ class Beats:
             self._next = 1
         beats = await self._read()
         self._created = str(info["created"])
-        return News(nanoseconds(info["ts"]), beats, complete)
+        return HeartbeatUpdate(nanoseconds(info["ts"]), beats, complete)
 
     async def forget(self, host: str) -> bool:
         """Remove what is known of a host; False: nothing was."""

@@ -1,4 +1,4 @@
-"""The copy of a stream that an edge site has: asked and purged over the leaf link, which may be down at any time."""
+"""The stream of an edge site: read and purged over the leaf link, which may be down at any time."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from nats.aio.msg import Msg
 
 from shipper.errors import RightMissing, SessionLost
 from shipper.jetstream.connection import API, ApiError, Connection, describe
-from shipper.jetstream.publisher import NOT_FOUND
+from shipper.jetstream.direct_get import NOT_FOUND, subject_of
 from shipper.jetstream.server_errors import GRANT_HINT
 from shipper.model import StreamState
 from shipper.stream_source import Origin, origin_of, sequence_at_origin
@@ -20,7 +20,7 @@ OURS = "Nats-"
 """Headers that the servers write: the same message has others in each stream."""
 
 
-class SiteStream:
+class LeafStream:
     """The stream `origin` of a site, from which `stream` of the centre is sourced; over a connection to the centre."""
 
     def __init__(self, connection: Connection, stream: str, origin: Origin) -> None:
@@ -61,14 +61,14 @@ class SiteStream:
 
     async def _read(self, api: str, stream: str, sequence: int) -> Msg | None:
         """One message; None: the stream does not hold it."""
-        found = await self._ask(f"{api}.DIRECT.GET.{stream}", {"seq": sequence})
+        found = await self._ask(subject_of(stream, api=api), {"seq": sequence})
         status = (found.headers or {}).get("Status")
         if status and status != NOT_FOUND:
             raise SessionLost(f"direct get of {stream}: {status}")
         return None if status else found
 
     async def _ask(self, subject: str, body: dict[str, Any] | None = None) -> Msg:
-        """The answer of whoever has the stream; a right that is missing ends no session."""
+        """The reply of the server that has the stream; a missing right does not end the session."""
         connection, refused = self._connection, subject.lower()  # as nats-py tells of refusals
         connection.dispensable.add(refused)
         try:
@@ -87,7 +87,7 @@ class SiteStream:
 
 
 def stream_state(info: dict[str, Any]) -> StreamState:
-    """What a server says of a stream, as a value."""
+    """The state of a stream from the reply of a server."""
     state = info["state"]
     return StreamState(
         first_sequence=state["first_seq"],

@@ -1,4 +1,4 @@
-"""Questions whose refusal is an answer too: what may this user do, what would the server say? Nothing is stored."""
+"""Tests which rights a user has by requests that store nothing."""
 
 import asyncio
 import contextlib
@@ -12,21 +12,21 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import SessionLost
-from shipper.jetstream.connection import API, Connection, connect, describe
+from shipper.jetstream.connection import API, NO_RESPONDERS, Connection, connect, describe
+from shipper.jetstream.direct_get import subject_of
 from shipper.jetstream.server_errors import REFUSED
 from shipper.settings import NatsSettings
 
 ANSWER_SECONDS = 2.0
 FLUSH_SECONDS = 5
-NO_RESPONDERS = "503"
 USER_INFO = "$SYS.REQ.USER.INFO"
 """Where the server tells a user which account it is in."""
 NEVER_SEQUENCE = 2**63 - 1
 """No stream comes so far, so a message that expects it is refused, by error 10071, and never stored."""
 
 
-class Outcome(enum.Enum):
-    """What became of a question."""
+class ProbeOutcome(enum.Enum):
+    """The outcome of a request."""
 
     ANSWERED = "answered"
     NOBODY = "nobody"  #: nobody listens on the subject
@@ -34,10 +34,10 @@ class Outcome(enum.Enum):
     SILENT = "silent"  #: no answer came
 
 
-class Reply(NamedTuple):
-    """The answer to a question; `denied` is the server's own sentence."""
+class ProbeReply(NamedTuple):
+    """The reply to a request; `denied` is the error text of the server."""
 
-    outcome: Outcome
+    outcome: ProbeOutcome
     headers: Mapping[str, str] = {}
     payload: bytes = b""
     denied: str = ""
@@ -59,7 +59,7 @@ class Reply(NamedTuple):
 
 
 class Probe:
-    """Asks one thing at a time, so that a violation of permissions belongs to what was asked last."""
+    """Sends one request at a time, so that a permissions violation belongs to the last one."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -84,7 +84,7 @@ class Probe:
         await self._connection.client.subscribe(subject or f"{self._inbox}.*", cb=self._heard)
         return await self._violation()
 
-    async def ask(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
+    async def ask(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> ProbeReply:
         """Publish to `subject` and wait for the answer in the inbox. Raises SessionLost."""
         token = str(next(self._tokens))
         answer = self._waiting[token] = asyncio.get_running_loop().create_future()
@@ -93,34 +93,36 @@ class Probe:
                 subject, payload, reply=f"{self._inbox}.{token}", headers=dict(headers) if headers else None
             )
             if denied := await self._violation():
-                return Reply(Outcome.DENIED, denied=denied)
+                return ProbeReply(ProbeOutcome.DENIED, denied=denied)
             async with asyncio.timeout(ANSWER_SECONDS):
                 message = await answer
         except TimeoutError:
-            return Reply(Outcome.SILENT)
+            return ProbeReply(ProbeOutcome.SILENT)
         except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
         finally:
             del self._waiting[token]
         found = dict(message.headers or {})
-        return Reply(Outcome.NOBODY if found.get("Status") == NO_RESPONDERS else Outcome.ANSWERED, found, message.data)
+        return ProbeReply(
+            ProbeOutcome.NOBODY if found.get("Status") == NO_RESPONDERS else ProbeOutcome.ANSWERED, found, message.data
+        )
 
-    async def account(self) -> Reply:
-        """Which account this user is in, as the server says; denied where it may not ask."""
+    async def account(self) -> ProbeReply:
+        """The account of this user, as the server reports it; denied: no right to request it."""
         return await self.ask(USER_INFO)
 
-    async def stream(self, name: str) -> Reply:
+    async def stream(self, name: str) -> ProbeReply:
         """The stream's configuration and state, which a producer need not have the right to see."""
         return await self.ask(f"{API}.STREAM.INFO.{name}")
 
-    async def publish(self, subject: str, stream: str) -> Reply:
-        """What the server says to a message of ours for `stream`, which it does not store."""
+    async def publish(self, subject: str, stream: str) -> ProbeReply:
+        """The reply to a message for `stream` that the server does not store."""
         headers = {"Nats-Expected-Stream": stream, "Nats-Expected-Last-Sequence": str(NEVER_SEQUENCE)}
         return await self.ask(subject, b"", headers)
 
-    async def last_stored(self, subject: str, stream: str) -> Reply:
-        """What a direct get of the newest message on `subject` brings."""
-        return await self.ask(f"{API}.DIRECT.GET.{stream}.{subject}")
+    async def last_stored(self, subject: str, stream: str) -> ProbeReply:
+        """The reply to a direct get of the newest message on `subject`."""
+        return await self.ask(subject_of(stream, subject))
 
     async def _violation(self) -> str:
         """The violation of permissions that the last command was; it comes before the answer to a PING behind it."""

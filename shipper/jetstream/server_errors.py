@@ -1,4 +1,4 @@
-"""Why a server would not have us, or we it: the other side's words made a sentence and a step."""
+"""Errors of a connection attempt, as a sentence and a next step."""
 
 import re
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ _SILENT = "empty response from server when expecting INFO"
 
 
 def refused_right(text: str) -> str:
-    """Which right is missing, where `text` is the server's word of a violation; else empty."""
+    """The missing right, if `text` is the server's permissions violation; else empty."""
     found = _VIOLATION.search(text)
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""One connection that only looks: which streams of ours there are, which hosts are in them, and their messages."""
+"""A read-only session: the streams, the hosts in them, and their messages."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,8 +7,8 @@ from typing import Any
 
 from shipper.errors import StreamMissing
 from shipper.jetstream.connection import Connection, connect
-from shipper.jetstream.ordered_consumer import OrderedReader, Start
-from shipper.jetstream.publisher import nanoseconds
+from shipper.jetstream.direct_get import nanoseconds
+from shipper.jetstream.ordered_consumer import OrderedReader, StartPosition
 from shipper.jetstream.pull_consumer import stream_names
 from shipper.settings import NatsSettings
 from shipper.subjects import partition_of_stream, partition_subjects
@@ -17,8 +17,8 @@ CLOSE_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A stream as it is now."""
+class StreamSnapshot:
+    """The current state of a stream."""
 
     name: str
     partition: int
@@ -29,8 +29,8 @@ class Seen:
     subjects: frozenset[str]  #: of the messages in it
 
 
-class Watch:
-    """A session of looking; nothing that it does changes a stream or a durable consumer."""
+class StreamWatcher:
+    """A session that changes no stream and no durable consumer."""
 
     def __init__(self, connection: Connection, prefix: str) -> None:
         self._connection = connection
@@ -38,7 +38,7 @@ class Watch:
         self._readers: list[OrderedReader] = []
 
     @classmethod
-    async def open(cls, settings: NatsSettings, prefix: str, *, name: str) -> "Watch":
+    async def open(cls, settings: NatsSettings, prefix: str, *, name: str) -> "StreamWatcher":
         """A session with the first server that answers. Raises Unavailable: none does."""
         return cls(await connect(settings, name=f"fshipper {name}", inbox="_INBOX_reader"), prefix)
 
@@ -48,13 +48,13 @@ class Watch:
         found = {name: partition_of_stream(self._prefix, name) for name in names}
         return {name: partition for name, partition in sorted(found.items()) if partition is not None}
 
-    async def look(self) -> list[Seen]:
+    async def look(self) -> list[StreamSnapshot]:
         """Every stream of ours. One that is deleted meanwhile is left out."""
         partitions = await self.partitions()
         seen = await asyncio.gather(*(self._see(*each) for each in partitions.items()))
         return [each for each in seen if each is not None]
 
-    async def _see(self, name: str, partition: int) -> Seen | None:
+    async def _see(self, name: str, partition: int) -> StreamSnapshot | None:
         subjects: set[str] = set()
         while True:
             body = {"subjects_filter": partition_subjects(self._prefix, partition), "offset": len(subjects)}
@@ -66,7 +66,7 @@ class Watch:
             subjects.update(page)
             if not page or len(subjects) >= info.get("total", 0):
                 break
-        return Seen(
+        return StreamSnapshot(
             name=name,
             partition=partition,
             created=info["created"],
@@ -77,7 +77,7 @@ class Watch:
         )
 
     def read(
-        self, stream: str, filters: Sequence[str], start: Start, *, budget: int, news: Callable[[], None]
+        self, stream: str, filters: Sequence[str], start: StartPosition, *, budget: int, news: Callable[[], None]
     ) -> OrderedReader:
         """Begin to read; `news` is called whenever a message came, or trouble."""
         reader = OrderedReader(self._connection, stream, filters, start, budget=budget, news=news)

@@ -12,7 +12,7 @@ from natsd import NatsServer, running
 
 from partitioner.template import shipped
 from shipper.jetstream.admin import administration
-from shipper.jetstream.pull_consumer import LostConsumers, shipped_consumer
+from shipper.jetstream.pull_consumer import ConsumerRecovery, shipped_consumer
 from shipper.settings import NatsSettings
 from shipper.subjects import COLLECTOR
 
@@ -115,7 +115,7 @@ def test_without_the_right_the_collector_waits_says_the_command_and_goes_on_when
 
 def test_the_consumer_of_the_collector_is_that_of_the_shipped_template() -> None:
     assert shipped_consumer() == shipped().consumer
-    config = LostConsumers().config(STREAM, COLLECTOR)
+    config = ConsumerRecovery().config(STREAM, COLLECTOR)
     assert {key: config[key] for key in shipped().consumer} == shipped().consumer
     assert config["durable_name"] == COLLECTOR
 
@@ -126,7 +126,7 @@ def test_a_consumer_is_created_only_after_it_was_missing_for_a_while(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr("shipper.jetstream.pull_consumer.time.monotonic", lambda: now[0])
-    lost = LostConsumers()
+    lost = ConsumerRecovery()
     assert not lost.is_due(STREAM)
     now[0] += 1.9
     if again:

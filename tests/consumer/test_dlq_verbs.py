@@ -231,14 +231,14 @@ def test_a_letter_of_another_product_is_not_published(fleet: Fleet, natsd: NatsS
 
 KILLED = """
 import os, signal, sys
-from shipper.jetstream.message_browser import Letters
-original, calls = getattr(Letters, sys.argv[1]), []
+from shipper.jetstream.message_browser import MessageBrowser
+original, calls = getattr(MessageBrowser, sys.argv[1]), []
 async def killed(*arguments, **named):
     calls.append(1)
     if len(calls) == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
     return await original(*arguments, **named)
-setattr(Letters, sys.argv[1], killed)
+setattr(MessageBrowser, sys.argv[1], killed)
 from shipper.main import run
 sys.exit(run(["dlq", "requeue", "1"]))
 """

@@ -9,7 +9,7 @@ from consumer.fleet.health import State, Thresholds, judge
 from consumer.fleet.host_table import CLASH_SECONDS, Host, Table, counts
 from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
 from shipper.heartbeat import Heartbeat, encode
-from shipper.jetstream.heartbeat_stream import News
+from shipper.jetstream.heartbeat_stream import HeartbeatUpdate
 from shipper.jetstream.stream_status import PartitionStatus
 from shipper.model import Stored
 from shipper.units import format_duration
@@ -87,9 +87,9 @@ def test_durations_have_one_unit(seconds, said):
 SECOND = 10**9
 
 
-def heard(*hosts: str, at: int = 0, beat: Heartbeat = BEAT, complete: bool = False) -> News:
+def heard(*hosts: str, at: int = 0, beat: Heartbeat = BEAT, complete: bool = False) -> HeartbeatUpdate:
     beats = [Stored(1, at * SECOND, f"logs.beat.{host}", {}, encode(beat)) for host in hosts]
-    return News(at * SECOND, beats, complete)
+    return HeartbeatUpdate(at * SECOND, beats, complete)
 
 
 def names(table: Table, now: int) -> list[tuple[str, str]]:
@@ -130,14 +130,14 @@ def test_hosts_that_only_send_lines_are_unknown():
 @pytest.mark.parametrize("payload", [b"", b"no json", b'{"v":99}'])
 def test_what_cannot_be_read_is_an_unknown_host(payload):
     table = Table()
-    table.hear(News(0, [Stored(1, 0, "logs.beat.web1", {}, payload)], complete=True))
+    table.hear(HeartbeatUpdate(0, [Stored(1, 0, "logs.beat.web1", {}, payload)], complete=True))
     assert names(table, 0) == [("web1", "unknown")]
 
 
 @pytest.mark.parametrize("host", ["", "..", "a b", "UPPER.\udcff", "x" * 300, "<script>"])
 def test_names_that_no_producer_can_have_are_left_out(host):
     table = Table()
-    table.hear(News(0, [Stored(1, 0, f"logs.beat.{host}", {}, encode(BEAT))], complete=True))
+    table.hear(HeartbeatUpdate(0, [Stored(1, 0, f"logs.beat.{host}", {}, encode(BEAT))], complete=True))
     assert names(table, 0) == []
 
 
@@ -212,7 +212,7 @@ def hear(table: Table, *beats: Heartbeat, at: float = 0.0, host: str = "web1") -
     """The host after one look for each heartbeat."""
     for number, beat in enumerate(beats):
         stored = Stored(number + 1, int(at * SECOND), f"logs.beat.{host}", {}, encode(beat))
-        table.hear(News(int(at * SECOND), [stored], complete=number == 0))
+        table.hear(HeartbeatUpdate(int(at * SECOND), [stored], complete=number == 0))
     (found,) = table.hosts(int(at * SECOND))
     return found
 

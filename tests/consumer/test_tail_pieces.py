@@ -19,7 +19,7 @@ from consumer.logview.query import Globs, Last, Piece, Wanted, globs_of_hosts, m
 from shipper import codec
 from shipper.edit_map import Edit, to_map
 from shipper.errors import UsageError
-from shipper.jetstream.ordered_consumer import Arrived
+from shipper.jetstream.ordered_consumer import TimedDelivery
 from shipper.model import Block, Delivery, Edited, Encoding, Span
 
 NOW = 1_800_000_000 * 10**9
@@ -192,13 +192,13 @@ class Feed:
     def __init__(self, *times: int, caught_up: bool) -> None:
         self.trouble = None
         self.caught_up = caught_up
-        self.waiting = [Arrived(Delivery(at, at, 0, "", {}, b"", ""), 0.0) for at in times]
+        self.waiting = [TimedDelivery(Delivery(at, at, 0, "", {}, b"", ""), 0.0) for at in times]
 
     @property
-    def head(self) -> Arrived | None:
+    def head(self) -> TimedDelivery | None:
         return self.waiting[0] if self.waiting else None
 
-    def take(self) -> Arrived:
+    def take(self) -> TimedDelivery:
         return self.waiting.pop(0)
 
 
@@ -223,7 +223,7 @@ async def test_what_comes_waits_a_moment_for_an_older_one_of_another_stream():
     assert not waiting.done()
     now[0] = HORIZON_SECONDS + 0.01
     assert await waiting == "a"
-    feeds["b"].waiting.append(Arrived(Delivery(3, 3, 0, "", {}, b"", ""), now[0]))
+    feeds["b"].waiting.append(TimedDelivery(Delivery(3, 3, 0, "", {}, b"", ""), now[0]))
     assert await merge.live(10.0) == "b"
 
 

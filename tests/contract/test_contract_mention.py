@@ -9,7 +9,7 @@ from worlds import STREAM, soon
 from shipper.heartbeat import beats_config
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
-from shipper.jetstream.heartbeat_stream import Beats
+from shipper.jetstream.heartbeat_stream import HeartbeatReader
 from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.settings import NatsSettings
 
@@ -39,7 +39,7 @@ async def test_it_is_kept_without_an_ack_that_somebody_would_take_for_a_blocks(s
 
 async def test_a_look_brings_what_is_new_and_everything_once_somebody_is_forgotten(server):
     connection = await connect(server.settings, name="test", inbox="_INBOX_test")
-    beats = Beats(connection, "logs")
+    beats = HeartbeatReader(connection, "logs")
     try:
         async with publishing(server) as session:
             await soon(session.mention(BEAT, b"1"))
@@ -63,7 +63,7 @@ async def test_a_look_brings_what_is_new_and_everything_once_somebody_is_forgott
 async def look(settings):
     connection = await connect(settings, name="test", inbox="_INBOX_test")
     try:
-        return await Beats(connection, "logs").look()
+        return await HeartbeatReader(connection, "logs").look()
     finally:
         await connection.close()
 

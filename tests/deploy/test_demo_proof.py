@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from deploy.demo import proof
-from deploy.demo.proof import Expected
+from deploy.demo.proof import ExpectedFile
 
 HOST, FILE = "web1.example.net", "/var/log/app.log"
 LINES = [b"line %d of the log, with a CR\r\n" % number for number in range(100_000)]  # several chunks
@@ -58,7 +58,7 @@ def written(tmp_path):
     half = len(b"".join(LINES[:50_000]))
     sources[0].write_bytes(TEXT[:half])
     sources[1].write_bytes(TEXT[half:])
-    return Expected(HOST, FILE, sources, len(TEXT), len(LINES), hashlib.sha256(TEXT).hexdigest())
+    return ExpectedFile(HOST, FILE, sources, len(TEXT), len(LINES), hashlib.sha256(TEXT).hexdigest())
 
 
 def verdict(archive, written):

@@ -13,7 +13,7 @@ from fleet import FSHIPPER, until
 
 from deploy.demo import spark_report
 from deploy.demo.processes import end, spawned
-from deploy.demo.workspace import MARKER, Place
+from deploy.demo.workspace import MARKER, Workspace
 
 PATIENCE_SECONDS = 240  # other tests may have the machine
 
@@ -196,7 +196,7 @@ def test_a_demo_over_midnight_has_two_reports(tmp_path):
             return json.dumps({"totals": {"lines": 7}})
 
     programs = Programs()
-    made = spark_report.made(programs, Place(tmp_path), ["2026-11-20", "2026-11-21"])
+    made = spark_report.made(programs, Workspace(tmp_path), ["2026-11-20", "2026-11-21"])
     assert programs.dates == ["2026-11-20", "2026-11-21"]
     assert [one.page for one in made] == [tmp_path / "report" / date / "report.html" for date in programs.dates]
 

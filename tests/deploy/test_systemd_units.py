@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.install.roles import PIECES, STATE, Kind, Role
+from deploy.install.roles import PIECES, STATE, FileKind, Role
 from shipper import config
 
 SYSTEMD = Path(__file__).parents[2] / "deploy" / "systemd"
@@ -93,7 +93,7 @@ def test_a_daemon_is_watched_and_comes_back(path):
 
 @pytest.mark.parametrize("role", Role)
 def test_state_and_programs_are_where_the_configuration_says(role):
-    pieces = [piece for piece in PIECES[role] if piece.kind is not Kind.SYSTEM]
+    pieces = [piece for piece in PIECES[role] if piece.kind is not FileKind.SYSTEM]
     (unit,) = [words(SYSTEMD / Path(p.source).name) for p in pieces if p.source.endswith(".service")]
     service = unit["Service"]
     assert f"/var/lib/{service['StateDirectory'][0]}" == STATE[role]

@@ -11,9 +11,9 @@ from fleet import Fleet, until
 from natsd import NatsServer, running
 
 from partitioner.access import store as places
-from partitioner.access.roster import Layout, Trust
+from partitioner.access.roster import AccountLayout, AuthMethod
 from partitioner.access.server_config import KEPT_SUFFIX
-from partitioner.access.store import OPERATOR_FILE, Place
+from partitioner.access.store import OPERATOR_FILE, AccessStore
 
 HOST, OTHER = "web1.example.net", "web2.example.net"
 OLD = """\
@@ -58,12 +58,12 @@ class Certified:
 class Old:
     """A server with the files that older versions wrote, and programs on it."""
 
-    def __init__(self, fleet: Fleet, server: NatsServer, place: Path, trust: Trust, certified: Certified) -> None:
+    def __init__(self, fleet: Fleet, server: NatsServer, place: Path, trust: AuthMethod, certified: Certified) -> None:
         self.fleet = fleet
         self.server = server
         self.place = place
-        self.tokens = trust is Trust.TOKENS
-        self.certified = certified if trust is Trust.CERTIFICATES else None
+        self.tokens = trust is AuthMethod.TOKENS
+        self.certified = certified if trust is AuthMethod.CERTIFICATES else None
         self.conf = server.directory / SERVER_PART
 
     def secret(self, name: str) -> Path:
@@ -86,24 +86,24 @@ class Old:
         self.server.reload()
 
 
-def make_old(monkeypatch: pytest.MonkeyPatch, place: Path, trust: Trust, *names: str) -> None:
+def make_old(monkeypatch: pytest.MonkeyPatch, place: Path, trust: AuthMethod, *names: str) -> None:
     """A roster as fshipper wrote it before hosts had accounts of their own."""
     with monkeypatch.context() as patch:
-        patch.setattr(places, "first_layout", lambda _: Layout.FLAT)
-        old = Place(place, now=dt.datetime.now(dt.UTC))
+        patch.setattr(places, "first_layout", lambda _: AccountLayout.FLAT)
+        old = AccessStore(place, now=dt.datetime.now(dt.UTC))
         old.make("logs", trust)
         old.add(names or [HOST, OTHER])
     assert json.loads((place / "roster.json").read_text())["version"] == 1
 
 
-@pytest.fixture(params=list(Trust))
+@pytest.fixture(params=list(AuthMethod))
 def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Old]:
     trust, place, conf = request.param, tmp_path / "access", tmp_path / "natsd" / SERVER_PART
     make_old(monkeypatch, place, trust)
     conf.parent.mkdir()
     certified = Certified(tmp_path)
-    conf.write_text(f'include "../access/{OPERATOR_FILE}"\n' if trust is Trust.TOKENS else OLD)
-    more = certified.of_server() if trust is Trust.CERTIFICATES else ""
+    conf.write_text(f'include "../access/{OPERATOR_FILE}"\n' if trust is AuthMethod.TOKENS else OLD)
+    more = certified.of_server() if trust is AuthMethod.CERTIFICATES else ""
     fleet = Fleet(tmp_path, "nats://127.0.0.1:1", partitions=2)
     with running(tmp_path / "natsd", extra=f'include "{conf.name}"{more}') as server, fleet:
         fleet.url = server.url
@@ -197,7 +197,7 @@ def test_a_host_that_is_added_between_the_steps_works_in_both_layouts(old: Old, 
 
 @pytest.fixture
 def flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
-    make_old(monkeypatch, tmp_path / "access", Trust.KEYS)
+    make_old(monkeypatch, tmp_path / "access", AuthMethod.KEYS)
     return Fleet(tmp_path, "nats://127.0.0.1:1")
 
 

@@ -34,10 +34,10 @@ from natsd import NatsServer, running
 
 from partitioner.access import store as places
 from partitioner.access.permissions import Role
-from partitioner.access.roster import Layout, Trust
-from partitioner.access.store import Place
+from partitioner.access.roster import AccountLayout, AuthMethod
+from partitioner.access.store import AccessStore
 
-MODES = list(Trust)
+MODES = list(AuthMethod)
 EARS = {
     VICTIM: (f"_INBOX_{VICTIM}.>", f"ctl.down.{VICTIM}", f"ctl.ask.{VICTIM}"),
     "collector": ("_INBOX_collector.>", "ctl.up.>"),
@@ -52,22 +52,22 @@ MONITOR = "alice"
 class World:
     """A server with the files of `fshipper hosts`, and who is known there."""
 
-    def __init__(self, directory: Path, trust: Trust, layout: Layout) -> None:
+    def __init__(self, directory: Path, trust: AuthMethod, layout: AccountLayout) -> None:
         self.trust = trust
         self.layout = layout
         self.directory = directory
-        self.authority = trustme.CA() if trust is Trust.CERTIFICATES else None
-        self.place = Place(directory / "access", now=dt.datetime.now(dt.UTC))
+        self.authority = trustme.CA() if trust is AuthMethod.CERTIFICATES else None
+        self.place = AccessStore(directory / "access", now=dt.datetime.now(dt.UTC))
         self.place.make("logs", trust)
         self.place.add([ATTACKER, VICTIM])
-        if layout is not Layout.FLAT:
+        if layout is not AccountLayout.FLAT:
             self.place.add([MONITOR], Role.MONITOR)
 
     @property
     def configuration(self) -> str:
-        if self.trust is Trust.TOKENS:
+        if self.trust is AuthMethod.TOKENS:
             return 'include "../access/operator.conf"'
-        if self.layout is Layout.FLAT:
+        if self.layout is AccountLayout.FLAT:
             accounts = 'accounts { LOGS { jetstream: enabled, include "../access/users.conf" } }'
         else:
             accounts = 'accounts { include "../access/accounts.conf" }'
@@ -88,7 +88,7 @@ class World:
         if self.authority:
             return tls_of(self.directory, self.authority, name)
         stem = self.directory / "access" / "secrets" / name
-        if self.trust is Trust.TOKENS:
+        if self.trust is AuthMethod.TOKENS:
             return {"user_credentials": f"{stem}.creds"}
         return {"nkeys_seed": f"{stem}.nk"}
 
@@ -96,8 +96,8 @@ class World:
 @pytest.fixture
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     trust, layout = request.param
-    if layout is Layout.FLAT:
-        monkeypatch.setattr(places, "first_layout", lambda _: Layout.FLAT)
+    if layout is AccountLayout.FLAT:
+        monkeypatch.setattr(places, "first_layout", lambda _: AccountLayout.FLAT)
     return World(tmp_path, trust, layout)
 
 
@@ -136,7 +136,7 @@ async def attacked(world: World, server: NatsServer, who: str, how: Attack) -> S
         return Seen(before, after, by_others, heard, connected and await ships(others[VICTIM], VICTIM))
 
 
-@pytest.mark.parametrize("world", [(each, Layout.ISOLATED) for each in MODES], indirect=True, ids=MODES)
+@pytest.mark.parametrize("world", [(each, AccountLayout.ISOLATED) for each in MODES], indirect=True, ids=MODES)
 def test_the_key_of_one_host_reaches_nothing_of_another(world: World, server: NatsServer) -> None:
     seen = asyncio.run(attacked(world, server, ATTACKER, attack))
     assert seen.after == seen.before
@@ -146,7 +146,7 @@ def test_the_key_of_one_host_reaches_nothing_of_another(world: World, server: Na
     assert seen.others_go_on
 
 
-@pytest.mark.parametrize("world", [(Trust.TOKENS, Layout.ISOLATED)], indirect=True)
+@pytest.mark.parametrize("world", [(AuthMethod.TOKENS, AccountLayout.ISOLATED)], indirect=True)
 def test_a_host_that_is_added_without_a_reload_reaches_nothing_either(world: World, server: NatsServer) -> None:
     world.place.revoke([ATTACKER])
     world.place.add([ATTACKER])  # it has one of the accounts that the server has for any host now
@@ -157,7 +157,7 @@ def test_a_host_that_is_added_without_a_reload_reaches_nothing_either(world: Wor
     assert seen.others_go_on
 
 
-@pytest.mark.parametrize("world", [(Trust.KEYS, Layout.ISOLATED)], indirect=True)
+@pytest.mark.parametrize("world", [(AuthMethod.KEYS, AccountLayout.ISOLATED)], indirect=True)
 def test_under_attack_the_archive_of_another_host_is_whole(world: World, server: NatsServer, tmp_path: Path) -> None:
     log, lines = tmp_path / "app.log", b"one\ntwo\n"
     log.write_bytes(lines)
@@ -190,7 +190,7 @@ def test_under_attack_the_archive_of_another_host_is_whole(world: World, server:
         assert collector.stop() == 0
 
 
-@pytest.mark.parametrize("world", [(each, Layout.ISOLATED) for each in MODES], indirect=True, ids=MODES)
+@pytest.mark.parametrize("world", [(each, AccountLayout.ISOLATED) for each in MODES], indirect=True, ids=MODES)
 def test_a_monitor_reads_and_changes_nothing(world: World, server: NatsServer) -> None:
     seen = asyncio.run(attacked(world, server, MONITOR, attack_as_monitor))
     assert seen.after == seen.before
@@ -199,7 +199,7 @@ def test_a_monitor_reads_and_changes_nothing(world: World, server: NatsServer) -
     assert seen.others_go_on
 
 
-@pytest.mark.parametrize("world", [(each, Layout.FLAT) for each in MODES], indirect=True, ids=MODES)
+@pytest.mark.parametrize("world", [(each, AccountLayout.FLAT) for each in MODES], indirect=True, ids=MODES)
 def test_in_one_account_the_same_attack_succeeds(world: World, server: NatsServer) -> None:
     async def within() -> tuple[dict, dict, Ears]:
         admin = await connect(server, "partitioner", world.options("partitioner"))

@@ -3,8 +3,8 @@
 import pytest
 
 from partitioner.move.load import hot_hosts, proposal
-from partitioner.move.plan import Plan, loads, skew
-from partitioner.on_demand import Limits, refusal
+from partitioner.move.plan import MovePlan, loads, skew
+from partitioner.on_demand import StreamLimits, refusal
 from partitioner.push_consumers import checked_target, push_consumer
 from partitioner.template import shipped
 from partitioner.topology import Sizing
@@ -12,11 +12,11 @@ from shipper.errors import UsageError
 from shipper.partition_map import PartitionMap, changed, static
 
 WEIGHTS = {"a": 10, "b": 20, "c": 30, "d": 40}
-LIMITS = Limits(max_streams=4, partitions=3, template=shipped(), sizing=Sizing())
+LIMITS = StreamLimits(max_streams=4, partitions=3, template=shipped(), sizing=Sizing())
 
 
-def plan(after: PartitionMap) -> Plan:
-    return Plan(before=static(2), after=after, weights=WEIGHTS, creates=(), retires=())
+def plan(after: PartitionMap) -> MovePlan:
+    return MovePlan(before=static(2), after=after, weights=WEIGHTS, creates=(), retires=())
 
 
 def test_a_plan_names_those_that_move_the_heaviest_first() -> None:
@@ -63,12 +63,10 @@ def test_where_partitions_are_even_nobody_is_proposed_to_move() -> None:
         (2, None, 4, "no more are made"),
         (8, PartitionMap(version=1, partitions=2, overrides={"a": 8}), 2, ""),
         (2, PartitionMap(version=1, partitions=2), 2, "sends nobody to partition 2"),
-        ("2", None, 0, "is no partition"),
-        (True, None, 0, "is no partition"),
         (-1, None, 0, "is no partition"),
     ],
 )
-def test_a_stream_is_made_within_limits(partition: object, known: PartitionMap | None, there: int, said: str) -> None:
+def test_a_stream_is_made_within_limits(partition: int, known: PartitionMap | None, there: int, said: str) -> None:
     reason = refusal(partition, known, there, LIMITS)
     assert bool(reason) == bool(said)
     assert said in reason

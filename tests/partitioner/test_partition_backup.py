@@ -8,7 +8,7 @@ import pytest
 from administering import on_server, publish
 from natsd import running
 
-from partitioner.backup.transfer import Writing
+from partitioner.backup.transfer import SnapshotWriter
 from partitioner.cli_options import with_admin
 
 
@@ -122,7 +122,7 @@ def test_a_backup_that_was_killed_is_none_and_can_be_taken_again(natsd, partitio
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("partitioner.backup.transfer.Shelf.complete", kill)
+        patched.setattr("partitioner.backup.transfer.BackupDirectory.complete", kill)
         assert partition("backup", tmp_path / "b")[0] == 130
     code, _, err = partition("restore", tmp_path / "b")
     assert (code, "no complete backup" in err) == (78, True)
@@ -130,7 +130,7 @@ def test_a_backup_that_was_killed_is_none_and_can_be_taken_again(natsd, partitio
     assert (code, "--replace" in err) == (78, True)
     assert partition("backup", tmp_path / "b", "--replace")[0] == 0
     with monkeypatch.context() as patched:
-        patched.setattr("partitioner.backup.transfer.Shelf.complete", kill)
+        patched.setattr("partitioner.backup.transfer.BackupDirectory.complete", kill)
         assert partition("backup", tmp_path / "b", "--replace")[0] == 130
     assert "no complete backup" in partition("restore", tmp_path / "b")[2]  # a part of it is new, a part is old
     assert partition("backup", tmp_path / "b", "--replace")[0] == 0
@@ -175,8 +175,8 @@ def test_a_server_that_dies_while_it_sends_leaves_no_backup(natsd, partition, tm
             natsd.kill()
         write(writing, chunk)
 
-    write = Writing.write
-    monkeypatch.setattr(Writing, "write", lambda writing, chunk: kill(writing, chunk, write))
+    write = SnapshotWriter.write
+    monkeypatch.setattr(SnapshotWriter, "write", lambda writing, chunk: kill(writing, chunk, write))
     code, _, err = partition("backup", tmp_path / "b", "LOGS_0")
     assert (code, list((tmp_path / "b").rglob("*.json"))) == (69, []), err
 

@@ -2,7 +2,7 @@ import pytest
 
 from partitioner.apply import check
 from partitioner.diff import Change, differences, merged
-from partitioner.plan import Action, Actual, Allowed, Verb, plan
+from partitioner.plan import Action, ActualStream, AllowedChanges, Verb, plan
 from partitioner.template import shipped
 from partitioner.topology import wanted
 from shipper.errors import Fatal
@@ -44,7 +44,7 @@ def server(partitions=1, *, stream=None, consumer=None, **state):
         ours = each.partition is not None
         config = {**each.stream, **(stream or {})} if ours else each.stream
         read = {"collector": consumer_info({**each.consumers[0], **(consumer or {})})} if ours else {}
-        found[each.name] = Actual(info(config, **(state if ours else {})), read)
+        found[each.name] = ActualStream(info(config, **(state if ours else {})), read)
     return found
 
 
@@ -86,7 +86,7 @@ def test_an_update_sends_the_unknown_fields_back_and_not_what_the_server_noted_f
 
 
 def test_a_missing_consumer_is_created_on_a_stream_that_is_kept():
-    found = {name: Actual(actual.stream) for name, actual in server().items()}
+    found = {name: ActualStream(actual.stream) for name, actual in server().items()}
     actions = plan(desired(), found, subject="logs")
     assert only(actions).verb is Verb.KEEP
     assert only(actions, consumer="collector").verb is Verb.CREATE
@@ -118,7 +118,7 @@ def test_an_update_that_would_lose_lines_is_refused_until_a_flag_allows_it(setti
     refused = only(plan(desired(**setting), found, subject="logs"))
     assert (refused.verb, refused.flag) == (Verb.REFUSE, "--allow-data-loss")
     assert reason in refused.reason
-    allowed = only(plan(desired(**setting), found, subject="logs", allowed=Allowed(data_loss=True)))
+    allowed = only(plan(desired(**setting), found, subject="logs", allowed=AllowedChanges(data_loss=True)))
     assert allowed.verb is Verb.UPDATE
 
 
@@ -148,7 +148,7 @@ def test_dead_letters_may_drop_their_oldest():
 
 @pytest.mark.parametrize("setting", [{"storage": "memory"}, {"persist_mode": "async"}, {"retention": "workqueue"}])
 def test_what_the_server_cannot_change_is_refused_and_no_flag_helps(setting):
-    allowed = Allowed(data_loss=True, recreate_consumers=True, prune=True)
+    allowed = AllowedChanges(data_loss=True, recreate_consumers=True, prune=True)
     action = only(plan(desired(**setting), server(), subject="logs", allowed=allowed))
     assert (action.verb, action.flag) == (Verb.REFUSE, "")
 
@@ -157,7 +157,7 @@ def test_a_consumer_that_the_server_cannot_change_is_created_again_only_by_flag(
     found = server(consumer={"ack_policy": "explicit"})
     refused = only(plan(desired(), found, subject="logs"), consumer="collector")
     assert (refused.verb, refused.flag) == (Verb.REFUSE, "--recreate-consumers")
-    allowed = Allowed(recreate_consumers=True)
+    allowed = AllowedChanges(recreate_consumers=True)
     again = only(plan(desired(), found, subject="logs", allowed=allowed), consumer="collector")
     assert (again.verb, again.config["ack_policy"]) == (Verb.REPLACE, "all")
 
@@ -165,24 +165,24 @@ def test_a_consumer_that_the_server_cannot_change_is_created_again_only_by_flag(
 def test_streams_of_partitions_that_are_too_many_stay_unless_pruned():
     actions = plan(desired(1), server(3), subject="logs")
     assert [only(actions, stream=name).verb for name in ("LOGS_1", "LOGS_2")] == [Verb.KEEP, Verb.KEEP]
-    pruned = plan(desired(1), server(3), subject="logs", allowed=Allowed(prune=True))
+    pruned = plan(desired(1), server(3), subject="logs", allowed=AllowedChanges(prune=True))
     assert [only(pruned, stream=name).verb for name in ("LOGS_1", "LOGS_2")] == [Verb.DELETE, Verb.DELETE]
 
 
 def test_pruning_a_stream_that_holds_messages_needs_a_second_flag_and_says_how_many_are_unread():
     found = server(2, messages=7, size=700)
-    found["LOGS_1"] = Actual(found["LOGS_1"].stream, {"collector": consumer_info({}, pending=2, ack_pending=1)})
-    action = only(plan(desired(1), found, subject="logs", allowed=Allowed(prune=True)), stream="LOGS_1")
+    found["LOGS_1"] = ActualStream(found["LOGS_1"].stream, {"collector": consumer_info({}, pending=2, ack_pending=1)})
+    action = only(plan(desired(1), found, subject="logs", allowed=AllowedChanges(prune=True)), stream="LOGS_1")
     assert (action.verb, action.flag) == (Verb.REFUSE, "--allow-data-loss")
     assert "7 messages, 3 not yet" in action.reason
-    both = Allowed(prune=True, data_loss=True)
+    both = AllowedChanges(prune=True, data_loss=True)
     assert only(plan(desired(1), found, subject="logs", allowed=both), stream="LOGS_1").verb is Verb.DELETE
 
 
 @pytest.mark.parametrize("name", ["ORDERS", "LOGS_x", "LOGS_007", "MYLOGS_1", "logs_1"])
 def test_streams_of_others_are_never_touched(name):
-    found = server() | {name: Actual(info({"name": name, "subjects": ["orders.>"]}))}
-    actions = plan(desired(), found, subject="logs", allowed=Allowed(prune=True, data_loss=True))
+    found = server() | {name: ActualStream(info({"name": name, "subjects": ["orders.>"]}))}
+    actions = plan(desired(), found, subject="logs", allowed=AllowedChanges(prune=True, data_loss=True))
     assert name not in [action.stream for action in actions]
 
 

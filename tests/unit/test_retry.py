@@ -12,7 +12,8 @@ from shipper.errors import (
     Unavailable,
 )
 from shipper.lifecycle import Stop
-from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Company, Patience, until_done
+from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Patience, SessionGroup, until_done
+from shipper.session_retry import SessionRetry
 from shipper.testing import Clock
 
 AT_ONCE = Backoff(first=0.0, cap=0.0)
@@ -52,7 +53,7 @@ def test_patience_is_short_before_the_first_session_and_long_behind_it(clock):
 
 
 def test_who_has_company_that_was_served_is_not_at_the_start_any_more(clock):
-    company = Company()
+    company = SessionGroup()
     first, second = (Patience(at_start=10, later=1000, clock=clock, company=company) for _ in range(2))
     first.served()
     clock.turn(999)
@@ -169,3 +170,32 @@ async def test_what_only_a_person_can_cure_is_attempted_once(clock):
     with pytest.raises(InsecureConnection):
         await until_done(work, policy=AT_ONCE, stop=Stop(), attempts=4)
     assert len(attempts) == 1
+
+
+async def test_sessions_follow_each_other_with_back_off_until_patience_is_at_its_end(clock):
+    patience = Patience(at_start=10, later=10, clock=clock)
+    waited, reported = [], []
+
+    async def nap(seconds):
+        waited.append(seconds)
+        clock.turn(6)
+
+    def report(error, seconds):
+        reported.append((str(error), seconds))
+
+    retry = SessionRetry("test", patience, nap=nap, policy=lambda _: AT_ONCE, report=report)
+    async with retry.attempt():
+        pass
+    assert (waited, reported) == ([], [])
+
+    async def fail():
+        for name in ("the first", "the second", "the third"):
+            async with retry.attempt():
+                raise Transient(name)
+
+    with pytest.raises(Unavailable, match="the third"):
+        await fail()
+    assert (waited, reported) == ([0.0, 0.0], [("the first", 0.0), ("the second", 0.0)])
+    with pytest.raises(Permanent):
+        async with retry.attempt():
+            raise Permanent("not a session's end")

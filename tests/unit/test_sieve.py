@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from shipper.jetstream.fast_client import FIRST_BYTES, MOST_BYTES, Arrived, Sieve
+from shipper.jetstream.fast_client import FIRST_BYTES, MOST_BYTES, ProtocolFilter, RawMessage
 
 DIRECT, OTHER = 7, 8
 
@@ -24,13 +24,13 @@ def way() -> Way:
 
 
 @pytest.fixture
-def taken() -> list[Arrived]:
+def taken() -> list[RawMessage]:
     return []
 
 
 @pytest.fixture
-def sieve(way: Way, taken: list[Arrived]) -> Sieve:
-    return Sieve(way, {DIRECT}.__contains__, taken.append)
+def sieve(way: Way, taken: list[RawMessage]) -> ProtocolFilter:
+    return ProtocolFilter(way, {DIRECT}.__contains__, taken.append)
 
 
 def hmsg(
@@ -45,7 +45,9 @@ def msg(payload: bytes, *, sid: int = DIRECT, reply: bytes = b"") -> bytes:
     return b" ".join([*words, b"%d\r\n" % len(payload)]) + payload + b"\r\n"
 
 
-def test_messages_are_the_same_wherever_the_stream_is_cut(sieve: Sieve, way: Way, taken: list[Arrived]) -> None:
+def test_messages_are_the_same_wherever_the_stream_is_cut(
+    sieve: ProtocolFilter, way: Way, taken: list[RawMessage]
+) -> None:
     others = [
         b"PING\r\n",
         msg(b"MSG a.b 7 3\r\nabc\r\n", sid=OTHER),
@@ -70,18 +72,18 @@ def test_messages_are_the_same_wherever_the_stream_is_cut(sieve: Sieve, way: Way
             at += step
     assert way.octets == b"".join(others) * 200
     assert taken[:5] == [
-        Arrived(DIRECT, b"a.b", b"ack.1", b"NATS/1.0\r\nA: b\r\n\r\n", b"one\r\n"),
-        Arrived(DIRECT, b"a.b", b"", b"", b""),
-        Arrived(DIRECT, b"a.b", b"", b"NATS/1.0\r\nA: b\r\n\r\n", b""),
-        Arrived(DIRECT, b"a.b", b"r", b"", b"HMSG a.b 7 1 1\r\n"),
-        Arrived(DIRECT, b"a.b", b"ack.1", b"NATS/1.0\r\nA: b\r\n\r\n", b"z" * 9000),
+        RawMessage(DIRECT, b"a.b", b"ack.1", b"NATS/1.0\r\nA: b\r\n\r\n", b"one\r\n"),
+        RawMessage(DIRECT, b"a.b", b"", b"", b""),
+        RawMessage(DIRECT, b"a.b", b"", b"NATS/1.0\r\nA: b\r\n\r\n", b""),
+        RawMessage(DIRECT, b"a.b", b"r", b"", b"HMSG a.b 7 1 1\r\n"),
+        RawMessage(DIRECT, b"a.b", b"ack.1", b"NATS/1.0\r\nA: b\r\n\r\n", b"z" * 9000),
     ]
     assert taken == taken[:5] * 200
 
 
 @pytest.mark.parametrize("size", [FIRST_BYTES - 1, FIRST_BYTES, MOST_BYTES, 3 * MOST_BYTES + 1])
 def test_a_message_may_be_larger_than_what_is_received_at_a_time(
-    size: int, sieve: Sieve, way: Way, taken: list[Arrived]
+    size: int, sieve: ProtocolFilter, way: Way, taken: list[RawMessage]
 ) -> None:
     payload = random.Random(size).randbytes(size)
     sieve.put(hmsg(payload) + msg(payload, sid=OTHER) + msg(b"x"))
@@ -92,12 +94,16 @@ def test_a_message_may_be_larger_than_what_is_received_at_a_time(
 @pytest.mark.parametrize(
     "line", [b"MSG a.b 7 many\r\n", b"MSG\r\n", b"HMSG a.b 7 x 3\r\nabc\r\n", b"\r\n", b"WHAT\r\n"]
 )
-def test_what_is_not_understood_is_left_to_nats_py(line: bytes, sieve: Sieve, way: Way, taken: list[Arrived]) -> None:
+def test_what_is_not_understood_is_left_to_nats_py(
+    line: bytes, sieve: ProtocolFilter, way: Way, taken: list[RawMessage]
+) -> None:
     sieve.put(line)
     assert (way.octets, taken) == (line, [])
 
 
-def test_the_end_of_the_connection_is_heard_by_nats_py(sieve: Sieve, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_the_connection_is_heard_by_nats_py(
+    sieve: ProtocolFilter, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard: list[object] = []
     for name in ("eof_received", "pause_writing", "resume_writing"):
         monkeypatch.setattr(way, name, lambda name=name: heard.append(name))
