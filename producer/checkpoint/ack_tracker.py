@@ -11,9 +11,9 @@ from dataclasses import replace
 from producer.checkpoint.store import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoints
 from producer.discovery.scanner import Seen
 from producer.discovery.symlinks import Targets
-from producer.model import SETTLED, Place, Point, Source
+from producer.model import SETTLED, Piece, Place, Point, Source
 from producer.receipts import Receipt, Told
-from producer.tailer.file_reader import Piece, Tail
+from producer.tailer.file_reader import Tail
 from shipper import events
 
 

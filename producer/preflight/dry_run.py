@@ -21,8 +21,8 @@ from producer.discovery.scanner import Watched, names
 from producer.inputs.factory import STDIN, files_of, names_below
 from producer.inputs.listen_address import parse
 from producer.inputs.spool_files import LOG
+from producer.model import Piece
 from producer.preflight.skip_reasons import Skip, skips
-from producer.tailer.file_reader import Piece
 from producer.tailer.read_scheduler import Following
 from producer.tailer.tailer import Sources
 from shipper.errors import ConfigError, Fatal

@@ -5,41 +5,22 @@ import enum
 import errno
 import os
 from dataclasses import replace
-from typing import NamedTuple
 
+from producer.charset import BOM_BYTES, Charset, charset_of, lead_before
 from producer.discovery import scanner
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed
 from producer.discovery.scanner import Seen
 from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
-from producer.model import Source
+from producer.model import Piece, Source
 from producer.tailer.descriptor_cache import Handles
-from producer.transform.charset import BOM_BYTES, Charset, charset_of, lead_before
 from producer.transform.line_cut import Cut
 from shipper.bytes_ops import crc32, crc32_combine
-from shipper.model import End, Handoff, Span
+from shipper.model import End, Span
 
 GUARD_BYTES = 64
 """Bytes before the offset that every read takes along: if they changed, the file was rewritten under us."""
 PROBE_BYTES = 4096
 """At the end of a full block, to see where its last line ends: what is read beyond that would have to be cut off."""
-
-
-class Piece(NamedTuple):
-    """Bytes read from a source, with what the checkpoint needs when they are acknowledged."""
-
-    source: str
-    file: str
-    origin: int
-    span: Span
-    data: bytes
-    source_crc: int
-    mark: Mark
-    end: End | None = None
-    gap: int = 0
-    lead: bytes = b""  #: the first piece of the line in whose middle this one begins, where `Cut` asks for it
-    charset: Charset = Charset.BYTES
-    handoff: Handoff | None = None
-    crc: int | None = None  #: of `data`, where it is known
 
 
 class Tip(enum.Enum):

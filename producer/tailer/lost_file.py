@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from producer.charset import LOOK_BACK_BYTES
 from producer.discovery import scanner
 from producer.discovery.safe_open import Links
 from producer.discovery.scanner import Seen
@@ -20,7 +21,6 @@ from producer.tailer import decompress
 from producer.tailer.decompress import Damaged, Unfinished
 from producer.tailer.file_reader import Tail, open_file
 from producer.tailer.file_table import Key, Tails
-from producer.transform.charset import LOOK_BACK_BYTES
 from shipper import events
 from shipper.model import End
 

@@ -10,9 +10,9 @@ from producer.discovery import scanner
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
 from producer.discovery.scanner import Watched
 from producer.inputs.spool_files import lost_behind
-from producer.model import Source
+from producer.model import Piece, Source
 from producer.tailer.descriptor_cache import UNBOUNDED
-from producer.tailer.file_reader import Piece, Tail, Tip
+from producer.tailer.file_reader import Tail, Tip
 from producer.tailer.file_table import Tails
 from producer.tailer.lost_file import Orphans, Rests
 from producer.tailer.retained_files import Heirs, Held

@@ -15,12 +15,12 @@ from producer.checkpoint.store import Checkpoints
 from producer.discovery import scanner
 from producer.discovery.safe_open import ExcludedName, Links, NotFollowed
 from producer.discovery.scanner import Look, Seen, wanted
-from producer.model import Source
+from producer.model import Piece, Source
 from producer.receipts import Told
 from producer.tailer.cleanup import GONE, Fate, Finished, delete, finished
 from producer.tailer.decompress import Unfinished
 from producer.tailer.descriptor_cache import Handles
-from producer.tailer.file_reader import Piece, Tail, Tip
+from producer.tailer.file_reader import Tail, Tip
 from producer.tailer.file_table import Key, Tails
 from producer.tailer.lost_file import Rests
 from producer.tailer.read_scheduler import Following, Reading

@@ -14,7 +14,7 @@ from typing import Any
 
 from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Watched
-from producer.tailer.file_reader import Piece
+from producer.model import Piece
 from producer.tailer.read_scheduler import Following
 from producer.tailer.tailer import Sources
 from producer.transform.edits import NO_EDITS

@@ -13,7 +13,7 @@ from typing import Any
 from producing import Host
 from writing import FIRST_BYTE, Generation, Writer
 
-from producer.tailer.file_reader import Piece
+from producer.model import Piece
 from producer.tailer.tailer import Sources
 
 
