@@ -23,12 +23,11 @@ from producer.discovery.scanner import Seen, Watched, look
 from producer.discovery.scanner import names as names_of
 from producer.fingerprint import Mark
 from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, with_spools
-from producer.options import Task, WhenSilent
+from producer.options import Following, Order, Task, WhenSilent
 from producer.pipeline import Pipeline, Shipped
 from producer.reload import Plan, Reloading
 from producer.session.host_name_guard import Namesake, this_instance
 from producer.tailer.descriptor_cache import file_limit
-from producer.tailer.read_scheduler import Following, Order
 from producer.tailer.retained_files import Bounds, Heirs, Held
 from producer.transform.edits import Edits
 from shipper import events

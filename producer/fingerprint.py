@@ -4,8 +4,12 @@ import hashlib
 import os
 from dataclasses import dataclass
 
+from shipper.bytes_ops import crc32
+
 HEAD_BYTES = 1024
 TAIL_BYTES = 256
+CHUNK_BYTES = 1024 * 1024
+"""Of one read while a sum is computed."""
 
 
 def digest(data: bytes) -> str:
@@ -59,3 +63,14 @@ def read_ends(descriptor: int, offset: int) -> tuple[bytes, bytes]:
     head = os.pread(descriptor, min(HEAD_BYTES, offset), 0)
     reach = min(TAIL_BYTES, offset)
     return head, os.pread(descriptor, reach, offset - reach)
+
+
+def crc_of(descriptor: int, start: int, end: int) -> int | None:
+    """CRC-32 of some bytes of an open file; None: it is shorter. Raises OSError."""
+    crc, offset = 0, start
+    while offset < end:
+        data = os.pread(descriptor, min(CHUNK_BYTES, end - offset), offset)
+        if not data:
+            return None
+        crc, offset = crc32(data, crc), offset + len(data)
+    return crc

@@ -18,7 +18,7 @@ from producer.model import Source
 from producer.options import Task
 from producer.session.host_name_guard import Namesake
 from producer.session.inflight import Window
-from producer.tailer.file_reader import Tail, Tip
+from producer.tailer.file_reader import FileReader, ReadOutcome
 from producer.tailer.tailer import Sources
 from producer.transform.time_budget import HeldBack
 from shipper import events
@@ -53,7 +53,9 @@ class Backlogs:
         self._since: dict[str, _Since] = {}
         self._looked_at = 0.0
 
-    def look(self, tails: Iterable[Tail], known: Mapping[str, Source], names: Mapping[str, str], now: float) -> Backlog:
+    def look(
+        self, readers: Iterable[FileReader], known: Mapping[str, Source], names: Mapping[str, str], now: float
+    ) -> Backlog:
         """What waits `now` (monotonic), but no line that its writer has yet to end.
 
         `names`: archive names by local path, of inputs without a file.
@@ -61,13 +63,13 @@ class Backlogs:
         before, self._since = self._since, {}
         octets = 0
         behind: list[tuple[int, str, str]] = []
-        for tail in tails:
-            source = known.get(tail.id)
-            if source is None or source.offset >= tail.size or _is_held_back(tail, source):
+        for reader in readers:
+            source = known.get(reader.id)
+            if source is None or source.offset >= reader.size or _is_held_back(reader, source):
                 continue
-            octets += tail.size - source.offset
-            self._since[tail.id] = self._aged(before.get(tail.id), tail.size, source.offset, now)
-            behind.append((tail.size - source.offset, tail.id, names.get(tail.file, tail.file)))
+            octets += reader.size - source.offset
+            self._since[reader.id] = self._aged(before.get(reader.id), reader.size, source.offset, now)
+            behind.append((reader.size - source.offset, reader.id, names.get(reader.file, reader.file)))
         self._looked_at = now
         oldest = min((since.seen_at for since in self._since.values()), default=now)
         worst = tuple(self._told(*each, now) for each in heapq.nlargest(MAX_FILES, behind))
@@ -92,8 +94,8 @@ class Backlogs:
         )
 
 
-def _is_held_back(tail: Tail, source: Source) -> bool:
-    return tail.tip is Tip.REST and source.offset >= tail.offset
+def _is_held_back(reader: FileReader, source: Source) -> bool:
+    return reader.outcome is ReadOutcome.PARTIAL_LINE and source.offset >= reader.offset
 
 
 MEASURE_SECONDS = 5.0
@@ -213,9 +215,9 @@ class Heartbeats:
         }
 
     def _measure(self, sources: Sources, now: float) -> None:
-        tails = list(sources.tails)
-        self._backlog = self._backlogs.look(tails, sources.ledger.known, self._task.following.spools, now)
-        self._files, self._unreadable = len(tails), len(sources.unopened)
+        readers = sources.readers
+        self._backlog = self._backlogs.look(readers, sources.ledger.known, self._task.following.spools, now)
+        self._files, self._unreadable = len(readers), len(sources.unopened)
         self._measure_at = now + self._every
         events.backlog_measured(
             octets=self._backlog.octets, age=self._backlog.age, files=self._files, unreadable=self._unreadable

@@ -22,8 +22,8 @@ from producer.inputs.factory import STDIN, files_of, names_below
 from producer.inputs.listen_address import parse
 from producer.inputs.spool_files import LOG
 from producer.model import Piece
+from producer.options import Following
 from producer.preflight.skip_reasons import Skip, skips
-from producer.tailer.read_scheduler import Following
 from producer.tailer.tailer import Sources
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End
@@ -118,15 +118,14 @@ def _with_spools(following: Following, root: Path) -> Following:
 def _reads(sources: Sources, known: set[str], spools: Mapping[str, str]) -> list[Read]:
     return [
         Read(
-            path=tail.path,
-            file=spools.get(tail.file, tail.file),
-            start=tail.offset,
-            bytes=tail.unread_bytes,
-            known=tail.id in known,
-            left_out=0 if tail.id in known else tail.origin,
+            path=reader.path,
+            file=spools.get(reader.file, reader.file),
+            start=reader.offset,
+            bytes=reader.unread_bytes,
+            known=reader.id in known,
+            left_out=0 if reader.id in known else reader.origin,
         )
-        for tail in sources.tails
-        if not tail.ending
+        for reader in sources.reading
     ]
 
 

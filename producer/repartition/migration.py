@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from producer import receipts
-from producer.checkpoint.ack_tracker import Ledger
+from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.model import Place, Source
 from producer.options import Task
@@ -198,7 +198,7 @@ class Watch:
         if found is not None and (self._known is None or found.version > self._known.version):
             self._known = found
 
-    def see_to(self, publisher: Publisher, ledger: Ledger, place: Place) -> None:
+    def see_to(self, publisher: Publisher, ledger: AckTracker, place: Place) -> None:
         """Look again when it is due, without waiting; sets `is_time`."""
         if self._looking is not None and self._looking.done():
             looking, self._looking = self._looking, None
@@ -230,7 +230,7 @@ class Watch:
         except ShipperError:
             return None  # the session's own calls meet it, too
 
-    def _judge(self, ledger: Ledger) -> None:
+    def _judge(self, ledger: AckTracker) -> None:
         waited = self._clock() - (self._clock() if self._wanted_since is None else self._wanted_since)
         self.is_time = ledger.unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
 
@@ -388,7 +388,7 @@ class Moving:
             {"leaving": True} if place.leaving else {}
         )
 
-    async def _last_receipts(self, publisher: Publisher, ledger: Ledger, asked: set[str], beside: Beside) -> Told:
+    async def _last_receipts(self, publisher: Publisher, ledger: AckTracker, asked: set[str], beside: Beside) -> Told:
         """The final ones; the files are looked at meanwhile, so that none is renamed out of sight."""
 
         def ask() -> list[str]:

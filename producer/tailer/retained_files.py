@@ -13,14 +13,15 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from producer.discovery import scanner
+from producer.discovery.scanner import Key
 from producer.model import Source
-from producer.tailer.descriptor_cache import UNBOUNDED
-from producer.tailer.file_reader import Tail
-from producer.tailer.file_table import Key
 from shipper import events
+
+if TYPE_CHECKING:
+    from producer.tailer.file_reader import FileReader
 
 SHARE_OF_HANDLES = 4
 """One in so many descriptors may be of a file that is held: the others are needed to read."""
@@ -33,7 +34,7 @@ class Bounds:
 
     octets: int = 0  #: in all files together; 0: nothing is held
     seconds: float = 0.0  #: how long a file is held
-    open_files: int = UNBOUNDED  #: most descriptors for files, those that are read too
+    open_files: int = 1 << 30  #: most descriptors for files, those that are read too
 
     @property
     def files(self) -> int:
@@ -142,12 +143,12 @@ class Heirs:
     def __init__(self) -> None:
         self._descriptors: dict[Key, int] = {}
 
-    def keep(self, tails: Iterable[Tail]) -> None:
+    def keep(self, readers: "Iterable[FileReader]") -> None:
         """Keep the files open that lie at no known name any more."""
-        for tail in tails:
-            if tail.held >= 0 and tail.key not in self._descriptors and not scanner.lies_at(tail.path, tail.key):
+        for reader in readers:
+            if reader.fd >= 0 and reader.key not in self._descriptors and not scanner.lies_at(reader.path, reader.key):
                 with contextlib.suppress(OSError):  # no descriptor is left: what a restart finds, is found
-                    self._descriptors[tail.key] = os.dup(tail.held)
+                    self._descriptors[reader.key] = os.dup(reader.fd)
 
     def path(self, key: Key) -> str | None:
         """Where a kept file can be opened, for this process only."""

@@ -120,7 +120,7 @@ class Looks:
             sources.grown(grown)
         if now >= self._glanced_at + self._task.poll:
             self._glanced_at = now
-            sources.glance()
+            sources.poll()
 
     def close(self) -> None:
         """Stop the watcher."""

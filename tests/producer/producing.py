@@ -15,7 +15,7 @@ from typing import Any
 from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Watched
 from producer.model import Piece
-from producer.tailer.read_scheduler import Following
+from producer.options import Following
 from producer.tailer.tailer import Sources
 from producer.transform.edits import NO_EDITS
 from shipper.model import End, Span
@@ -157,7 +157,7 @@ class Host:
 
     @property
     def open_files(self) -> int:
-        return len(list(self.sources._tails))
+        return len(list(self.sources.readers))
 
 
 def append(path: Path, data: bytes) -> None:

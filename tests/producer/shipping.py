@@ -13,10 +13,9 @@ from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Watched
 from producer.fingerprint import Mark
 from producer.model import Piece
-from producer.options import Task
+from producer.options import Following, Order, Task
 from producer.pipeline import Pipeline
 from producer.session.host_name_guard import Namesake
-from producer.tailer.read_scheduler import Following, Order
 from producer.tailer.retained_files import Held
 from producer.transform.edits import NO_EDITS
 from shipper import codec

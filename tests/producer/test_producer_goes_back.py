@@ -217,7 +217,7 @@ async def test_what_the_server_lost_and_nobody_has_any_more_is_a_gap_of_exactly_
         archived = len(shipped.archive.text(shipped.path))
         shipped.path.unlink()
         await until(lambda: End.DELETED in archive_of(list(shipped.stream)).ends.values())
-        await until(lambda: not any(shipped.producer.pipeline._sources.tails))
+        await until(lambda: not any(shipped.producer.pipeline._sources.readers))
         shipped.stream.forget_last(10)
         shipped.producer.bus.end_sessions("power failed")
         await until(lambda: End.DELETED in archive_of(list(shipped.stream)).ends.values())
@@ -267,7 +267,7 @@ async def test_a_deleted_file_that_is_held_is_sent_again_from_its_descriptor(tmp
         await until(lambda: shipped.in_stream() == whole)
         await until(lambda: len(archive_of(list(shipped.stream)).ends) == 1)
         assert not archive_of(list(shipped.stream)).gaps
-        await until(lambda: len(list(shipped.producer.pipeline._sources.tails)) == 1)
+        await until(lambda: len(list(shipped.producer.pipeline._sources.readers)) == 1)
         assert len(held) == 1
         Collector(shipped.producer.bus, shipped.collect()).tell()
         await until(lambda: not len(held))
@@ -288,7 +288,7 @@ async def test_a_collector_that_asks_for_bytes_of_a_deleted_file_gets_them_as_lo
         shipped.stream.delete(2)
         assert await ask(shipped, asked) == {"v": 1, "answer": "resent"}
         await until(lambda: archive_of(list(shipped.stream)).text(shipped.path) == LINES)
-        await until(lambda: not any(shipped.producer.pipeline._sources.tails))
+        await until(lambda: not any(shipped.producer.pipeline._sources.readers))
         held.bounds = Bounds()
         held.settle(shipped.producer.pipeline._sources.ledger.known)
         assert await ask(shipped, asked) == {"v": 1, "answer": "gone"}

@@ -159,7 +159,7 @@ def test_what_is_held_and_what_is_read_have_their_bound_of_descriptors_together(
     holder.host._patterns.append(str(tmp_path / "*.log"))
     many = Host(tmp_path, "*.log", held=holder.held, open_files=8)
     many.ship()
-    opened = sum(tail.held >= 0 for tail in many.sources._tails)
+    opened = sum(tail.fd >= 0 for tail in many.sources.readers)
     assert opened + len(holder.held) == 8
 
 

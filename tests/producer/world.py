@@ -50,7 +50,7 @@ class World(Writer):
     def scan(self, _: int = 0) -> None:
         self.host.sources.scan()
         if not self.path.exists():  # then a generation that came and went is found when the next one appears
-            known = {tail.inode for tail in self.host.sources._tails}
+            known = {tail.inode for tail in self.host.sources.readers}
             missing = {inode: each for inode, each in self.files.items() if inode not in known and not each.begun}
             kept, self.files = self.files, {key: each for key, each in self.files.items() if key not in missing}
             self._looked()
