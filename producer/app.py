@@ -28,7 +28,7 @@ from producer.pipeline import Pipeline, Shipped
 from producer.reload import Plan, Reloading
 from producer.session.host_name_guard import Namesake, this_instance
 from producer.tailer.descriptor_cache import file_limit
-from producer.tailer.retained_files import Bounds, Heirs, Held
+from producer.tailer.retained_files import Bounds, RetainedFiles
 from producer.transform.edits import Edits
 from shipper import events
 from shipper.compression import Compressor
@@ -59,13 +59,12 @@ class Turns:
         self._checkpoints = checkpoints
         self._endpoints = contextlib.ExitStack()
         self._served: tuple[str, tuple[str, ...]] = ("", ())  # where, and by which names
-        self._heirs = Heirs()
-        self._held = Held()
+        self._retained = RetainedFiles(hands_over=True)
         self._pipeline = self._next(reloading.begin())
 
     async def run(self) -> None:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
-        with self._endpoints, contextlib.closing(self._held):
+        with self._endpoints, contextlib.closing(self._retained):
             while True:
                 self._serve()
                 try:
@@ -81,9 +80,7 @@ class Turns:
     def _next(self, turn: Stop) -> Pipeline:
         plan = self._reloading.plan
         chosen, open_files = plan.settings.producer, plan.task.following.open_files
-        self._held.bounds = Bounds(chosen.hold, chosen.hold_for, open_files)
-        following = replace(plan.task.following, heirs=self._heirs, held=self._held)
-        task = replace(plan.task, following=following)
+        self._retained.bounds = Bounds(chosen.hold, chosen.hold_for, open_files)
 
         async def begin(partition: int) -> JetStreamPublisher:
             publisher = await JetStreamPublisher.begin(
@@ -95,7 +92,7 @@ class Turns:
             self._reloading.served()
             return publisher
 
-        return Pipeline(task, self._checkpoints, begin, turn, self._inputs, self._namesake)
+        return Pipeline(plan.task, self._checkpoints, begin, turn, self._inputs, self._namesake, self._retained)
 
     def _serve(self) -> None:
         """Serve the end points where the plan says; where that did not change they never go away."""

@@ -120,7 +120,7 @@ class Heartbeats:
         self._subject = beat_subject(task.prefix, task.host)
         self._backlogs = Backlogs()
         self._backlog = Backlog()
-        self._files = self._unreadable = 0
+        self._files = self._unreadable = self._retained = 0
         self._began = self._acknowledged_at = self._rated_at = clock()
         self._shipped = self._rated = 0
         self._rate = 0.0
@@ -180,7 +180,7 @@ class Heartbeats:
 
     def status(self, sources: Sources) -> dict[str, Any]:
         """What the producer does now, and what was measured last, for people and scripts."""
-        task, held = self._task, self._task.following.held
+        task = self._task
         held_back = task.edits.budget.held_back
         worst = [
             {"file": each.file, "behind_bytes": each.behind, "age_seconds": each.age} for each in self._backlog.worst
@@ -191,8 +191,8 @@ class Heartbeats:
             "subject": task.subject,
             "sources": len(sources.ledger.known),
             "unarchived_bytes": sources.ledger.unarchived_bytes,
-            "held_files": len(held),
-            "held_bytes": held.octets,
+            "held_files": len(sources.retained),
+            "held_bytes": sources.retained.octets,
             "excluded_files": len(left_out),
             "excluded_bytes": sum(left_out.values()),
             "links_not_followed": sources.links_not_followed,
@@ -218,6 +218,7 @@ class Heartbeats:
         readers = sources.readers
         self._backlog = self._backlogs.look(readers, sources.ledger.known, self._task.following.spools, now)
         self._files, self._unreadable = len(readers), len(sources.unopened)
+        self._retained = sources.retained.octets
         self._measure_at = now + self._every
         events.backlog_measured(
             octets=self._backlog.octets, age=self._backlog.age, files=self._files, unreadable=self._unreadable
@@ -227,7 +228,7 @@ class Heartbeats:
         if now > self._rated_at:
             self._rate = (self._shipped - self._rated) / (now - self._rated_at)
             self._rated_at, self._rated = now, self._shipped
-        held, me = self._task.following.held, self._namesake.me
+        me = self._namesake.me
         return Heartbeat(
             version=_version(),
             partition=self._task.partition,
@@ -241,7 +242,7 @@ class Heartbeats:
             shipped=self._shipped,
             rate=self._rate,
             in_flight=self._window.bytes,
-            held=held.octets,
+            held=self._retained,
             unreadable=self._unreadable,
             trouble=self._trouble or _held_back(self._task.edits.budget.held_back),
             leaves=leaves,

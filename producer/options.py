@@ -8,7 +8,6 @@ from producer.discovery import scanner
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
 from producer.discovery.scanner import Seen, Watched
 from producer.model import Piece
-from producer.tailer.retained_files import Heirs, Held
 from producer.transform.edits import NO_EDITS, Edits
 from producer.transform.line_cut import Cut
 from shipper.compression import Compressor
@@ -47,9 +46,7 @@ class Following:
     order: Order = Order.FAIR
     open_files: int = UNBOUNDED  #: most descriptors for files
     spools: Mapping[str, str] = field(default_factory=dict)  #: archive names of the files that inputs append to
-    heirs: Heirs | None = None  #: where the next sources of this process find the files that have no name
     links: Links = FOLLOWED_BY_OWNER  #: which links are followed
-    held: Held = field(default_factory=Held)  #: where files that ended stay open until they are archived
 
     def ignores(self, mtime_ns: int, now: float) -> bool:
         """Whether a file that is not tracked is too old to be read; `now`: seconds since 1970."""

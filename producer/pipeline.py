@@ -41,6 +41,7 @@ from producer.session.inflight import Entry, Window
 from producer.session.periodic import Beside
 from producer.session.sender import ALL_AT_ONCE, ONE_AT_FIRST, Sending
 from producer.tailer.delete_archived import Removal
+from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.scan_schedule import Looks
 from producer.tailer.tailer import Sources
 from shipper import events
@@ -123,7 +124,7 @@ class Pipeline:
 
     def __init__(
         self, task: Task, checkpoints: Checkpoints, begin: Begin, stop: Stop, inputs: Inputs = NO_INPUTS,
-        namesake: Namesake | None = None,
+        namesake: Namesake | None = None, retained: RetainedFiles | None = None,
     ) -> None:  # fmt: skip
         self._checkpoints = checkpoints
         self._begin = begin
@@ -131,7 +132,7 @@ class Pipeline:
         self._wake = Wake()
         self._inputs = inputs
         self._window = Window(task.window_bytes)
-        self._sources = Sources(task.following, checkpoints)
+        self._sources = Sources(task.following, checkpoints, retained)
         self._encoder = Encoder(task.compressor, task.edits)
         self._loads = Loads(self._read)
         self._looks = Looks(task, self._wake)
@@ -345,7 +346,8 @@ class Pipeline:
         known = self._checkpoints.load()
         self._window.clear()
         self._sources.close()
-        self._sources = Sources(replace(self._task.following, start_at_end=False), self._checkpoints)
+        following = replace(self._task.following, start_at_end=False)
+        self._sources = Sources(following, self._checkpoints, self._sources.retained)
         self._sources.adopt(known)
         self._sources.scan()
 

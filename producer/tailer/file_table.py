@@ -14,6 +14,7 @@ from producer.model import Source
 from producer.tailer.descriptor_cache import DescriptorCache
 from producer.tailer.file_reader import FileReader, holds
 from producer.tailer.file_state import ENDED_STATES, OPEN_STATES, TRANSITIONS, Event, FileState
+from producer.tailer.retained_files import RetainedFiles
 from shipper.model import End
 
 
@@ -63,8 +64,9 @@ _WITHOUT_GENERATION = ENDED_STATES | {FileState.FORGOTTEN}
 class FileTable:
     """Every file that is tracked on this host. Owned by `Tailer`; the only one that changes a file's state."""
 
-    def __init__(self, descriptors: DescriptorCache) -> None:
+    def __init__(self, descriptors: DescriptorCache, retained: RetainedFiles) -> None:
         self._descriptors = descriptors
+        self.retained = retained
         self._by_id: dict[str, TrackedFile] = {}
         self._by_key: dict[Key, list[TrackedFile]] = {}
         self._by_name: dict[str, list[TrackedFile]] = {}  # generations, the oldest first

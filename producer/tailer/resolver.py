@@ -411,14 +411,11 @@ class Resolver:
                 return name
         if source.key in self._files:
             return self._files[source.key].path
-        path = self._renamed(source.file, source.key)
-        if path is None and self._following.heirs:
-            path = self._following.heirs.path(source.key)
-        return path or self._following.held.path(source.id)
+        return self._renamed(source.file, source.key) or self._table.retained.path(source)
 
     def may_exist(self, source: Source) -> bool:
         """Whether the bytes of a source may still be read: from its file, a copy, or a compressed rotation."""
-        if self._following.held.path(source.id):
+        if self._table.retained.path(source):
             return True
         try:
             return bool(source.inode and self._path_of(source)) or self._finder.has_candidates(source)
@@ -429,7 +426,7 @@ class Resolver:
         """Whether the file of a source has a name by which any process finds it; its inode may be another's by now."""
         try:
             path = self._path_of(source) if source.inode else None
-            if path is None or path == self._following.held.path(source.id):
+            if path is None or path == self._table.retained.path(source):
                 return False
             descriptor = self._links.open(path)
             try:

@@ -27,6 +27,7 @@ from producer.tailer.file_table import FileTable, TrackedFile
 from producer.tailer.lost_file import ContentFinder
 from producer.tailer.read_scheduler import ReadScheduler
 from producer.tailer.resolver import Resolver, at_their_devices, has_first_name
+from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.rotation import Rotation
 from producer.transform.time_budget import OverBudget
 from shipper import events
@@ -43,14 +44,16 @@ class Sources:
         self,
         following: Following,
         checkpoints: Checkpoints,
+        retained: RetainedFiles | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._following = following
-        self._heirs = following.heirs
         self._clock = clock
-        self._table = table = FileTable(DescriptorCache(following.open_files, following.held, following.links))
+        self.retained = RetainedFiles() if retained is None else retained
+        cache = DescriptorCache(following.open_files, self.retained, following.links)
+        self._table = table = FileTable(cache, self.retained)
         self.ledger = acks = AckTracker(checkpoints, wall, following.may_hold)
         finder = ContentFinder(following, table, acks.known, checkpoints.directory, clock)
         self._finder = finder
@@ -75,7 +78,7 @@ class Sources:
         """
         found = scanner.look(self._following.watched)
         self._resolver.found({seen.key: seen for seen in found.files})
-        sources = [self._following.held.at_its_file(source) for source in sources]
+        sources = [self.retained.at_its_file(source) for source in sources]
         names = {source.file for source in sources if self._is_named(source) and not self._is_twin(source, found)}
         unnamed = [source for source in sources if source.file not in names]
         before = [source for source in sources if source.file in names]
@@ -102,8 +105,7 @@ class Sources:
                 self._resolver.lose(source, End.TRUNCATED)
             else:
                 self._resolver.resume(source)
-        if self._heirs:
-            self._heirs.release()
+        self.retained.taken_over()
 
     def _is_named(self, source: Source) -> bool:
         """Whether the configuration names the file of a source, whatever name a rotation gave to it since."""
@@ -150,7 +152,7 @@ class Sources:
         """Read nothing more of a source, and record that: it is excluded, and not lost."""
         if self._is_under_another_name(source):
             return
-        self._following.held.leave_out(source.id)
+        self.retained.drop(source.id)
         self._resolver.exclude(source)  # it goes on if its file comes back under a name that is watched
         if source.excluded or source.ended_at:
             if source.excluded:
@@ -238,8 +240,7 @@ class Sources:
 
     def close(self) -> None:
         """Close every file, except those that are handed over to the tailer after this one."""
-        if self._heirs:
-            self._heirs.keep(self._table.readers())
+        self.retained.hand_over(self._table.readers())
         self._table.close()
 
     # -- scanning -----------------------------------------------------------------------------------------------
@@ -278,7 +279,7 @@ class Sources:
         is_lost = bool(self._table.in_state(FileState.LOST))
         self.is_unsettled = put_off or is_lost or bool(found.unknown or self._resolver.unopened)
         self._forget_if_due(files)
-        self._following.held.settle(self.ledger.known)
+        self.retained.settle(self.ledger.known)
         self._rotation.scan_ends(files)
 
     def grown(self, paths: Iterable[str]) -> None:
@@ -423,27 +424,26 @@ class Sources:
                 self._resolver.end(self.ledger.ended(source, file_rests=False))
             elif why is End.TRUNCATED or not self._goes_on(file, reader):
                 ended = self.ledger.ended(source, file_rests=self._resolver.may_show_up(reader, why))
-                self._hold(ended, reader)
+                self._retain(ended, reader)
                 self._resolver.end(ended)
         if over:
-            self._following.held.settle(self.ledger.known)
+            self.retained.settle(self.ledger.known)
 
-    def _hold(self, ended: Source, reader: FileReader) -> None:
+    def _retain(self, ended: Source, reader: FileReader) -> None:
         """Keep the file of a source that ended open until an archive has it. A copy, or a spool, is no own file."""
-        held = self._following.held
-        if held.bounds.octets and reader.ends_as is None and reader.file not in self._following.spools:
+        if self.retained.bounds.octets and reader.ends_as is None and reader.file not in self._following.spools:
             with contextlib.suppress(OSError):
-                held.hold(ended, reader.detach())
+                self.retained.retain(ended, reader.detach())
 
     def told(self, told: Told) -> None:
         """An archive holds so much."""
         self.ledger.told(told)
-        self._following.held.settle(self.ledger.known)
+        self.retained.settle(self.ledger.known)
 
     def heard(self, told: Told) -> list[str]:
         """The same of a message that nobody asked for; the sources of which it proves nothing."""
         unproven = self.ledger.heard(told)
-        self._following.held.settle(self.ledger.known)
+        self.retained.settle(self.ledger.known)
         return unproven
 
     def may_be_read_again(self, source: Source) -> bool:

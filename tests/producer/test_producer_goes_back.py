@@ -14,7 +14,7 @@ from producer.model import Point, Source
 from producer.session import delivery_check
 from producer.session.control import archived_elsewhere
 from producer.session.handshake import surviving
-from producer.tailer.retained_files import Bounds, Held
+from producer.tailer.retained_files import Bounds, RetainedFiles
 from shipper.model import End, Stored
 from shipper.subjects import control_down
 
@@ -252,8 +252,8 @@ async def test_a_lost_end_that_told_of_a_gap_is_told_again(tmp_path: Path) -> No
 
 
 async def test_a_deleted_file_that_is_held_is_sent_again_from_its_descriptor(tmp_path: Path) -> None:
-    held = Held(Bounds(1 << 20, 3600.0))
-    shipped = Shipped(tmp_path, held=held)
+    held = RetainedFiles(Bounds(1 << 20, 3600.0))
+    shipped = Shipped(tmp_path, retained=held)
     async with shipped.producer.running():
         await shipped.shipped()
         shipped.path.rename(tmp_path / "app.log.1")
@@ -277,8 +277,8 @@ async def test_a_deleted_file_that_is_held_is_sent_again_from_its_descriptor(tmp
 async def test_a_collector_that_asks_for_bytes_of_a_deleted_file_gets_them_as_long_as_it_is_held(
     tmp_path: Path,
 ) -> None:
-    held = Held(Bounds(1 << 20, 3600.0))
-    shipped = Shipped(tmp_path, held=held)
+    held = RetainedFiles(Bounds(1 << 20, 3600.0))
+    shipped = Shipped(tmp_path, retained=held)
     async with shipped.producer.running():
         await shipped.shipped()
         (source,) = archive_of(list(shipped.stream)).files
