@@ -43,14 +43,6 @@ class Mark:
         head = data[: self.head_length]
         return self.head_length == 0 or (len(head) == self.head_length and digest(head) == self.head_hash)
 
-    def begins(self, descriptor: int) -> bool:
-        """Whether the open file begins like the marked one, and goes on like it as far as it goes. Raises OSError.
-
-        A copy that is still being made is shorter than what it is a copy of.
-        """
-        whole = os.fstat(descriptor).st_size >= self.offset
-        return self.agrees(descriptor) if whole else self.is_head_of(os.pread(descriptor, self.head_length, 0))
-
 
 def first_mark(descriptor: int, origin: int) -> Mark:
     """The mark of an open file that nothing was read of: what it begins with tells it from a later one."""

@@ -42,7 +42,7 @@ from producer.session.periodic import Beside
 from producer.session.sender import ALL_AT_ONCE, ONE_AT_FIRST, Sending
 from producer.tailer.delete_archived import Removal
 from producer.tailer.retained_files import RetainedFiles
-from producer.tailer.scan_schedule import Looks
+from producer.tailer.scan_schedule import ScanSchedule
 from producer.tailer.tailer import Sources
 from shipper import events
 from shipper.errors import Fatal, SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
@@ -135,7 +135,7 @@ class Pipeline:
         self._sources = Sources(task.following, checkpoints, retained)
         self._encoder = Encoder(task.compressor, task.edits)
         self._loads = Loads(self._read)
-        self._looks = Looks(task, self._wake)
+        self._looks = ScanSchedule(task, self._wake)
         self._pace = Pace(task.rate)
         self._moving = Moving(task, checkpoints, rouse=self._wake.rouse)
         self._namesake = namesake or Namesake(task.host, task.prefix, None)

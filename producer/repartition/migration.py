@@ -12,7 +12,7 @@ All of it may be done again: a kill in between leaves a checkpoint that says "le
 
 What a host takes along from its old partition: for each source, how much of it is archived there for good. Pure.
 
-Looks at the map of the partitions now and then, and finds out when the old partition can let this host go.
+ScanSchedule at the map of the partitions now and then, and finds out when the old partition can let this host go.
 """
 
 import asyncio

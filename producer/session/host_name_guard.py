@@ -97,7 +97,7 @@ class _Newest(NamedTuple):
 
 
 class Namesake:
-    """Looks for another producer with this host's name. Owned by the pipeline; `me` None: nobody looks."""
+    """ScanSchedule for another producer with this host's name. Owned by the pipeline; `me` None: nobody looks."""
 
     def __init__(
         self,

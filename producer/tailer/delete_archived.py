@@ -37,7 +37,7 @@ def archived(source: Source, known: Iterable[Receipt]) -> bool:
     )
 
 
-class Silence(NamedTuple):
+class ArchivedSince(NamedTuple):
     """What a file was at the last check, and since when it is known to be archived whole."""
 
     size: int
@@ -46,8 +46,8 @@ class Silence(NamedTuple):
 
 
 def silent(
-    files: Iterable[Finished], before: Mapping[str, Silence], known: Iterable[Receipt], now: float
-) -> dict[str, Silence]:
+    files: Iterable[Finished], before: Mapping[str, ArchivedSince], known: Iterable[Receipt], now: float
+) -> dict[str, ArchivedSince]:
     """By source: since when each of `files` is archived. `known`: what the collector just said; [] is no word.
 
     New data, and a collector that lacks what it had, let the time begin anew.
@@ -55,7 +55,7 @@ def silent(
     told = {receipt.source: receipt for receipt in known}
     after = {}
     for source in (file.source for file in files):
-        fresh = Silence(source.size, source.mtime_ns)
+        fresh = ArchivedSince(source.size, source.mtime_ns)
         past = before.get(source.id, fresh)
         if past[:2] != fresh[:2]:
             past = fresh
@@ -87,7 +87,7 @@ class Removal:
         self._rouse = rouse
         self._clock = clock
         self._next_at = math.inf if grace_seconds is None else -math.inf
-        self._silent: dict[str, Silence] = {}
+        self._silent: dict[str, ArchivedSince] = {}
         self._asked: asyncio.Task[Told | None] | None = None
         self._complained: set[str] = set()
 
@@ -141,7 +141,7 @@ class Removal:
         except ShipperError:
             return None  # the session's own calls meet it, too
 
-    def _is_over(self, silence: Silence, now: float) -> bool:
+    def _is_over(self, silence: ArchivedSince, now: float) -> bool:
         return now - silence.since >= self._grace
 
     def _answered(self, files: list[Finished], known: Sequence[Receipt], now: float) -> list[Finished]:

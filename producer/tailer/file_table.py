@@ -13,7 +13,7 @@ from producer.discovery.scanner import Key, Seen
 from producer.model import Source
 from producer.tailer.descriptor_cache import DescriptorCache
 from producer.tailer.file_reader import FileReader, holds
-from producer.tailer.file_state import ENDED_STATES, OPEN_STATES, TRANSITIONS, Event, FileState
+from producer.tailer.file_state import ENDED_STATES, TRANSITIONS, Event, FileState
 from producer.tailer.retained_files import RetainedFiles
 from shipper.model import End
 
@@ -261,8 +261,3 @@ class FileTable:
             generations.remove(file)
             if not generations:
                 del self._by_name[file.name]
-
-
-def is_open(file: TrackedFile) -> bool:
-    """Whether a file is read until it ends."""
-    return file.state in OPEN_STATES
