@@ -19,7 +19,7 @@ from producer.options import Task
 from producer.session.host_name_guard import Namesake
 from producer.session.inflight import Window
 from producer.tailer.file_reader import FileReader, ReadOutcome
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from producer.transform.time_budget import HeldBack
 from shipper import events
 from shipper.heartbeat import MAX_FILES, FileBehind, Heartbeat, encode
@@ -151,7 +151,7 @@ class Heartbeats:
         """What the last session ended with, or why nothing is stored in this one."""
         self._trouble = error
 
-    async def tend(self, sources: Sources, publisher: Publisher | None = None) -> None:
+    async def tend(self, sources: Tailer, publisher: Publisher | None = None) -> None:
         """Measure what waits, and say it if there is a session; when it is due."""
         now = self._clock()
         if publisher is None:
@@ -171,14 +171,14 @@ class Heartbeats:
             await publisher.mention(self._subject, encode(self._beat(self._clock(), refused=True)))
         return bool(self._task.heartbeat)
 
-    async def farewell(self, sources: Sources, publisher: Publisher) -> None:
+    async def farewell(self, sources: Tailer, publisher: Publisher) -> None:
         """Say that none follows, once somebody asked the producer to end."""
         if self._task.heartbeat:
             now = self._clock()
             self._measure(sources, now)
             await publisher.mention(self._subject, encode(self._beat(now, leaves=True)))
 
-    def status(self, sources: Sources) -> dict[str, Any]:
+    def status(self, sources: Tailer) -> dict[str, Any]:
         """What the producer does now, and what was measured last, for people and scripts."""
         task = self._task
         held_back = task.edits.budget.held_back
@@ -214,7 +214,7 @@ class Heartbeats:
             "other_producer": self._namesake.other,
         }
 
-    def _measure(self, sources: Sources, now: float) -> None:
+    def _measure(self, sources: Tailer, now: float) -> None:
         readers = sources.readers
         self._backlog = self._backlogs.look(readers, sources.ledger.known, self._task.following.spools, now)
         self._files, self._unreadable = len(readers), len(sources.unopened)

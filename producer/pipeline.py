@@ -43,7 +43,7 @@ from producer.session.sender import ALL_AT_ONCE, ONE_AT_FIRST, Sending
 from producer.tailer.delete_archived import Removal
 from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.scan_schedule import ScanSchedule
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper import events
 from shipper.errors import Fatal, SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
@@ -132,7 +132,7 @@ class Pipeline:
         self._wake = Wake()
         self._inputs = inputs
         self._window = Window(task.window_bytes)
-        self._sources = Sources(task.following, checkpoints, retained)
+        self._sources = Tailer(task.following, checkpoints, retained)
         self._encoder = Encoder(task.compressor, task.edits)
         self._loads = Loads(self._read)
         self._looks = ScanSchedule(task, self._wake)
@@ -347,7 +347,7 @@ class Pipeline:
         self._window.clear()
         self._sources.close()
         following = replace(self._task.following, start_at_end=False)
-        self._sources = Sources(following, self._checkpoints, self._sources.retained)
+        self._sources = Tailer(following, self._checkpoints, self._sources.retained)
         self._sources.adopt(known)
         self._sources.scan()
 

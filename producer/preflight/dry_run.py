@@ -24,7 +24,7 @@ from producer.inputs.spool_files import LOG
 from producer.model import Piece
 from producer.options import Following
 from producer.preflight.skip_reasons import Skip, skips
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End
 from shipper.settings import ProducerSettings, Settings
@@ -79,7 +79,7 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
     task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged).task
     watched, known = task.following.watched, checkpoints.load()
     following = _with_spools(task.following, spools)
-    sources = Sources(following, checkpoints)
+    sources = Tailer(following, checkpoints)
     try:
         sources.adopt(known)
         sources.scan()
@@ -115,7 +115,7 @@ def _with_spools(following: Following, root: Path) -> Following:
     return replace(following, watched=watched, spools=names)
 
 
-def _reads(sources: Sources, known: set[str], spools: Mapping[str, str]) -> list[Read]:
+def _reads(sources: Tailer, known: set[str], spools: Mapping[str, str]) -> list[Read]:
     return [
         Read(
             path=reader.path,
@@ -137,7 +137,7 @@ def _lost(farewells: list[Piece]) -> list[str]:
     ]
 
 
-def _left_out(sources: Sources) -> list[str]:
+def _left_out(sources: Tailer) -> list[str]:
     """The files that the checkpoint knows and the configuration no longer names."""
     return [
         f"{file} is excluded or no longer named: it is not read; {unread} unread bytes stay on this host"

@@ -12,7 +12,7 @@ All of it may be done again: a kill in between leaves a checkpoint that says "le
 
 What a host takes along from its old partition: for each source, how much of it is archived there for good. Pure.
 
-ScanSchedule at the map of the partitions now and then, and finds out when the old partition can let this host go.
+Looks at the map of the partitions now and then, and finds out when the old partition can let this host go.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from producer.receipts import Receipt, Told
 from producer.repartition.assignment import partitions_there, past_of
 from producer.session.handshake import receipt_of
 from producer.session.periodic import Beside
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper import codec, events
 from shipper.bucket import map_key
 from shipper.errors import BucketRefused, SessionLost, ShipperError, StreamMissing
@@ -344,7 +344,7 @@ class Moving:
         if not self.place.leaving and version > self.place.version:
             self._stand_at(self.place.left_for(version))
 
-    async def arrive(self, publisher: Publisher, sources: Sources, beside: Beside) -> None:
+    async def arrive(self, publisher: Publisher, sources: Tailer, beside: Beside) -> None:
         """Leave the old partition and stand in the new one, with all that it takes along. `sources` are void then.
 
         Raises SessionLost, StreamFull, StreamMissing: not yet; the next session goes on with it.

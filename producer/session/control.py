@@ -10,7 +10,7 @@ from typing import Any
 from producer import receipts
 from producer.model import Source
 from producer.session.inflight import Window
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper.model import End
 
 MAX_BYTES = 512 * 1024
@@ -25,7 +25,7 @@ LASTING: Mapping[str, Any] = {**RESENT, "lasting": True}
 
 def to(
     question: Mapping[str, Any],
-    sources: Sources,
+    sources: Tailer,
     window: Window,
     spools: Mapping[str, str],
     place: Callable[[], Mapping[str, Any]],
@@ -41,7 +41,7 @@ def to(
     return None
 
 
-def to_missing(question: Mapping[str, Any], sources: Sources, window: Window) -> Mapping[str, Any]:
+def to_missing(question: Mapping[str, Any], sources: Tailer, window: Window) -> Mapping[str, Any]:
     """The answer to a collector that misses bytes; `RESENT` and `LASTING` promise that they are sent again.
 
     What is in flight is sent until it is acknowledged, also where its file is gone meanwhile.
@@ -117,7 +117,7 @@ class Asked:
         return bool(self._back)
 
     def hear(
-        self, message: Mapping[str, Any], sources: Sources, window: Window, spools: Mapping[str, str],
+        self, message: Mapping[str, Any], sources: Tailer, window: Window, spools: Mapping[str, str],
         place: Callable[[], Mapping[str, Any]],
     ) -> Mapping[str, Any] | None:  # fmt: skip
         """A collector says what it has, or asks; the answer."""

@@ -97,7 +97,7 @@ class _Newest(NamedTuple):
 
 
 class Namesake:
-    """ScanSchedule for another producer with this host's name. Owned by the pipeline; `me` None: nobody looks."""
+    """Looks for another producer with this host's name. Owned by the pipeline; `me` None: nobody looks."""
 
     def __init__(
         self,

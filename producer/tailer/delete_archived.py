@@ -14,7 +14,7 @@ from producer import receipts
 from producer.model import Source
 from producer.receipts import Receipt, Told
 from producer.tailer.cleanup import GONE, Fate, Finished
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper import events
 from shipper.errors import ShipperError
 from shipper.ports import Publisher
@@ -96,7 +96,7 @@ class Removal:
         """Monotonic time when `due` wants to be called."""
         return math.inf if self._asked is not None and not self._asked.done() else self._next_at
 
-    def due(self, publisher: Publisher, sources: Sources) -> list[Finished]:
+    def due(self, publisher: Publisher, sources: Tailer) -> list[Finished]:
         """The files that are to be deleted now; asks the collector of `publisher` without waiting where it must."""
         now = self._clock()
         if self._asked is not None and self._asked.done():
@@ -120,7 +120,7 @@ class Removal:
             self._asked.cancel()
             self._asked = None
 
-    def delete(self, files: Iterable[Finished], sources: Sources) -> None:
+    def delete(self, files: Iterable[Finished], sources: Tailer) -> None:
         """Delete files whose state is durable. Never raises: what cannot be deleted is said once and tried again."""
         for file in files:
             self._silent.pop(file.source.id, None)  # what stays has its time again

@@ -14,7 +14,7 @@ from producer.discovery.patterns import ways
 from producer.discovery.scanner import Key, Look
 from producer.discovery.watcher import Wake, Watcher
 from producer.options import Task
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper import events
 
 
@@ -91,7 +91,7 @@ class ScanSchedule:
         )
         return self._looked_at + pause
 
-    def look(self, sources: Sources) -> None:
+    def look(self, sources: Tailer) -> None:
         """Look at everything."""
         asked, self._wake.names_changed = self._wake.names_changed, False
         self._looked_at = self._glanced_at = self._clock()
@@ -106,7 +106,7 @@ class ScanSchedule:
             self._is_told = not (blind or self._unhinted or sources.is_unsettled)
         self._took = self._clock() - self._looked_at
 
-    def look_if_due(self, sources: Sources) -> None:
+    def look_if_due(self, sources: Tailer) -> None:
         """Look at everything if it is time, else at what is said to have grown, and at what is on its way out."""
         now, grown = self._clock(), self._wake.take_grown()
         if math.isinf(self.next_at):

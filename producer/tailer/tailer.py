@@ -37,7 +37,7 @@ FORGET_SECONDS = 3600.0
 """Between two searches for ended sources that are old enough to be forgotten."""
 
 
-class Sources:
+class Tailer:
     """The files of one host. One caller at a time, from any thread; only `read` and `acknowledged` may overlap."""
 
     def __init__(

@@ -17,7 +17,7 @@ from producer.discovery.scanner import Watched
 from producer.model import Piece
 from producer.options import Following
 from producer.tailer.retained_files import RetainedFiles
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from producer.transform.edits import NO_EDITS
 from shipper.model import End, Span
 
@@ -102,7 +102,7 @@ class Host:
     def start(self) -> None:
         self.checkpoints = Checkpoints(self.state)
         clocks = {"clock": lambda: self.now, "wall": lambda: self.wall}
-        self.sources = Sources(self.following, self.checkpoints, self.retained, **clocks)
+        self.sources = Tailer(self.following, self.checkpoints, self.retained, **clocks)
         self.sources.adopt(self.checkpoints.load())
         self.sources.scan()
 

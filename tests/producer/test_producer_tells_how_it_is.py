@@ -116,7 +116,7 @@ async def test_the_status_holds_the_same(tmp_path):
 
 
 class Waiting:
-    """ScanSchedule at a host's backlog, at times that the test chooses."""
+    """Looks at a host's backlog, at times that the test chooses."""
 
     def __init__(self, host: Host) -> None:
         self.host, self.backlogs = host, Backlogs()

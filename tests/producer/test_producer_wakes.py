@@ -17,7 +17,7 @@ from producer.discovery import watcher as waking
 from producer.discovery.safe_open import Links
 from producer.discovery.watcher import Wake, Watcher, remote_devices
 from producer.tailer.scan_schedule import ScanSchedule, pause_seconds
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 
 NEVER = 3600.0
 Step = Callable[[Path], Path]
@@ -329,14 +329,14 @@ def test_the_pause_between_two_looks_follows_what_a_look_takes_and_what_hints_co
 
 
 class Clocked:
-    """ScanSchedule of a producer whose time the test moves."""
+    """The scans of a producer whose time the test moves."""
 
     def __init__(self, producer: Producer) -> None:
         self.now = 1000.0
         self.wake = Wake()
         self.checkpoints = Checkpoints(producer.directory / "clocked.sqlite")
         task = producer.task()
-        self.sources = Sources(task.following, self.checkpoints, clock=lambda: self.now)
+        self.sources = Tailer(task.following, self.checkpoints, clock=lambda: self.now)
         self.looks = ScanSchedule(task, self.wake, clock=lambda: self.now)
         self.looks.look(self.sources)
         self.looks.look(self.sources)  # the first one made the watches

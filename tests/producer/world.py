@@ -14,7 +14,7 @@ from producing import Host
 from writing import FIRST_BYTE, Generation, Writer
 
 from producer.model import Piece
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 
 
 class World(Writer):
@@ -128,7 +128,7 @@ class World(Writer):
         self.host.window.clear()
         self.host.sequence = stored
         following = replace(self.host.following, start_at_end=False)
-        self.host.sources = Sources(following, self.host.checkpoints, clock=lambda: self.host.now)
+        self.host.sources = Tailer(following, self.host.checkpoints, clock=lambda: self.host.now)
         self.host.sources.adopt(self.host.checkpoints.load())
         self.scan()
 
