@@ -23,12 +23,11 @@ from producer.discovery.scanner import Seen, Watched, look
 from producer.discovery.scanner import names as names_of
 from producer.fingerprint import Mark
 from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, named, with_spools
-from producer.options import Task, WhenSilent
+from producer.options import Following, Order, Task, WhenSilent
 from producer.pipeline import Pipeline, Shipped
 from producer.session.host_name_guard import Namesake, this_instance
 from producer.tailer.descriptor_cache import file_limit
-from producer.tailer.read_scheduler import Following, Order
-from producer.tailer.retained_files import Bounds, Heirs, Held
+from producer.tailer.retained_files import Bounds, RetainedFiles
 from producer.transform.edits import Edits
 from shipper import events
 from shipper.compression import Compressor
@@ -60,14 +59,13 @@ class Turns:
         self._checkpoints = checkpoints
         self._endpoints = contextlib.ExitStack()
         self._served: tuple[str, tuple[str, ...]] = ("", ())  # where, and by which names
-        self._heirs = Heirs()
-        self._held = Held()
+        self._retained = RetainedFiles(hands_over=True)
         self._is_first = True  # pipeline of this process
         self._pipeline = self._next(reloading.begin())
 
     async def run(self) -> None:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
-        with self._endpoints, contextlib.closing(self._held):
+        with self._endpoints, contextlib.closing(self._retained):
             while True:
                 self._serve()
                 try:
@@ -83,11 +81,10 @@ class Turns:
     def _next(self, turn: Stop) -> Pipeline:
         plan = self._reloading.plan
         chosen, open_files = plan.settings.producer, plan.task.following.open_files
-        self._held.bounds = Bounds(chosen.hold, chosen.hold_for, open_files)
+        self._retained.bounds = Bounds(chosen.hold, chosen.hold_for, open_files)
         begins_at_end = plan.task.following.start_at_end and self._is_first
-        following = replace(plan.task.following, heirs=self._heirs, held=self._held, start_at_end=begins_at_end)
-        self._is_first = False  # files that appear after the first pipeline's scan are read from their first byte
-        task = replace(plan.task, following=following)
+        self._is_first = False  # files that appear after the first scan are read from their first byte
+        task = replace(plan.task, following=replace(plan.task.following, start_at_end=begins_at_end))
 
         async def begin(partition: int) -> JetStreamPublisher:
             publisher = await JetStreamPublisher.begin(
@@ -99,7 +96,7 @@ class Turns:
             self._reloading.served()
             return publisher
 
-        return Pipeline(task, self._checkpoints, begin, turn, self._inputs, self._namesake)
+        return Pipeline(task, self._checkpoints, begin, turn, self._inputs, self._namesake, self._retained)
 
     def _serve(self) -> None:
         """Serve the end points where the plan says; where that did not change they never go away."""

@@ -4,8 +4,12 @@ import hashlib
 import os
 from dataclasses import dataclass
 
+from shipper.bytes_ops import crc32
+
 HEAD_BYTES = 1024
 TAIL_BYTES = 256
+CHUNK_BYTES = 1024 * 1024
+"""Of one read while a sum is computed."""
 
 
 def digest(data: bytes) -> str:
@@ -39,14 +43,6 @@ class Mark:
         head = data[: self.head_length]
         return self.head_length == 0 or (len(head) == self.head_length and digest(head) == self.head_hash)
 
-    def begins(self, descriptor: int) -> bool:
-        """Whether the open file begins like the marked one, and goes on like it as far as it goes. Raises OSError.
-
-        A copy that is still being made is shorter than what it is a copy of.
-        """
-        whole = os.fstat(descriptor).st_size >= self.offset
-        return self.agrees(descriptor) if whole else self.is_head_of(os.pread(descriptor, self.head_length, 0))
-
 
 def first_mark(descriptor: int, origin: int) -> Mark:
     """The mark of an open file that nothing was read of: what it begins with tells it from a later one."""
@@ -59,3 +55,14 @@ def read_ends(descriptor: int, offset: int) -> tuple[bytes, bytes]:
     head = os.pread(descriptor, min(HEAD_BYTES, offset), 0)
     reach = min(TAIL_BYTES, offset)
     return head, os.pread(descriptor, reach, offset - reach)
+
+
+def crc_of(descriptor: int, start: int, end: int) -> int | None:
+    """CRC-32 of some bytes of an open file; None: it is shorter. Raises OSError."""
+    crc, offset = 0, start
+    while offset < end:
+        data = os.pread(descriptor, min(CHUNK_BYTES, end - offset), offset)
+        if not data:
+            return None
+        crc, offset = crc32(data, crc), offset + len(data)
+    return crc

@@ -18,8 +18,8 @@ from producer.model import Source
 from producer.options import Task
 from producer.session.host_name_guard import Namesake
 from producer.session.inflight import Window
-from producer.tailer.file_reader import Tail, Tip
-from producer.tailer.tailer import Sources
+from producer.tailer.file_reader import FileReader, ReadOutcome
+from producer.tailer.tailer import Tailer
 from producer.transform.time_budget import HeldBack
 from shipper import events
 from shipper.heartbeat import MAX_FILES, FileBehind, Heartbeat, encode
@@ -53,7 +53,9 @@ class Backlogs:
         self._since: dict[str, _Since] = {}
         self._looked_at = 0.0
 
-    def look(self, tails: Iterable[Tail], known: Mapping[str, Source], names: Mapping[str, str], now: float) -> Backlog:
+    def look(
+        self, readers: Iterable[FileReader], known: Mapping[str, Source], names: Mapping[str, str], now: float
+    ) -> Backlog:
         """What waits `now` (monotonic), but no line that its writer has yet to end.
 
         `names`: archive names by local path, of inputs without a file.
@@ -61,13 +63,13 @@ class Backlogs:
         before, self._since = self._since, {}
         octets = 0
         behind: list[tuple[int, str, str]] = []
-        for tail in tails:
-            source = known.get(tail.id)
-            if source is None or source.offset >= tail.size or _is_held_back(tail, source):
+        for reader in readers:
+            source = known.get(reader.id)
+            if source is None or source.offset >= reader.size or _is_held_back(reader, source):
                 continue
-            octets += tail.size - source.offset
-            self._since[tail.id] = self._aged(before.get(tail.id), tail.size, source.offset, now)
-            behind.append((tail.size - source.offset, tail.id, names.get(tail.file, tail.file)))
+            octets += reader.size - source.offset
+            self._since[reader.id] = self._aged(before.get(reader.id), reader.size, source.offset, now)
+            behind.append((reader.size - source.offset, reader.id, names.get(reader.file, reader.file)))
         self._looked_at = now
         oldest = min((since.seen_at for since in self._since.values()), default=now)
         worst = tuple(self._told(*each, now) for each in heapq.nlargest(MAX_FILES, behind))
@@ -92,8 +94,8 @@ class Backlogs:
         )
 
 
-def _is_held_back(tail: Tail, source: Source) -> bool:
-    return tail.tip is Tip.REST and source.offset >= tail.offset
+def _is_held_back(reader: FileReader, source: Source) -> bool:
+    return reader.outcome is ReadOutcome.PARTIAL_LINE and source.offset >= reader.offset
 
 
 MEASURE_SECONDS = 5.0
@@ -118,7 +120,7 @@ class Heartbeats:
         self._subject = beat_subject(task.prefix, task.host)
         self._backlogs = Backlogs()
         self._backlog = Backlog()
-        self._files = self._unreadable = 0
+        self._files = self._unreadable = self._retained = 0
         self._began = self._acknowledged_at = self._rated_at = clock()
         self._shipped = self._rated = 0
         self._rate = 0.0
@@ -149,7 +151,7 @@ class Heartbeats:
         """What the last session ended with, or why nothing is stored in this one."""
         self._trouble = error
 
-    async def tend(self, sources: Sources, publisher: Publisher | None = None) -> None:
+    async def tend(self, sources: Tailer, publisher: Publisher | None = None) -> None:
         """Measure what waits, and say it if there is a session; when it is due."""
         now = self._clock()
         if publisher is None:
@@ -169,16 +171,16 @@ class Heartbeats:
             await publisher.mention(self._subject, encode(self._beat(self._clock(), refused=True)))
         return bool(self._task.heartbeat)
 
-    async def farewell(self, sources: Sources, publisher: Publisher) -> None:
+    async def farewell(self, sources: Tailer, publisher: Publisher) -> None:
         """Say that none follows, once somebody asked the producer to end."""
         if self._task.heartbeat:
             now = self._clock()
             self._measure(sources, now)
             await publisher.mention(self._subject, encode(self._beat(now, leaves=True)))
 
-    def status(self, sources: Sources) -> dict[str, Any]:
+    def status(self, sources: Tailer) -> dict[str, Any]:
         """What the producer does now, and what was measured last, for people and scripts."""
-        task, held = self._task, self._task.following.held
+        task = self._task
         held_back = task.edits.budget.held_back
         worst = [
             {"file": each.file, "behind_bytes": each.behind, "age_seconds": each.age} for each in self._backlog.worst
@@ -189,8 +191,8 @@ class Heartbeats:
             "subject": task.subject,
             "sources": len(sources.ledger.known),
             "unarchived_bytes": sources.ledger.unarchived_bytes,
-            "held_files": len(held),
-            "held_bytes": held.octets,
+            "held_files": len(sources.retained),
+            "held_bytes": sources.retained.octets,
             "excluded_files": len(left_out),
             "excluded_bytes": sum(left_out.values()),
             "links_not_followed": sources.links_not_followed,
@@ -212,10 +214,11 @@ class Heartbeats:
             "other_producer": self._namesake.other,
         }
 
-    def _measure(self, sources: Sources, now: float) -> None:
-        tails = list(sources.tails)
-        self._backlog = self._backlogs.look(tails, sources.ledger.known, self._task.following.spools, now)
-        self._files, self._unreadable = len(tails), len(sources.unopened)
+    def _measure(self, sources: Tailer, now: float) -> None:
+        readers = sources.readers
+        self._backlog = self._backlogs.look(readers, sources.ledger.known, self._task.following.spools, now)
+        self._files, self._unreadable = len(readers), len(sources.unopened)
+        self._retained = sources.retained.octets
         self._measure_at = now + self._every
         events.backlog_measured(
             octets=self._backlog.octets, age=self._backlog.age, files=self._files, unreadable=self._unreadable
@@ -225,7 +228,7 @@ class Heartbeats:
         if now > self._rated_at:
             self._rate = (self._shipped - self._rated) / (now - self._rated_at)
             self._rated_at, self._rated = now, self._shipped
-        held, me = self._task.following.held, self._namesake.me
+        me = self._namesake.me
         return Heartbeat(
             version=_version(),
             partition=self._task.partition,
@@ -239,7 +242,7 @@ class Heartbeats:
             shipped=self._shipped,
             rate=self._rate,
             in_flight=self._window.bytes,
-            held=held.octets,
+            held=self._retained,
             unreadable=self._unreadable,
             trouble=self._trouble or _held_back(self._task.edits.budget.held_back),
             leaves=leaves,

@@ -9,8 +9,9 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from producer.charset import Charset
 from producer.fingerprint import Mark
-from shipper.model import Handoff
+from shipper.model import End, Handoff, Span
 from shipper.partition_map import PartitionMap
 
 RING_FULL = 64
@@ -203,6 +204,24 @@ def new_source(file: str, stat: os.stat_result, *, origin: int, mark: Mark, real
         mtime_ns=stat.st_mtime_ns,
         real=real,
     )
+
+
+class Piece(NamedTuple):
+    """Bytes read from a source, with what the checkpoint needs when they are acknowledged."""
+
+    source: str
+    file: str
+    origin: int
+    span: Span
+    data: bytes
+    source_crc: int
+    mark: Mark
+    end: End | None = None
+    gap: int = 0
+    lead: bytes = b""  #: the first piece of the line in whose middle this one begins, where `Cut` asks for it
+    charset: Charset = Charset.BYTES
+    handoff: Handoff | None = None
+    crc: int | None = None  #: of `data`, where it is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,15 @@
 """What one producer does, as a value."""
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from producer.tailer.read_scheduler import Following
+from producer.discovery import scanner
+from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
+from producer.discovery.scanner import Seen, Watched
+from producer.model import Piece
 from producer.transform.edits import NO_EDITS, Edits
+from producer.transform.line_cut import Cut
 from shipper.compression import Compressor
 from shipper.retry import Patience
 from shipper.subjects import log_subject
@@ -15,6 +20,47 @@ class WhenSilent(enum.Enum):
 
     BEGIN_ANEW = "begin anew"  #: ship all files as new sources; what the archive has of them comes twice
     REFUSE = "refuse"  #: ship nothing, and end with an error
+
+
+class Order(enum.Enum):
+    """Which of the files that have unread bytes is read next."""
+
+    FAIR = "fair"  #: one block of each in turn
+    OLDEST = "oldest"  #: the one whose last change is the oldest, to its end; one that is written to is young again
+
+
+UNBOUNDED = 1 << 30
+"""Open files: no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """Which files are tailed, and how. Durations are seconds."""
+
+    watched: Watched
+    cut: Cut
+    start_at_end: bool = False  #: files that are there at the first scan begin at their end
+    once: bool = False  #: ship to the end that the files have at the first scan, unterminated last lines too
+    rotate_wait: float = 5.0  #: silence before a renamed or deleted file ends
+    ignore_older: float = 0.0  #: a file that is unchanged for longer when first seen begins at its end
+    order: Order = Order.FAIR
+    open_files: int = UNBOUNDED  #: most descriptors for files
+    spools: Mapping[str, str] = field(default_factory=dict)  #: archive names of the files that inputs append to
+    links: Links = FOLLOWED_BY_OWNER  #: which links are followed
+
+    def ignores(self, mtime_ns: int, now: float) -> bool:
+        """Whether a file that is not tracked is too old to be read; `now`: seconds since 1970."""
+        return 0 < self.ignore_older < now - mtime_ns / 1e9
+
+    def may_hold(self, name: str, seen: Seen) -> bool:
+        """Whether a file may be read as a rotation of `name`."""
+        excluded = self.watched.excludes(seen.path) and not scanner.is_rotated_name(seen.path)
+        return not excluded and self.links.belongs(name, seen.path)
+
+    def named(self, piece: Piece) -> Piece:
+        """A piece under the name that it has in the archive."""
+        name = self.spools.get(piece.file)
+        return piece._replace(file=name) if name else piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,8 +41,9 @@ from producer.session.inflight import Entry, Window
 from producer.session.periodic import Beside
 from producer.session.sender import ALL_AT_ONCE, ONE_AT_FIRST, Sending
 from producer.tailer.delete_archived import Removal
-from producer.tailer.scan_schedule import Looks
-from producer.tailer.tailer import Sources
+from producer.tailer.retained_files import RetainedFiles
+from producer.tailer.scan_schedule import ScanSchedule
+from producer.tailer.tailer import Tailer
 from shipper import events
 from shipper.control import MarksRequest
 from shipper.errors import Fatal, SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
@@ -124,7 +125,7 @@ class Pipeline:
 
     def __init__(
         self, task: Task, checkpoints: Checkpoints, begin: Begin, stop: Stop, inputs: Inputs = NO_INPUTS,
-        namesake: Namesake | None = None,
+        namesake: Namesake | None = None, retained: RetainedFiles | None = None,
     ) -> None:  # fmt: skip
         self._checkpoints = checkpoints
         self._begin = begin
@@ -132,10 +133,10 @@ class Pipeline:
         self._wake = Wake()
         self._inputs = inputs
         self._window = Window(task.window_bytes)
-        self._sources = Sources(task.following, checkpoints)
+        self._sources = Tailer(task.following, checkpoints, retained)
         self._encoder = Encoder(task.compressor, task.edits)
         self._loads = Loads(self._read)
-        self._looks = Looks(task, self._wake)
+        self._looks = ScanSchedule(task, self._wake)
         self._pace = Pace(task.rate)
         self._moving = Moving(task, checkpoints, rouse=self._wake.rouse)
         self._namesake = namesake or Namesake(task.host, task.prefix, None)
@@ -346,7 +347,8 @@ class Pipeline:
         known = self._checkpoints.load()
         self._window.clear()
         self._sources.close()
-        self._sources = Sources(replace(self._task.following, start_at_end=False), self._checkpoints)
+        following = replace(self._task.following, start_at_end=False)
+        self._sources = Tailer(following, self._checkpoints, self._sources.retained)
         self._sources.adopt(known)
         self._sources.scan()
 

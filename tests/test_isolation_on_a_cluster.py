@@ -27,7 +27,7 @@ from fleet import Fleet, until
 from nats.aio.client import Client
 
 from partitioner.access.roster import AuthMethod
-from partitioner.access.store import OPERATOR_FILE, AccessDirectory
+from partitioner.access.store import OPERATOR_FILE, AccessStore
 
 LINES = b"one\ntwo\n"
 
@@ -47,7 +47,7 @@ async def all_nodes_serve(admin: Client) -> None:
 
 @pytest.mark.parametrize("trust", [AuthMethod.KEYS, AuthMethod.TOKENS])
 def test_on_a_cluster_a_host_ships_and_reaches_nothing_of_another(trust: AuthMethod, tmp_path: Path) -> None:
-    place = AccessDirectory(tmp_path / "access", now=dt.datetime.now(dt.UTC))
+    place = AccessStore(tmp_path / "access", now=dt.datetime.now(dt.UTC))
     place.make("logs", trust)
     place.add([ATTACKER, VICTIM])
     tokens = trust is AuthMethod.TOKENS
@@ -80,7 +80,7 @@ def test_on_a_cluster_a_host_ships_and_reaches_nothing_of_another(trust: AuthMet
 
 
 def test_on_a_cluster_with_accounts_the_archive_is_whole(tmp_path: Path) -> None:
-    place = AccessDirectory(tmp_path / "access", now=dt.datetime.now(dt.UTC))
+    place = AccessStore(tmp_path / "access", now=dt.datetime.now(dt.UTC))
     place.make("logs", AuthMethod.KEYS)
     place.add([VICTIM])
 

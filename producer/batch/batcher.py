@@ -12,8 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from producer.batch.parallel import Spare, in_order
+from producer.model import Piece
 from producer.session.inflight import Entry
-from producer.tailer.file_reader import Piece
 from producer.transform.edits import NO_EDITS, Edits, Text
 from producer.transform.time_budget import OverBudget
 from shipper import codec, events

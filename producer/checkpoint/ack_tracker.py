@@ -11,14 +11,14 @@ from dataclasses import replace
 from producer.checkpoint.store import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoints
 from producer.discovery.scanner import Seen
 from producer.discovery.symlinks import Targets
-from producer.model import SETTLED, Place, Point, Source
-from producer.tailer.file_reader import Piece, Tail
+from producer.fingerprint import Mark
+from producer.model import SETTLED, Piece, Place, Point, Source
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
 
 
-class Ledger:
-    """Every source of this host by its id. Owned by `Sources`."""
+class AckTracker:
+    """Every source of this host by its id, as far as it is acknowledged. Owned by `Tailer`."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Ledger:
         """
         return self._before.get(file)
 
-    def look_ends(self, names: Container[str]) -> None:
+    def scan_ends(self, names: Container[str]) -> None:
         """What was learned so far is what the next look compares with, for the `names` that this look found.
 
         Under a name that was not there a generation may have come and gone: it is looked for when the name is back.
@@ -88,20 +88,16 @@ class Ledger:
             self.learn(source)
         return True
 
-    def looked(self, tail: Tail) -> None:
-        """Keep the size that a look found: should the file be gone at the next start, it tells what was lost."""
-        source = self._known[tail.id]
-        self._note_change(tail.file, tail.mtime_ns)
-        if (source.size, source.mtime_ns) != (tail.size, tail.mtime_ns):
-            mark = source.mark if source.offset else tail.start
-            self._change(replace(source, size=tail.size, mtime_ns=tail.mtime_ns, mark=mark))
+    def scanned(self, id_: str, size: int, mtime_ns: int, start: Mark) -> None:
+        """Keep the size that a scan found: should the file be gone at the next start, it tells what was lost.
 
-    def glanced(self, tail: Tail) -> None:
-        """The same between two looks: what came under the file's name since it left there is not known yet."""
-        if tail.left_at is None:
-            self.looked(tail)
-        else:
-            self.seen_at_least(tail.id, tail.size)
+        `start`: what the file begins with.
+        """
+        source = self._known[id_]
+        self._note_change(source.file, mtime_ns)
+        if (source.size, source.mtime_ns) != (size, mtime_ns):
+            mark = source.mark if source.offset else start
+            self._change(replace(source, size=size, mtime_ns=mtime_ns, mark=mark))
 
     def seen_at_least(self, id_: str, size: int) -> None:
         """So many bytes of a source were found, if not in its own file."""
@@ -113,14 +109,12 @@ class Ledger:
         """The file system of a source has another device number now."""
         self._change(source)
 
-    def mark(self, tails: list[Tail]) -> None:
-        """Make durable what files begin with that had no byte when they began; then they may be read.
+    def mark(self, starts: Mapping[str, Mark]) -> bool:
+        """Make durable what files begin with that had no byte when they began; then they may be read. By source.
 
         Else other content with the same inode number would pass for the bytes that were sent before a kill.
         """
-        if tails and self.begin([replace(self._known[tail.id], mark=tail.start) for tail in tails]):
-            for tail in tails:
-                tail.marked = True
+        return bool(starts) and self.begin([replace(self._known[id_], mark=start) for id_, start in starts.items()])
 
     def told(self, told: ReceiptsReply) -> None:
         """Note what an archive holds, as far as it is acknowledged; a receipt that a known sum contradicts is none."""
@@ -317,22 +311,22 @@ class Saving:
         self._gap = FIRST_SAVE_SECONDS
         self.next_at = 0.0  #: monotonic time before which nothing is saved, except on demand
 
-    async def save_if_due(self, ledger: Ledger) -> None:
+    async def save_if_due(self, ledger: AckTracker) -> None:
         """Save what changed, if it is time."""
         if ledger.has_unsaved and time.monotonic() >= self.next_at:
             self.next_at = time.monotonic() + min(self._gap, self._every)
             self._gap *= 2
             await self.save(ledger)
 
-    async def save(self, ledger: Ledger) -> None:
+    async def save(self, ledger: AckTracker) -> None:
         """Save what changed, in another thread."""
         await asyncio.to_thread(self._write, ledger, ledger.unsaved())
 
-    def save_last(self, ledger: Ledger) -> None:
+    def save_last(self, ledger: AckTracker) -> None:
         """Save what changed, at the end of the work."""
         self._write(ledger, ledger.unsaved())
 
-    def _write(self, ledger: Ledger, changed: list[Source]) -> None:
+    def _write(self, ledger: AckTracker, changed: list[Source]) -> None:
         """Where that fails it is due again."""
         try:
             self._checkpoints.save(changed)

@@ -11,18 +11,16 @@ from producer import receipts
 from producer.discovery import scanner
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
 from producer.discovery.scanner import Seen
-from producer.fingerprint import Mark, read_ends
+from producer.fingerprint import Mark, crc_of, read_ends
 from producer.model import Point, Source
 from producer.options import WhenSilent
 from producer.session.handshake import receipt_of
 from shipper import events
-from shipper.bytes_ops import crc32
 from shipper.control import Receipt, ReceiptsReply
 from shipper.errors import Unavailable
 from shipper.ports import Publisher
 from shipper.subjects import log_subject, stream_name
 
-CHUNK_BYTES = 1024 * 1024
 ASK_AGAIN_SECONDS = 1.0
 
 
@@ -194,14 +192,3 @@ def _proven(receipt: Receipt, seen: Seen, links: Links) -> Source | None:
         mtime_ns=seen.mtime_ns,
         ring=(Point(0, receipt.watermark, receipt.host_crc),),
     )
-
-
-def crc_of(descriptor: int, start: int, end: int) -> int | None:
-    """CRC-32 of some bytes of an open file; None: it is shorter. Raises OSError."""
-    crc, offset = 0, start
-    while offset < end:
-        data = os.pread(descriptor, min(CHUNK_BYTES, end - offset), offset)
-        if not data:
-            return None
-        crc, offset = crc32(data, crc), offset + len(data)
-    return crc

@@ -16,7 +16,7 @@ MOST_TARGETS = 4
 
 
 class Targets:
-    """What the watched names lead to, and led to. Owned by `Ledger`.
+    """What the watched names lead to, and led to. Owned by `AckTracker`.
 
     `may_hold`: whether a file may be read as a rotation of a name.
     """

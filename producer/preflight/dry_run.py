@@ -21,10 +21,10 @@ from producer.discovery.scanner import Watched, names
 from producer.inputs.factory import STDIN, files_of, names_below
 from producer.inputs.listen_address import parse
 from producer.inputs.spool_files import LOG
+from producer.model import Piece
+from producer.options import Following
 from producer.preflight.skip_reasons import Skip, skips
-from producer.tailer.file_reader import Piece
-from producer.tailer.read_scheduler import Following
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End
 from shipper.settings import ProducerSettings, Settings
@@ -79,7 +79,7 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
     task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged).task
     watched, known = task.following.watched, checkpoints.load()
     following = _with_spools(task.following, spools)
-    sources = Sources(following, checkpoints)
+    sources = Tailer(following, checkpoints)
     try:
         sources.adopt(known)
         sources.scan()
@@ -115,18 +115,17 @@ def _with_spools(following: Following, root: Path) -> Following:
     return replace(following, watched=watched, spools=names)
 
 
-def _reads(sources: Sources, known: set[str], spools: Mapping[str, str]) -> list[Read]:
+def _reads(sources: Tailer, known: set[str], spools: Mapping[str, str]) -> list[Read]:
     return [
         Read(
-            path=tail.path,
-            file=spools.get(tail.file, tail.file),
-            start=tail.offset,
-            bytes=tail.unread_bytes,
-            known=tail.id in known,
-            left_out=0 if tail.id in known else tail.origin,
+            path=reader.path,
+            file=spools.get(reader.file, reader.file),
+            start=reader.offset,
+            bytes=reader.unread_bytes,
+            known=reader.id in known,
+            left_out=0 if reader.id in known else reader.origin,
         )
-        for tail in sources.tails
-        if not tail.ending
+        for reader in sources.reading
     ]
 
 
@@ -138,7 +137,7 @@ def _lost(farewells: list[Piece]) -> list[str]:
     ]
 
 
-def _left_out(sources: Sources) -> list[str]:
+def _left_out(sources: Tailer) -> list[str]:
     """The files that the checkpoint knows and the configuration no longer names."""
     return [
         f"{file} is excluded or no longer named: it is not read; {unread} unread bytes stay on this host"

@@ -9,8 +9,8 @@ from producer.discovery.safe_open import ExcludedName, Links, NotFollowed
 from producer.discovery.scanner import Key, Seen, Watched, names
 from producer.tailer.copytruncate import originals
 from producer.tailer.decompress import is_compressed
-from producer.tailer.file_reader import Tail
-from producer.tailer.tailer import Sources
+from producer.tailer.file_reader import FileReader
+from producer.tailer.tailer import Tailer
 
 OTHER_KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -28,9 +28,9 @@ class Skip(NamedTuple):
     text: str
 
 
-def skips(watched: Watched, sources: Sources) -> Iterator[Skip]:
+def skips(watched: Watched, sources: Tailer) -> Iterator[Skip]:
     """Each name that matches and is not read, once, in the order of the patterns. `sources` have looked."""
-    read: dict[Key, Tail] = {tail.key: tail for tail in sources.tails if not tail.ending}
+    read: dict[Key, FileReader] = {reader.key: reader for reader in sources.reading}
     matched = dict.fromkeys((name, pattern) for pattern in watched.patterns for name in names(pattern))
     told: set[str] = set()
     for name, pattern in matched:
@@ -41,7 +41,7 @@ def skips(watched: Watched, sources: Sources) -> Iterator[Skip]:
                 yield skip
 
 
-def _why(name: str, pattern: str, watched: Watched, read: Mapping[Key, Tail], sources: Sources) -> Skip | None:
+def _why(name: str, pattern: str, watched: Watched, read: Mapping[Key, FileReader], sources: Tailer) -> Skip | None:
     """The reason of one name; None: it is read, or is not worth a word."""
     excluding = [each for each in watched.exclude if Watched((), (each,)).excludes(name)]
     try:
@@ -67,10 +67,10 @@ def _why_refused(name: str, refused: NotFollowed) -> Skip:
     return Skip(name, "link_not_followed", f"{refused.reason}; see link_roots")
 
 
-def _why_file(seen: Seen, read: Mapping[Key, Tail], sources: Sources) -> Skip | None:
-    tail = read.get(seen.key)
-    if tail is not None:
-        return None if tail.path == seen.path else _second_name(seen.path, tail.path)
+def _why_file(seen: Seen, read: Mapping[Key, FileReader], sources: Tailer) -> Skip | None:
+    reader = read.get(seen.key)
+    if reader is not None:
+        return None if reader.path == seen.path else _second_name(seen.path, reader.path)
     if error := _unreadable(seen.path, sources.links):
         return Skip(seen.path, "unreadable", error)
     if _is_compressed(seen.path, sources.links):

@@ -22,14 +22,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from producer import receipts
-from producer.checkpoint.ack_tracker import Ledger
+from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.model import Place, Source
 from producer.options import Task
 from producer.repartition.assignment import partitions_there, past_of
 from producer.session.handshake import receipt_of
 from producer.session.periodic import Beside
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper import codec, events
 from shipper.bucket import map_key
 from shipper.control import PlaceReply, Receipt, ReceiptsReply, StreamAnswer, StreamReply, StreamRequest
@@ -198,7 +198,7 @@ class Watch:
         if found is not None and (self._known is None or found.version > self._known.version):
             self._known = found
 
-    def see_to(self, publisher: Publisher, ledger: Ledger, place: Place) -> None:
+    def see_to(self, publisher: Publisher, ledger: AckTracker, place: Place) -> None:
         """Look again when it is due, without waiting; sets `is_time`."""
         if self._looking is not None and self._looking.done():
             looking, self._looking = self._looking, None
@@ -230,7 +230,7 @@ class Watch:
         except ShipperError:
             return None  # the session's own calls meet it, too
 
-    def _judge(self, ledger: Ledger) -> None:
+    def _judge(self, ledger: AckTracker) -> None:
         waited = self._clock() - (self._clock() if self._wanted_since is None else self._wanted_since)
         self.is_time = ledger.unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
 
@@ -344,7 +344,7 @@ class Moving:
         if not self.place.leaving and version > self.place.version:
             self._stand_at(self.place.left_for(version))
 
-    async def arrive(self, publisher: Publisher, sources: Sources, beside: Beside) -> None:
+    async def arrive(self, publisher: Publisher, sources: Tailer, beside: Beside) -> None:
         """Leave the old partition and stand in the new one, with all that it takes along. `sources` are void then.
 
         Raises SessionLost, StreamFull, StreamMissing: not yet; the next session goes on with it.
@@ -386,7 +386,7 @@ class Moving:
         return PlaceReply(place.partition, max(place.version, place.leaving), bool(place.leaving))
 
     async def _last_receipts(
-        self, publisher: Publisher, ledger: Ledger, asked: set[str], beside: Beside
+        self, publisher: Publisher, ledger: AckTracker, asked: set[str], beside: Beside
     ) -> ReceiptsReply:
         """The final ones; the files are looked at meanwhile, so that none is renamed out of sight."""
 

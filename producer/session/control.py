@@ -5,7 +5,7 @@ from typing import Any
 
 from producer.model import Source
 from producer.session.inflight import Window
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper.control import (
     MarksReply,
     MarksRequest,
@@ -23,7 +23,7 @@ from shipper.control import (
 GONE = ResendReply(ResendAnswer.GONE)
 
 
-def to_missing(request: ResendRequest, sources: Sources, window: Window) -> ResendReply:
+def to_missing(request: ResendRequest, sources: Tailer, window: Window) -> ResendReply:
     """The reply to a collector that misses bytes; `RESENT` and `LASTING` promise that they are sent again.
 
     What is in flight is sent until it is acknowledged, even if its file no longer exists.
@@ -95,7 +95,7 @@ class Asked:
         return bool(self._back)
 
     def hear(
-        self, message: Mapping[str, Any], sources: Sources, window: Window, spools: Mapping[str, str],
+        self, message: Mapping[str, Any], sources: Tailer, window: Window, spools: Mapping[str, str],
         place: Callable[[], PlaceReply],
     ) -> Mapping[str, Any] | None:  # fmt: skip
         """Handle a message with receipts, or a request; the fields of the reply, None: there is none."""
@@ -110,7 +110,7 @@ class Asked:
                 return place().to_json()
         return None
 
-    def _resend(self, request: ResendRequest, sources: Sources, window: Window) -> ResendReply:
+    def _resend(self, request: ResendRequest, sources: Tailer, window: Window) -> ResendReply:
         reply = to_missing(request, sources, window)
         if reply.answer in {ResendAnswer.RESENT, ResendAnswer.LASTING}:
             source = sources.ledger.known[request.source]

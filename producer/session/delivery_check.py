@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from producer import receipts
-from producer.checkpoint.ack_tracker import Ledger
+from producer.checkpoint.ack_tracker import AckTracker
 from producer.session.handshake import Agreement, surviving
 from shipper import events
 from shipper.control import ReceiptsReply
@@ -94,7 +94,7 @@ class Arrival:
         if len(self._claimed) > before:
             self._next_at = min(self._next_at, self._clock() + CLAIM_SECONDS)
 
-    def due(self, publisher: Publisher, ledger: Ledger) -> Mapping[str, int]:
+    def due(self, publisher: Publisher, ledger: AckTracker) -> Mapping[str, int]:
         """The sources that are lost on the way, with the byte to go back to; asks without waiting where it must.
 
         Raises SessionLost: the stream is no longer what it was when the session began.
@@ -119,7 +119,7 @@ class Arrival:
             self._asking.cancel()
             self._asking = None
 
-    def _late(self, ledger: Ledger) -> dict[str, _Sent]:
+    def _late(self, ledger: AckTracker) -> dict[str, _Sent]:
         """What should be archived by now."""
         self._sent_at = {id_: at for id_, at in self._sent_at.items() if id_ in ledger.known}
         before = self._clock() - LATE_SECONDS
@@ -134,7 +134,7 @@ class Arrival:
         late.sort(key=lambda source: (source.id in self._unconfirmed, source.id in self._sent_at, source.mtime_ns))
         return {source.id: _Sent(source.sequence, source.offset) for source in late[-MOST_SOURCES:]}
 
-    async def _ask(self, publisher: Publisher, ledger: Ledger, asked: Mapping[str, _Sent]) -> _Answer:
+    async def _ask(self, publisher: Publisher, ledger: AckTracker, asked: Mapping[str, _Sent]) -> _Answer:
         acknowledged = ledger.sequence
         try:
             last = await publisher.last_stored(self._subject)  # first: what is purged by now is archived by now
@@ -145,7 +145,7 @@ class Arrival:
             return _Answer(asked, told, stream_is_empty=True)
         return _Answer(asked, told, stream_holds=surviving(last, ledger.known) >= acknowledged)
 
-    def _answered(self, answer: _Answer, ledger: Ledger) -> Mapping[str, int]:
+    def _answered(self, answer: _Answer, ledger: AckTracker) -> Mapping[str, int]:
         if not answer.stream_holds:
             raise SessionLost("the stream lost what it acknowledged")
         if answer.told is None:
@@ -164,7 +164,7 @@ class Arrival:
             self._unconfirmed.pop(id_, None)
         return lost
 
-    def _lost(self, answer: _Answer, told: ReceiptsReply, ledger: Ledger) -> dict[str, int]:
+    def _lost(self, answer: _Answer, told: ReceiptsReply, ledger: AckTracker) -> dict[str, int]:
         """By source: from where it must be sent again."""
         holds = {receipt.source: receipt.watermark for receipt in told.receipts}
         lost = {}

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from producer import receipts
-from producer.checkpoint.ack_tracker import Ledger
+from producer.checkpoint.ack_tracker import AckTracker
 from producer.model import SETTLED, TRUSTED, Source
 from shipper import codec, events
 from shipper.control import Receipt
@@ -28,7 +28,7 @@ class Agreement(NamedTuple):
     """Sources of which the stream may lack something that nothing shows: the newest message is somebody else's."""
 
 
-async def agree(publisher: Publisher, ledger: Ledger, *, subject: str, host: str, partition: int) -> Agreement:
+async def agree(publisher: Publisher, ledger: AckTracker, *, subject: str, host: str, partition: int) -> Agreement:
     """Let the sources go back to what the server, or an archive, has of what was acknowledged."""
     acknowledged = ledger.sequence
     last = await publisher.last_stored(subject)
@@ -55,7 +55,7 @@ async def agree(publisher: Publisher, ledger: Ledger, *, subject: str, host: str
     return Agreement(holds, _unconfirmed(ledger))
 
 
-def _unconfirmed(ledger: Ledger) -> Mapping[str, int]:
+def _unconfirmed(ledger: AckTracker) -> Mapping[str, int]:
     return {source.id: source.trusted for source in ledger.known.values() if source.trusted}
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from producer.tailer.file_reader import Piece
+from producer.model import Piece
 from shipper.errors import SessionLost
 
 MAX_ENTRIES = 4096

@@ -36,8 +36,7 @@ from producer.discovery import scanner
 from producer.discovery.safe_open import NotFollowed, directory_without_links, is_directory_of_others
 from producer.discovery.scanner import Watched
 from producer.model import Source
-from producer.tailer.file_reader import Tail
-from producer.tailer.file_table import Tails
+from producer.tailer.file_table import FileTable, TrackedFile
 
 HIDDEN_PREFIX = ".fshipper-deleting-"
 
@@ -55,25 +54,28 @@ def hidden_name(path: str, source: Source) -> str:
     return os.path.join(os.path.dirname(path), HIDDEN_PREFIX + source.id)
 
 
-def finished(sources: Iterable[Source], tails: Tails, watched: Watched) -> list[Finished]:
+def finished(sources: Iterable[Source], table: FileTable, watched: Watched) -> list[Finished]:
     """The files of `sources` that are read to their end and acknowledged, under names that may be deleted."""
     resting: dict[str, list[Source]] = {}
     found = []
     for source in sources:
-        tail = tails.of(source.id)
+        file, reader = table.get(source.id), table.reader(source.id)
         if source.origin or not source.size:
             continue  # the archive never has all of it, or has nothing
-        if tail is not None and _is_read(tail, source):
-            found.append(Finished(source, tail.path, rotated=scanner.is_sibling(tail.path, source.file)))
-        elif tail is None and source.ended_at and source.inode and source.size <= source.offset:
+        if file is not None and reader is not None and _is_read(file, source):
+            found.append(Finished(source, reader.path, rotated=scanner.is_sibling(reader.path, source.file)))
+        elif reader is None and source.ended_at and source.inode and source.size <= source.offset:
             resting.setdefault(source.file, []).append(source)
     found.extend(_rotated(resting))
     return [file for file in found if _may_go(file, watched)]
 
 
-def _is_read(tail: Tail, source: Source) -> bool:
-    """Whether everything in a file that is followed is read and acknowledged, and it lies under a watched name."""
-    return tail.present and not tail.ending and source.offset == tail.offset == tail.size == source.size
+def _is_read(file: TrackedFile, source: Source) -> bool:
+    """Whether everything in a file that is tailed is read and acknowledged, and it has a watched name."""
+    reader = file.reader
+    if reader is None or not file.is_reading or not file.is_named:
+        return False
+    return source.offset == reader.offset == reader.size == source.size
 
 
 def _rotated(resting: Mapping[str, list[Source]]) -> Iterator[Finished]:

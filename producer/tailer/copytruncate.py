@@ -8,33 +8,32 @@ A path that is named without a glob is shipped as it is.
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from producer.checkpoint.recovery import crc_of
 from producer.discovery import scanner
 from producer.discovery.safe_open import Links
-from producer.discovery.scanner import Seen, Watched
-from producer.fingerprint import Mark
+from producer.discovery.scanner import Key, Seen, Watched
+from producer.fingerprint import Mark, crc_of
 from producer.model import Source
 from producer.tailer import decompress
 from producer.tailer.decompress import Damaged
-from producer.tailer.file_table import Key, Tails
-from producer.tailer.lost_file import SECOND_NS, Rests
+from producer.tailer.file_table import FileTable
+from producer.tailer.lost_file import SECOND_NS, ContentFinder
 from shipper import events
 
 COMPARED_BYTES = 4096
 
 
 class Copies:
-    """The copies that were recognised, and whose they are. Owned by `Sources`."""
+    """The copies that were recognised, and of which source. Owned by `Rotation`."""
 
-    def __init__(self, tails: Tails, known: Mapping[str, Source], rests: Rests) -> None:
-        self._tails = tails
+    def __init__(self, table: FileTable, known: Mapping[str, Source], finder: ContentFinder) -> None:
+        self._table = table
         self._known = known
-        self._rests = rests
+        self._finder = finder
         self._found: dict[Key, tuple[Seen, str]] = {}
 
     @property
     def sources(self) -> set[str]:
-        """The sources whose copies the last looks found."""
+        """The sources whose copies the last scans found."""
         return {source for _, source in self._found.values()}
 
     def forget(self, keys: Collection[Key]) -> None:
@@ -42,7 +41,7 @@ class Copies:
         self._found = {key: found for key, found in self._found.items() if key in keys}
 
     def is_copy(self, seen: Seen) -> bool:
-        """Whether what `seen` holds is known under another name. Raises OSError, Unfinished: unknown.
+        """Whether the content of `seen` is known under another name. Raises OSError, Unfinished: unknown.
 
         One that changed since is judged again: what is shorter than its original may turn out to be something else.
         """
@@ -50,8 +49,8 @@ class Copies:
         if before is not None and (before.size, before.mtime_ns) == (seen.size, seen.mtime_ns):
             return True
         found = (
-            self._packed_from(seen)
-            if decompress.is_compressed(seen.path, self._rests.links)
+            self._compressed_from(seen)
+            if decompress.is_compressed(seen.path, self._finder.links)
             else self._copied_from(seen)
         )
         self._found.pop(seen.key, None)
@@ -69,7 +68,7 @@ class Copies:
         marks = [mark for name in scanner.originals(seen.path) for mark in self._marks(name)]
         if not marks:
             return None
-        descriptor = self._rests.links.open(seen.path)
+        descriptor = self._finder.links.open(seen.path)
         try:
             return next((source.id for source, mark in marks if self._holds(descriptor, source, mark)), None)
         finally:
@@ -79,8 +78,8 @@ class Copies:
         is_in_place = self._is_in_place(name)
         for source in list(self._known.values()):
             if name in source.names and (is_in_place or not source.inode):
-                tail = self._tails.of(source.id)
-                for mark in {source.mark, source.mark if tail is None else tail.mark}:
+                reader = self._table.reader(source.id)
+                for mark in {source.mark, source.mark if reader is None else reader.mark}:
                     if mark.head_length:
                         yield source, mark
 
@@ -96,10 +95,10 @@ class Copies:
 
     def _goes_on(self, descriptor: int, size: int, source: Source) -> bool:
         """Whether the first `size` bytes are the source's, as far as anything is left to compare them with."""
-        tail = self._tails.of(source.id)
-        if tail is not None and tail.ends_as is None:
+        reader = self._table.reader(source.id)
+        if reader is not None and reader.ends_as is None:
             at = max(0, size - COMPARED_BYTES)
-            return os.pread(descriptor, size - at, at) == os.pread(tail.descriptor, size - at, at)
+            return os.pread(descriptor, size - at, at) == os.pread(reader.descriptor, size - at, at)
         points = [point for point in source.ring if source.origin < point.offset <= size]
         return not points or crc_of(descriptor, source.origin, points[-1].offset) == points[-1].crc
 
@@ -110,34 +109,37 @@ class Copies:
         except OSError:
             return False
         key = (found.st_dev, found.st_ino)
-        if key in self._tails.truncated or any(tail.key == key for tail in self._tails.family(name)):
+        if key in self._table.truncated:
             return True
-        tail = self._tails.at(key)
-        return tail is not None and not tail.ending and name in self._known[tail.id].names
+        file = self._table.at(key)
+        if file is None or not file.is_reading:
+            return False
+        source = self._known.get(file.id)
+        return file.name == name or (source is not None and name in source.names)
 
     # -- a compressed one ---------------------------------------------------------------------------------------
 
-    def _packed_from(self, seen: Seen) -> str | None:
+    def _compressed_from(self, seen: Seen) -> str | None:
         """The source whose content `seen` holds compressed; each file is taken for one source's, the oldest first."""
-        if seen.key in self._rests.claims:
-            return self._rests.claims[seen.key]
+        if seen.key in self._finder.claims:
+            return self._finder.claims[seen.key]
         names = originals(seen.path)
         beside = {each.key for name in names for each in scanner.rotations(name)}
-        claimed = {source for key, source in self._rests.claims.items() if key in beside}
+        claimed = {source for key, source in self._finder.claims.items() if key in beside}
         likely = [
             source
             for source in list(self._known.values())
             if not names.isdisjoint(source.names) and source.mark.head_length and source.id not in claimed
             if source.key not in beside or source.key == seen.key or _is_of_one_second(source, seen)
         ]
-        head = self._rests.begins_with(seen) if likely else None
+        head = self._finder.begins_with(seen) if likely else None
         likely = [source for source in likely if head is not None and source.mark.is_head_of(head)]
         found = next((source for source in likely if _keeps_time(source, seen)), None) or _holder(
-            seen, likely, self._rests.links
+            seen, likely, self._finder.links
         )
         if found is None:
             return None
-        self._rests.claims[seen.key] = found.id
+        self._finder.claims[seen.key] = found.id
         return found.id
 
 
@@ -171,14 +173,14 @@ def _holder(seen: Seen, sources: list[Source], links: Links) -> Source | None:
     return next((source for source in sources if source.mark in found), None)
 
 
-class Packed:
-    """The compressed files that the looks found. Owned by `Sources`."""
+class CompressedFiles:
+    """The compressed files that the scans found. Owned by `Rotation`."""
 
     def __init__(self, watched: Watched, links: Links) -> None:
         self._links = links
         self._named = set(watched.patterns)
         self._found: dict[Key, str] = {}
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
     def is_named(self, seen: Seen) -> bool:
         """Whether a file that looks compressed is named without a glob."""
@@ -189,17 +191,17 @@ class Packed:
         if seen.key in self._found or self.is_named(seen):
             return seen.key in self._found
         try:
-            packed = decompress.is_compressed(seen.path, self._links)
+            is_compressed = decompress.is_compressed(seen.path, self._links)
         except OSError:
             return False  # opening it meets the same error and says so
-        if packed and seen.size:
+        if is_compressed and seen.size:
             self._found[seen.key] = seen.path
-        return packed
+        return is_compressed
 
-    def look_ends(self, keys: Collection[Key], *, is_known: Callable[[str], bool]) -> None:
-        """Say once of each path what was left out that is no rotation of a known file."""
+    def scan_ends(self, keys: Collection[Key], *, is_known: Callable[[str], bool]) -> None:
+        """Log once for each path what was left out that is no rotation of a known file."""
         self._found = {key: path for key, path in self._found.items() if key in keys}
         for path in self._found.values():
-            if path not in self._said and not any(map(is_known, originals(path))):
+            if path not in self._logged and not any(map(is_known, originals(path))):
                 events.compressed_left_out(path=path)
-            self._said.add(path)
+            self._logged.add(path)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from producer import receipts
 from producer.model import Source
 from producer.tailer.cleanup import GONE, Fate, Finished
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
 from shipper.errors import ShipperError
@@ -37,7 +37,7 @@ def archived(source: Source, known: Iterable[Receipt]) -> bool:
     )
 
 
-class Silence(NamedTuple):
+class ArchivedSince(NamedTuple):
     """What a file was at the last check, and since when it is known to be archived whole."""
 
     size: int
@@ -46,8 +46,8 @@ class Silence(NamedTuple):
 
 
 def silent(
-    files: Iterable[Finished], before: Mapping[str, Silence], known: Iterable[Receipt], now: float
-) -> dict[str, Silence]:
+    files: Iterable[Finished], before: Mapping[str, ArchivedSince], known: Iterable[Receipt], now: float
+) -> dict[str, ArchivedSince]:
     """By source: since when each of `files` is archived. `known`: what the collector just said; [] is no word.
 
     New data, and a collector that lacks what it had, let the time begin anew.
@@ -55,7 +55,7 @@ def silent(
     told = {receipt.source: receipt for receipt in known}
     after = {}
     for source in (file.source for file in files):
-        fresh = Silence(source.size, source.mtime_ns)
+        fresh = ArchivedSince(source.size, source.mtime_ns)
         past = before.get(source.id, fresh)
         if past[:2] != fresh[:2]:
             past = fresh
@@ -87,7 +87,7 @@ class Removal:
         self._rouse = rouse
         self._clock = clock
         self._next_at = math.inf if grace_seconds is None else -math.inf
-        self._silent: dict[str, Silence] = {}
+        self._silent: dict[str, ArchivedSince] = {}
         self._asked: asyncio.Task[ReceiptsReply | None] | None = None
         self._complained: set[str] = set()
 
@@ -96,7 +96,7 @@ class Removal:
         """Monotonic time when `due` wants to be called."""
         return math.inf if self._asked is not None and not self._asked.done() else self._next_at
 
-    def due(self, publisher: Publisher, sources: Sources) -> list[Finished]:
+    def due(self, publisher: Publisher, sources: Tailer) -> list[Finished]:
         """The files that are to be deleted now; asks the collector of `publisher` without waiting where it must."""
         now = self._clock()
         if self._asked is not None and self._asked.done():
@@ -120,7 +120,7 @@ class Removal:
             self._asked.cancel()
             self._asked = None
 
-    def delete(self, files: Iterable[Finished], sources: Sources) -> None:
+    def delete(self, files: Iterable[Finished], sources: Tailer) -> None:
         """Delete files whose state is durable. Never raises: what cannot be deleted is said once and tried again."""
         for file in files:
             self._silent.pop(file.source.id, None)  # what stays has its time again
@@ -141,7 +141,7 @@ class Removal:
         except ShipperError:
             return None  # the session's own calls meet it, too
 
-    def _is_over(self, silence: Silence, now: float) -> bool:
+    def _is_over(self, silence: ArchivedSince, now: float) -> bool:
         return now - silence.since >= self._grace
 
     def _answered(self, files: list[Finished], known: Sequence[Receipt], now: float) -> list[Finished]:

@@ -6,50 +6,50 @@ from collections.abc import Sized
 from typing import Protocol
 
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
+from producer.options import UNBOUNDED
 
 RESERVED_DESCRIPTORS = 48
 """For everything that is no log file: connection, checkpoint, watcher, metrics, and what they open for a moment."""
-UNBOUNDED = 1 << 30
 
 
-class Holder(Protocol):
-    """Who holds a descriptor, or -1."""
+class DescriptorOwner(Protocol):
+    """Has a descriptor, or -1 while it is closed."""
 
-    held: int
+    fd: int
 
-    def let_rest(self) -> None:
+    def suspend(self) -> None:
         """Close the descriptor; it is opened again when it is used."""
         ...
 
 
-class Handles:
-    """At most `at_most` open files, save for those that have no name any more: their bytes lie nowhere else.
+class DescriptorCache:
+    """At most `at_most` open files, except those that have no name any more: no other file has their bytes.
 
-    `others`: what is open beside them and counts, too; `links`: how a file is opened again. Owned by `Tails`.
+    `others`: further open files that count; `links`: how a file is opened again. Owned by `FileTable`.
     """
 
     def __init__(self, at_most: int = UNBOUNDED, others: Sized = (), links: Links = FOLLOWED_BY_OWNER) -> None:
         self.links = links
         self._at_most = at_most
         self._others = others
-        self._open: OrderedDict[int, Holder] = OrderedDict()
+        self._open: OrderedDict[int, DescriptorOwner] = OrderedDict()
 
-    def used(self, holder: Holder) -> None:
-        """`holder` has an open descriptor and needs it now; another may have to rest for it."""
-        self._open[id(holder)] = holder
-        self._open.move_to_end(id(holder))
+    def used(self, owner: DescriptorOwner) -> None:
+        """`owner` has an open descriptor and needs it now; another one may be closed for it."""
+        self._open[id(owner)] = owner
+        self._open.move_to_end(id(owner))
         if len(self._open) > max(1, self._at_most - len(self._others)):
-            self._let_one_rest(holder)
+            self._suspend_oldest(owner)
 
-    def closed(self, holder: Holder) -> None:
-        """`holder` closed its descriptor for good."""
-        self._open.pop(id(holder), None)
+    def closed(self, owner: DescriptorOwner) -> None:
+        """`owner` closed its descriptor for good."""
+        self._open.pop(id(owner), None)
 
-    def _let_one_rest(self, needed: Holder) -> None:
-        for key, holder in self._open.items():
-            if holder is not needed and _has_name(holder.held):
+    def _suspend_oldest(self, needed: DescriptorOwner) -> None:
+        for key, owner in self._open.items():
+            if owner is not needed and _has_name(owner.fd):
                 del self._open[key]
-                holder.let_rest()
+                owner.suspend()
                 return
 
 

@@ -5,18 +5,17 @@ import enum
 import errno
 import os
 from dataclasses import replace
-from typing import NamedTuple
 
+from producer.charset import BOM_BYTES, Charset, charset_of, lead_before
 from producer.discovery import scanner
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed
 from producer.discovery.scanner import Seen
 from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
-from producer.model import Source
-from producer.tailer.descriptor_cache import Handles
-from producer.transform.charset import BOM_BYTES, Charset, charset_of, lead_before
+from producer.model import Piece, Source
+from producer.tailer.descriptor_cache import DescriptorCache
 from producer.transform.line_cut import Cut
 from shipper.bytes_ops import crc32, crc32_combine
-from shipper.model import End, Handoff, Span
+from shipper.model import End, Span
 
 GUARD_BYTES = 64
 """Bytes before the offset that every read takes along: if they changed, the file was rewritten under us."""
@@ -24,39 +23,21 @@ PROBE_BYTES = 4096
 """At the end of a full block, to see where its last line ends: what is read beyond that would have to be cut off."""
 
 
-class Piece(NamedTuple):
-    """Bytes read from a source, with what the checkpoint needs when they are acknowledged."""
-
-    source: str
-    file: str
-    origin: int
-    span: Span
-    data: bytes
-    source_crc: int
-    mark: Mark
-    end: End | None = None
-    gap: int = 0
-    lead: bytes = b""  #: the first piece of the line in whose middle this one begins, where `Cut` asks for it
-    charset: Charset = Charset.BYTES
-    handoff: Handoff | None = None
-    crc: int | None = None  #: of `data`, where it is known
-
-
-class Tip(enum.Enum):
-    """What lies behind the last byte that was read."""
+class ReadOutcome(enum.Enum):
+    """What follows the last byte that was read."""
 
     MORE = "more"  #: probably more to read
-    NOTHING = "nothing"  #: the end of the file, behind a newline
-    REST = "rest"  #: a line without its newline, held back
+    END = "end"  #: the end of the file, after a newline
+    PARTIAL_LINE = "partial line"  #: a line without its newline, which is not read yet
     REWRITTEN = "rewritten"  #: the file is shorter, or has other bytes before the offset
 
 
-_Place = tuple[int, int, bytes, bytes, bytes | None]
+_Position = tuple[int, int, bytes, bytes, bytes | None]
 """What of a tail changes with a piece: offset, sum, head, the bytes before the offset, the line's first piece."""
 
 
-class Tail:
-    """The open file of one source. Owned by `Sources`; raises OSError where a read fails: that is "unknown"."""
+class FileReader:
+    """The open file of one source. Owned by its `TrackedFile`; raises OSError where a read fails: that is "unknown"."""
 
     def __init__(self, source: Source, descriptor: int, path: str) -> None:
         self.id = source.id
@@ -65,16 +46,13 @@ class Tail:
         self.handoff = source.handoff
         self.path = path  #: where the file lies now
         self._names = source.names
-        self.held = descriptor  #: the open descriptor; -1 while it rests
-        self.handles: Handles | None = None  #: what bounds the open files; `Tails` sets it
+        self.fd = descriptor  #: the open descriptor; -1 while it is suspended
+        self._cache: DescriptorCache | None = None  # bounds the open files
         self.offset = source.offset
         self.crc = source.crc
         self.limit: int | None = None  #: `--once`: read no further
-        self.present = True  #: some name that is watched leads to it
-        self.left_at: float | None = None  #: monotonic time of the last news since it left its first name
-        self.tip = Tip.MORE
-        self.ending = False  #: its last block was read
-        self.ends_as: End | None = None  #: its own file is gone, this one holds the rest: what is said at its end
+        self.outcome = ReadOutcome.MORE
+        self.ends_as: End | None = None  #: its own file is gone, this is another one with its content: how it ends
         stat = os.fstat(descriptor)
         self.device, self.inode = stat.st_dev, stat.st_ino
         self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
@@ -85,7 +63,7 @@ class Tail:
         self._ahead, self._ahead_at = b"", 0  # read already, not cut yet (one line a piece)
         self._charset: Charset | None = None  # unknown until its first bytes are there
         self._lead: bytes | None = None  # of the line that the offset is in; None: to be looked for
-        self._before_piece: _Place = (self.offset, self.crc, self._head, self._before, self._lead)
+        self._before_piece: _Position = (self.offset, self.crc, self._head, self._before, self._lead)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -102,8 +80,8 @@ class Tail:
         """Whether no look found a byte in it yet."""
         return not (self.size or self.start.head_length or self.offset > self.origin)
 
-    def look(self) -> int:
-        """Notice growth, truncation, and a rewrite that kept the size. Raises FileNotFoundError: gone while it rested.
+    def check(self) -> int:
+        """Notice growth, truncation, and a rewrite that kept the size. Raises FileNotFoundError: gone while suspended.
 
         Returns how many bytes behind the offset were there and are gone, though what was read before them stays: a
         program that cuts off its own torn last line does that.
@@ -114,14 +92,14 @@ class Tail:
         changed = stat.st_mtime_ns != self.mtime_ns or stat.st_size != self.size
         self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
         if stat.st_size < self._largest and (self.offset == 0 or stat.st_size < self.offset):
-            self.tip = Tip.REWRITTEN  # nothing was read yet: what is there now may be anything
+            self.outcome = ReadOutcome.REWRITTEN  # nothing was read yet: what is there now may be anything
         elif changed and not self._guard_holds():
-            self.tip = Tip.REWRITTEN
+            self.outcome = ReadOutcome.REWRITTEN
         elif changed:
-            self.tip = Tip.MORE
+            self.outcome = ReadOutcome.MORE
             if self.offset == 0:
                 self.start = first_mark(self.descriptor, 0)
-        if self.tip is Tip.REWRITTEN:
+        if self.outcome is ReadOutcome.REWRITTEN:
             return 0  # the farewell says what was lost
         lost, self._largest = max(0, self._largest - stat.st_size), stat.st_size
         return lost
@@ -129,31 +107,31 @@ class Tail:
     def read(self, cut: Cut, *, flush: bool) -> Piece | None:
         """The next whole lines, at most one block; `flush`: an unterminated last line too.
 
-        None: there is nothing to ship now; `tip` says why.
+        None: there is nothing to ship now; `outcome` says why.
         """
         if not self.marked:
-            self.tip = Tip.NOTHING
+            self.outcome = ReadOutcome.END
             return None
         charset = self._charset_for(cut)
         if cut.line_a_piece and (line := self._line_ahead(charset)):
             return self._cut_off(line, cut, charset)
         data = self._pread(cut.read_bytes(charset), charset)
         if data is None:
-            self.tip = Tip.REWRITTEN
+            self.outcome = ReadOutcome.REWRITTEN
             return None
         taken = cut.taken(data, flush=flush, charset=charset, at=self.offset)
         if taken == 0:
-            self.tip = Tip.REST if data else Tip.NOTHING
+            self.outcome = ReadOutcome.PARTIAL_LINE if data else ReadOutcome.END
             return None
         if cut.line_a_piece:
             self._ahead, self._ahead_at = data, taken
-        self.tip = Tip.MORE
+        self.outcome = ReadOutcome.MORE
         return self._cut_off(data[:taken] if taken < len(data) else data, cut, charset)
 
-    def goes_on_in_rest(self, why: End) -> None:
+    def continues_in_copy(self, why: End) -> None:
         """The file is not the source's own: it is read to the end that it has now, then the source ends."""
         self.ends_as = End.TRUNCATED if why is End.TRUNCATED else End.ROTATED
-        self.limit, self.present = self.size, False
+        self.limit = self.size
 
     def as_read(self, source: Source) -> Source:
         """`source` as far as it is read, with the most bytes that were seen of it."""
@@ -162,7 +140,6 @@ class Tail:
 
     def finish(self, why: End) -> Piece:
         """The last, empty piece of the source; bytes that were seen but can never be read are its gap."""
-        self.ending = True
         gap = max(0, self._largest - self.offset)
         span = Span(self.offset, self.offset)
         last = Piece(self.id, self.file, self.origin, span, b"", self.crc, self.mark, why, gap)
@@ -172,20 +149,20 @@ class Tail:
         """Have not read the last piece: it is read again."""
         self.offset, self.crc, self._head, self._before, self._lead = self._before_piece
         self.forget_ahead()
-        self.tip = Tip.MORE
+        self.outcome = ReadOutcome.MORE
 
     def forget_ahead(self) -> None:
         """Keep nothing in memory between two turns; what was not cut yet is read again."""
         self._ahead, self._ahead_at = b"", 0
 
-    def has_more(self) -> bool:
-        """Whether somebody wrote behind the last block; unknown counts as no."""
+    def has_grown(self) -> bool:
+        """Whether the file has bytes after the last block; unknown counts as no."""
         try:
             return self.limit is None and self._stat().st_size > self.offset
         except OSError:
             return False
 
-    def may_come_back(self) -> bool:
+    def has_name(self) -> bool:
         """Whether some name still leads to the file, or that is unknown; its inode number means nothing otherwise."""
         try:
             return self._stat().st_nlink > 0
@@ -199,32 +176,38 @@ class Tail:
 
     @property
     def descriptor(self) -> int:
-        """The open file. Raises OSError where it rested and cannot be opened; FileNotFoundError: it is gone."""
-        if self.held < 0:
-            self.held = self._opened()
-        if self.handles:
-            self.handles.used(self)
-        return self.held
+        """The open file. Raises OSError where it is suspended and cannot be opened; FileNotFoundError: it is gone."""
+        if self.fd < 0:
+            self.fd = self._opened()
+        if self._cache:
+            self._cache.used(self)
+        return self.fd
 
-    def let_rest(self) -> None:
+    def suspend(self) -> None:
         """Close the descriptor until it is needed again."""
-        descriptor, self.held = self.held, -1
+        descriptor, self.fd = self.fd, -1
         if descriptor >= 0:
             os.close(descriptor)
 
-    def taken_over(self) -> int:
-        """The descriptor, for somebody else to close. Raises OSError where it rested and cannot be opened."""
-        descriptor, self.held = self.descriptor, -1
+    def detach(self) -> int:
+        """The descriptor, for somebody else to close. Raises OSError where it is suspended and cannot be opened."""
+        descriptor, self.fd = self.descriptor, -1
         return descriptor
 
+    def use(self, cache: DescriptorCache) -> None:
+        """`cache` bounds the open files from now on."""
+        self._cache = cache
+        if self.fd >= 0:
+            cache.used(self)
+
     def close(self) -> None:
-        """Let the file go."""
-        if self.handles:
-            self.handles.closed(self)
-        self.let_rest()
+        """Close the file for good."""
+        if self._cache:
+            self._cache.closed(self)
+        self.suspend()
 
     def _stat(self) -> os.stat_result:
-        if self.held < 0:
+        if self.fd < 0:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 found = os.stat(self.path)
                 if (found.st_dev, found.st_ino) == self.key:
@@ -238,7 +221,7 @@ class Tail:
 
     def _opened(self) -> int:
         """The file where it was, or where a rename within the directory put it."""
-        links = self.handles.links if self.handles else FOLLOWED_BY_OWNER
+        links = self._cache.links if self._cache else FOLLOWED_BY_OWNER
         try:
             descriptor = open_file(self.path, self.key, links)
         except NotFollowed:

@@ -1,38 +1,35 @@
-"""Where the rest of a source lies whose own file is gone or rewritten: in a copy, or in a compressed rotation.
+"""Find the content of a file that is gone or was rewritten: it may be in a copy, or in a compressed rotation.
 
-What a candidate begins with and the bytes before the offset must agree with the source's mark, as at a resume.
-
-Sources whose own file is gone or was rewritten: each goes on in its rest, or says farewell, when its turn comes.
+The first bytes of a candidate and the bytes before the offset must agree with the source's mark, as at a resume.
 """
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from producer.charset import LOOK_BACK_BYTES
 from producer.discovery import scanner
-from producer.discovery.safe_open import Links
-from producer.discovery.scanner import Seen
+from producer.discovery.scanner import Key, Seen
 from producer.fingerprint import HEAD_BYTES
 from producer.model import Source
+from producer.options import Following
 from producer.tailer import decompress
 from producer.tailer.decompress import Damaged, Unfinished
-from producer.tailer.file_reader import Tail, open_file
-from producer.tailer.file_table import Key, Tails
-from producer.transform.charset import LOOK_BACK_BYTES
+from producer.tailer.file_reader import open_file
+from producer.tailer.file_table import FileTable
 from shipper import events
-from shipper.model import End
 
 SETTLED_SECONDS = 60.0
 """A compressed file that is incomplete and did not change for so long stays as it is."""
 KEPT_BYTES = LOOK_BACK_BYTES
-"""Before the offset: as far as anybody looks for the start of a line."""
+"""Bytes before the offset: the search for the start of a line goes back so far."""
 SECOND_NS = 10**9
 
 
-class Rest(NamedTuple):
-    """An open file that holds a source up to its offset and on: plain, or unpacked into one without a name."""
+class FoundContent(NamedTuple):
+    """An open file with the content of a source up to its offset and after it; decompressed content has no name."""
 
     descriptor: int
     path: str  #: the file that was found
@@ -40,43 +37,47 @@ class Rest(NamedTuple):
     size: int
 
 
-class Rests:
-    """Finds the rest of a source. `directory`: for what is unpacked; `is_taken`: whether another source is read there.
+class ContentFinder:
+    """Finds the content of lost files. `directory`: for decompressed content; `known`: as far as it is acknowledged.
 
-    `may_hold`: whether a file may be read as a rotation of a name.
-
-    Owned by `Sources`; called by one thread at a time.
+    Owned by `Tailer`; called by one thread at a time.
     """
 
-    def __init__(self, directory: Path, clock: Callable[[], float], is_taken: Callable[[Seen], bool],
-        links: Links, may_hold: Callable[[str, Seen], bool],
-    ) -> None:  # fmt: skip
-        self.links = links
-        self._may_hold = may_hold
+    def __init__(
+        self,
+        following: Following,
+        table: FileTable,
+        known: Mapping[str, Source],
+        directory: Path,
+        clock: Callable[[], float],
+    ) -> None:
+        self.links = following.links
+        self._may_hold = following.may_hold
+        self._table = table
+        self._known = known
         self._directory = directory
         self._clock = clock
-        self._is_taken = is_taken
         self._unfinished: dict[Key, tuple[int, int, float]] = {}  # size, mtime, since
-        self.claims: dict[Key, str] = {}  #: by file: the source whose content it is
+        self.claims: dict[Key, str] = {}  #: by file: the source whose content it has
 
-    def find(self, source: Source) -> Rest | None:
-        """The rest of `source`; None: it lies nowhere. Raises Unfinished and OSError: unknown, ask again."""
-        best: Rest | None = None
+    def find(self, source: Source) -> FoundContent | None:
+        """The content of `source`; None: no file has it. Raises Unfinished and OSError: unknown, try again."""
+        best: FoundContent | None = None
         unknown: Exception | None = None
         for seen in self._candidates(source):
             try:
-                rest = self._rest_in(seen, source)
+                found = self._content_in(seen, source)
             except scanner.GONE:
-                unknown = Unfinished()  # renamed since it was listed: it lies somewhere
+                unknown = Unfinished()  # renamed since it was listed
                 continue
             except (Unfinished, OSError) as error:
                 unknown = error
                 continue
-            if rest is not None and (best is None or rest.size > best.size):
+            if found is not None and (best is None or found.size > best.size):
                 _close(best)
-                best = rest
+                best = found
             else:
-                _close(rest)
+                _close(found)
             if best is not None and best.size >= source.size:
                 break  # the oldest that has all that was seen
         if unknown is not None and (best is None or best.size < source.size):
@@ -87,7 +88,7 @@ class Rests:
         return best
 
     def has_candidates(self, source: Source) -> bool:
-        """Whether anything lies where the rest of a source may be. Raises OSError: unknown."""
+        """Whether any file may have the content of a source. Raises OSError: unknown."""
         return bool(source.mark.head_length) and any(True for _ in self._candidates(source))
 
     def begins_with(self, seen: Seen) -> bytes | None:
@@ -104,7 +105,7 @@ class Rests:
                 return None
 
     def _candidates(self, source: Source) -> Iterator[Seen]:
-        """The files beside a source's that may hold its rest, the oldest that is not older than the source first.
+        """The files that may have the content of a source, the oldest that is not older than the source first.
 
         Where only the first bytes are known, an older file does not count: it may begin as this one does.
         """
@@ -112,19 +113,21 @@ class Rests:
         found = {}
         for base in source.names:
             for name in (base, *scanner.originals(base)):
-                beside = (*scanner.rotations(name), *_packed_in_place(name))
-                for seen in [seen for seen in beside if self._may_hold(source.file, seen)]:
+                rotations = (*scanner.rotations(name), *_compressed_in_place(name))
+                for seen in [seen for seen in rotations if self._may_hold(source.file, seen)]:
                     found[seen.key] = (seen.mtime_ns < since, scanner.age(seen, base), seen)
         for _, _, seen in sorted(found.values()):
             own = seen.key == source.key or self.claims.get(seen.key) == source.id
             newer = seen.mtime_ns >= since or source.mark.tail_length > 0
-            if own or (newer and seen.key not in self.claims and not self._is_taken(seen)):
+            if own or (
+                newer and seen.key not in self.claims and not self._table.is_tracked(seen, self._known, self.links)
+            ):
                 yield seen
 
-    def _rest_in(self, seen: Seen, source: Source) -> Rest | None:
+    def _content_in(self, seen: Seen, source: Source) -> FoundContent | None:
         if decompress.is_compressed(seen.path, self.links):
             try:
-                return self._unpacked(seen, source)
+                return self._decompressed(seen, source)
             except Damaged as error:
                 events.file_unreadable(path=seen.path, error=str(error))
                 return None
@@ -132,12 +135,12 @@ class Rests:
         if descriptor is None:
             raise Unfinished  # renamed since it was listed
         if source.mark.agrees(descriptor):
-            return Rest(descriptor, seen.path, seen.key, os.fstat(descriptor).st_size)
+            return FoundContent(descriptor, seen.path, seen.key, os.fstat(descriptor).st_size)
         os.close(descriptor)
         return None
 
-    def _unpacked(self, seen: Seen, source: Source) -> Rest | None:
-        """The content of a compressed file, its head and what lies behind the offset; None: it is another content."""
+    def _decompressed(self, seen: Seen, source: Source) -> FoundContent | None:
+        """The content of a compressed file: its head, and all after the offset; None: it is another content."""
         mark = source.mark
         keep_from = max(0, min(source.offset, mark.offset) - KEPT_BYTES)
         with (
@@ -162,7 +165,7 @@ class Rests:
             if not agrees:
                 return None
             os.ftruncate(target.fileno(), position)
-            return Rest(os.dup(target.fileno()), seen.path, seen.key, position)
+            return FoundContent(os.dup(target.fileno()), seen.path, seen.key, position)
 
     def _may_go_on(self, seen: Seen) -> bool:
         """Whether an incomplete file changed within the last minute."""
@@ -173,7 +176,7 @@ class Rests:
         return self._clock() - since < SETTLED_SECONDS
 
 
-def _packed_in_place(path: str) -> list[Seen]:
+def _compressed_in_place(path: str) -> list[Seen]:
     """The compressed files that have the name `path` and a suffix."""
     return [seen for suffix in scanner.COMPRESSED if (seen := scanner.seen_at(path + suffix)) is not None]
 
@@ -185,95 +188,6 @@ def _write(descriptor: int, data: bytes, at: int) -> None:
         view, at = view[written:], at + written
 
 
-def _close(rest: Rest | None) -> None:
-    if rest is not None:
-        os.close(rest.descriptor)
-
-
-class Orphan(NamedTuple):
-    """A source without its file."""
-
-    source: Source  #: as far as it was read
-    why: End
-    since: float  #: monotonic
-
-
-class Orphans:
-    """Owned by `Reading`. Younger generations wait for an orphan as for an older file."""
-
-    def __init__(self, tails: Tails, rests: Rests, clock: Callable[[], float], patience_seconds: float) -> None:
-        self._tails = tails
-        self._rests = rests
-        self._clock = clock
-        self._patience = patience_seconds
-        self._waiting: dict[str, Orphan] = {}
-        self._asked: set[str] = set()  # since the last look: unknown
-        self._passed_over: set[str] = set()  # those that no younger generation waits for any more
-
-    def add(self, source: Source, why: End) -> None:
-        """The file of `source` is not there any more, or holds something else."""
-        self._tails.await_(source)
-        self._waiting[source.id] = Orphan(source, why, self._clock())
-
-    def look_again(self) -> None:
-        """What was unknown may be known now."""
-        self._asked.clear()
-
-    @property
-    def files(self) -> list[str]:
-        """The names of the sources that wait."""
-        return [orphan.source.file for orphan in self._waiting.values()]
-
-    def of(self, file: str, why: End) -> list[Source]:
-        """The sources of a name that lost their files for that reason."""
-        return [each.source for each in self._waiting.values() if each.why is why and each.source.file == file]
-
-    def found(self, source: Source) -> None:
-        """A source has a file again."""
-        del self._waiting[source.id]
-        self._passed_over.discard(source.id)
-        self._tails.no_longer_awaited(source)
-
-    def due(self, holds_up: Callable[[Tail], bool]) -> list[Orphan]:
-        """Those that no older generation holds up, and that were not asked for since the last look."""
-        return [
-            orphan
-            for orphan in list(self._waiting.values())
-            if orphan.source.id not in self._asked
-            and not self._tails.awaits_before(orphan.source.file, orphan.source.id)
-            and not any(map(holds_up, self._tails.before(orphan.source.file, orphan.source.id)))
-        ]
-
-    def settle(self, orphan: Orphan) -> Tail | None:
-        """The open rest of an orphan; None: there is none, or that is unknown and `is_waiting`."""
-        source = orphan.source
-        try:
-            rest = self._rests.find(source) if source.mark.head_length else None
-        except (OSError, Unfinished) as error:
-            self._is_unknown(orphan, error)
-            return None
-        self._passed_over.discard(source.id)
-        del self._waiting[source.id]
-        self._tails.no_longer_awaited(source)
-        if rest is None:
-            return None
-        tail = Tail(source, rest.descriptor, rest.path)
-        tail.goes_on_in_rest(orphan.why)
-        self._tails.add(tail)
-        events.rest_found(file=source.file, path=rest.path, offset=source.offset, octets=rest.size - source.offset)
-        return tail
-
-    def _is_unknown(self, orphan: Orphan, error: Exception) -> None:
-        """The next look asks again, but the younger generations do not wait for ever."""
-        source = orphan.source
-        self._asked.add(source.id)
-        if not isinstance(error, Unfinished):
-            events.file_unreadable(path=source.file, error=str(error))
-        if self._clock() - orphan.since >= self._patience and source.id not in self._passed_over:
-            self._passed_over.add(source.id)
-            self._tails.no_longer_awaited(source)
-            events.file_passed_over(path=source.file, source=source.id, error=str(error))
-
-    def is_waiting(self, source: Source) -> bool:
-        """Whether nothing is known of its rest yet."""
-        return source.id in self._waiting
+def _close(found: FoundContent | None) -> None:
+    if found is not None:
+        os.close(found.descriptor)

@@ -1,11 +1,8 @@
-"""Files that ended and that no archive is known to hold: kept open, so that whoever deletes them frees nothing yet.
+"""Files that stay open although the tailer does not read them: no name may lead to their bytes any more.
 
-What the server acknowledged it may lose, with the power or with its disk; then only the file itself still has the
-bytes. A file that lies somewhere is found there; one that was deleted lies behind its descriptor only.
-
-Files that no watched name leads to, kept open from one pipeline to the next: their bytes may lie nowhere else.
-
-A restart finds a file by its name or not at all. Within one process there is a better way: the descriptor.
+* Files that ended and that no archive is known to have. The server may lose what it acknowledged, with the power or
+  with its disk; then only the file itself still has the bytes, and a deleted one only while it is open.
+* Over a reload: open files without a name. A restart finds a file by its name or not at all.
 """
 
 import contextlib
@@ -16,36 +13,36 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from producer.discovery import scanner
+from producer.discovery.scanner import Key
 from producer.model import Source
-from producer.tailer.descriptor_cache import UNBOUNDED
-from producer.tailer.file_reader import Tail
-from producer.tailer.file_table import Key
+from producer.options import UNBOUNDED
+from producer.tailer.file_reader import FileReader
 from shipper import events
 
-SHARE_OF_HANDLES = 4
-"""One in so many descriptors may be of a file that is held: the others are needed to read."""
+SHARE_OF_DESCRIPTORS = 4
+"""One in so many descriptors may be of a file that is retained: the others are needed to read."""
 MOST_FILES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is held."""
+    """How much is retained of files that ended."""
 
-    octets: int = 0  #: in all files together; 0: nothing is held
-    seconds: float = 0.0  #: how long a file is held
+    octets: int = 0  #: in all files together; 0: nothing is retained
+    seconds: float = 0.0  #: how long a file is retained
     open_files: int = UNBOUNDED  #: most descriptors for files, those that are read too
 
     @property
     def files(self) -> int:
-        """The most files that are held."""
-        return max(1, min(self.open_files // SHARE_OF_HANDLES, MOST_FILES))
+        """The most files that are retained."""
+        return max(1, min(self.open_files // SHARE_OF_DESCRIPTORS, MOST_FILES))
 
 
 NOTHING = Bounds()
 
 
-class _Holding(NamedTuple):
-    """One file that is held."""
+class _Retained(NamedTuple):
+    """One file that ended."""
 
     file: str
     descriptor: int
@@ -53,80 +50,95 @@ class _Holding(NamedTuple):
     since: float
 
 
-class Held:
-    """The files that are held, by source, the oldest first. Owned by the process: they outlive a reload."""
+class RetainedFiles:
+    """Owned by the process: it outlives a reload. Its length is the number of files that ended.
 
-    def __init__(self, bounds: Bounds = NOTHING, clock: Callable[[], float] = time.monotonic) -> None:
+    `hands_over`: a tailer that closes leaves its open files without a name to the next one.
+    """
+
+    def __init__(
+        self, bounds: Bounds = NOTHING, clock: Callable[[], float] = time.monotonic, *, hands_over: bool = False
+    ) -> None:
         self.bounds = bounds
         self._clock = clock
-        self._holdings: dict[str, _Holding] = {}
+        self._hands_over = hands_over
+        self._ended: dict[str, _Retained] = {}  # by source, the oldest first
+        self._handed_over: dict[Key, int] = {}
 
     def __len__(self) -> int:
-        return len(self._holdings)
+        return len(self._ended)
 
     @property
     def octets(self) -> int:
-        """Bytes in the files that are held."""
-        return sum(holding.octets for holding in self._holdings.values())
+        """Bytes in the files that ended."""
+        return sum(each.octets for each in self._ended.values())
 
-    def hold(self, source: Source, descriptor: int) -> None:
-        """Keep the open file of a source that ended; the descriptor is ours from now on."""
-        self._close(source.id)
+    def path(self, source: Source) -> str | None:
+        """Where the file of a source can be opened, for this process only; None: it is not retained."""
+        ended = self._ended.get(source.id)
+        descriptor = self._handed_over.get(source.key, -1 if ended is None else ended.descriptor)
+        return None if descriptor < 0 else f"/dev/fd/{descriptor}"
+
+    def retain(self, source: Source, descriptor: int) -> None:
+        """Keep the open file of a source that ended; this object closes the descriptor."""
+        self.drop(source.id)
         size = os.fstat(descriptor).st_size
-        self._holdings[source.id] = _Holding(source.file, descriptor, size, self._clock())
+        self._ended[source.id] = _Retained(source.file, descriptor, size, self._clock())
 
     def settle(self, known: Mapping[str, Source]) -> None:
-        """Let go of what is archived or forgotten, and of the oldest ones where more is held than the bounds allow."""
-        if not self._holdings:
+        """Close what is archived or forgotten, and the oldest ones where more is retained than the bounds allow."""
+        if not self._ended:
             return
-        for id_ in list(self._holdings):
+        for id_ in list(self._ended):
             source = known.get(id_)
             if source is None or (source.ended_at and source.archived >= source.offset):  # else it went back
-                self._close(id_)
+                self.drop(id_)
         octets = self.octets
-        for id_, holding in list(self._holdings.items()):
-            too_much = octets > self.bounds.octets or len(self._holdings) > self.bounds.files
-            if not too_much and self._clock() - holding.since < self.bounds.seconds:
+        for id_, each in list(self._ended.items()):
+            too_much = octets > self.bounds.octets or len(self._ended) > self.bounds.files
+            if not too_much and self._clock() - each.since < self.bounds.seconds:
                 break
-            octets -= holding.octets
-            self._let_go(id_)
-        events.files_held(files=len(self._holdings), octets=octets)
+            octets -= each.octets
+            if not _has_name(each.descriptor):  # else a restart finds it
+                events.held_file_let_go(file=each.file, source=id_, octets=each.octets)
+            self.drop(id_)
+        events.files_held(files=len(self._ended), octets=octets)
 
     def at_its_file(self, source: Source) -> Source:
-        """A source that went back: its file is the one that is held, whatever its inode number is known as."""
-        holding = self._holdings.get(source.id)
-        if holding is None or source.ended_at:
+        """A source that went back: its file is the one that is retained, whatever its inode number is known as."""
+        each = self._ended.get(source.id)
+        if each is None or source.ended_at:
             return source
-        stat = os.fstat(holding.descriptor)
+        stat = os.fstat(each.descriptor)
         return replace(source, device=stat.st_dev, inode=stat.st_ino)
 
-    def path(self, source: str) -> str | None:
-        """Where the file of a source can be opened, for this process only; None: it is not held."""
-        holding = self._holdings.get(source)
-        return None if holding is None else f"/dev/fd/{holding.descriptor}"
+    def drop(self, source: str) -> None:
+        """Close the file of a source."""
+        each = self._ended.pop(source, None)
+        if each is not None:
+            os.close(each.descriptor)
 
-    def leave_out(self, source: str) -> None:
-        """Close the file of a source that is not read any more: the configuration no longer names it."""
-        self._close(source)
+    def hand_over(self, readers: Iterable[FileReader]) -> None:
+        """The tailer closes: keep its files open that have no known name, for the next one."""
+        for reader in readers if self._hands_over else ():
+            nameless = reader.fd >= 0 and not scanner.lies_at(reader.path, reader.key)
+            if nameless and reader.key not in self._handed_over:
+                with contextlib.suppress(OSError):  # no descriptor is left
+                    self._handed_over[reader.key] = os.dup(reader.fd)
+
+    def taken_over(self) -> None:
+        """The next tailer has opened what it needs: close what was handed over."""
+        for descriptor in self._handed_over.values():
+            os.close(descriptor)
+        self._handed_over.clear()
 
     def close(self) -> None:
-        """The process ends: what has no name any more is gone with it."""
-        nameless = [holding for holding in self._holdings.values() if not _has_name(holding.descriptor)]
+        """The process ends: the bytes of files without a name are lost with it."""
+        nameless = [each for each in self._ended.values() if not _has_name(each.descriptor)]
         if nameless:
-            events.held_files_end(files=len(nameless), octets=sum(holding.octets for holding in nameless))
-        for id_ in list(self._holdings):
-            self._close(id_)
-
-    def _let_go(self, id_: str) -> None:
-        holding = self._holdings[id_]
-        if not _has_name(holding.descriptor):  # else it lies somewhere, and is found there
-            events.held_file_let_go(file=holding.file, source=id_, octets=holding.octets)
-        self._close(id_)
-
-    def _close(self, id_: str) -> None:
-        holding = self._holdings.pop(id_, None)
-        if holding is not None:
-            os.close(holding.descriptor)
+            events.held_files_end(files=len(nameless), octets=sum(each.octets for each in nameless))
+        for id_ in list(self._ended):
+            self.drop(id_)
 
 
 def _has_name(descriptor: int) -> bool:
@@ -134,28 +146,3 @@ def _has_name(descriptor: int) -> bool:
         return os.fstat(descriptor).st_nlink > 0
     except OSError:
         return False
-
-
-class Heirs:
-    """What `Sources` leave to those that come after them, over a reload or a step back. Owned by `Turns`."""
-
-    def __init__(self) -> None:
-        self._descriptors: dict[Key, int] = {}
-
-    def keep(self, tails: Iterable[Tail]) -> None:
-        """Keep the files open that lie at no known name any more."""
-        for tail in tails:
-            if tail.held >= 0 and tail.key not in self._descriptors and not scanner.lies_at(tail.path, tail.key):
-                with contextlib.suppress(OSError):  # no descriptor is left: what a restart finds, is found
-                    self._descriptors[tail.key] = os.dup(tail.held)
-
-    def path(self, key: Key) -> str | None:
-        """Where a kept file can be opened, for this process only."""
-        descriptor = self._descriptors.get(key)
-        return None if descriptor is None else f"/dev/fd/{descriptor}"
-
-    def release(self) -> None:
-        """Let go of what was kept: those who needed it have opened it."""
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
-        self._descriptors.clear()

@@ -1,48 +1,56 @@
-"""Which generations begin: files that nobody knew, and older ones that were missed and come before them.
+"""Which generations begin: new files, and older ones that were missed and come before them.
 
-Generations that came and were renamed between two looks, or while no producer ran: their names tell whose.
-
-Sources that never had a byte: nothing tells their files from others, so at a start they are looked for anew.
+A generation may have come and been renamed between two scans, or while no producer ran: its name says of which file.
+Sources that never had a byte cannot be told from others by their content, so a start searches their files anew.
 """
 
 import contextlib
 import os
 from collections.abc import Container, Iterable, Mapping
+from typing import NamedTuple
 
-from producer.checkpoint.ack_tracker import Ledger
+from producer.checkpoint.ack_tracker import AckTracker
 from producer.discovery import scanner
 from producer.discovery.patterns import ways
-from producer.discovery.scanner import Seen
+from producer.discovery.scanner import Key, Seen
 from producer.model import Source
+from producer.options import Following
 from producer.tailer import decompress
-from producer.tailer.atomic_replace import Replaced
-from producer.tailer.copytruncate import Copies, Packed
+from producer.tailer.atomic_replace import AtomicReplacement
+from producer.tailer.copytruncate import CompressedFiles, Copies
 from producer.tailer.decompress import Unfinished
-from producer.tailer.file_reader import Tail
-from producer.tailer.file_table import Key, Tails
-from producer.tailer.lost_file import Rests
-from producer.tailer.read_scheduler import Following, Reading
-from producer.tailer.resolver import Opening
+from producer.tailer.file_state import Event
+from producer.tailer.file_table import FileTable, TrackedFile
+from producer.tailer.lost_file import ContentFinder
+from producer.tailer.resolver import Resolver
 from shipper import events
 
 
-class Missed:
-    """Finds them. Owned by `Sources`."""
+class Decision(NamedTuple):
+    """What a file that appeared means; empty: it is not read, or the next scan decides."""
+
+    begin: tuple[tuple[Seen, str], ...] = ()  #: generations and their archive names, the oldest first
+    may_replace: bool = False  #: it may have replaced the file of a source, which goes on in it
+
+
+class MissedGenerations:
+    """Finds the generations that came and were renamed between two scans. Owned by `Rotation`."""
 
     def __init__(
-        self, following: Following, opening: Opening, ledger: Ledger, copies: Copies, packed: Packed, rests: Rests
+        self, following: Following, table: FileTable, resolver: Resolver, acks: AckTracker, finder: ContentFinder
     ) -> None:
         self._following = following
-        self._opening = opening
-        self._ledger = ledger
-        self._copies = copies
-        self._packed = packed
-        self._rests = rests
+        self._table = table
+        self._resolver = resolver
+        self._acks = acks
+        self._finder = finder
+        self.copies = Copies(table, acks.known, finder)
+        self.compressed = CompressedFiles(following.watched, following.links)
 
     def first_name(self, seen: Seen) -> str:
-        """The name that a new file had before it was renamed since the last look, if nothing came in its place yet."""
-        for name in () if self._packed.is_named(seen) else scanner.originals(seen.path):
-            known_until = self._ledger.changed_before(name)
+        """The name that a new file had before it was renamed since the last scan, if that name is free now."""
+        for name in () if self.compressed.is_named(seen) else scanner.originals(seen.path):
+            known_until = self._acks.changed_before(name)
             if known_until is not None and seen.mtime_ns >= known_until and not os.path.lexists(name):
                 return name
         return seen.path
@@ -50,204 +58,217 @@ class Missed:
     def before(self, name: str) -> list[Seen]:
         """The files that had `name` and are newer than all that is known of it, the oldest first.
 
-        Raises Unfinished: what a compressed one holds is unknown yet.
+        Raises Unfinished: the content of a compressed one is unknown yet.
         """
-        known_until = 0 if name in self._following.spools else self._ledger.changed_before(name)
+        known_until = 0 if name in self._following.spools else self._acks.changed_before(name)
         if known_until is None:
             return []
         return [
             sibling
-            for sibling in self._ledger.targets.rotations(name, self._opening.listing)
+            for sibling in self._acks.targets.rotations(name, self._resolver.listing)
             if sibling.mtime_ns >= known_until
-            and not self._opening.is_known(sibling)
+            and not self._table.is_tracked(sibling, self._acks.known, self._following.links)
             and self._is_readable(sibling)
             and not self._is_copy(sibling)
         ]
 
     def is_copy(self, seen: Seen) -> bool:
-        """Whether what `seen` holds is known under another name; unknown counts as no."""
+        """Whether the content of `seen` is known under another name; unknown counts as no."""
         try:
-            return not self._packed.is_named(seen) and self._is_copy(seen)
+            return not self.compressed.is_named(seen) and self._is_copy(seen)
         except Unfinished:
             return False
 
     def _is_copy(self, seen: Seen) -> bool:
         """The same. Raises Unfinished."""
         try:
-            return self._copies.is_copy(seen)
+            return self.copies.is_copy(seen)
         except OSError:
-            return False  # opening it meets the same error and says so
+            return False  # opening it meets the same error and logs it
 
     def _is_readable(self, sibling: Seen) -> bool:
         """Whether a rotation is plain, or compressed in a way that can be read. Raises Unfinished."""
         suffix = decompress.suffix_of(sibling.path)
         if not suffix:
             return True
-        if self._packed.is_named(sibling) or os.path.lexists(sibling.path.removesuffix(suffix)):
-            return False  # shipped as it is; or its original still lies beside it
+        if self.compressed.is_named(sibling) or os.path.lexists(sibling.path.removesuffix(suffix)):
+            return False  # shipped as it is; or its original is still there
         try:
-            if not decompress.is_compressed(sibling.path, self._following.links) or self._rests.begins_with(sibling):
+            if not decompress.is_compressed(sibling.path, self._following.links) or self._finder.begins_with(sibling):
                 return True
         except OSError as error:
             events.file_unreadable(path=sibling.path, error=error.strerror or str(error))
             return False
-        self._rests.claims[sibling.key] = ""  # nobody's: empty, or damaged, which was said
+        self._finder.claims[sibling.key] = ""  # of no source: empty, or damaged, which was logged
         return False
 
 
-class Blanks:
-    """The blank sources of the checkpoint. Owned by `Sources`.
+class BlankSources:
+    """The sources of the checkpoint that never had a byte. Owned by `Rotation`.
 
-    An inode number alone would lend them any later file. Only the name is kept: a file that had it and was renamed
-    while nobody looked is found by that. They stay in the checkpoint until a source of the same name is there.
+    An inode number alone would assign any later file to them. Only the name is kept: a file that had it and was
+    renamed since the last scan is found by that. They stay in the checkpoint until their name has a source again.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._left: list[Source] = []
+    def __init__(self, acks: AckTracker) -> None:
+        self._acks = acks
+        self._blanks: list[Source] = []
 
     def without(self, sources: Iterable[Source]) -> list[Source]:
         """`sources` less the blank ones, whose names are known from now on."""
         kept = []
         for source in sources:
             if is_blank(source):
-                self._ledger.learn_name(source)
+                self._acks.learn_name(source)
                 self.add(source)
             else:
                 kept.append(source)
         return kept
 
     def add(self, source: Source) -> None:
-        """One that is in the checkpoint and known no more."""
-        self._left.append(source)
+        """One that is in the checkpoint and not tracked any more."""
+        self._blanks.append(source)
 
     def name_of(self, seen: Seen) -> str | None:
-        """The name that a file had which is empty and renamed; what it will hold belongs there."""
-        for source in self._left:
+        """The name that an empty, renamed file had; its later content belongs there."""
+        for source in self._blanks:
             if source.key == seen.key and seen.size == 0 and scanner.is_sibling(seen.path, source.file):
                 return source.file
         return None
 
-    def look_ends(self) -> None:
+    def scan_ends(self) -> None:
         """Forget those whose name has a source again."""
-        if self._left:
-            names = {source.file for source in self._ledger.known.values()}
-            over = [source for source in self._left if source.file in names]
-            if over and self._ledger.forget(over):
-                self._left = [source for source in self._left if source.file not in names]
+        if self._blanks:
+            names = {source.file for source in self._acks.known.values()}
+            over = [source for source in self._blanks if source.file in names]
+            if over and self._acks.forget(over):
+                self._blanks = [source for source in self._blanks if source.file not in names]
 
 
 def is_blank(source: Source) -> bool:
-    """Whether nothing was ever seen of a source."""
+    """Whether no scan found a byte of a source."""
     return not (source.ended_at or source.size or source.mark.head_length or source.offset > source.origin)
 
 
-class Beginning:
-    """Decides it for each look. Owned by `Sources`."""
+class Rotation:
+    """Decides for each scan which generations begin. Owned by `Tailer`."""
 
     def __init__(
-        self, following: Following, tails: Tails, reading: Reading, opening: Opening, ledger: Ledger, rests: Rests
+        self, following: Following, table: FileTable, resolver: Resolver, acks: AckTracker, finder: ContentFinder
     ) -> None:
         self._following = following
-        self._reading = reading
-        self._opening = opening
-        self._ledger = ledger
+        self._table = table
+        self._resolver = resolver
+        self._acks = acks
         self._may_match = ways(following.watched.patterns)
-        self._copies = Copies(tails, ledger.known, rests)
-        self._packed = Packed(following.watched, following.links)
-        self._missed = Missed(following, opening, ledger, self._copies, self._packed, rests)
-        self._replaced = Replaced(tails, reading, opening, ledger, rests)
-        self.blanks = Blanks(ledger)
+        self._missed = MissedGenerations(following, table, resolver, acks, finder)
+        self._replacement = AtomicReplacement(table, resolver, acks, finder)
+        self.blanks = BlankSources(acks)
 
     def is_copy(self, seen: Seen) -> bool:
-        """Whether `seen` only holds what is read from another file."""
+        """Whether `seen` only has the content of another file that is read."""
         return self._missed.is_copy(seen)
 
     @property
     def copied(self) -> set[str]:
-        """The sources whose copies the last looks found."""
-        return self._copies.sources
+        """The sources whose copies the last scans found."""
+        return self._missed.copies.sources
 
     def may_match(self, path: str) -> bool:
         """Whether a path is watched."""
         return self._may_match(path) and not self._following.watched.excludes(path)
 
-    def look_ends(self, files: Mapping[Key, Seen]) -> None:
-        """What was found is what the next look compares with."""
-        self._copies.forget(files.keys())
-        self.blanks.look_ends()
-        self._ledger.look_ends({seen.path for seen in files.values()})
-        self._packed.look_ends(files.keys(), is_known=lambda name: self._ledger.changed_before(name) is not None)
+    def scan_ends(self, files: Mapping[Key, Seen]) -> None:
+        """What was found is what the next scan compares with."""
+        self._missed.copies.forget(files.keys())
+        self.blanks.scan_ends()
+        self._acks.scan_ends({seen.path for seen in files.values()})
+        is_known = lambda name: self._acks.changed_before(name) is not None  # noqa: E731
+        self._missed.compressed.scan_ends(files.keys(), is_known=is_known)
 
     def appeared(self, seen: Seen) -> list[Source]:
-        """The generations that begin because `seen` is there, which nobody reads: perhaps some that were missed."""
-        resting = self._opening.resting(seen.key)
-        if resting is not None and self._opening.resume(resting.named_again(), farewell=False):
+        """The generations that begin because `seen` is there, which is not read yet."""
+        ended = self._table.ended_at(seen.key)
+        source = None if ended is None else self._acks.known.get(ended.id)
+        if source is not None and self._resolver.resume(source.named_again(), or_lose=False):
             return []
-        if self._opening.is_put_off(seen.key) or self._packed.leaves_out(seen) or self._missed.is_copy(seen):
-            return []
-        if (blank := self.blanks.name_of(seen)) is not None:
-            renamed = self._opening.begin(seen, blank)
-            return [renamed] if renamed else []
-        name = self._missed.first_name(seen)
-        try:
-            missed = [each for each in self._missed.before(name) if name != seen.path or each.key != seen.key]  # a link
-        except Unfinished:
-            return []  # an older generation may be on its way into a compressed file: the next look knows
-        if name == seen.path and not missed and self._replaced.goes_on(seen):
+        decision = self.decide(seen)
+        if decision.may_replace and self._replacement.goes_on(seen):
             return []
         begun, waits = list[Source | None](), False
-        for each in missed:
-            begun.append(older := self._opening.begin(each, name))
-            waits |= older is None and each.path not in self._opening.refused
-        if name == seen.path and not waits:  # else the next look begins with it: the older generation is first
-            begun.append(self._opening.begin(seen, name))
+        for each, name in decision.begin:
+            if each is seen and waits:
+                continue  # the next scan begins with it: the older generation is first
+            begun.append(source := self._resolver.begin(each, name))
+            waits |= source is None and each.path not in self._resolver.refused
         return [source for source in begun if source is not None]
 
+    def decide(self, seen: Seen) -> Decision:
+        """What a file means that is not read yet. Reads files, changes none of the tracked ones."""
+        is_put_off = self._table.is_put_off(seen.key)
+        if is_put_off or self._missed.compressed.leaves_out(seen) or self._missed.is_copy(seen):
+            return Decision()
+        if (blank := self.blanks.name_of(seen)) is not None:
+            return Decision(((seen, blank),))
+        name = self._missed.first_name(seen)
+        try:
+            missed = self._missed.before(name)
+        except Unfinished:
+            return Decision()  # an older generation may be being compressed: the next scan decides
+        return order_generations(seen, name, missed)
+
     def vanished(self, present: Container[str]) -> list[Source]:
-        """The generations that begin although nothing lies under their name now: they came and were renamed."""
+        """The generations that begin although no file has their name now: they came and were renamed."""
         begun: list[Source | None] = []
-        for name in [name for name in self._ledger.names if name not in present]:
+        for name in [name for name in self._acks.names if name not in present]:
             if os.path.lexists(name) or not self.may_match(name):
                 continue
             with contextlib.suppress(Unfinished):
-                begun.extend(self._opening.begin(each, name) for each in self._missed.before(name))
+                begun.extend(self._resolver.begin(each, name) for each in self._missed.before(name))
         return [source for source in begun if source is not None]
 
-    def gave_way(self, tail: Tail, files: Mapping[Key, Seen]) -> bool:
-        """Whether a file that was empty until now is begun anew behind generations that were missed, or is a copy.
+    def gave_way(self, file: TrackedFile, files: Mapping[Key, Seen]) -> bool:
+        """Whether an empty file is not read: it begins anew after missed generations, or is a copy.
 
-        It may be empty again: what came and was copied between two looks is found now, or never.
+        It may be empty again: what came and was copied between two scans is found now, or never.
         """
-        seen = files.get(tail.key)
-        if seen is None or not tail.is_blank:
+        seen = files.get(file.key) if file.key else None
+        if seen is None or file.reader is None or not file.reader.is_blank or not file.is_reading:
             return False
-        if is_copy := self._is_copy_now(tail, seen):
-            self._reading.drop(tail)
-            self._ledger.forget([self._ledger.drop(tail.id)])
-        elif comes_later := self._comes_after_missed(tail):
-            self._reading.drop(tail)
-            self.blanks.add(self._ledger.drop(tail.id))
+        if is_copy := self._is_copy_now(file, seen):
+            self._table.move(file, Event.DISMISSED)
+            self._acks.forget([self._acks.drop(file.id)])
+        elif comes_later := self._comes_after_missed(file):
+            self._table.move(file, Event.DISMISSED)
+            self.blanks.add(self._acks.drop(file.id))
         return is_copy or comes_later
 
-    def must_wait(self, tail: Tail) -> bool:
-        """Whether only a look at everything can tell what comes into an empty file."""
-        if not tail.is_blank:
+    def must_wait(self, file: TrackedFile) -> bool:
+        """Whether only a full scan can tell the content of an empty file."""
+        if file.reader is None or not file.reader.is_blank:
             return False
         try:
-            seen = scanner.seen_at(tail.path)
+            seen = scanner.seen_at(file.reader.path)
         except OSError:
             return True
-        return self._comes_after_missed(tail) or (seen is not None and self._is_copy_now(tail, seen))
+        return self._comes_after_missed(file) or (seen is not None and self._is_copy_now(file, seen))
 
-    def _comes_after_missed(self, tail: Tail) -> bool:
-        """Whether what comes into an empty file is younger than a copy of what was there between two looks."""
-        if tail.file in self._following.spools:
+    def _comes_after_missed(self, file: TrackedFile) -> bool:
+        """Whether what is written to an empty file is younger than a generation that was missed."""
+        if file.name in self._following.spools:
             return False
         with contextlib.suppress(Unfinished):
-            return bool(self._missed.before(tail.file))
+            return bool(self._missed.before(file.name))
         return True
 
-    def _is_copy_now(self, tail: Tail, seen: Seen) -> bool:
-        """Whether what comes into an empty file is a copy of another, which was seen before its first byte."""
-        return tail.file not in self._following.spools and seen.size > 0 and self._missed.is_copy(seen)
+    def _is_copy_now(self, file: TrackedFile, seen: Seen) -> bool:
+        """Whether an empty file becomes a copy of another, which was seen before its first byte."""
+        return file.name not in self._following.spools and seen.size > 0 and self._missed.is_copy(seen)
+
+
+def order_generations(seen: Seen, name: str, missed: Iterable[Seen]) -> Decision:
+    """What begins because of `seen`, whose first name was `name`, after those that were `missed` under that name."""
+    if name != seen.path:  # it is among them, by another path of the same file, too
+        return Decision(tuple((each, name) for each in missed))
+    older = [each for each in missed if each.key != seen.key]
+    return Decision((*((each, name) for each in older), (seen, name)), may_replace=not older)

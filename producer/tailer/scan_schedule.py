@@ -14,11 +14,11 @@ from producer.discovery.patterns import ways
 from producer.discovery.scanner import Key, Look
 from producer.discovery.watcher import Wake, Watcher
 from producer.options import Task
-from producer.tailer.tailer import Sources
+from producer.tailer.tailer import Tailer
 from shipper import events
 
 
-class Silence:
+class UnhintedFiles:
     """Learns which files no hint tells of. One that grew unheard, and was not heard of until the next look, is one."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ NET_SECONDS = 10.0
 NET_AT_MOST_SECONDS = 60.0
 
 
-class Looks:
+class ScanSchedule:
     """The looks at the file system. Owned by the pipeline; the sources must not be read meanwhile."""
 
     def __init__(self, task: Task, wake: Wake, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -65,7 +65,7 @@ class Looks:
         self._wake = wake
         self._clock = clock
         self._names: Mapping[str, Key | None] = {}
-        self._silence = Silence()
+        self._unhinted = UnhintedFiles()
         self._watcher = Watcher(wake, is_name=self._is_name, concerns=ways(task.following.watched.patterns))
         self._looked_at = self._glanced_at = self._heard_at = -math.inf
         self._took = 0.0
@@ -91,7 +91,7 @@ class Looks:
         )
         return self._looked_at + pause
 
-    def look(self, sources: Sources) -> None:
+    def look(self, sources: Tailer) -> None:
         """Look at everything."""
         asked, self._wake.names_changed = self._wake.names_changed, False
         self._looked_at = self._glanced_at = self._clock()
@@ -100,18 +100,18 @@ class Looks:
         if self._task.watch and not following.once:
             self._names = found.names
             if self._is_told and not asked:
-                self._silence.looked(sources.grew)
-            self._silence.forget_others(found.names)
+                self._unhinted.looked(sources.grew)
+            self._unhinted.forget_others(found.names)
             blind = _matter(self._watcher.watch(found.directories), found)
-            self._is_told = not (blind or self._silence or sources.is_unsettled)
+            self._is_told = not (blind or self._unhinted or sources.is_unsettled)
         self._took = self._clock() - self._looked_at
 
-    def look_if_due(self, sources: Sources) -> None:
+    def look_if_due(self, sources: Tailer) -> None:
         """Look at everything if it is time, else at what is said to have grown, and at what is on its way out."""
         now, grown = self._clock(), self._wake.take_grown()
         if math.isinf(self.next_at):
             return
-        self._silence.heard(map(self._names.get, grown))
+        self._unhinted.heard(map(self._names.get, grown))
         if now >= self._look_at:
             self.look(sources)
             return
@@ -120,7 +120,7 @@ class Looks:
             sources.grown(grown)
         if now >= self._glanced_at + self._task.poll:
             self._glanced_at = now
-            sources.glance()
+            sources.poll()
 
     def close(self) -> None:
         """Stop the watcher."""

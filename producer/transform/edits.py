@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from producer.tailer.file_reader import Piece
-from producer.transform.charset import Charset
+from producer.charset import Charset
+from producer.model import Piece
 from producer.transform.line_cut import Cut
 from producer.transform.line_filter import Pattern, Range, joined, others
 from producer.transform.redact import READY, Redaction

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from producer.transform.charset import Charset
+from producer.charset import Charset
 from producer.transform.time_budget import Budget
 from shipper.model import MAX_BLOCK_BYTES
 

@@ -20,7 +20,7 @@ from consumer.model import OpenFile
 from consumer.options import Until
 from producer.batch.batcher import Encoder
 from producer.fingerprint import Mark
-from producer.tailer.file_reader import Piece
+from producer.model import Piece
 from producer.transform.edits import Edits
 from shipper import codec
 from shipper.compression import Compressor

@@ -14,9 +14,10 @@ from typing import Any
 
 from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Watched
-from producer.tailer.file_reader import Piece
-from producer.tailer.read_scheduler import Following
-from producer.tailer.tailer import Sources
+from producer.model import Piece
+from producer.options import Following
+from producer.tailer.retained_files import RetainedFiles
+from producer.tailer.tailer import Tailer
 from producer.transform.edits import NO_EDITS
 from shipper.model import End, Span
 
@@ -90,6 +91,7 @@ class Host:
         self.sequence = 0
         self.state = (state or directory) / "checkpoint.sqlite"
         self._patterns = [str(directory / pattern) for pattern in patterns]
+        self.retained: RetainedFiles | None = options.pop("retained", None)
         edits = options.pop("edits", NO_EDITS)
         cut = edits.cut(options.pop("block", 4096), line_a_piece=options.pop("plain", False))
         excluded = [name if "/" not in name else str(directory / name) for name in options.pop("exclude", ())]
@@ -99,7 +101,8 @@ class Host:
 
     def start(self) -> None:
         self.checkpoints = Checkpoints(self.state)
-        self.sources = Sources(self.following, self.checkpoints, clock=lambda: self.now, wall=lambda: self.wall)
+        clocks = {"clock": lambda: self.now, "wall": lambda: self.wall}
+        self.sources = Tailer(self.following, self.checkpoints, self.retained, **clocks)
         self.sources.adopt(self.checkpoints.load())
         self.sources.scan()
 
@@ -157,7 +160,7 @@ class Host:
 
     @property
     def open_files(self) -> int:
-        return len(list(self.sources._tails))
+        return len(list(self.sources.readers))
 
 
 def append(path: Path, data: bytes) -> None:

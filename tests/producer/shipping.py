@@ -14,12 +14,11 @@ from producing import Archive
 from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Watched
 from producer.fingerprint import Mark
-from producer.options import Task
+from producer.model import Piece
+from producer.options import Following, Order, Task
 from producer.pipeline import Pipeline
 from producer.session.host_name_guard import Namesake
-from producer.tailer.file_reader import Piece
-from producer.tailer.read_scheduler import Following, Order
-from producer.tailer.retained_files import Held
+from producer.tailer.retained_files import RetainedFiles
 from producer.transform.edits import NO_EDITS
 from shipper import codec
 from shipper.compression import Compressor, Decompressor
@@ -48,13 +47,14 @@ class Producer:
         self.sessions = 0
         self.stop = Stop()
         self.namesake: Namesake | None = None
+        self.retained: RetainedFiles | None = options.get("retained")
 
     @property
     def stream(self) -> Any:
         return self.bus.stream(STREAM)
 
     def task(self) -> Task:
-        options = dict(self.options)
+        options = {name: value for name, value in self.options.items() if name != "retained"}
         encoding = options.pop("encoding", Encoding.ZSTD)
         edits = options.pop("edits", NO_EDITS)
         following = Following(
@@ -65,8 +65,6 @@ class Producer:
             rotate_wait=options.pop("rotate_wait", 0.0),
             order=options.pop("order", Order.FAIR),
             ignore_older=options.pop("ignore_older", 0.0),
-            held=options.pop("held", Held()),
-            heirs=options.pop("heirs", None),
         )
         patience = options.pop("patience", None) or Patience(at_start=30.0, later=30.0)
         plain = {"window_bytes": 1 << 20, "poll": 0.02, "watch": False, "ack_timeout": 5.0, "drain_within": 5.0}
@@ -93,7 +91,9 @@ class Producer:
     async def run(self) -> None:
         self.stop = Stop()
         self.checkpoints = Checkpoints(self.directory / "checkpoint.sqlite")
-        self.pipeline = Pipeline(self.task(), self.checkpoints, self._begin, self.stop, namesake=self.namesake)
+        self.pipeline = Pipeline(
+            self.task(), self.checkpoints, self._begin, self.stop, namesake=self.namesake, retained=self.retained
+        )
         try:
             await self.pipeline.run()
         finally:

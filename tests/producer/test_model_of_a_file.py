@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, note, seed, settings
 from hypothesis import strategies as st
 from world import World
 
-from producer.tailer.descriptor_cache import UNBOUNDED
+from producer.options import UNBOUNDED
 
 PROGRAMS = int(os.environ.get("FSHIPPER_EXAMPLES", "5000"))
 MOST = 0.8

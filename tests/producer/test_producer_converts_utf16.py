@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from producing import Host, append
 
 from producer.batch.batcher import Encoder
-from producer.transform.charset import Charset, charset_of
+from producer.charset import Charset, charset_of
 from producer.transform.edits import Edits
 from producer.transform.line_cut import GROWN_BYTES
 from shipper import codec

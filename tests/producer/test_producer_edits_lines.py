@@ -13,7 +13,7 @@ from producing import Host, append
 
 from producer.batch.batcher import Encoder
 from producer.fingerprint import Mark
-from producer.tailer.file_reader import Piece
+from producer.model import Piece
 from producer.transform.edits import NO_EDITS, Edits
 from producer.transform.line_filter import Pattern
 from shipper import codec

@@ -329,7 +329,7 @@ def test_an_inode_number_that_comes_back_with_another_file_is_another_source(tmp
         second.write_bytes(b"same line\nanother\n")
         source = next(iter(host.sources.ledger.known.values()))
         assert source.ended_at
-        assert host.sources._opening.resting(key) is None  # whatever file gets the number is new
+        assert host.sources._table.ended_at(key) is None  # whatever file gets the number is new
         host.ship()
         assert host.archive.text(second) == b"same line\nanother\n"
         host.kill()

@@ -14,7 +14,7 @@ from producer.model import Point, Source
 from producer.session import delivery_check
 from producer.session.control import archived_elsewhere
 from producer.session.handshake import surviving
-from producer.tailer.retained_files import Bounds, Held
+from producer.tailer.retained_files import Bounds, RetainedFiles
 from shipper.control import ResendAnswer, ResendReply, ResendRequest
 from shipper.model import End, Stored
 from shipper.subjects import control_down
@@ -218,7 +218,7 @@ async def test_what_the_server_lost_and_nobody_has_any_more_is_a_gap_of_exactly_
         archived = len(shipped.archive.text(shipped.path))
         shipped.path.unlink()
         await until(lambda: End.DELETED in archive_of(list(shipped.stream)).ends.values())
-        await until(lambda: not any(shipped.producer.pipeline._sources.tails))
+        await until(lambda: not any(shipped.producer.pipeline._sources.readers))
         shipped.stream.forget_last(10)
         shipped.producer.bus.end_sessions("power failed")
         await until(lambda: End.DELETED in archive_of(list(shipped.stream)).ends.values())
@@ -253,8 +253,8 @@ async def test_a_lost_end_that_told_of_a_gap_is_told_again(tmp_path: Path) -> No
 
 
 async def test_a_deleted_file_that_is_held_is_sent_again_from_its_descriptor(tmp_path: Path) -> None:
-    held = Held(Bounds(1 << 20, 3600.0))
-    shipped = Shipped(tmp_path, held=held)
+    held = RetainedFiles(Bounds(1 << 20, 3600.0))
+    shipped = Shipped(tmp_path, retained=held)
     async with shipped.producer.running():
         await shipped.shipped()
         shipped.path.rename(tmp_path / "app.log.1")
@@ -268,7 +268,7 @@ async def test_a_deleted_file_that_is_held_is_sent_again_from_its_descriptor(tmp
         await until(lambda: shipped.in_stream() == whole)
         await until(lambda: len(archive_of(list(shipped.stream)).ends) == 1)
         assert not archive_of(list(shipped.stream)).gaps
-        await until(lambda: len(list(shipped.producer.pipeline._sources.tails)) == 1)
+        await until(lambda: len(list(shipped.producer.pipeline._sources.readers)) == 1)
         assert len(held) == 1
         Collector(shipped.producer.bus, shipped.collect()).tell()
         await until(lambda: not len(held))
@@ -278,8 +278,8 @@ async def test_a_deleted_file_that_is_held_is_sent_again_from_its_descriptor(tmp
 async def test_a_collector_that_asks_for_bytes_of_a_deleted_file_gets_them_as_long_as_it_is_held(
     tmp_path: Path,
 ) -> None:
-    held = Held(Bounds(1 << 20, 3600.0))
-    shipped = Shipped(tmp_path, held=held)
+    held = RetainedFiles(Bounds(1 << 20, 3600.0))
+    shipped = Shipped(tmp_path, retained=held)
     async with shipped.producer.running():
         await shipped.shipped()
         (source,) = archive_of(list(shipped.stream)).files
@@ -289,7 +289,7 @@ async def test_a_collector_that_asks_for_bytes_of_a_deleted_file_gets_them_as_lo
         shipped.stream.delete(2)
         assert await ask(shipped, asked) == {"v": 1, "answer": "resent"}
         await until(lambda: archive_of(list(shipped.stream)).text(shipped.path) == LINES)
-        await until(lambda: not any(shipped.producer.pipeline._sources.tails))
+        await until(lambda: not any(shipped.producer.pipeline._sources.readers))
         held.bounds = Bounds()
         held.settle(shipped.producer.pipeline._sources.ledger.known)
         assert await ask(shipped, asked) == {"v": 1, "answer": "gone"}

@@ -12,7 +12,7 @@ from producing import Host, append, rotate
 
 from producer.model import Archived
 from producer.tailer import retained_files as holding
-from producer.tailer.retained_files import Bounds, Held
+from producer.tailer.retained_files import Bounds, RetainedFiles
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
 
@@ -33,8 +33,8 @@ class Holder:
     def __init__(self, directory: Path, bounds: Bounds, **options: Any) -> None:
         self.path = directory / "app.log"
         self.now = 0.0
-        self.held = Held(bounds, clock=lambda: self.now)
-        self.host = Host(directory, "app.log", held=self.held, **options)
+        self.held = RetainedFiles(bounds, clock=lambda: self.now)
+        self.host = Host(directory, "app.log", retained=self.held, **options)
 
     def turn(self, text: bytes) -> str:
         """A generation comes, is shipped, rotated away and deleted; its source."""
@@ -157,9 +157,9 @@ def test_what_is_held_and_what_is_read_have_their_bound_of_descriptors_together(
         append(tmp_path / f"{number}.log", b"line\n")
     holder.host.kill()
     holder.host._patterns.append(str(tmp_path / "*.log"))
-    many = Host(tmp_path, "*.log", held=holder.held, open_files=8)
+    many = Host(tmp_path, "*.log", retained=holder.held, open_files=8)
     many.ship()
-    opened = sum(tail.held >= 0 for tail in many.sources._tails)
+    opened = sum(tail.fd >= 0 for tail in many.sources.readers)
     assert opened + len(holder.held) == 8
 
 

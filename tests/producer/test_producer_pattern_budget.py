@@ -20,7 +20,7 @@ from prometheus_client import REGISTRY
 from shipping import Producer, until
 
 from producer.fingerprint import Mark
-from producer.tailer.file_reader import Piece
+from producer.model import Piece
 from producer.transform.edits import Edits
 from producer.transform.line_filter import Pattern
 from producer.transform.linear_regex import Linear

@@ -171,7 +171,7 @@ async def test_once_fails_when_a_file_could_not_be_read(tmp_path: Path, monkeypa
     (tmp_path / "app.log").write_bytes(b"line\n")
     producer = Producer(tmp_path, "*.log")
     monkeypatch.setattr(
-        "producer.tailer.resolver.Opening.put", lambda *_: (_ for _ in ()).throw(OSError(5, "broken disk"))
+        "producer.tailer.resolver.Resolver.reader", lambda *_: (_ for _ in ()).throw(OSError(5, "broken disk"))
     )
     with pytest.raises(Fatal, match=r"app\.log"):
         await producer.ship_once()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from producing import Host, append, rotate
 
-from producer.tailer.read_scheduler import Order
+from producer.options import Order
 
 
 def written_at(path: Path, content: bytes, second: int) -> Path:

@@ -15,7 +15,7 @@ from producing import append
 from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all, until
 
 from producer.checkpoint import recovery
-from producer.tailer.retained_files import Heirs
+from producer.tailer.retained_files import RetainedFiles
 from shipper import events
 from shipper.control import Receipt
 
@@ -69,7 +69,7 @@ async def test_every_source_of_many_goes_on_where_the_archive_ends(tmp_path: Pat
 async def test_a_collector_that_comes_up_later_is_waited_for_and_the_files_are_looked_at_meanwhile(
     tmp_path: Path, said: list[str]
 ) -> None:
-    producer, wanted = await shipped(tmp_path, 5, recover_wait=30.0, heirs=Heirs())
+    producer, wanted = await shipped(tmp_path, 5, recover_wait=30.0, retained=RetainedFiles(hands_over=True))
     producer.options["once"] = False
     archive, messages = producer.archived(), len(producer.stream)
     async with producer.running():

@@ -86,7 +86,7 @@ def test_a_glance_looks_at_what_left_its_name_and_at_no_file_that_rests(
     late.write(b"late\n")
     late.close()
     calls = Calls(monkeypatch, "fstat", "scandir")
-    host.sources.glance()
+    host.sources.poll()
     assert calls.take() == {"fstat": 1, "scandir": 0}
     assert [piece.data for piece in host.read()] == [b"late\n"]
 

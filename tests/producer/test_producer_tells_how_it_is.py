@@ -123,7 +123,7 @@ class Waiting:
 
     def at(self, now: float):
         self.host.sources.scan()
-        return self.backlogs.look(self.host.sources.tails, self.host.sources.ledger.known, {}, now)
+        return self.backlogs.look(self.host.sources.readers, self.host.sources.ledger.known, {}, now)
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_unpacking_keeps_only_what_is_needed_and_no_name(tmp_path: Path, monkeyp
     names = {*os.listdir(tmp_path), "app.log.1.gz"}
     host.restart(while_down=lambda: (rotate_packed(path), path.write_bytes(b"new\n")))
     host.read(1)
-    [tail] = [tail for tail in host.sources.tails if tail.ends_as]
+    [tail] = [tail for tail in host.sources.readers if tail.ends_as]
     held = os.fstat(tail.descriptor)
     assert held.st_size == len(text)
     assert held.st_blocks * 512 < 1_000_000

@@ -16,8 +16,8 @@ from producer.checkpoint.store import Checkpoints
 from producer.discovery import watcher as waking
 from producer.discovery.safe_open import Links
 from producer.discovery.watcher import Wake, Watcher, remote_devices
-from producer.tailer.scan_schedule import Looks, pause_seconds
-from producer.tailer.tailer import Sources
+from producer.tailer.scan_schedule import ScanSchedule, pause_seconds
+from producer.tailer.tailer import Tailer
 
 NEVER = 3600.0
 Step = Callable[[Path], Path]
@@ -329,15 +329,15 @@ def test_the_pause_between_two_looks_follows_what_a_look_takes_and_what_hints_co
 
 
 class Clocked:
-    """Looks of a producer whose time the test moves."""
+    """The scans of a producer whose time the test moves."""
 
     def __init__(self, producer: Producer) -> None:
         self.now = 1000.0
         self.wake = Wake()
         self.checkpoints = Checkpoints(producer.directory / "clocked.sqlite")
         task = producer.task()
-        self.sources = Sources(task.following, self.checkpoints, clock=lambda: self.now)
-        self.looks = Looks(task, self.wake, clock=lambda: self.now)
+        self.sources = Tailer(task.following, self.checkpoints, clock=lambda: self.now)
+        self.looks = ScanSchedule(task, self.wake, clock=lambda: self.now)
         self.looks.look(self.sources)
         self.looks.look(self.sources)  # the first one made the watches
 

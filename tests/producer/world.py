@@ -13,8 +13,8 @@ from typing import Any
 from producing import Host
 from writing import FIRST_BYTE, Generation, Writer
 
-from producer.tailer.file_reader import Piece
-from producer.tailer.tailer import Sources
+from producer.model import Piece
+from producer.tailer.tailer import Tailer
 
 
 class World(Writer):
@@ -50,7 +50,7 @@ class World(Writer):
     def scan(self, _: int = 0) -> None:
         self.host.sources.scan()
         if not self.path.exists():  # then a generation that came and went is found when the next one appears
-            known = {tail.inode for tail in self.host.sources._tails}
+            known = {tail.inode for tail in self.host.sources.readers}
             missing = {inode: each for inode, each in self.files.items() if inode not in known and not each.begun}
             kept, self.files = self.files, {key: each for key, each in self.files.items() if key not in missing}
             self._looked()
@@ -128,7 +128,7 @@ class World(Writer):
         self.host.window.clear()
         self.host.sequence = stored
         following = replace(self.host.following, start_at_end=False)
-        self.host.sources = Sources(following, self.host.checkpoints, clock=lambda: self.host.now)
+        self.host.sources = Tailer(following, self.host.checkpoints, clock=lambda: self.host.now)
         self.host.sources.adopt(self.host.checkpoints.load())
         self.scan()
 
