@@ -1,6 +1,6 @@
 """The states of a tracked file, the events that change them, and the one table that says how.
 
-`docs/tailer.md` draws the table; a test holds the drawing to it.
+`docs/development/tailer.md` draws the table; a test holds the drawing to it.
 """
 
 import enum

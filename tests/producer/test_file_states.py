@@ -1,4 +1,4 @@
-"""The states of a file: the table has no dead end, it is enforced, and docs/tailer.md draws it."""
+"""The states of a file: the table has no dead end, it is enforced, and docs/development/tailer.md draws it."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from producer.tailer.file_state import TRANSITIONS, Event, FileState
 from producer.tailer.file_table import FileTable
 from producer.tailer.retained_files import RetainedFiles
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tailer.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs/development/tailer.md").read_text(encoding="utf-8")
 FIRST = {FileState.UNOPENED, FileState.WAITING}
 
 
