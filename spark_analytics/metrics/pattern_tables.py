@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics import statistics
+from spark_analytics.metrics import statistics
 from spark_analytics.patterns.model import MOST_DISTINCT, REST
 from spark_analytics.tables.schemas import Row
 
@@ -101,7 +101,7 @@ def daily(
 
 
 def _pattern(one: Seen, lines_before: Sequence[int], days: int, recent: set[str] | None) -> Row:
-    median = statistics.median(lines_before, days)
+    median = statistics.median_over_days(lines_before, days)
     enough = median is not None and one.lines >= MIN_LINES and days >= MIN_DAYS
     return {
         "pattern_id": one.pattern_id,

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics import statistics
 from spark_analytics.lines import severity, timestamps
+from spark_analytics.metrics import statistics
 from spark_analytics.tables import schemas
 from spark_analytics.tables.schemas import FILE, Cell, Row
 
@@ -187,12 +187,12 @@ def _sums(files: Sequence[FileSums]) -> dict[str, Any]:
 
 
 def _compared(lines: int, errors: int, known: Sequence[Row], days: int) -> dict[str, Any]:
-    errors = min(errors, lines)  # one without a newline is an error and no line
-    low, high = statistics.wilson(errors, lines)
+    errors = min(errors, lines)  # a last line without a newline is an error but not a line
+    low, high = statistics.wilson(errors, lines) if lines else (None, None)
     return {
         "baseline_days": days,
-        "median7_lines": statistics.median([row["lines"] for row in known], days),
-        "err_rate": statistics.rate(errors, lines),
+        "median7_lines": statistics.median_over_days([row["lines"] for row in known], days),
+        "err_rate": statistics.ratio(errors, lines),
         "err_rate_low": low,
         "err_rate_high": high,
         "median7_err_rate": statistics.median_rate((row["err"], row["lines"]) for row in known),
@@ -258,18 +258,10 @@ def _partition(
         "max_hour_lines": busiest,
         "share": share,
         "skew": share * partitions,
-        "gini": gini([host["bytes"] for host in hosts]),
+        "gini": statistics.gini([host["bytes"] for host in hosts]),
         "top_host": top["host"],
         "top_host_share": top["share_of_partition"],
         "seq_first": first,
         "seq_last": last,
         "seq_missing": missing,
     }
-
-
-def gini(sizes: Sequence[int]) -> float:
-    """How uneven `sizes` are: 0 all the same, towards 1 one has all. Sum((2 i - n - 1) size_i) / (n sum(size_i))."""
-    total, count = sum(sizes), len(sizes)
-    if not total:
-        return 0.0
-    return sum((2 * place - count - 1) * size for place, size in enumerate(sorted(sizes), 1)) / (count * total)

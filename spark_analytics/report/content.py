@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from spark_analytics.metrics.statistics import median, poisson, ratio
 from spark_analytics.report.inputs import AuthKind, AuthTop, Evidence, PatternCount, WebClass, WebTop
 from spark_analytics.report.model import Auth, AuthChange, Patterns, Web, WebStatus
 from spark_analytics.report.volume import HOURS, LEVELS
-from spark_analytics.statistics import measures_median, poisson, ratio
 
 LEAST_TIMES = 20
 LEAST_RISE = 2.0
@@ -58,7 +58,7 @@ def _tops(tops: Iterable[AuthTop], what: str) -> list[AuthTop]:
 
 
 def _change(kind: AuthKind, *, enough: bool) -> AuthChange:
-    usual = measures_median(kind.before) if enough else None
+    usual = median(kind.before) if enough else None
     low, high = poisson(kind.times)
     return AuthChange(
         kind=kind.kind,
@@ -119,7 +119,7 @@ def _status(row: WebClass, requests: int, hours: list[int], *, enough: bool) -> 
         status_class=row.status_class,
         requests=row.requests,
         share=ratio(row.requests, requests) or 0.0,
-        median=measures_median(row.before) if enough else None,
+        median=median(row.before) if enough else None,
         before=row.before,
         hours=tuple(hours),
     )

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from spark_analytics.metrics.statistics import median, wilson
 from spark_analytics.report.inputs import Evidence, FileSeries
 from spark_analytics.report.model import Errors, RateChange, Totals
-from spark_analytics.statistics import measures_median, measures_wilson
 
 LEAST_ERRORS = 5
 """Fewer error lines are no rise, whatever the rate: 1 of 3 lines does not shout."""
@@ -20,7 +20,7 @@ def errors(evidence: Evidence, totals: Totals, top: int, *, enough: bool) -> Err
     """The whole day's rate, and the log files whose rate rose."""
     series = [rate_of(log) for log in evidence.files]
     risen = [rate for rate in series if enough and has_risen(rate)]
-    low, high = measures_wilson(totals.errors, totals.lines)
+    low, high = wilson(totals.errors, totals.lines)
     before = rates_before(totals.errors_before, totals.lines_before)
     return Errors(
         lines=totals.lines,
@@ -28,7 +28,7 @@ def errors(evidence: Evidence, totals: Totals, top: int, *, enough: bool) -> Err
         rate=_share(totals.errors, totals.lines),
         low=low if totals.lines else 0.0,
         high=high if totals.lines else 0.0,
-        median_rate=measures_median(before) if enough else None,
+        median_rate=median(before) if enough else None,
         rates_before=before,
         warning_rate=_share(totals.warnings, totals.lines),
         risen=tuple(sorted(risen, key=_by_surplus)[:top]),
@@ -43,7 +43,7 @@ def rate_of(log: FileSeries) -> RateChange:
     """A log file's rate today, its interval, and its median."""
     rate = _share(log.errors, log.lines)
     usual = log.median_rate if log.baseline_days >= LEAST_DAYS else None
-    low, high = measures_wilson(log.errors, log.lines)
+    low, high = wilson(log.errors, log.lines)
     return RateChange(
         partition=log.partition,
         host=log.host,
@@ -75,4 +75,5 @@ def rates_before(hits: Sequence[int], lines: Sequence[int]) -> tuple[float, ...]
 
 
 def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+    """Share of `whole`, at most 1: a last line without a newline is an error but not a line."""
+    return min(part, whole) / whole if whole else 0.0

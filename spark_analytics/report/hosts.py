@@ -3,9 +3,9 @@
 import datetime as dt
 from collections.abc import Sequence
 
+from spark_analytics.metrics.statistics import gini, median, ratio, robust_z
 from spark_analytics.report.inputs import Evidence, HostSeries
 from spark_analytics.report.model import HostDay, Hosts, SilentHost
-from spark_analytics.statistics import gini, measures_median, ratio, robust_z
 
 QUIET_HOURS = 6.0
 """From here on a host that writes around the clock is silent, although it wrote today."""
@@ -46,7 +46,7 @@ def _with_newness(evidence: Evidence, days: Sequence[HostDay]) -> list[tuple[Hos
 
 def host_day(host: HostSeries, whole_bytes: int, *, enough: bool) -> HostDay:
     """A host's day against its own median."""
-    usual = measures_median(host.lines_before) if enough else None
+    usual = median(host.lines_before) if enough else None
     return HostDay(
         partition=host.partition,
         host=host.host,
@@ -78,7 +78,7 @@ def silent_hosts(evidence: Evidence) -> list[SilentHost]:
 
 
 def _silent(host: HostSeries, date: str, end: dt.datetime) -> SilentHost | None:
-    usual = measures_median(host.lines_before)
+    usual = median(host.lines_before)
     if not usual:
         return None
     quiet = _quiet_hours(host, date, end)
@@ -102,7 +102,7 @@ def _quiet_hours(host: HostSeries, date: str, end: dt.datetime) -> float | None:
 
 
 def _is_steady(host: HostSeries) -> bool:
-    return (measures_median(host.active_hours_before) or 0) >= STEADY_HOURS
+    return (median(host.active_hours_before) or 0) >= STEADY_HOURS
 
 
 def end_of_day(evidence: Evidence) -> dt.datetime:

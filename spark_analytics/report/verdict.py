@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from spark_analytics.metrics.statistics import wilson
 from spark_analytics.report.completeness import kind_state
 from spark_analytics.report.content import BAD_LEVELS
 from spark_analytics.report.inputs import Account, Trouble
@@ -22,7 +23,6 @@ from spark_analytics.report.model import (
     Web,
 )
 from spark_analytics.report.number_format import clean, clock, count, listed, percent, rounded, size, times
-from spark_analytics.statistics import measures_wilson
 
 NAMED = 3
 """How many of a kind a sentence names; the lists below it have more."""
@@ -230,7 +230,7 @@ def _of_web(judged: Judged) -> Iterator[Finding]:
         return
     usual = sorted(_shares(judged.web, failing.before))
     middle = usual[len(usual) // 2] if usual else 0.0
-    low, _ = measures_wilson(failing.requests, judged.web.requests)
+    low, _ = wilson(failing.requests, judged.web.requests)
     if low > 2 * middle:
         text = f"{percent(failing.share)} of the web requests failed (5xx), usually {percent(middle)}"
         yield Finding(kind="web_errors", state=State.ATTENTION, text=text, names=("5xx",))

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from spark_analytics.metrics.statistics import gini, ratio, skew
 from spark_analytics.report.inputs import Evidence, HostSeries
 from spark_analytics.report.model import HostHours, LevelHours, PartitionDay, Totals, Volume
-from spark_analytics.statistics import gini, ratio, skew
 
 HOURS = 24
 LEVELS = ("fatal", "error", "warn", "notice", "info", "debug", "trace", "none")
