@@ -15,7 +15,7 @@ WIDE_Z = 2.576
 NORMAL_CONSISTENT = 1.4826
 """Factor from the median absolute deviation to the standard deviation of a normal distribution."""
 
-LEAST_SPREAD = 0.05
+MIN_DEVIATION = 0.05
 """Minimum deviation of a logarithm, about 5 %: a host with a constant volume for a week may still vary that much."""
 
 
@@ -76,7 +76,7 @@ def robust_z(value: float, history: Sequence[float]) -> float:
     logs = [math.log1p(max(0.0, entry)) for entry in history]
     middle = statistics.median(logs)
     deviation = statistics.median(abs(entry - middle) for entry in logs) * NORMAL_CONSISTENT
-    return (math.log1p(max(0.0, value)) - middle) / max(deviation, LEAST_SPREAD)
+    return (math.log1p(max(0.0, value)) - middle) / max(deviation, MIN_DEVIATION)
 
 
 def gini(values: Iterable[float]) -> float:

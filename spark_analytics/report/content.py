@@ -1,4 +1,4 @@
-"""What the lines say: patterns, authentication, access logs."""
+"""Facts of line content: patterns, authentication, access logs."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ from spark_analytics.report.inputs import AuthKind, AuthTop, Evidence, PatternCo
 from spark_analytics.report.model import Auth, AuthChange, Patterns, Web, WebStatus
 from spark_analytics.report.volume import HOURS, LEVELS
 
-LEAST_TIMES = 20
-LEAST_RISE = 2.0
-"""Authentication has risen if the interval of today's count is above this many medians, and it is not a handful."""
+MIN_TIMES = 20
+MIN_RISE = 2.0
+"""A kind of authentication event has risen if today's interval is above `MIN_RISE` medians, from `MIN_TIMES` on."""
 
 GUESSES = 10
-"""Failed passwords from one address, from which on its accepted one may have been guessed."""
+"""Failed passwords of one address from which on an accepted one may have been guessed."""
 
 BAD_LEVELS = frozenset({"fatal", "error", "warn"})
 
@@ -40,7 +40,7 @@ def _by_badness(row: PatternCount) -> tuple[int, int, str]:
 
 
 def auth(evidence: Evidence, top: int, *, enough: bool) -> Auth:
-    """Authentication: what rose, from where, as whom, and where a guess may have worked."""
+    """Authentication: what rose, the top addresses, users and hosts, and addresses that may have guessed a password."""
     tops = evidence.auth_tops
     remotes = _tops(tops, "remote")
     return Auth(
@@ -66,13 +66,13 @@ def _change(kind: AuthKind, *, enough: bool) -> AuthChange:
         low=round(low, 1),
         high=round(high, 1),
         median=usual,
-        risen=usual is not None and kind.times >= LEAST_TIMES and low > LEAST_RISE * usual and kind.kind != "accepted",
+        risen=usual is not None and kind.times >= MIN_TIMES and low > MIN_RISE * usual and kind.kind != "accepted",
         before=kind.before,
     )
 
 
 def web(evidence: Evidence, top: int, *, enough: bool) -> Web | None:
-    """Access logs by status class, their latency, and what fails."""
+    """Access logs by status class, latency, and failing paths."""
     if not evidence.web_classes:
         return None
     requests = sum(row.requests for row in evidence.web_classes)
