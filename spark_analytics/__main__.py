@@ -1,4 +1,4 @@
-"""`python -m spark_analytics`, and what `spark-submit` is given: the report without the `fshipper` command."""
+"""Entry point of `python -m spark_analytics` and `spark-submit`: the report without the `fshipper` command."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 if __name__ == "__main__":  # Ctrl-C while the rest is imported
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
-if not __package__:  # as a script: `parse`, `io` and `session` of this room must not stand for other modules
+if not __package__:  # as a script: modules of this folder must not shadow others
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import typer
@@ -17,12 +17,12 @@ from shipper.errors import EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
 from spark_analytics.cli import app
 
 CLICK_USAGE = 2
-"""The exit code that click gives to a command line that it does not understand."""
+"""The exit code of click for an invalid command line."""
 INTERRUPTED = 130
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the report and returns its exit code; what went wrong is one sentence on stderr, and a next step."""
+    """Runs the report and returns its exit code; errors go to stderr as one sentence and a hint."""
     command = typer.main.get_command(app)
     try:
         outcome = command.main(arguments, prog_name="report", standalone_mode=False)
@@ -32,8 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stderr.write(f"hint: {error.hint}\n")
         return error.exit_code
     except typer.TyperException as error:
-        said = getattr(error, "format_message", error.__str__)()
-        sys.stderr.write(f"error: {said}\nhint: see --help\n")
+        message = getattr(error, "format_message", error.__str__)()
+        sys.stderr.write(f"error: {message}\nhint: see --help\n")
         return EXIT_USAGE if getattr(error, "exit_code", CLICK_USAGE) == CLICK_USAGE else EXIT_OTHER
     except (typer.Abort, KeyboardInterrupt):
         sys.stderr.write("error: interrupted\n")

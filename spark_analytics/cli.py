@@ -6,6 +6,7 @@ import enum
 import gc
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,29 +15,30 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from shipper import units
-from shipper.errors import Unavailable, UsageError
+from shipper.errors import ConfigError, Unavailable, UsageError
 from spark_analytics import open_locations
 from spark_analytics.archive import inventory, wait_closed
 from spark_analytics.patterns import cli as patterns
-from spark_analytics.report import text as show
 from spark_analytics.runtime import interrupts, session
 from spark_analytics.storage.locations import Location
 
 if TYPE_CHECKING:
-    from spark_analytics.pipeline import Made, Request
+    from spark_analytics.pipeline import DayResult, Request
 
 MAX_TOP = 100
-"""The most entries of a list on the page, so that it stays small; the tables hold them all."""
+"""Maximum entries of a list on the page, so that it stays small; the tables have all entries."""
 
 GARBAGE_THRESHOLD = 50_000
-"""New objects until cycles are looked for: a day of many log files is some 100,000 rows without one."""
+"""New objects before Python searches for cycles: a day with many log files is some 100,000 rows without one."""
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 EXIT_INCOMPLETE = 3
 EXIT_UNCHANGED = 4
 
 
 class Readers(enum.Enum):
-    """Who may read what is written; never more than the umask allows."""
+    """Who may read the files that are written, within the umask."""
 
     GROUP = "group"
     ALL = "all"
@@ -55,7 +57,6 @@ Master = Annotated[
 
 app = typer.Typer(help="Count days of the archive: tables, CSV and a page.", invoke_without_command=True)
 app.command("patterns")(patterns.patterns)
-app.command("show")(show.show)
 
 
 @app.callback()
@@ -92,7 +93,7 @@ def report(
     if context.invoked_subcommand is not None:
         return
     seconds = _seconds(wait)
-    with open_locations.reached(_named(archive), out, master=master) as (source, target):
+    with open_locations.opened(_named(archive), out, master=master) as (source, target):
         dates = _dates(source, date, since, until)
         if not dates:
             typer.echo(f"no day of {source} is over yet: nothing to do", err=True)
@@ -117,7 +118,7 @@ def compact(
 ) -> None:
     """Write the lines of a day as Parquet under <out>/raw, for who asks for them more than once."""
     day = _day(date)
-    with open_locations.reached(_named(archive), out, master=master) as (source, target):
+    with open_locations.opened(_named(archive), out, master=master) as (source, target):
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
@@ -140,12 +141,57 @@ def query(
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
     wanted = bool(date or since or until)
     texts = (out, _named(archive)) if wanted else (out,)
-    with open_locations.reached(*texts, master=master) as (target, *sources):
+    with open_locations.opened(*texts, master=master) as (target, *sources):
         dates = _dates(sources[0], date, since, until) if sources else []
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
         pipeline.query(sql, sources[0] if sources else None, target, dates, form, master)
+
+
+@app.command()
+def show(
+    out: Annotated[
+        str, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are: a path or a URI.")
+    ] = "report",
+    date: Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, or latest.")] = "latest",
+    as_json: Annotated[bool, typer.Option("--json", help="Print report.json as it is.")] = False,
+    directory: Annotated[str, typer.Argument(help="The same as --out.", show_default=False)] = "",
+) -> None:
+    """Show a report that was made, without Spark."""
+    if directory and out not in {directory, "report", os.environ.get("SHIPPER_REPORT")}:
+        raise UsageError("the reports are named twice", hint="give their directory as an argument or with --out")
+    with open_locations.opened(directory or out) as (location,):
+        path = find_report(location, date)
+        content = path.read_bytes()
+    if as_json:
+        typer.echo(content.decode(), nl=False)
+        return
+    from spark_analytics.report import json_export, text  # noqa: PLC0415 - pydantic takes a moment, --help needs none
+
+    typer.echo(text.as_text(json_export.from_text(content, str(path))))
+
+
+def find_report(out: Location, date: str) -> Location:
+    """The `report.json` of a day.
+
+    Raises:
+        UsageError: `date` is not a day.
+        ConfigError: there is no report under `out`.
+        Unavailable: there is no report of that day; the message names the last ones.
+    """
+    if date != "latest" and not _DATE.fullmatch(date):
+        raise UsageError(f"{date!r} is no day", hint="give --date as YYYY-MM-DD or latest; days are UTC")
+    known = sorted(path.parent.name for path in out.glob("[0-9]*-[0-9]*-[0-9]*/report.json"))
+    if not known:
+        raise ConfigError(f"there is no report in {out}", hint="make one with `fshipper report`, or name its --out")
+    day = known[-1] if date == "latest" else date
+    if day not in known:
+        raise Unavailable(
+            f"{day} was not reported in {out}; the last ones are {', '.join(known[-7:])}",
+            hint=f"make it with `fshipper report --date {day}`",
+        )
+    return out / day / "report.json"
 
 
 @contextlib.contextmanager
@@ -175,7 +221,7 @@ def _named(archive: str | None) -> str:
 
 
 def _dates(archive: Location, date: str, since: str, until: str) -> list[str]:
-    """The days to report: the one named, or those of a range that the archive has; none while the first goes on."""
+    """The days to report: the named one, or the days of a range that the archive has; none if no day is over."""
     inventory.check_archive(archive)
     if not (since or until):
         return [_day(date).isoformat()]
@@ -214,7 +260,7 @@ def chosen_day(text: str, today: dt.date) -> dt.date:
         ) from None
 
 
-def _run(request: "Request", dates: list[str]) -> "Iterator[Made]":
+def _run(request: "Request", dates: list[str]) -> "Iterator[DayResult]":
     from spark_analytics import pipeline  # noqa: PLC0415
 
     console = Console(stderr=True)
@@ -230,7 +276,7 @@ def _run(request: "Request", dates: list[str]) -> "Iterator[Made]":
         yield from _with_bar(console, made, len(dates))
 
 
-def _with_bar(console: Console, made: "Iterable[Made]", days: int) -> "Iterator[Made]":
+def _with_bar(console: Console, made: "Iterable[DayResult]", days: int) -> "Iterator[DayResult]":
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("days", total=days)
@@ -239,7 +285,7 @@ def _with_bar(console: Console, made: "Iterable[Made]", days: int) -> "Iterator[
             yield one
 
 
-def _shown(made: "Iterable[Made]", *, several: bool, as_json: bool) -> "list[Made]":
+def _shown(made: "Iterable[DayResult]", *, several: bool, as_json: bool) -> "list[DayResult]":
     from spark_analytics.report import json_export, text  # noqa: PLC0415
 
     kept = []
@@ -254,7 +300,7 @@ def _shown(made: "Iterable[Made]", *, several: bool, as_json: bool) -> "list[Mad
     return kept
 
 
-def _exit_code(made: "list[Made]", *, fail_on_gaps: bool) -> int:
+def _exit_code(made: "list[DayResult]", *, fail_on_gaps: bool) -> int:
     if fail_on_gaps and any(one.state in {"damaged", "gaps", "doubled"} for one in made):
         return EXIT_INCOMPLETE
     return EXIT_UNCHANGED if all(one.facts is None for one in made) else 0

@@ -1,4 +1,4 @@
-"""From what is written on the command line to locations: Spark starts first where only it reaches them."""
+"""Opens the locations named on the command line; a remote one needs Spark to start first."""
 
 import contextlib
 import shutil
@@ -12,18 +12,18 @@ from spark_analytics.storage.locations import Location
 
 
 @contextlib.contextmanager
-def reached(*texts: str, master: str | None = None) -> Iterator[Sequence[Location]]:
+def opened(*texts: str, master: str | None = None) -> Iterator[Sequence[Location]]:
     """The locations that `texts` name: paths, `file:` and other URIs.
 
-    Where there are others, one session of Spark serves all of the run; what Java says goes to a file of this machine,
-    which is kept where the run ends by an error.
+    If one is remote, one Spark session serves the whole run; output of Java goes to a local file, which is kept if the
+    run fails.
 
     Raises:
-        ConfigError: Spark knows no such file system.
+        ConfigError: Spark has no such file system.
         Unavailable: pyspark or Java is not installed, or Spark does not start.
     """
     if not any(map(locations.is_remote, texts)):
-        yield [locations.here(text) for text in texts]
+        yield [locations.local_path(text) for text in texts]
         return
     session.require_runtime()
     kept = Path(tempfile.mkdtemp(prefix="fshipper-log-"))
@@ -37,5 +37,8 @@ def _opened(texts: Sequence[str], master: str | None, log: Path) -> Iterator[Seq
     from spark_analytics.storage import hadoop_fs  # noqa: PLC0415 - need pyspark
     from spark_analytics.tables import spark_io  # noqa: PLC0415
 
-    with session.open_session(master=master, log=log) as spark, spark_io.explained(log):
-        yield [hadoop_fs.at(spark, text, log) if locations.is_remote(text) else locations.here(text) for text in texts]
+    with session.open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
+        yield [
+            hadoop_fs.remote_path(spark, text, log) if locations.is_remote(text) else locations.local_path(text)
+            for text in texts
+        ]

@@ -1,4 +1,4 @@
-"""A day's report from beginning to end: look, scan once, settle, derive, judge, swap in, show. Read this file first."""
+"""A day's report from start to end: inventory, scan, aggregate, evaluate, commit, publish. Read this file first."""
 
 import contextlib
 import datetime as dt
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 from shipper.errors import ShipperError
 from spark_analytics.archive import inventory
 from spark_analytics.archive.inventory import Day
-from spark_analytics.build_tables import Making
+from spark_analytics.build_tables import TableBuilder
 from spark_analytics.query import raw_lines
-from spark_analytics.query import sql as asking
+from spark_analytics.query import sql as sql_query
 from spark_analytics.report import build, load, publish
 from spark_analytics.report.inputs import Run
 from spark_analytics.report.model import Facts
 from spark_analytics.runtime import interrupts
 from spark_analytics.runtime.session import open_session
-from spark_analytics.runtime.tuning import holding
+from spark_analytics.runtime.tuning import temporary_settings
 from spark_analytics.storage import locations, output_lock
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import spark_io
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _REPORT_SETTINGS = {"spark.sql.ansi.enabled": "false"}
-"""Else each sum of each line is asked whether it overflows; counts of a day's lines and bytes do not. Not for SQL that
-people write, which is told of what overflows."""
+"""Without overflow checks of each sum: counts of a day's lines and bytes do not overflow. Not for users' SQL, which
+must get an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,41 +45,41 @@ class Request:
     out: Location
     top: int  #: the most entries of a list on the page
     master: str | None  #: of Spark; None: all cores of this machine, or what spark-submit says
-    baseline_days: int = 7  #: days before that tell what is usual
-    force: bool = False  #: make a day again although nothing changed
+    baseline_days: int = 7  #: days before that the day is compared with
+    force: bool = False  #: report a day again although its input did not change
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What became of a day."""
+class DayResult:
+    """The outcome of one day."""
 
     date: str
     state: str  #: of its completeness: damaged, gaps, doubled, open or complete
-    facts: Facts | None  #: None where its input is that of the report that is there
+    facts: Facts | None  #: None if the existing report has the same input
 
 
-def run(request: Request, dates: Sequence[str]) -> Iterator[Made]:
-    """Reports each of `dates`, in their order; Spark starts with the first one that has changed.
+def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
+    """Reports each of `dates` in order; Spark starts with the first day whose input has changed.
 
     Raises:
-        ShipperError: with the next step for a person.
+        ShipperError: with a hint for the user.
     """
     tables, log = Tables(request.out), locations.log_of(request.out)
-    first = _day(request.archive, dates[0])  # says what is wrong before anything is written
-    with output_lock.claimed(request.out), contextlib.ExitStack() as stack:
+    first = _day(request.archive, dates[0])  # fails before anything is written
+    with output_lock.exclusive(request.out), contextlib.ExitStack() as stack:
         tables.recover()
         spark = None
         for date in dates:
             began = time.monotonic()
             day = first if date == first.date else _day(request.archive, date)
-            if not request.force and (state := state_made(request.out, tables, day)):
-                yield Made(date, state, None)
+            if not request.force and (state := existing_state(request.out, tables, day)):
+                yield DayResult(date, state, None)
                 continue
             if spark is None:
                 spark = stack.enter_context(_session(request, log, day, len(dates)))
-                stack.enter_context(spark_io.explained(log))
+                stack.enter_context(spark_io.translated_errors(log))
             facts = make(spark, request, day, began)
-            yield Made(date, facts.completeness.state.value, facts)
+            yield DayResult(date, facts.completeness.state.value, facts)
 
 
 def _day(archive: Location, date: str) -> Day:
@@ -91,8 +91,8 @@ def _session(request: Request, log: Path, day: Day, days: int) -> "contextlib.Ab
     return open_session(master=request.master, log=log, size_bytes=size_bytes)
 
 
-def state_made(out: Location, tables: Tables, day: Day) -> str | None:
-    """The state of a day whose tables and report are there, made of the same input; else None."""
+def existing_state(out: Location, tables: Tables, day: Day) -> str | None:
+    """The state of a day whose tables and report exist and have the same input; else None."""
     made = tables.run_of(day.date) or {}
     try:
         shown = json.loads((out / day.date / "report.json").read_bytes())
@@ -103,7 +103,7 @@ def state_made(out: Location, tables: Tables, day: Day) -> str | None:
 
 
 def make(spark: "SparkSession", request: Request, day: Day, began: float) -> Facts:
-    """Makes the day's tables and its report; `began` is the monotonic time at which the run did."""
+    """Builds the day's tables and its report; `began` is the monotonic time at which the run started."""
     tables = Tables(request.out)
     with tables.dropped_if_interrupted(day.date):
         return _make(spark, request, day, began, tables)
@@ -112,41 +112,41 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> Fac
 def _make(spark: "SparkSession", request: Request, day: Day, began: float, tables: Tables) -> Facts:
     started = dt.datetime.now(dt.UTC)
     tables.begin(day.date)
-    making = Making(spark, request.archive, tables, day, request.baseline_days)
-    with holding(spark, _REPORT_SETTINGS):
-        given = making.tables_of_lines()
-    day = making.day
-    evidence = load.evidence(given, day, _facts(spark, request, day, began), wanted_days=request.baseline_days)
+    builder = TableBuilder(spark, request.archive, tables, day, request.baseline_days)
+    with temporary_settings(spark, _REPORT_SETTINGS):
+        day_tables = builder.build()
+    day = builder.day
+    evidence = load.evidence(day_tables, day, _run_info(spark, request, day, began), wanted_days=request.baseline_days)
     facts = build.facts(evidence, top=request.top)
     status = facts.completeness.state.value
-    making.table_of_run(started, time.monotonic() - began, status)
-    made = {"input_fingerprint": day.fingerprint, "started": started.isoformat(), "status": status}
-    with interrupts.whole():
-        tables.commit(day.date, made)
+    builder.write_run(started, time.monotonic() - began, status)
+    run_info = {"input_fingerprint": day.fingerprint, "started": started.isoformat(), "status": status}
+    with interrupts.uninterrupted():
+        tables.commit(day.date, run_info)
         publish.publish(request.out, facts, evidence, rows=request.top)
     return facts
 
 
 def compact(archive: Location, out: Location, date: str, master: str | None) -> Location:
-    """Writes the lines of a day as Parquet and returns where they are."""
+    """Writes the lines of a day as Parquet and returns their directory."""
     day, log = inventory.read_day(archive, date), locations.log_of(out)
-    with output_lock.claimed(out), open_session(master=master, log=log) as spark, spark_io.explained(log):
+    with output_lock.exclusive(out), open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
         return raw_lines.compact(spark, archive, out, day)
 
 
 def query(
     sql: str, archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None
 ) -> None:
-    """Prints what `sql` asks of the tables under `out` and of the lines of `dates`."""
+    """Prints the rows of `sql` over the tables under `out` and the lines of `dates`."""
     days = [inventory.read_day(archive, date) for date in dates] if archive else []
-    with _log_of_query() as log, open_session(master=master, log=log) as spark, spark_io.explained(log):
-        answer = asking.answered(spark, sql, Tables(out), archive, days)
-        asking.show(answer, asking.Format(form))
+    with _log_of_query() as log, open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
+        answer = sql_query.run(spark, sql, Tables(out), archive, days)
+        sql_query.show(answer, sql_query.Format(form))
 
 
 @contextlib.contextmanager
 def _log_of_query() -> Iterator[Path]:
-    """A file that stays where an error says what is in it."""
+    """A log file that is kept only if an error refers to it."""
     opened, name = tempfile.mkstemp(prefix="fshipper-query-", suffix=".log")
     os.close(opened)
     log = Path(name)
@@ -161,7 +161,7 @@ def _log_of_query() -> Iterator[Path]:
     log.unlink(missing_ok=True)
 
 
-def _facts(spark: "SparkSession", request: Request, day: Day, began: float) -> Run:
+def _run_info(spark: "SparkSession", request: Request, day: Day, began: float) -> Run:
     return Run(
         archive=str(request.archive),
         out=str(request.out),

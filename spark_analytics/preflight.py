@@ -1,4 +1,4 @@
-"""Whether a report can be made here: asked by `fshipper validate --role report`."""
+"""Checks of `fshipper validate --role report`: whether a report can be made on this machine."""
 
 from collections.abc import Iterator
 
@@ -6,6 +6,6 @@ from spark_analytics.runtime import session
 
 
 def check(_settings: object) -> Iterator[str]:
-    """What is as it should be, in sentences. Raises Unavailable: pyspark or Java is not installed."""
+    """Yields what is in order, in sentences. Raises Unavailable: pyspark or Java is not installed."""
     session.require_runtime()
     yield "pyspark and Java are installed"

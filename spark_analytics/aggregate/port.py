@@ -1,9 +1,10 @@
-"""What the scan counted, asked in the ways that the tables need: a port with two adapters.
+"""The aggregation port: groups that the scan made, aggregated into the tables of a day. It has two adapters.
 
-`few` has the groups as columns in the driver, `many` as frames of Spark. Each gives the same tables
-(`tests/spark/test_counts.py`): few groups are dealt with here before Spark has planned its first query of them.
+`arrow` aggregates in the driver and serves days whose groups fit into memory; `spark` aggregates with Spark queries and
+has no limit. Both give the same tables (`tests/spark/test_aggregate.py`). On a small day the Arrow adapter is done
+before Spark has planned its first query.
 
-Several groups may differ in nothing but their sums: whoever asks adds up.
+Several groups may have equal keys: consumers of groups add their sums.
 """
 
 import datetime as dt
@@ -11,38 +12,26 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from spark_analytics.archive.reconcile import Counted
-from spark_analytics.metrics.pattern_tables import Seen
+from spark_analytics.archive.reconcile import SegmentCount
+from spark_analytics.metrics.pattern_tables import PatternLines
 from spark_analytics.metrics.volumes import FileSums
-from spark_analytics.tables.schemas import Row, Web, WebSums
-
-MOST_FEW = 8_000_000
-"""Groups that are held as columns, where there is memory for them."""
-
-GROUP_BYTES = 900
-"""Of memory, for each with all that is made of it."""
-
-LEFT = 2
-"""Times the memory that groups take must be available: others work beside a report."""
-
-MOST_BYTES = 500_000_000
-"""Of such groups as Parquet, unpacked: texts of strangers (paths that nobody has) may each be another one."""
+from spark_analytics.tables.day_tables import Row, WebHourCount, WebSums
 
 
 class Correction(NamedTuple):
-    """A segment whose last row has no newline, or whose first row had a byte order mark before it (`settle`)."""
+    """A segment whose last row has no newline, or whose first row had a byte order mark before it (`reconcile`)."""
 
     segment: int
     end_block: int
     end_row: int
-    surplus: int
+    unterminated: int
     head_block: int
     head_row: int
-    mark: int
+    bom_bytes: int
 
 
-class Place(NamedTuple):
-    """A segment by its number in this run: its log file, how that writes times, when JetStream stored it."""
+class SegmentOrigin(NamedTuple):
+    """A segment by its number in this run: its log file, the family of its time stamps, when JetStream stored it."""
 
     segment: int
     partition: int
@@ -52,8 +41,8 @@ class Place(NamedTuple):
     stored_hour: int | None  #: in seconds since 1970
 
 
-class Silent(NamedTuple):
-    """A listed segment without a row. Its bytes are those of a byte order mark that is all that it holds."""
+class EmptySegment(NamedTuple):
+    """A listed segment without a row. `bytes` are those of a byte order mark that is its whole content."""
 
     partition: int
     host: str
@@ -63,60 +52,62 @@ class Silent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
-    """What turns counted groups into those of log files and hours."""
+class Assignment:
+    """How groups of segments become groups of log files and hours."""
 
     day: dt.date
-    places: Sequence[Place]
+    origins: Sequence[SegmentOrigin]
     corrections: Sequence[Correction]
-    silent: Sequence[Silent]
+    empty: Sequence[EmptySegment]
 
 
-class Asked(NamedTuple):
-    """What web servers were asked for."""
+class WebAggregates(NamedTuple):
+    """Requests to web servers, aggregated."""
 
-    keys: Sequence[tuple[str, str, int]]  #: (kind, key, n), most first: for `access.top`
-    hours: Sequence[Web]
+    keys: Sequence[tuple[str, str, int]]  #: (kind, key, n), most first: for table `access_top`
+    hours: Sequence[WebHourCount]
     sums: WebSums
 
 
-class Counts(Protocol):
-    """What the scan counted, as it is."""
+class SegmentGroups(Protocol):
+    """The groups of the scan, by segment."""
 
-    def by_segment(self) -> list[Counted]:
+    def by_segment(self) -> list[SegmentCount]:
         """One for each segment that has a row."""
 
-    def placed(self, placing: Placing) -> "Groups":
-        """The same by log file and hour, with bytes as `wc` counts them."""
+    def assign(self, assignment: Assignment) -> "FileGroups":
+        """The same groups by log file and hour, with bytes as `wc` counts them."""
 
 
-class Groups(Protocol):
-    """What the scan counted, by log file and hour."""
+class FileGroups(Protocol):
+    """The groups of the scan, by log file and hour."""
 
     def write_hourly(self) -> None:
-        """Stages table `hourly`. Comes first: others may be made of it."""
+        """Stages table `hourly`. Must be called first: other tables may be made of it."""
 
     def by_file(self) -> list[FileSums]:
         """One for each log file of table `hourly`, in any order."""
 
     def texts(self) -> list[tuple[int, str, int]]:
-        """(fingerprint, text, lines) of the masked lines, most lines first, at most `MOST_DISTINCT`."""
+        """(fingerprint, text, lines) of the masked lines, most lines first, at most `MAX_DISTINCT`."""
 
-    def by_pattern(self, fingerprints: Sequence[Row]) -> list[Seen]:
-        """One for each pattern and level; `fingerprints` is that table, which is staged by then."""
+    def by_pattern(self, fingerprints: Sequence[Row]) -> list[PatternLines]:
+        """One for each pattern and level; `fingerprints` is that table, which must be staged."""
 
     def segments_of(self, fingerprints: Collection[int]) -> dict[int, int]:
         """For each of `fingerprints` the segment with most of its lines, the first of several."""
 
-    def accounts(self) -> list[Row]:
+    def auth_daily(self) -> list[Row]:
         """Table `auth_daily`, in any order."""
 
-    def write_requests(self) -> Asked:
+    def write_access_hourly(self) -> WebAggregates:
         """Stages table `access_hourly`."""
 
 
-def hours_of(found: Iterable[Sequence[Any]]) -> list[Web]:
-    """(second, status class, requests, bytes) as values; those of no known hour are left out."""
+def web_hours(rows: Iterable[Sequence[Any]]) -> list[WebHourCount]:
+    """(second, status class, requests, bytes) as values, without those of an unknown hour."""
     return [
-        Web(dt.datetime.fromtimestamp(second, tz=dt.UTC), *others) for second, *others in found if second is not None
+        WebHourCount(dt.datetime.fromtimestamp(second, tz=dt.UTC), *others)
+        for second, *others in rows
+        if second is not None
     ]

@@ -1,1 +1,1 @@
-"""What the archive holds for a day: manifests, segments, gaps."""
+"""The archive's day: manifests, segments, gaps."""

@@ -1,6 +1,6 @@
-"""What a day of the archive holds, by its manifests and on disk. Looks at one day's directories, never at the root.
+"""The inventory of a day: its manifests and its files on disk. Reads the directories of one day, never the root.
 
-Whether what the manifests list hangs together: sequences of the streams, offsets of the sources. Values only.
+It also finds gaps in the manifests: in sequences of the streams and in offsets of the sources.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 
 TABLES_VERSION = 3
-"""Goes up where the same input makes other tables: then every day may be made again."""
+"""Increased when the same input gives other tables: then every day is reported again."""
 
 _DAY_DIRECTORY = re.compile(r"date=(\d{4}-\d\d-\d\d)")
-MOST = 1 << 53
-"""Above any number that a true manifest has."""
+MAX_NUMBER = 1 << 53
+"""Limit above any number in a valid manifest."""
 
-MOST_PARTITION = (1 << 31) - 1
+MAX_PARTITION = (1 << 31) - 1
 _PATH = re.compile(r"date=(?P<date>[^/]*)/.*-(?P<number>\d{20})(?:\.[a-z]+)?", re.DOTALL)
 _SOURCE = re.compile(rb'"source": ?"([^"]*)"')
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -40,9 +40,9 @@ class NothingSealed(Unavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifests:
-    """The manifest lines of a day that count, and what was wrong with the others."""
+    """The valid manifest lines of a day, and the problems of the others."""
 
-    segments: tuple[Segment, ...]  #: the last line of each path, without those that were merged into others
+    segments: tuple[Segment, ...]  #: the last line of each path, without merged ones
     merged: frozenset[str]
     """Paths of segments that were replaced by others, which may be on disk for a moment, and of those that a repair
     of doubled bytes has left empty."""
@@ -55,7 +55,7 @@ class Manifests:
 
 @dataclass(frozen=True, kw_only=True)
 class Day:
-    """A day of the archive: what the manifests list, and what lies on disk. Paths are relative to the archive."""
+    """A day of the archive: what the manifests list, and what is on disk. Paths are relative to the archive."""
 
     date: str
     manifests: Manifests
@@ -63,8 +63,13 @@ class Day:
     open_files: int
     open_bytes: int
     damaged: frozenset[str] = frozenset()  #: paths of segments that could not be read to their end
-    doubled: tuple[Doubled, ...] = ()  #: segments of which an earlier one, of this day or before, holds bytes
+    doubled: tuple[Doubled, ...] = ()  #: segments with bytes that an earlier one, of this day or before, also has
     removed_hosts: tuple[str, ...] = ()  #: hosts of which retention by size removed this day, sorted
+
+    @property
+    def as_date(self) -> dt.date:
+        """The day as a date."""
+        return dt.date.fromisoformat(self.date)
 
     @functools.cached_property
     def present(self) -> tuple[Segment, ...]:
@@ -78,7 +83,7 @@ class Day:
 
     @functools.cached_property
     def unreadable(self) -> frozenset[str]:
-        """Paths of segments that are not read: damaged, or compressed and shorter than listed, which Spark dies of."""
+        """Paths of segments that are not read: damaged, or compressed and shorter than listed (Spark would fail)."""
         short = (
             segment.path
             for segment in self.present
@@ -103,13 +108,13 @@ class Day:
         """When JetStream stored the last block of each log file: by (partition, host, file)."""
         newest: dict[tuple[int, str, str], str] = {}
         for segment in self.manifests.segments:
-            key = (segment.partition, shown(segment.host), shown(segment.file))
+            key = (segment.partition, escaped(segment.host), escaped(segment.file))
             newest[key] = max(newest.get(key, ""), segment.last_time)
         return {key: time for key, text in newest.items() if (time := time_of(text))}
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Stands for all that the tables are made from: the manifests, the sealed files' sizes, who closed the day."""
+        """A hash of all input of the tables: manifests, sizes of the sealed files, collectors that closed the day."""
         listed = sorted(manifest.to_line(segment) for segment in self.manifests.segments)
         sizes = sorted(f"{path} {size}" for path, size in self.sizes.items())
         others = (
@@ -121,7 +126,7 @@ class Day:
         )
         digest = hashlib.sha256(b"".join(listed))
         digest.update(json.dumps([others, sizes]).encode())
-        for each in self.doubled:  # without them the same as ever: a day that is sound is not made again
+        for each in self.doubled:  # without any the hash is that of older versions, so the day is not reported again
             digest.update(f"{each.segment.path} {each.spans}".encode())
         return digest.hexdigest()
 
@@ -131,20 +136,20 @@ class Day:
         return not self.manifests.open_collectors
 
     def bytes_there(self, segment: Segment) -> int:
-        """Raw bytes of the segment: as listed, but of a plain file as on disk, for a crash may have cut it."""
+        """Raw bytes of the segment as listed; of a plain file as on disk, because a crash may have truncated it."""
         return self.sizes.get(segment.path, segment.bytes_raw) if segment.codec == "none" else segment.bytes_raw
 
 
 def time_of(text: str) -> dt.datetime | None:
-    """An RFC 3339 time, to the second; None for what is none."""
+    """An RFC 3339 time, to the second; None if it is not valid."""
     try:
         return dt.datetime.fromisoformat(text[:19]).replace(tzinfo=dt.UTC)
     except ValueError:
         return None
 
 
-def shown(text: str) -> str:
-    """`text` as every table can hold it: bytes of a file name that are no UTF-8 become visible escapes."""
+def escaped(text: str) -> str:
+    """`text` as valid UTF-8: other bytes of a file name become visible escapes."""
     return _SURROGATE.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)
 
 
@@ -156,12 +161,12 @@ def days(archive: Location) -> list[str]:
 
 
 def _has_manifest(directory: Location) -> bool:
-    """A collector that was killed before its first line leaves an empty directory; that is no day yet."""
+    """False for an empty directory: a collector was killed before its first line."""
     return any(name.endswith((".jsonl", ".done")) for name in locations.names(directory))
 
 
 def check_archive(archive: Location) -> None:
-    """Whether a collector writes to `archive`: a report of another directory would find nothing wrong in it.
+    """Checks that `archive` is an archive: a report of another directory would find no problems.
 
     Raises:
         ConfigError: there is no directory, it is empty, or it is something else.
@@ -182,7 +187,7 @@ def check_archive(archive: Location) -> None:
 
 
 def read_day(archive: Location, date: str) -> Day:
-    """Everything that is known of `date` without reading a line of it.
+    """The inventory of `date`, without reading a line of a log file.
 
     Raises:
         ConfigError: there is no archive at `archive`, or it cannot be read.
@@ -210,9 +215,9 @@ def read_day(archive: Location, date: str) -> Day:
 
 
 def with_duplicates(archive: Location, day: Day) -> Day:
-    """`day` with what of it an earlier segment holds, too: of the same day, or of any day before. Reads manifests only.
+    """`day` with its doubled segments: an earlier segment, of this day or before, has the same bytes. Reads manifests.
 
-    The later copy is the one that counts as doubled, so a day does not change because of one that comes after it.
+    The later copy counts as doubled, so a day does not change because of a later one.
     """
     hosts = {(segment.host, span.source) for segment in day.manifests.segments for span in segment.spans}
     sources = {source.encode("ascii", "replace") for _, source in hosts}
@@ -227,24 +232,24 @@ def with_duplicates(archive: Location, day: Day) -> Day:
 
 
 def _segments_with(archive: Location, date: str, sources: Set[bytes]) -> list[Segment]:
-    """The segments of a day that count and name one of `sources`; the other lines are not parsed."""
+    """The valid segments of a day that name one of `sources`; other lines are not parsed."""
     directory = (archive / layout.manifest_path(date, "x")).parent
     found = []
     for name in locations.names(directory):
         for line in (directory / name).read_bytes().split(b"\n") if name.endswith(".jsonl") else ():
             if not sources.isdisjoint(_SOURCE.findall(line)):
-                with contextlib.suppress(ValueError):  # that day's report says what is damaged
+                with contextlib.suppress(ValueError):  # the report of that day lists damaged lines
                     found.append(_segment(line))
     return manifest.standing(found)
 
 
 def _is_gone(archive: Location, date: str) -> bool:
-    """Whether retention has removed a day, and its manifests will follow."""
+    """Whether retention has removed a day; its manifests will be removed later."""
     return _removed(archive, date) is not None and not (archive / f"date={date}").exists()
 
 
 def segments_of(archive: Location, date: str) -> tuple[Segment, ...]:
-    """The segments that the manifests of `date` list; none where there are no manifests."""
+    """The segments that the manifests of `date` list; none without manifests."""
     try:
         return _read_manifests(archive, date).segments
     except Unavailable:
@@ -265,9 +270,9 @@ def _read_manifests(archive: Location, date: str) -> Manifests:
             if isinstance(outcome, Segment):
                 read.append(outcome)
             elif outcome is None:
-                torn.append(shown(name))
+                torn.append(escaped(name))
             else:
-                damaged.append(f"{shown(name)}:{number}: {outcome}")
+                damaged.append(f"{escaped(name)}:{number}: {outcome}")
     return Manifests(
         segments=tuple(segment for segment in manifest.standing(read) if not segment.is_emptied),
         merged=frozenset(
@@ -277,16 +282,16 @@ def _read_manifests(archive: Location, date: str) -> Manifests:
         torn=tuple(torn),
         damaged=tuple(damaged),
         open_collectors=tuple(
-            layout.unescape(shown(name.removesuffix(".jsonl")))
+            layout.unescape(escaped(name.removesuffix(".jsonl")))
             for name in listed
             if name.removesuffix(".jsonl") not in closed
         ),
-        names=tuple(shown(name) for name in listed),
+        names=tuple(escaped(name) for name in listed),
     )
 
 
 def _outcomes(content: bytes) -> Iterator[tuple[int, Segment | str | None]]:
-    """Each line's number with its segment, or why there is none; None for a last line that was cut off."""
+    """Number of each line with its segment, or the error; None for an incomplete last line."""
     lines = content.split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -304,7 +309,7 @@ def _segment(line: bytes) -> Segment:
         raise ValueError("no JSON") from None
     except (TypeError, AttributeError) as error:
         raise ValueError(str(error)) from None
-    if not all(isinstance(text, str) for text in _texts(segment)) or not all(map(_counts, _numbers(segment))):
+    if not all(isinstance(text, str) for text in _texts(segment)) or not all(map(_is_count, _numbers(segment))):
         raise ValueError("a field is of the wrong type")
     if not _is_in_place(segment):
         raise ValueError("its path is not that of its host, partition, file and codec")
@@ -327,22 +332,22 @@ def _parts(segment: Segment) -> tuple[SourceSpan | Gap, ...]:
     return *segment.spans, *segment.gaps
 
 
-def _counts(number: object) -> bool:
-    """Whether it is a number that sums of tables can hold."""
-    return isinstance(number, int) and 0 <= number < MOST
+def _is_count(number: object) -> bool:
+    """Whether it is a number that sums of tables can represent."""
+    return isinstance(number, int) and 0 <= number < MAX_NUMBER
 
 
 def _is_in_place(segment: Segment) -> bool:
-    """Whether the path is the one at which the collector writes: Spark takes host and codec from it as well."""
+    """Whether the path is the one that the collector writes to: Spark takes host and codec from it."""
     named = _PATH.fullmatch(segment.path)
-    if not named or segment.codec not in layout.CODEC_SUFFIXES or segment.partition > MOST_PARTITION:
+    if not named or segment.codec not in layout.CODEC_SUFFIXES or segment.partition > MAX_PARTITION:
         return False
     key = layout.FileKey(named["date"], segment.partition, segment.host, segment.file)
     return segment.path == layout.segment_path(key, int(named["number"]), segment.codec)
 
 
 def _removed(archive: Location, date: str) -> Unavailable | None:
-    """Why there is nothing of a day that retention took away; None: it took nothing."""
+    """The error for a day that retention removed; None if it did not."""
     try:
         lines = (archive / layout.REMOVED_PATH).read_bytes().splitlines()
     except FileNotFoundError:
@@ -350,7 +355,7 @@ def _removed(archive: Location, date: str) -> Unavailable | None:
     for line in reversed(lines):
         try:
             noted = json.loads(line)
-        except ValueError:  # torn by a kill; then nothing was removed yet
+        except ValueError:  # incomplete after a kill: nothing was removed yet
             continue
         if isinstance(noted, dict) and noted.get("date") == date:
             return Unavailable(
@@ -372,12 +377,12 @@ def _removed_hosts(archive: Location, date: str) -> tuple[str, ...]:
         with contextlib.suppress(ValueError):  # torn by a kill; then nothing was removed yet
             noted = json.loads(line)
             if isinstance(noted, dict) and noted.get("date") == date and isinstance(noted.get("hosts"), dict):
-                found.update(map(shown, noted["hosts"]))
+                found.update(map(escaped, noted["hosts"]))
     return tuple(sorted(found))
 
 
 def _counted(number: object, noun: str) -> str:
-    """What a record says, which anybody may have edited."""
+    """The number in a record, which may have been edited."""
     return units.counted(number, noun) if isinstance(number, int) else f"an unknown number of {noun}s"
 
 
@@ -409,21 +414,21 @@ Range = tuple[int, int]
 
 
 def sequences_missing(segments: Iterable[Segment]) -> dict[int, tuple[int, int, int]]:
-    """(first, last, missing) of each partition's stream: how many numbers between them no segment's range covers.
+    """(first, last, missing) of each partition's stream; `missing` sequences are in no segment's range.
 
-    Blocks of many hosts share a stream, so the ranges overlap, and only a number that none covers was surely for no
-    segment: lost, or not meant for one (a duplicate, a dead letter, a file that is still open).
+    Blocks of several hosts share a stream, so the ranges overlap. A sequence that no range covers was lost, or belongs
+    to no segment: a duplicate, a dead letter, or a file that is still open.
     """
     ranges: dict[int, list[Range]] = defaultdict(list)
     for segment in segments:
         ranges[segment.partition].append((segment.first_seq, segment.last_seq + 1))
     return {
-        partition: (min(listed)[0], max(end for _, end in listed) - 1, _holes(sorted(listed)))
+        partition: (min(listed)[0], max(end for _, end in listed) - 1, _uncovered(sorted(listed)))
         for partition, listed in ranges.items()
     }
 
 
-def _holes(ranges: Sequence[Range]) -> int:
+def _uncovered(ranges: Sequence[Range]) -> int:
     missing, end = 0, ranges[0][0]
     for start, next_end in ranges:
         missing += max(0, start - end)
@@ -432,7 +437,7 @@ def _holes(ranges: Sequence[Range]) -> int:
 
 
 def sequences_overlapping(segments: Iterable[Segment]) -> int:
-    """How many numbers two segments of one log file both claim."""
+    """Number of sequences that are in the ranges of two segments of one log file."""
     overlap, end = 0, -1
     for start, last in sorted((segment.first_seq, segment.last_seq) for segment in segments):
         overlap += max(0, min(end, last) - start + 1)
@@ -441,14 +446,14 @@ def sequences_overlapping(segments: Iterable[Segment]) -> int:
 
 
 def offset_gaps(segments: Sequence[Segment], before: Iterable[Segment] = ()) -> dict[tuple[int, str, str], int]:
-    """Bytes by (partition, host, file) that lie between two spans of a source and in no recorded gap.
+    """Bytes by (partition, host, file) between two spans of a source that are in no recorded gap.
 
-    `before` are segments of the day before: their spans say where each source stood at midnight.
+    `before` are segments of the day before: their spans give the offset of each source at midnight.
     """
     owner: dict[str, tuple[int, str, str]] = {}
     spans: dict[str, list[Range]] = defaultdict(list)
     explained: dict[str, list[Range]] = defaultdict(list)
-    stood: dict[str, int] = {}
+    at_midnight: dict[str, int] = {}
     for segment in segments:
         for span in segment.spans:
             owner[span.source] = (segment.partition, segment.host, segment.file)
@@ -458,17 +463,17 @@ def offset_gaps(segments: Sequence[Segment], before: Iterable[Segment] = ()) -> 
     for segment in before:
         ends = [(part.source, part.end) for part in segment.spans] + [(gap.source, gap.end) for gap in segment.gaps]
         for source, end in ends:
-            stood[source] = max(stood.get(source, 0), end)
+            at_midnight[source] = max(at_midnight.get(source, 0), end)
     gaps: dict[tuple[int, str, str], int] = defaultdict(int)
     for source, listed in spans.items():
-        known = [(stood[source], stood[source])] if source in stood else []
+        known = [(at_midnight[source], at_midnight[source])] if source in at_midnight else []
         covered = sorted([*known, *listed, *_between(explained[source], min(listed)[0], known)])
-        if missing := _holes(covered):
+        if missing := _uncovered(covered):
             gaps[owner[source]] += missing
     return dict(gaps)
 
 
 def _between(gaps: Iterable[Range], first: int, known: Sequence[Range]) -> list[Range]:
-    """The gaps behind the first byte that is known of a source: one before it is no hole's border."""
+    """The gaps after the first known byte of a source: an earlier one does not border an uncovered range."""
     begin = known[0][0] if known else first
     return [gap for gap in gaps if gap[1] > begin]

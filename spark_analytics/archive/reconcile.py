@@ -1,57 +1,60 @@
-"""Where Spark's reader and `wc -l -c` differ, and what gives way: values only.
+"""Reconciles what Spark counted of a segment with what `wc -l -c` would count. Pure.
 
-An unterminated last line is a row to Spark and no line to `wc`; and the reader eats a byte order mark at the start of a
-file. Both show as a difference between what was counted and what is listed, and only such a segment is looked at.
+Spark's reader differs from `wc` in two cases: an unterminated last line is a row but not a line, and the reader skips a
+byte order mark at the start of a file. Both show as a difference between the counted and the listed numbers; only such
+a segment is read again.
 """
 
 from dataclasses import dataclass
 
-BYTE_ORDER_MARK = 3
+BOM_BYTES = 3
 """Bytes of U+FEFF in UTF-8, which Hadoop's line reader skips at the start of a file."""
 
-Place = tuple[int, int]
-"""Where a row lies in its segment: (start of the block, number in it)."""
+RowPosition = tuple[int, int]
+"""The position of a row in its segment: (start of the block, number in the block)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class SegmentCount:
     """What the scan counted of a segment."""
 
     segment: int
     lines: int
     bytes: int
-    first: Place
-    last: Place
+    first: RowPosition
+    last: RowPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """What `wc` would have counted of a segment, and which rows' groups have to give or get the difference."""
+class ReconciledCount:
+    """What `wc` would have counted of a segment, and the corrections of the groups of its first and last row."""
 
     lines: int
     bytes: int
-    surplus: int = 0  #: 1: the last row's group gives back one line and one byte
-    mark: int = 0  #: bytes that the first row's group gets
+    unterminated: int = 0  #: 1: the group of the last row has one line and one byte too many
+    bom_bytes: int = 0  #: bytes that the group of the first row lacks
 
 
-NOTHING = Settled(0, 0)
+EMPTY_COUNT = ReconciledCount(0, 0)
 
 
-def settled(counted: Counted | None, *, lines_manifest: int, bytes_there: int) -> Settled | None:
-    """The account of a segment of which `lines_manifest` lines are listed and `bytes_there` bytes can be read.
+def reconcile(counted: SegmentCount | None, *, lines_manifest: int, bytes_there: int) -> ReconciledCount | None:
+    """The count of a segment whose manifest lists `lines_manifest` lines and of which `bytes_there` bytes can be read.
 
-    None where they are not what was counted: then `looked_at` says who is right.
+    None if the scan counted other numbers: then `reconcile_with_content` decides.
     """
-    if counted is None:  # a file of a byte order mark alone yields no row, and nobody misses three bytes of no line
-        return Settled(0, bytes_there) if bytes_there == BYTE_ORDER_MARK and not lines_manifest else NOTHING
+    if counted is None:  # a file that consists of a byte order mark has no row
+        return ReconciledCount(0, bytes_there) if bytes_there == BOM_BYTES and not lines_manifest else EMPTY_COUNT
     agree = (counted.lines, counted.bytes) == (lines_manifest, bytes_there)
-    return Settled(counted.lines, counted.bytes) if agree else None
+    return ReconciledCount(counted.lines, counted.bytes) if agree else None
 
 
-def looked_at(counted: Counted, *, is_marked: bool, is_cut: bool) -> Settled:
-    """The account of a segment that begins with a byte order mark, or whose last line has no newline.
+def reconcile_with_content(counted: SegmentCount, *, has_bom: bool, is_unterminated: bool) -> ReconciledCount:
+    """The count of a segment of which the first and last bytes were read.
 
-    What the manifest lists has no say in it, for a line that lies must not make a wrong total.
+    The numbers in the manifest are not used: a false manifest line must not produce a false total.
     """
-    surplus, mark = int(is_cut), BYTE_ORDER_MARK if is_marked else 0
-    return Settled(counted.lines - surplus, counted.bytes - surplus + mark, surplus, mark)
+    unterminated, bom_bytes = int(is_unterminated), BOM_BYTES if has_bom else 0
+    return ReconciledCount(
+        counted.lines - unterminated, counted.bytes - unterminated + bom_bytes, unterminated, bom_bytes
+    )

@@ -1,4 +1,4 @@
-"""Before a day is reported: a while for those who have not closed it."""
+"""Waits until all collectors have closed a day."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from spark_analytics.archive import inventory
 from spark_analytics.storage.locations import Location
 
-LOOK_SECONDS = 5.0
-"""Between two looks at the archive."""
+POLL_SECONDS = 5.0
+"""Interval between two reads of the archive, in seconds."""
 
 
 def until_closed(archive: Location, dates: Sequence[str], seconds: float, tell: Callable[[str], None]) -> None:
     """Returns when every collector has closed `dates` and no file of these is open, at the latest after `seconds`.
 
-    `tell` hears who is awaited whenever that changes, and at last whether it was in vain.
+    `tell` is called with the collectors and files that are awaited when these change, and when the time is over.
 
     Raises:
         ConfigError: there is no archive, or it cannot be read.
@@ -30,11 +30,11 @@ def until_closed(archive: Location, dates: Sequence[str], seconds: float, tell: 
             if awaited != said:
                 tell(f"{date}: waiting for {awaited}, at most {left:.0f} s more")
                 said = awaited
-            time.sleep(min(LOOK_SECONDS, left))
+            time.sleep(min(POLL_SECONDS, left))
 
 
 def _awaited(archive: Location, date: str) -> str:
-    """Who or what the day lacks, in words; nothing if it is closed."""
+    """What is missing before the day is closed, in words; empty if it is closed."""
     try:
         day = inventory.read_day(archive, date)
     except inventory.NothingSealed:

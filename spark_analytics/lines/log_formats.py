@@ -1,8 +1,8 @@
-"""How log files are written: the families of time stamps, and the kinds of lines. Values only, for Java and Python.
+"""Formats of log files: the families of time stamps, and the kinds of lines. Values only, for Java and Python.
 
-Which family and kind a log file is of is decided once from a sample of its lines (`chosen`); Spark then tries one
-expression on each of its lines instead of all. The families are those of the 16 Loghub systems, plus access logs,
-syslog, klog and JSON. Every pattern means the same to Java and to Python's `re` with `ASCII`.
+`detect` decides the format of a log file once, from a sample of its lines; Spark then evaluates one expression on each
+line instead of all. The families are those of the 16 Loghub systems, plus access logs, syslog, klog and JSON. Every
+pattern has the same meaning in Java and in Python's `re` with `ASCII`.
 """
 
 import enum
@@ -14,28 +14,28 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 STAMP_PREFIX = 64
-"""Characters in which a time stamp is looked for. Each expression costs a copy of them, so they are few."""
+"""Characters that are searched for a time stamp. Each expression copies them, so the number is small."""
 
 LONG_STAMP_PREFIX = 160
-"""The same for access logs and HPC, where it stands behind other fields."""
+"""The same for access logs and HPC, where the time comes after other fields."""
 
 AHEAD = 8
-"""Characters that may stand before a time that begins its line: a blank, a colour, what was left of another line."""
+"""Characters before a time at the start of a line: a blank, a colour code, the rest of another line."""
 
-SOME_YEAR = 9996
-"""Stands for the year that a line does not name: a leap year, so that 29 February is a day, and one nobody means."""
+PLACEHOLDER_YEAR = 9996
+"""The year of times without one: a leap year, so that 29 February is valid, and one that no log has."""
 
 SAMPLE_LINES = 200
-"""Lines of a log file that decide how it is written; the first `QUICK_LINES` do where they agree."""
+"""Lines of a log file that decide its format; the first `QUICK_LINES` are enough if they agree."""
 
 QUICK_LINES = 20
 
 ANY, NONE, JSON = "any", "none", "json"
-"""Families without a pattern of their own: every pattern is tried; there are no times; a key holds the time."""
+"""Families without a pattern: every pattern is tried; there are no times; a JSON key has the time."""
 
 
-class Form(enum.Enum):
-    """How the text that a family yields becomes a time."""
+class TimeForm(enum.Enum):
+    """How the text that a family extracts is parsed."""
 
     HEAD = "head"  #: the first 19 characters are the time, in UTC
     ISO = "iso"  #: a cast; the zone, if any, is in the text, else UTC
@@ -44,24 +44,24 @@ class Form(enum.Enum):
     EPOCH = "epoch"  #: whole seconds since 1970
 
 
-class Kind(enum.Enum):
-    """What else the lines of a log file say, beside a time and a level."""
+class LineKind(enum.Enum):
+    """What the lines of a log file contain besides a time and a level."""
 
     PLAIN = "plain"
-    SYSLOG = "syslog"  #: a program and its number: who logged in and who failed to
-    ACCESS = "access"  #: a web server's requests, common or combined log format
-    JSON = "json"  #: an object a line; may be an access log, too
+    SYSLOG = "syslog"  #: a program and its process id: logins and failed logins
+    ACCESS = "access"  #: requests to a web server, common or combined log format
+    JSON = "json"  #: an object per line; may be an access log as well
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """One way to write a time: `pattern` finds it, `shape` puts its groups into the order of `form`."""
+class TimeFamily:
+    """A format of times: `pattern` finds one, `shape` arranges its groups in the order of `form`."""
 
     name: str
-    first: str  #: characters that such a line begins with; empty: any
+    first: str  #: possible first characters of a line; empty: any
     pattern: str
     shape: str
-    form: Form
+    form: TimeForm
     characters: int = STAMP_PREFIX
     compiled: re.Pattern[str] = field(init=False, compare=False, repr=False)
 
@@ -69,21 +69,21 @@ class Family:
         object.__setattr__(self, "compiled", re.compile(self.pattern, re.ASCII))
 
     def fits(self, line: str) -> bool:
-        """Whether `line` has such a time."""
+        """Whether `line` has a time of this family."""
         if self.first and line[:1] not in self.first:
             return False
         return self.compiled.search(line, 0, self.characters) is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
-    """How the lines of a log file are written."""
+class LogFormat:
+    """The format of the lines of a log file."""
 
     family: str
-    kind: Kind
-    level: str = ""  #: finds the level of nearly every line, where the sample had it in the same place; else empty
-    varies: bool = False  #: the headers differ in more than numbers: a request's id in hexadecimal digits
-    uneven: bool = False  #: numbers are of so many lengths that lines are alike only without them
+    kind: LineKind
+    level: str = ""  #: pattern of the level if it is at the same position in the sample; else empty
+    varies: bool = False  #: the headers differ in more than numbers, for example by a hexadecimal request id
+    uneven: bool = False  #: numbers vary so much in length that lines are equal only without them
 
 
 _DIGITS = "0123456789"
@@ -91,85 +91,100 @@ _CLOCK = r"(\d\d:\d\d:\d\d)"
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH = f"({'|'.join(MONTHS)})"
 
-FAMILIES = (
-    Family("iso_utc", _DIGITS, r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?![.,]?\d* ?[+-]\d\d:?\d\d)", "", Form.HEAD),
-    Family(
+TIME_FAMILIES = (
+    TimeFamily(
+        "iso_utc", _DIGITS, r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?![.,]?\d* ?[+-]\d\d:?\d\d)", "", TimeForm.HEAD
+    ),
+    TimeFamily(
         "iso",
         "",
         rf"(\d{{4}}-\d\d-\d\d)[T ]{_CLOCK}(?:[.,]\d{{1,9}})?(Z|[+-]\d\d:?\d\d)?",
         "$1 $2$3",
-        Form.ISO,
+        TimeForm.ISO,
     ),
-    Family(
+    TimeFamily(
         "rfc3164",
         "JFMASOND<",
         rf"^(?:<\d{{1,3}}>)?{_MONTH} {{1,2}}(\d{{1,2}}) {_CLOCK}",
-        f"$1 {SOME_YEAR} $2 $3",
-        Form.NAMED_MONTH,
+        f"$1 {PLACEHOLDER_YEAR} $2 $3",
+        TimeForm.NAMED_MONTH,
         AHEAD + 21,
     ),
-    Family("spark", _DIGITS, rf"^(\d\d)/(\d\d)/(\d\d) {_CLOCK}", "20$1-$2-$3 $4", Form.ISO, AHEAD + 17),
-    Family("nginx_error", _DIGITS, rf"^(\d{{4}})/(\d\d)/(\d\d) {_CLOCK}", "$1-$2-$3 $4", Form.ISO, AHEAD + 19),
-    Family("hdfs", _DIGITS, r"^(\d\d)(\d\d)(\d\d) (\d\d)(\d\d)(\d\d) ", "20$1-$2-$3 $4:$5:$6", Form.ISO, AHEAD + 14),
-    Family("android", _DIGITS, rf"^(\d\d-\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1 $2", Form.ISO, AHEAD + 15),
-    Family(
-        "healthapp", _DIGITS, r"^(\d{4})(\d\d)(\d\d)-(\d{1,2}:\d{1,2}:\d{1,2}):\d", "$1-$2-$3 $4", Form.ISO, AHEAD + 19
+    TimeFamily("spark", _DIGITS, rf"^(\d\d)/(\d\d)/(\d\d) {_CLOCK}", "20$1-$2-$3 $4", TimeForm.ISO, AHEAD + 17),
+    TimeFamily("nginx_error", _DIGITS, rf"^(\d{{4}})/(\d\d)/(\d\d) {_CLOCK}", "$1-$2-$3 $4", TimeForm.ISO, AHEAD + 19),
+    TimeFamily(
+        "hdfs", _DIGITS, r"^(\d\d)(\d\d)(\d\d) (\d\d)(\d\d)(\d\d) ", "20$1-$2-$3 $4:$5:$6", TimeForm.ISO, AHEAD + 14
     ),
-    Family(
+    TimeFamily("android", _DIGITS, rf"^(\d\d-\d\d) {_CLOCK}\.", f"{PLACEHOLDER_YEAR}-$1 $2", TimeForm.ISO, AHEAD + 15),
+    TimeFamily(
+        "healthapp",
+        _DIGITS,
+        r"^(\d{4})(\d\d)(\d\d)-(\d{1,2}:\d{1,2}:\d{1,2}):\d",
+        "$1-$2-$3 $4",
+        TimeForm.ISO,
+        AHEAD + 19,
+    ),
+    TimeFamily(
         "apache_error",
         "[",
         rf"^\[[A-Z][a-z]{{2}} {_MONTH} (\d\d) {_CLOCK}(?:\.\d+)? (\d{{4}})\]",
         "$1 $4 $2 $3",
-        Form.NAMED_MONTH,
+        TimeForm.NAMED_MONTH,
         AHEAD + 36,
     ),
-    Family("proxifier", "[", rf"^\[(\d\d)\.(\d\d) {_CLOCK}\]", f"{SOME_YEAR}-$1-$2 $3", Form.ISO, AHEAD + 16),
-    Family("klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", f"{SOME_YEAR}-$1-$2 $3", Form.ISO, AHEAD + 15),
+    TimeFamily(
+        "proxifier", "[", rf"^\[(\d\d)\.(\d\d) {_CLOCK}\]", f"{PLACEHOLDER_YEAR}-$1-$2 $3", TimeForm.ISO, AHEAD + 16
+    ),
+    TimeFamily(
+        "klog", "IWEF", rf"^[IWEF](\d\d)(\d\d) {_CLOCK}\.", f"{PLACEHOLDER_YEAR}-$1-$2 $3", TimeForm.ISO, AHEAD + 15
+    ),
     # Blue Gene and Thunderbird, HPC, squid.
-    Family("epoch_dated", "", r"^\S+ (\d{10}) \d{4}\.\d\d\.\d\d ", "$1", Form.EPOCH),
-    Family("epoch_fifth", _DIGITS, r"^\d+ \S+ \S+ \S+ (\d{10}) ", "$1", Form.EPOCH, LONG_STAMP_PREFIX),
-    Family("epoch_first", _DIGITS, r"^(\d{10})(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\s", "$1", Form.EPOCH, AHEAD + 40),
-    Family(
+    TimeFamily("epoch_dated", "", r"^\S+ (\d{10}) \d{4}\.\d\d\.\d\d ", "$1", TimeForm.EPOCH),
+    TimeFamily("epoch_fifth", _DIGITS, r"^\d+ \S+ \S+ \S+ (\d{10}) ", "$1", TimeForm.EPOCH, LONG_STAMP_PREFIX),
+    TimeFamily(
+        "epoch_first", _DIGITS, r"^(\d{10})(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\s", "$1", TimeForm.EPOCH, AHEAD + 40
+    ),
+    TimeFamily(
         "epoch_json",
         "{",
         r'"@?(?:timestamp|time|ts)": ?(\d{10})',
         "$1",
-        Form.EPOCH,
+        TimeForm.EPOCH,
         LONG_STAMP_PREFIX,
     ),
-    Family(
+    TimeFamily(
         "clf",
         "",
         rf"\b(\d\d/{_MONTH}/\d{{4}}:\d\d:\d\d:\d\d [+-]\d{{4}})",
         "$1",
-        Form.CLF,
+        TimeForm.CLF,
         LONG_STAMP_PREFIX,
     ),
 )
-"""In the order of trial. No family shadows a later one on the Loghub files; `iso_utc` is a cheaper `iso`."""
+"""In the order of matching. No family shadows a later one on the Loghub files; `iso_utc` is a faster `iso`."""
 
-BY_NAME = {family.name: family for family in FAMILIES}
+BY_NAME = {family.name: family for family in TIME_FAMILIES}
 
 TIME_KEYS = ("@timestamp", "timestamp", "time", "ts", "datetime", "date", "eventTime", "time_local", "t")
-"""The keys under which JSON lines have their time: ISO 8601, CLF, or a number since 1970; the first that is there."""
+"""Keys of the time in JSON lines: ISO 8601, CLF, or a number since 1970; the first that exists is used."""
 
 _ACCESS = re.compile(r'\] "[^"]*" \d{3} (?:\d+|-)')
 _PROGRAM = re.compile(r"^.{10,60}?[A-Za-z_][\w./()-]*\[\d+\]: ", re.ASCII)
 _SYSLOG_FAMILIES = frozenset({"rfc3164", "iso", "iso_utc", "epoch_dated", ANY})
-_A_FEW = 0.02
-"""Share of the dated lines that may be of another family: one stray line does not make a file a mixed one."""
+_STRAY_SHARE = 0.02
+"""Maximum share of the dated lines that may be of another family in a file that is not mixed."""
 
 
-def chosen(lines: Sequence[str]) -> Writing:
-    """How the log file is written that begins with `lines`; blank ones say nothing."""
-    spoken = (line.rstrip("\r\n") for line in lines if line.strip())
-    quick = list(islice(spoken, QUICK_LINES))
+def detect(lines: Sequence[str]) -> LogFormat:
+    """The format of a log file that begins with `lines`; blank ones are ignored."""
+    nonblank = (line.rstrip("\r\n") for line in lines if line.strip())
+    quick = list(islice(nonblank, QUICK_LINES))
     votes = _votes(quick)
     if len(votes) != 1 or votes.total() != len(quick):
-        votes += _votes(islice(spoken, SAMPLE_LINES - QUICK_LINES))
+        votes += _votes(islice(nonblank, SAMPLE_LINES - QUICK_LINES))
     family = _elected(votes)
     kind = _kind(family, quick)
-    return Writing(family, kind, _level(quick) if kind in {Kind.PLAIN, Kind.SYSLOG} else "")
+    return LogFormat(family, kind, _level(quick) if kind in {LineKind.PLAIN, LineKind.SYSLOG} else "")
 
 
 def _votes(lines: Iterable[str]) -> Counter[str]:
@@ -179,7 +194,7 @@ def _votes(lines: Iterable[str]) -> Counter[str]:
 def _family_of(line: str) -> str:
     if line.startswith("{") and _json_time(line):
         return JSON
-    return next((family.name for family in FAMILIES if family.fits(line)), "")
+    return next((family.name for family in TIME_FAMILIES if family.fits(line)), "")
 
 
 def _json_time(line: str) -> bool:
@@ -196,36 +211,38 @@ def _elected(votes: Counter[str]) -> str:
     if not votes:
         return NONE
     name, most = votes.most_common(1)[0]
-    return name if (votes.total() - most <= max(1, _A_FEW * votes.total()) and most > 1) or len(votes) == 1 else ANY
+    return (
+        name if (votes.total() - most <= max(1, _STRAY_SHARE * votes.total()) and most > 1) or len(votes) == 1 else ANY
+    )
 
 
-def _kind(family: str, lines: Sequence[str]) -> Kind:
+def _kind(family: str, lines: Sequence[str]) -> LineKind:
     half = len(lines) / 2
     if family == JSON or sum(line.startswith("{") for line in lines) > half:
-        return Kind.JSON
+        return LineKind.JSON
     if sum(_ACCESS.search(line) is not None for line in lines) > half:
-        return Kind.ACCESS
+        return LineKind.ACCESS
     if family in _SYSLOG_FAMILIES and any(_PROGRAM.match(line) for line in lines):
-        return Kind.SYSLOG
-    return Kind.PLAIN
+        return LineKind.SYSLOG
+    return LineKind.PLAIN
 
 
 LEVEL_WORDS = "INFO|WARN|ERROR|DEBUG|FATAL|WARNING|NOTICE|TRACE|CRITICAL|SEVERE|Info|Warning|Error"
 _LEVEL_WORD = re.compile(rf"\[?(?:{LEVEL_WORDS})[\]:,]*", re.ASCII)
 _OTHER_LEVEL = re.compile(r"\[[a-z0-9_:]{3,28}\]|(?i:level|lvl|severity)\"?[=:]", re.ASCII)
-"""Before such a word: `[error]`, `level=`."""
+"""Levels in other notations: `[error]`, `level=`."""
 
 _MOST_WORDS = 8
-"""Words of a line among which the level is looked for: what stands further back is no header."""
+"""Words at the start of a line that are searched for the level: later ones are not in the header."""
 
 
 def _level(lines: Sequence[str]) -> str:
-    """A pattern for the word that is the level of all `lines`, in its first group; empty where they differ.
+    """A pattern whose first group is the level of all `lines`; empty if its position differs.
 
-    One look at a known place costs a fifth of a search through the beginning of the line.
+    Matching a known position takes a fifth of the time of a search.
     """
     places = {_level_place(line) for line in lines}
-    if len(places) != 1 or None in places or any(line.startswith("<") for line in lines):  # syslog's PRI knows better
+    if len(places) != 1 or None in places or any(line.startswith("<") for line in lines):  # syslog's PRI has the level
         return ""
     (place,) = places
     return rf"^(?:\S+\s+){{{place}}}\[?({LEVEL_WORDS})[\]:,]*(?:\s|$)"

@@ -1,4 +1,4 @@
-"""How bad a line says it is: column expressions over its first characters. Eight levels; `none`: it does not say."""
+"""The level of a line: column expressions over its first characters. Eight levels; `none` if the line has none."""
 
 import functools
 import operator
@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 LEVEL_PREFIX = 120
-"""Characters in which a level is looked for; 80 miss those of Blue Gene."""
+"""Characters that are searched for a level; 80 are too few for logs of Blue Gene."""
 
 WORDS = {
     "info": "info",  # the most common ones first: a map is searched from its beginning
@@ -31,19 +31,19 @@ WORDS = {
     "trace": "trace",
     "verbose": "trace",
 }
-"""The words that name a level, and the level that they name."""
+"""The level of each word that names one."""
 
 LETTERS = {"V": "trace", "D": "debug", "I": "info", "W": "warn", "E": "error", "F": "fatal"}
 """The letters of Android's and Kubernetes' logs."""
 
 STATUSES = {"1": "info", "2": "info", "3": "info", "4": "warn", "5": "error"}
-"""The level of an access log's line by the first digit of its status."""
+"""The level of a line of an access log by the first digit of its status."""
 
 SEVERITIES = ("fatal", "fatal", "fatal", "error", "warn", "notice", "info", "debug")
 """The level of each severity of syslog's PRI, RFC 5424."""
 
-# In capitals the common words stand for themselves (logrotate's ALERT is none); all words do in brackets or behind a
-# key, so that prose is none. Mixed case is what Windows writes.
+# The common words count in capitals anywhere (ALERT of logrotate is no level). All words count in brackets or after a
+# key, so that words in prose do not count. Windows writes mixed case.
 _CAPITALS = "FATAL|CRITICAL|SEVERE|ERROR|WARNING|WARN|NOTICE|INFO|DEBUG|TRACE"
 _SMALL = "|".join(sorted(WORDS, key=len, reverse=True))
 WORD_PATTERN = (
@@ -57,20 +57,20 @@ LETTER_PATTERN = r"^\d+-\d+ \d+:\d+:\d+\.\d+\s+\d+\s+\d+ [VDIWEF](?= )|^[IWEF](?
 PRIORITY_PATTERN = r"^<(\d{1,3})>"
 
 LETTERED_FAMILIES = ("android", "klog", "any")
-"""Where a single letter may be a level."""
+"""Families in which a single letter may be a level."""
 
 _BETWEEN = "\x1f"  # the unit separator of ASCII, which no constant has
 
 NUMBERS = {"10": "trace", "20": "debug", "30": "info", "40": "warn", "50": "error", "60": "fatal"}
-"""The levels of programs that write JSON and numbers, by bunyan's count."""
+"""The numeric levels of bunyan, for programs that write JSON."""
 
 
 def of_line(head: Column, placed: Column | None, family: Column | None) -> Column:
-    """What a line says of itself in `head`, its first `LEVEL_PREFIX` characters, or `none`.
+    """The level in `head`, the first `LEVEL_PREFIX` characters of a line, or `none`.
 
-    Numbers may be masked but for the one of syslog's PRI. `placed` is the pattern for a level in a known place
-    (`families.Writing.level`); where it is empty, or finds nothing, the level is searched for. None: no line has that,
-    or is of `LETTERED_FAMILIES`, and there is less code to compile.
+    Numbers except the one of syslog's PRI may be masked. `placed` is the pattern of a level at a known position
+    (`LogFormat.level`); if it is empty or finds nothing, the level is searched. `placed` is None if no line has a
+    pattern, `family` if no line is of `LETTERED_FAMILIES`: then there is less code to compile.
     """
     found = [_by_priority(head), _by_key(head), _by_word(head)]
     if placed is not None:
@@ -81,12 +81,12 @@ def of_line(head: Column, placed: Column | None, family: Column | None) -> Colum
 
 
 def of_status(status: Column) -> Column:
-    """The level of a web server's line by its status; null without one."""
+    """The level of a request by its status; null without a status."""
     return looked_up(STATUSES, F.substring(status.cast("string"), 1, 1))
 
 
 def of_name(name: Column) -> Column:
-    """The level that a key's value names, a word or a number; null if none."""
+    """The level that a JSON value names, a word or a number; null if it names none."""
     return looked_up(WORDS | NUMBERS, F.lower(name))
 
 
@@ -118,10 +118,10 @@ def _by_letter(head: Column, family: Column) -> Column:
 
 
 def looked_up(names: dict[str, str], key: Column) -> Column:
-    """What `names` say of `key`; null where they do not know it."""
+    """The value of `key` in `names`; null if it is not there."""
     return F.try_element_at(F.map_from_arrays(constants(names), constants(names.values())), key)
 
 
 def constants(texts: Iterable[str]) -> Column:
-    """An array of texts, which Spark makes once for all lines. As one text and cut: each literal is a call to Java."""
+    """An array that Spark makes once for all lines, split from one text: each literal would be a call to Java."""
     return F.split(F.lit(_BETWEEN.join(texts)), _BETWEEN)

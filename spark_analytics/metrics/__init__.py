@@ -1,1 +1,1 @@
-"""What each table of the report derives from the sums."""
+"""The tables that derive from sums, and the line expressions for logins and requests."""

@@ -1,67 +1,27 @@
-"""The tables of patterns: `fingerprints`, `patterns` and `pattern_daily`, from masked lines and what they became.
-
-Spark groups the masked lines (`texts`), then the lines by what these became (`by_pattern`); all else is values.
-"""
+"""The tables of patterns: `fingerprints`, `patterns` and `pattern_daily`. Pure."""
 
 import datetime as dt
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-
-from spark_analytics import statistics
-from spark_analytics.patterns.model import MOST_DISTINCT, REST
-from spark_analytics.tables.schemas import Row
+from spark_analytics.metrics import statistics
+from spark_analytics.patterns.model import REST
+from spark_analytics.tables.day_tables import Row
 
 NEW_DAYS = 30
-"""A pattern that nobody saw for so many days is new."""
+"""Days after which a pattern that did not occur counts as new again."""
 
 MIN_LINES, MIN_DAYS, EASE = 20, 3, 5
-"""Fewer lines or days prove no surge, and 5 is added to both sides, so that few against none is little."""
+"""Minimum lines and baseline days of a surge; and the number added to both sides, so that a few lines after none are a
+small surge."""
 
 FILES_SHOWN = 3
-_KEY = ("pattern_id", "level")
+"""Log files with most of its lines that are named for a pattern."""
 
 
-def texts(counts: DataFrame) -> DataFrame:
-    """(fingerprint, text, lines) of the masked lines with the most lines."""
-    counted = counts.where(F.col("text").isNotNull()).groupBy("fingerprint", "text").agg(F.sum("lines").alias("lines"))
-    ordered = counted.orderBy(F.desc("lines"), "text").limit(MOST_DISTINCT)
-    return ordered.select("fingerprint", "text", "lines")
-
-
-def places(counts: DataFrame, wanted: Iterable[int]) -> DataFrame:
-    """(fingerprint, segment): for each of the fingerprints the segment with most of its lines, the first of several."""
-    asked = counts.where(F.col("text").isNotNull() & F.col("fingerprint").isin(list(wanted)))
-    of_segment = asked.groupBy("fingerprint", "segment").agg(F.sum("lines").alias("n"))
-    most = F.max_by("segment", F.struct("n", -F.col("segment")))
-    return of_segment.groupBy("fingerprint").agg(most.alias("segment"))
-
-
-def by_pattern(hourly: DataFrame, known: DataFrame) -> DataFrame:
-    """One row for each pattern and level, `Seen`; `known` has (fingerprint, pattern_id). Continuations have none."""
-    pattern = F.coalesce("pattern_id", F.lit(REST.id)).alias("pattern_id")
-    named = (
-        hourly.where(F.col("fingerprint") != 0)
-        .groupBy("fingerprint", "level", "file", "host")
-        .agg(F.sum("lines").alias("lines"))
-        .join(F.broadcast(known), on="fingerprint", how="left")
-        .select(pattern, "level", "file", "host", "lines")
-    )
-    of_file = named.groupBy(*_KEY, "file").agg(F.sum("lines").alias("lines"), F.collect_set("host").alias("names"))
-    most = F.slice(F.reverse(F.array_sort(F.collect_list(F.struct("lines", "file")))), 1, FILES_SHOWN)
-    return of_file.groupBy(*_KEY).agg(
-        F.sum("lines").alias("lines"),
-        F.size(F.array_distinct(F.flatten(F.collect_list("names")))).alias("hosts"),
-        F.count(F.lit(1)).alias("files"),
-        F.transform(most, lambda entry: entry["file"]).alias("most"),
-    )
-
-
-class Seen(NamedTuple):
-    """A pattern at one level today; `most` are the log files with most of its lines."""
+class PatternLines(NamedTuple):
+    """The lines of a pattern at one level today; `most` are the log files with most of its lines."""
 
     pattern_id: str
     level: str
@@ -72,7 +32,7 @@ class Seen(NamedTuple):
 
 
 def fingerprints(found: Sequence[tuple[int, str, int]], assigned: Iterable[tuple[str, str]]) -> list[Row]:
-    """Table `fingerprints`: `found` as of `texts`, and for each its (pattern id, template)."""
+    """Table `fingerprints` of (fingerprint, text, lines) and, for each, its (pattern id, template)."""
     return [
         {
             "fingerprint": fingerprint,
@@ -86,9 +46,9 @@ def fingerprints(found: Sequence[tuple[int, str, int]], assigned: Iterable[tuple
 
 
 def daily(
-    seen: Sequence[Seen], before: Mapping[str, Sequence[Row]], registry: Sequence[Row] | None, day: dt.date
+    seen: Sequence[PatternLines], before: Mapping[str, Sequence[Row]], registry: Sequence[Row] | None, day: dt.date
 ) -> list[Row]:
-    """Table `pattern_daily`; `before` are its days before, `registry` that of the last day, None: there is none."""
+    """Table `pattern_daily`; `before` are its days before, `registry` is the last table `patterns`, if there is one."""
     history: dict[tuple[str, str], list[int]] = {}
     for rows in before.values():
         for row in rows:
@@ -100,8 +60,8 @@ def daily(
     ]
 
 
-def _pattern(one: Seen, lines_before: Sequence[int], days: int, recent: set[str] | None) -> Row:
-    median = statistics.median(lines_before, days)
+def _pattern(one: PatternLines, lines_before: Sequence[int], days: int, recent: set[str] | None) -> Row:
+    median = statistics.median_over_days(lines_before, days)
     enough = median is not None and one.lines >= MIN_LINES and days >= MIN_DAYS
     return {
         "pattern_id": one.pattern_id,
@@ -118,9 +78,13 @@ def _pattern(one: Seen, lines_before: Sequence[int], days: int, recent: set[str]
 
 
 def registry(
-    before: Sequence[Row], seen: Sequence[Seen], templates: Mapping[str, str], examples: Mapping[str, str], day: dt.date
+    before: Sequence[Row],
+    seen: Sequence[PatternLines],
+    templates: Mapping[str, str],
+    examples: Mapping[str, str],
+    day: dt.date,
 ) -> list[Row]:
-    """Table `patterns`: that of the last day with what `day` saw; `examples` by pattern id."""
+    """Table `patterns`: the one of the last day, updated with the patterns of `day`; `examples` by pattern id."""
     made: dict[str, dict[str, Any]] = {row["pattern_id"]: dict(row) for row in before}
     files: dict[str, list[str]] = {}
     for one in seen:

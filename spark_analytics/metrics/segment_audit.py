@@ -1,4 +1,4 @@
-"""Listed against counted, for each log file of the day: values only. The scan counted, so the audit reads nothing."""
+"""Table `audit`: what the manifests list against what the scan counted, for each log file. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,40 +9,40 @@ from shipper.duplicates import Doubled
 from shipper.manifest import FORKED, Segment
 from shipper.model import End
 from spark_analytics.archive import inventory
-from spark_analytics.archive.inventory import Day, shown
-from spark_analytics.archive.reconcile import NOTHING, Settled
+from spark_analytics.archive.inventory import Day, escaped
+from spark_analytics.archive.reconcile import EMPTY_COUNT, ReconciledCount
 from spark_analytics.tables import schemas
-from spark_analytics.tables.schemas import Row
+from spark_analytics.tables.day_tables import Row
 
-MOST_GAP_BYTES = 1 << 44
-"""Of one segment: any host may claim what it likes to have lost, and the sum over a day has to stay a number."""
+MAX_GAP_BYTES = 1 << 44
+"""Maximum gap bytes of a segment: a host can report any number, and the sum over a day must not overflow."""
 
 WORST_FIRST = ("missing", "truncated", "differs", "unregistered", "offset_gap", "gap", "doubled", "complete")
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A segment, what was counted of it, and what that makes of it."""
+class AuditedSegment:
+    """A segment, its reconciled count, and its status."""
 
     segment: Segment
-    settled: Settled
+    counted: ReconciledCount
     status: str
 
 
-def judged(day: Day, settled: Mapping[str, Settled]) -> list[Judged]:
-    """Every listed segment with its status; `settled` has the account of each path that was read."""
+def audit_segments(day: Day, counts: Mapping[str, ReconciledCount]) -> list[AuditedSegment]:
+    """Every listed segment with its status; `counts` has the reconciled count of each path that was read."""
     return [
-        Judged(segment, account := settled.get(segment.path, NOTHING), _status(day, segment, account))
+        AuditedSegment(segment, count := counts.get(segment.path, EMPTY_COUNT), _status(day, segment, count))
         for segment in day.manifests.segments
     ]
 
 
-def _status(day: Day, segment: Segment, account: Settled) -> str:
+def _status(day: Day, segment: Segment, count: ReconciledCount) -> str:
     if segment.path not in day.sizes:
         return "missing"
     if segment.path in day.unreadable:
         return "truncated"
-    if (account.lines, account.bytes) != (segment.lines, segment.bytes_raw):
+    if (count.lines, count.bytes) != (segment.lines, segment.bytes_raw):
         return "differs"
     if segment.bytes_stored not in {0, day.sizes[segment.path]}:
         return "differs"
@@ -50,13 +50,13 @@ def _status(day: Day, segment: Segment, account: Settled) -> str:
 
 
 def _gap_bytes(segment: Segment) -> int:
-    """Bytes that are lost; what a host was configured not to read is not lost."""
+    """Lost bytes; those that the host was configured not to read are not lost."""
     return sum(gap.end - gap.start for gap in segment.gaps if gap.reason not in {End.EXCLUDED.value, FORKED})
 
 
-def rows(day: Day, entries: Sequence[Judged], before: Iterable[Segment] = ()) -> list[Row]:
+def rows(day: Day, entries: Sequence[AuditedSegment], before: Iterable[Segment] = ()) -> list[Row]:
     """Table `audit`."""
-    by_file: dict[tuple[int, str, str], list[Judged]] = defaultdict(list)
+    by_file: dict[tuple[int, str, str], list[AuditedSegment]] = defaultdict(list)
     for entry in entries:
         by_file[entry.segment.partition, entry.segment.host, entry.segment.file].append(entry)
     offset_gaps = inventory.offset_gaps(day.manifests.segments, before)
@@ -69,7 +69,9 @@ def rows(day: Day, entries: Sequence[Judged], before: Iterable[Segment] = ()) ->
     return [{name: row.get(name, 0) for name in schemas.AUDIT.names} for row in (*listed, *unlisted)]
 
 
-def _row(name: tuple[int, str, str], group: Sequence[Judged], offset_gap: int, doubled: Sequence[Doubled]) -> Row:
+def _row(
+    name: tuple[int, str, str], group: Sequence[AuditedSegment], offset_gap: int, doubled: Sequence[Doubled]
+) -> Row:
     segments = [entry.segment for entry in group]
     statuses = [entry.status for entry in group]
     of_file = ["offset_gap" if offset_gap else "complete", "doubled" if doubled else "complete"]
@@ -80,17 +82,17 @@ def _row(name: tuple[int, str, str], group: Sequence[Judged], offset_gap: int, d
     partition, host, file = name
     return {
         "partition": partition,
-        "host": shown(host),
-        "file": shown(file),
+        "host": escaped(host),
+        "file": escaped(file),
         "status": worst,
         "segments": len(group),
         "lines_manifest": sum(segment.lines for segment in segments),
-        "lines_counted": sum(entry.settled.lines for entry in group),
+        "lines_counted": sum(entry.counted.lines for entry in group),
         "bytes_manifest": sum(segment.bytes_raw for segment in segments),
-        "bytes_counted": sum(entry.settled.bytes for entry in group),
-        "gap_bytes": sum(min(_gap_bytes(segment), MOST_GAP_BYTES) for segment in segments),
-        "offset_gap_bytes": min(offset_gap, MOST_GAP_BYTES),
-        "doubled_bytes": min(sum(each.bytes for each in doubled), MOST_GAP_BYTES),
+        "bytes_counted": sum(entry.counted.bytes for entry in group),
+        "gap_bytes": sum(min(_gap_bytes(segment), MAX_GAP_BYTES) for segment in segments),
+        "offset_gap_bytes": min(offset_gap, MAX_GAP_BYTES),
+        "doubled_bytes": min(sum(each.bytes for each in doubled), MAX_GAP_BYTES),
         "doubled_lines": sum(each.lines for each in doubled),
         "duplicates": sum(segment.duplicates for segment in segments),
         "joins": sum(segment.joins for segment in segments),
@@ -100,7 +102,7 @@ def _row(name: tuple[int, str, str], group: Sequence[Judged], offset_gap: int, d
         "segments_missing": statuses.count("missing"),
         "segments_truncated": statuses.count("truncated"),
         "segments_differing": statuses.count("differs"),
-        "example": shown(example),
+        "example": escaped(example),
     }
 
 
@@ -110,9 +112,9 @@ def _unregistered(path: str) -> Row:
     partition = named.get("partition", "")
     return {
         "partition": int(partition) if partition.isdecimal() else -1,
-        "host": layout.unescape(shown(named.get("host", ""))),
-        "file": shown(path.rsplit("/", 1)[-1]),
+        "host": layout.unescape(escaped(named.get("host", ""))),
+        "file": escaped(path.rsplit("/", 1)[-1]),
         "status": "unregistered",
         "files_unregistered": 1,
-        "example": shown(path),
+        "example": escaped(path),
     }

@@ -1,6 +1,6 @@
-"""How much each log file, host and partition said: tables `file_daily`, `host_daily`, `partition_daily`.
+"""Volumes of log files, hosts and partitions: tables `file_daily`, `host_daily`, `partition_daily`. Pure.
 
-Spark sums `hourly` by log file (`by_file`); all else is made of these values.
+They are made of `FileSums`, the sums of table `hourly` by log file.
 """
 
 import datetime as dt
@@ -9,53 +9,30 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-
-from spark_analytics import statistics
-from spark_analytics.lines import severity, timestamps
+from spark_analytics.lines import timestamps
+from spark_analytics.metrics import statistics
 from spark_analytics.tables import schemas
-from spark_analytics.tables.schemas import FILE, Cell, Row
+from spark_analytics.tables.day_tables import HourCell, Row
+from spark_analytics.tables.schemas import FILE
 
 SILENT_HOURS = 6
-"""Hours of silence at the end of the day that make a host a silent one."""
+"""Hours without lines at the end of the day after which a host counts as silent."""
 
 LEVEL_BITS, LINES_BITS = 3, 40
-"""Of a cell of `FileSums`: ((hours since 1970 << LEVEL_BITS) + place in `schemas.LEVELS` << LINES_BITS) + lines."""
+"""Bits of a cell of `FileSums`: ((hours since 1970 << LEVEL_BITS) + index of the level << LINES_BITS) + lines."""
 
 LEVEL_MASK, _LINES_MASK = (1 << LEVEL_BITS) - 1, (1 << LINES_BITS) - 1
 
 SUMMED = ("lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "continuation_lines")
-"""What is added up over log files."""
+"""The columns that are added up over log files."""
 
 LogFile = tuple[int, str, str]
 History = Mapping[str, Sequence[Row]]
-"""Rows of a table by the day before."""
-
-
-def by_file(hourly: DataFrame) -> DataFrame:
-    """One row for each log file: its sums, and its lines by hour and level, each packed into one number."""
-    level = F.array_position(severity.constants(schemas.LEVELS), F.col("level")) - 1
-    hour = F.expr(f"unix_seconds(hour) div {timestamps.HOUR_SECONDS}")
-    cell = F.shiftleft(F.shiftleft(hour, LEVEL_BITS) + level, LINES_BITS) + F.col("lines")
-    bad = F.when(F.col("level").isin("fatal", "error"), F.col("lines")).otherwise(0)
-    warned = F.when(F.col("level") == "warn", F.col("lines")).otherwise(0)
-    times = (F.min("first_ts").alias("first_ts"), F.max("last_ts").alias("last_ts"))
-    counted = [name for name in SUMMED if name not in {"err", "warn"}]
-    cells = hourly.groupBy(*FILE, "hour", "level").agg(
-        *(F.sum(name).alias(name) for name in (*counted, "unfinished")), *times
-    )
-    ended = F.col("lines") - F.col("unfinished")
-    return (
-        cells.withColumns({"cell": cell, "err": bad, "warn": warned, "lines": ended})
-        .groupBy(*FILE)
-        .agg(*(F.sum(name).alias(name) for name in SUMMED), *times, F.collect_list("cell").alias("cells"))
-        .select(*FILE, *SUMMED, *(F.unix_micros(name).alias(name) for name in ("first_ts", "last_ts")), "cells")
-    )
+"""Rows of a table on the days before, by date."""
 
 
 class FileSums(NamedTuple):
-    """A log file's day, as `by_file` gives it."""
+    """The day of a log file: sums of table `hourly`, and its lines by hour and level in `cells`."""
 
     partition: int
     host: str
@@ -73,7 +50,7 @@ class FileSums(NamedTuple):
 
     @property
     def key(self) -> LogFile:
-        """What the log file is known by."""
+        """(partition, host, file)."""
         return self.partition, self.host, self.file
 
     @property
@@ -82,7 +59,7 @@ class FileSums(NamedTuple):
         return {cell >> (LINES_BITS + LEVEL_BITS) for cell in self.cells if cell & _LINES_MASK}
 
 
-def cells(files: Iterable[FileSums]) -> list[Cell]:
+def cells(files: Iterable[FileSums]) -> list[HourCell]:
     """Lines by host, hour and level, in any order."""
     by_host: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
     for one in files:
@@ -90,7 +67,7 @@ def cells(files: Iterable[FileSums]) -> list[Cell]:
         for cell in one.cells:
             sums[cell >> LINES_BITS] += cell & _LINES_MASK
     return [
-        Cell(partition, host, _hour(key >> LEVEL_BITS), schemas.LEVELS[key & LEVEL_MASK], lines)
+        HourCell(partition, host, _hour(key >> LEVEL_BITS), schemas.LEVELS[key & LEVEL_MASK], lines)
         for (partition, host), sums in by_host.items()
         for key, lines in sums.items()
         if lines
@@ -129,7 +106,7 @@ def file_daily(files: Sequence[FileSums], arrivals: Mapping[LogFile, dt.datetime
 def host_daily(
     files: Sequence[FileSums], arrivals: Mapping[LogFile, dt.datetime], before: History, day: dt.date
 ) -> list[Row]:
-    """Table `host_daily`, with hosts that were there on a day of `before` and are not today."""
+    """Table `host_daily`, with hosts that wrote on a day of `before` and not today."""
     known = _by_key(before, ("partition", "host"))
     by_host: dict[tuple[int, str], list[FileSums]] = defaultdict(list)
     for one in files:
@@ -187,12 +164,12 @@ def _sums(files: Sequence[FileSums]) -> dict[str, Any]:
 
 
 def _compared(lines: int, errors: int, known: Sequence[Row], days: int) -> dict[str, Any]:
-    errors = min(errors, lines)  # one without a newline is an error and no line
-    low, high = statistics.wilson(errors, lines)
+    errors = min(errors, lines)  # a last line without a newline is an error but not a line
+    low, high = statistics.wilson(errors, lines) if lines else (None, None)
     return {
         "baseline_days": days,
-        "median7_lines": statistics.median([row["lines"] for row in known], days),
-        "err_rate": statistics.rate(errors, lines),
+        "median7_lines": statistics.median_over_days([row["lines"] for row in known], days),
+        "err_rate": statistics.ratio(errors, lines),
         "err_rate_low": low,
         "err_rate_high": high,
         "median7_err_rate": statistics.median_rate((row["err"], row["lines"]) for row in known),
@@ -218,7 +195,7 @@ def _newest(arrivals: Mapping[LogFile, dt.datetime]) -> dict[tuple[int, str], dt
 
 
 def partition_daily(
-    hosts: Sequence[Row], cells_today: Iterable[Cell], sequences: Mapping[int, tuple[int, int, int]]
+    hosts: Sequence[Row], cells_today: Iterable[HourCell], sequences: Mapping[int, tuple[int, int, int]]
 ) -> list[Row]:
     """Table `partition_daily` of table `host_daily`; `sequences` has (first, last, missing) of each stream."""
     by_partition: dict[int, list[Row]] = defaultdict(list)
@@ -258,18 +235,10 @@ def _partition(
         "max_hour_lines": busiest,
         "share": share,
         "skew": share * partitions,
-        "gini": gini([host["bytes"] for host in hosts]),
+        "gini": statistics.gini([host["bytes"] for host in hosts]),
         "top_host": top["host"],
         "top_host_share": top["share_of_partition"],
         "seq_first": first,
         "seq_last": last,
         "seq_missing": missing,
     }
-
-
-def gini(sizes: Sequence[int]) -> float:
-    """How uneven `sizes` are: 0 all the same, towards 1 one has all. Sum((2 i - n - 1) size_i) / (n sum(size_i))."""
-    total, count = sum(sizes), len(sizes)
-    if not total:
-        return 0.0
-    return sum((2 * place - count - 1) * size for place, size in enumerate(sorted(sizes), 1)) / (count * total)

@@ -1,5 +1,5 @@
-"""Which patterns the lines of a day follow: a cheap mask for every line, then clustering of the few distinct texts.
+"""Pattern mining: every line is masked, then the distinct masked texts are clustered into patterns.
 
-`rules` holds the mask once, for Spark (`columns`) and for Python (`masking`); `cluster` turns distinct masked texts
-into patterns, `news` tells which of them are new or surge, `cli` prints the pattern of every line of a file.
+`mask` has the rules of the mask and its Python version, `mask_spark` its Spark version; `cluster` turns distinct masked
+texts into patterns; `cli` prints the pattern of every line of a file.
 """

@@ -1,7 +1,4 @@
-"""`fshipper report patterns FILE`: the pattern of every line of one file, without Spark.
-
-The patterns of the lines of one stream: read twice, in bounded memory, whatever it holds.
-"""
+"""`fshipper report patterns FILE`: prints the pattern of every line of one file, without Spark, in bounded memory."""
 
 import codecs
 import contextlib
@@ -18,16 +15,16 @@ import typer
 
 from shipper.errors import UsageError
 from spark_analytics.lines import log_formats
-from spark_analytics.lines.log_formats import Writing
-from spark_analytics.patterns.cluster import clustered
-from spark_analytics.patterns.mask import told
-from spark_analytics.patterns.model import MOST_DISTINCT, REST, Pattern
+from spark_analytics.lines.log_formats import LogFormat
+from spark_analytics.patterns.cluster import cluster_texts
+from spark_analytics.patterns.mask import pattern_text
+from spark_analytics.patterns.model import MAX_DISTINCT, REST, Pattern
 
-MOST_BYTES = 64 * 1024
-"""Of a line that are kept: more than the longest characters need, and enough for the message of a JSON line."""
+MAX_BYTES = 64 * 1024
+"""Maximum bytes of a line that are used: enough for `MAX_CHARACTERS` of any text and for the message of a JSON line."""
 
 SPOOL_BYTES = 16 << 20
-"""Of a stream that cannot be read twice that are kept in memory; the rest goes to a temporary file."""
+"""Bytes in memory of a stream that is not seekable, because it is read twice; a longer one goes to a temporary file."""
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -35,7 +32,7 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codec
 def patterns_of(stream: BinaryIO) -> Iterator[Pattern]:
     """The pattern of each line of `stream`, in order; the last line may be unterminated."""
     with _rewindable(stream) as source:
-        writing = log_formats.chosen(list(islice(_lines(source), log_formats.SAMPLE_LINES)))
+        writing = log_formats.detect(list(islice(_lines(source), log_formats.SAMPLE_LINES)))
         found = _found(_texts(source, writing))
         for text in _texts(source, writing):
             yield found.get(text, REST)
@@ -45,18 +42,18 @@ def _found(texts: Iterator[str]) -> dict[str, Pattern]:
     counts: Counter[str] = Counter()
     for text in texts:
         counts[text] += 1
-        if len(counts) > 2 * MOST_DISTINCT:
+        if len(counts) > 2 * MAX_DISTINCT:
             counts = Counter(dict(_most(counts)))
     most = _most(counts)
-    return {text: Pattern(*pair) for (text, _), pair in zip(most, clustered(most), strict=True)}
+    return {text: Pattern(*pair) for (text, _), pair in zip(most, cluster_texts(most), strict=True)}
 
 
 def _most(counts: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_DISTINCT]
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_DISTINCT]
 
 
-def _texts(source: BinaryIO, writing: Writing) -> Iterator[str]:
-    return (told(line, writing) for line in _lines(source))
+def _texts(source: BinaryIO, writing: LogFormat) -> Iterator[str]:
+    return (pattern_text(line, writing) for line in _lines(source))
 
 
 @contextlib.contextmanager
@@ -66,11 +63,11 @@ def _rewindable(stream: BinaryIO) -> Iterator[BinaryIO]:
         return
     with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as spool:
         shutil.copyfileobj(stream, spool)
-        yield spool  # type: ignore[misc]  # it has all that is asked of it
+        yield spool  # type: ignore[misc]  # it has the methods that are used
 
 
 def _lines(source: BinaryIO) -> Iterator[str]:
-    """The beginning of each line from the start of `source`, as text: UTF-8, or what a byte order mark says."""
+    """The first bytes of each line of `source` as text: UTF-8, or the encoding of a byte order mark."""
     source.seek(0)
     mark, encoding = _encoding(source.read(3))
     source.seek(len(mark))
@@ -84,13 +81,13 @@ def _encoding(beginning: bytes) -> tuple[bytes, str]:
 
 
 def _ended(source: BinaryIO, newline: bytes) -> Iterator[bytes]:
-    """What stands before each `newline`, cut to `MOST_BYTES`; a newline of two bytes begins at an even place."""
+    """The bytes before each `newline`, at most `MAX_BYTES`; a newline of two bytes is at an even offset."""
     kept, at_end = b"", True
-    while piece := source.readline(MOST_BYTES):
+    while piece := source.readline(MAX_BYTES):
         if len(newline) > 1 and piece.endswith(b"\n"):
             piece += source.read((-len(piece)) % 2)
         at_end = piece.endswith(newline)
-        kept = (kept + piece)[:MOST_BYTES]
+        kept = (kept + piece)[:MAX_BYTES]
         if at_end:
             yield kept.removesuffix(newline)
             kept = b""
@@ -105,7 +102,7 @@ def patterns(
 ) -> None:
     """Print the pattern of each line of FILE: its id, a tab, its template.
 
-    The patterns are those that a report finds in the same lines, where it knows none from the days before.
+    The patterns are those that a report without known patterns finds in the same lines.
     """
     with _opened(file) as stream:
         for pattern in patterns_of(stream):

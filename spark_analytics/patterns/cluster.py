@@ -1,30 +1,25 @@
-"""From distinct masked texts to patterns, on the driver: deterministic, bounded, with ids that last.
+"""Clusters distinct masked texts into patterns, in the driver: deterministic, bounded, with stable ids.
 
-A pattern that was known before is tried first and never changes, so that its id stays the same whatever else comes.
+1. `tokenize` splits a masked text into a template: tokens, with parameters found by their shape.
+2. `Matcher` assigns templates to known patterns, most specific first. Known patterns never change, nor do their ids.
+3. `generalize_templates` finds more parameters in the others: tokens that differ between otherwise equal templates.
+   Each step works on a set of templates, so their order does not matter.
 
-Which of many templates a line follows: the most specific one, from left to right.
-
-Which words of first templates are parameters after all, by how many different ones stand at the same place.
-
-Each step takes a set of templates and says what becomes of each, so the order in which they came plays no part.
-
-What is a parameter by its shape alone: from a masked text to the tokens of its first template.
-
-Masked texts come in here once each, so that these rules may be many; every one of them runs in linear time.
+Each masked text is processed once, so there may be many rules; each runs in linear time.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from spark_analytics.patterns.model import MOST_DISTINCT, REST, WILD, Pattern, pattern_of
+from spark_analytics.patterns.model import MAX_DISTINCT, REST, WILD, Pattern, pattern_of
 from spark_analytics.patterns.tokens import Template, fits, generalized, is_name, is_wild, is_word, may_vary, words
 
-LEAST_WORDS = 2
-"""Words that a template needs for its parameters to stand for something else than parameters."""
+MIN_WORDS = 2
+"""Minimum words of a template that can match other templates."""
 
-MOST_STEPS = 2_000
-"""Tokens that are compared for one line before it counts as unknown: hostile templates are many and alike."""
+MAX_STEPS = 2_000
+"""Maximum comparisons of tokens for one template, which then counts as unknown: hostile templates may be numerous."""
 
 
 class _Node:
@@ -37,7 +32,7 @@ class _Node:
 
 
 class Matcher:
-    """Finds the pattern of a template among those that it was made with."""
+    """Finds the pattern of a template among `patterns`."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self._exact: dict[Template, Pattern] = {}
@@ -46,8 +41,8 @@ class Matcher:
             template = tuple(pattern.template.split(" "))
             if template not in self._exact:
                 self._exact[template] = pattern
-                if WILD in pattern.template and words(template) >= LEAST_WORDS:
-                    self._plant(template, pattern)
+                if WILD in pattern.template and words(template) >= MIN_WORDS:
+                    self._insert(template, pattern)
 
     @property
     def templates(self) -> list[Template]:
@@ -55,22 +50,22 @@ class Matcher:
         return list(self._exact)
 
     def match(self, template: Template) -> Pattern | None:
-        """The pattern whose template is `template`, or the most specific one that it follows, or none."""
+        """The pattern whose template is `template`, else the most specific one that matches it, else None."""
         exact = self._exact.get(template)
-        return exact or self._followed(template)
+        return exact or self._match_tree(template)
 
-    def _plant(self, template: Template, pattern: Pattern) -> None:
+    def _insert(self, template: Template, pattern: Pattern) -> None:
         node = self._roots.setdefault(len(template), _Node())
         for token in template:
             branch = node.wild if WILD in token else node.next
             node = branch.setdefault(token, _Node())
         node.pattern = pattern
 
-    def _followed(self, template: Template) -> Pattern | None:
+    def _match_tree(self, template: Template) -> Pattern | None:
         if len(template) not in self._roots:
             return None
         pending = [(self._roots[len(template)], 0)]
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             if not pending:
                 break
             node, at = pending.pop()
@@ -87,37 +82,37 @@ class Matcher:
 
 Step = Callable[[set[Template]], dict[Template, Template]]
 
-ENOUGH_NAMES = 3
-"""Different names at one place that make it a parameter."""
+MIN_DISTINCT_NAMES = 3
+"""Number of different names at one position that make it a parameter."""
 
-ENOUGH_WORDS = 5
-"""Different plain words at one place that make it a parameter."""
+MIN_DISTINCT_WORDS = 5
+"""Number of different plain words at one position that make it a parameter."""
 
-LEAST_CONTEXT = 2
-"""Words that must agree for names to be compared."""
+MIN_CONTEXT = 2
+"""Minimum number of equal words of templates whose names are compared."""
 
-LEAST_CONTEXT_OF_WORDS = 3
-"""Words that must agree for plain words to be compared."""
+MIN_CONTEXT_OF_WORDS = 3
+"""Minimum number of equal words of templates whose plain words are compared."""
 
-MOST_PLACES = 24
-"""Tokens of a template whose place is compared with that of others."""
+MAX_TOKENS_COMPARED = 24
+"""Maximum number of tokens of a template that are compared with those of others."""
 
 
-def settled(templates: Iterable[Template]) -> dict[Template, Template]:
-    """What becomes of each of `templates`."""
+def generalize_templates(templates: Iterable[Template]) -> dict[Template, Template]:
+    """The generalized template of each of `templates`."""
     became = {template: template for template in templates}
-    for step in (_names, _absorbed, _varied_words, _absorbed):
+    for step in (_names, _generalized_by_others, _varied_words, _generalized_by_others):
         changed = step(set(became.values()))
         became = {template: changed.get(now, now) for template, now in became.items()}
     return became
 
 
 def _names(templates: set[Template]) -> dict[Template, Template]:
-    """Names at the same place of templates that are equal elsewhere, where there are `ENOUGH_NAMES`."""
+    """Generalizes names at a position where otherwise equal templates have `MIN_DISTINCT_NAMES` different ones."""
     alike = defaultdict(list)
     for template in templates:
         places = tuple(at for at in range(len(template)) if may_vary(template, at))
-        if places and words(_without(template, places)) >= LEAST_CONTEXT:
+        if places and words(_without(template, places)) >= MIN_CONTEXT:
             alike[places, _without(template, places)].append(template)
     changed: dict[Template, Template] = {}
     for (places, _), group in alike.items():
@@ -131,70 +126,70 @@ def _without(template: Template, places: tuple[int, ...]) -> Template:
 
 
 def _varied(group: list[Template], places: tuple[int, ...]) -> Iterator[tuple[Template, Template]]:
-    """Splits `group` by its places with few names until all others have enough of them."""
+    """Splits `group` by positions with too few names until all other positions have enough."""
     pending = [group]
     while pending:
         alike = pending.pop()
         counts = {at: len({template[at] for template in alike}) for at in places}
-        few = [at for at in places if 1 < counts[at] < ENOUGH_NAMES]
-        if few:
+        too_few = [at for at in places if 1 < counts[at] < MIN_DISTINCT_NAMES]
+        if too_few:
             parts = defaultdict(list)
             for template in alike:
-                parts[template[few[0]]].append(template)
+                parts[template[too_few[0]]].append(template)
             pending.extend(parts.values())
             continue
-        many = {at for at in places if counts[at] >= ENOUGH_NAMES}
-        if many:
-            yield from ((template, _with_wild(template, many)) for template in alike)
+        enough = {at for at in places if counts[at] >= MIN_DISTINCT_NAMES}
+        if enough:
+            yield from ((template, _with_wild(template, enough)) for template in alike)
 
 
 def _with_wild(template: Template, places: set[int]) -> Template:
     return tuple(generalized(token) if at in places else token for at, token in enumerate(template))
 
 
-def _absorbed(templates: set[Template]) -> dict[Template, Template]:
-    """What is a parameter in one template is one in every other that differs there only."""
+def _generalized_by_others(templates: set[Template]) -> dict[Template, Template]:
+    """Generalizes a token that is a parameter in an otherwise equal template."""
     changed: dict[Template, Template] = {}
     for alike in _by_length(templates):
         wild: dict[int, str] = {}
         for template in alike:
             for at in _places(template):
-                if is_wild(template[at]) and words(template) >= LEAST_CONTEXT:
+                if is_wild(template[at]) and words(template) >= MIN_CONTEXT:
                     key = _key(template, at)
-                    wild[key] = min(wild.get(key, template[at]), template[at], key=_plainest)
+                    wild[key] = min(wild.get(key, template[at]), template[at], key=_shortest)
         for template in alike:
-            if (became := _taken_up(template, wild)) != template:
+            if (became := _with_parameters_of(template, wild)) != template:
                 changed[template] = became
     return changed
 
 
-def _taken_up(template: Template, wild: dict[int, str]) -> Template:
+def _with_parameters_of(template: Template, wild: dict[int, str]) -> Template:
     for at in _places(template):
         token = template[at]
         taken = wild.get(_key(template, at), token)
-        may = (at or is_wild(token) or is_name(token)) and words(_without(template, (at,))) >= LEAST_CONTEXT
+        may = (at or is_wild(token) or is_name(token)) and words(_without(template, (at,))) >= MIN_CONTEXT
         if may and taken != token and fits(taken, token):
             template = (*template[:at], taken, *template[at + 1 :])
     return template
 
 
-def _plainest(token: str) -> tuple[int, str]:
+def _shortest(token: str) -> tuple[int, str]:
     return len(token), token
 
 
 def _varied_words(templates: set[Template]) -> dict[Template, Template]:
-    """Plain words at the same place of templates that are equal elsewhere, where there are `ENOUGH_WORDS`."""
+    """Generalizes words at a position where otherwise equal templates have `MIN_DISTINCT_WORDS` different ones."""
     changed: dict[Template, Template] = {}
     for alike in _by_length(templates):
         at_place: dict[int, list[Template]] = defaultdict(list)
         for template in alike:
-            if words(template) > LEAST_CONTEXT_OF_WORDS:
+            if words(template) > MIN_CONTEXT_OF_WORDS:
                 for at in _places(template):
                     if at and is_word(template[at]):
                         at_place[_key(template, at)].append(template)
         best: dict[Template, tuple[int, int]] = {}
         for group in at_place.values():
-            if len(group) >= ENOUGH_WORDS:
+            if len(group) >= MIN_DISTINCT_WORDS:
                 at = _differing(group)
                 for template in group:
                     best[template] = max(best.get(template, (0, 0)), (len(group), -at))
@@ -215,20 +210,20 @@ def _by_length(templates: set[Template]) -> Iterator[list[Template]]:
 
 
 def _places(template: Template) -> range:
-    return range(min(len(template), MOST_PLACES))
+    return range(min(len(template), MAX_TOKENS_COMPARED))
 
 
 def _key(template: Template, at: int) -> int:
-    """Equal for templates that differ at `at` only: a hash, as there are twenty for each of 200,000 templates."""
+    """Equal for templates that differ only at `at`: a hash, because 200,000 templates have twenty each."""
     return hash((at, template[:at], template[at + 1 :]))
 
 
-MOST_TOKENS = 64
-"""Tokens of a template; what follows them is cut off."""
+MAX_TOKENS = 64
+"""Maximum number of tokens of a template; later ones are dropped."""
 
 _W = re.escape(WILD)
 _BRACES = 4
-"""Levels of nested braces that are seen as one value."""
+"""Levels of nested braces that count as one value."""
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
@@ -254,7 +249,7 @@ _SHAPES = (
     (r"(?<![\w.])(?:[a-f]{8,}|[A-F]{8,}|f{4,})(?![\w.])", "0"),
     (rf"<?(?<![\w.+-])[+-]?0(?:\.0)? ?{_UNIT}(?![\w/-]|\.\w)", WILD),
     (rf"(?<!{_IN_WORD})(?:(?!0){_IN_WORD})*0{_IN_WORD}*", WILD),
-    # Values behind an equals sign, truth values, rules of asterisks.
+    # Values after an equals sign, booleans, lines of asterisks.
     (r"(?<==)( ?)\"[^\"]{0,200}\"", rf"\1{WILD}"),
     (r"(?<==)( ?)(?:[A-Za-z_$.-][\w.$@/+-]*\*?)(?![\w.$@/+-]|\s?=)", rf"\1{WILD}"),
     (r"(?<![\w.$-])(?:true|false|null|TRUE|FALSE|NULL|nil|None|True|False)(?![\w.$-])", WILD),
@@ -274,12 +269,12 @@ _OPTIONAL = re.compile(rf" \((?:{_W}|,| )*\)")
 _BRACKETED = re.compile(rf"{_W}(?:\({_W}\)|\[{_W}\]|\{{{_W}\}})")
 
 
-def shaped(masked: str) -> Template:
-    """The tokens of `masked` with every parameter that its shape betrays as `WILD`; none for an empty message."""
+def tokenize(masked: str) -> Template:
+    """The tokens of `masked`, with parameters that are known by their shape as `WILD`; none for an empty message."""
     text = _SPACE.sub(" ", masked).strip().replace(WILD, "0")
     if text.startswith('{"'):
         text = _MEMBER.sub(f":{WILD}", text)
-        return tuple(text.split(" ", MOST_TOKENS)[:MOST_TOKENS])
+        return tuple(text.split(" ", MAX_TOKENS)[:MAX_TOKENS])
     text = found[1] if (found := _LOGFMT.match(text)) and found[1] else text
     for _ in range(_BRACES):
         text = _BRACED.sub("\x01", text)
@@ -288,14 +283,14 @@ def shaped(masked: str) -> Template:
         text = pattern.sub(replacement, text)
     for _ in range(2):
         text = _RUN.sub(WILD, _BRACKETED.sub(WILD, _OPTIONAL.sub("", _RUN.sub(WILD, text))))
-    return tuple(text.split(" ", MOST_TOKENS)[:MOST_TOKENS]) if text else ()
+    return tuple(text.split(" ", MAX_TOKENS)[:MAX_TOKENS]) if text else ()
 
 
-def clustered(texts: Sequence[tuple[str, int]], known: Iterable[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+def cluster_texts(texts: Sequence[tuple[str, int]], known: Iterable[tuple[str, str]] = ()) -> list[tuple[str, str]]:
     """The (pattern id, template) of each of `texts`, which are (masked text, lines), in their order.
 
-    `known` are the (pattern id, template) of former days; both may come in any order. Of more than `MOST_DISTINCT`
-    texts those with the fewest lines get `REST`.
+    `known` are the (pattern id, template) of earlier days; the order does not matter. Of more than `MAX_DISTINCT` texts
+    those with the fewest lines get `REST`.
     """
     shapes = _shapes(texts)
     found = patterns(set(shapes.values()), [Pattern(*pair) for pair in known])
@@ -304,17 +299,17 @@ def clustered(texts: Sequence[tuple[str, int]], known: Iterable[tuple[str, str]]
 
 
 def _shapes(texts: Sequence[tuple[str, int]]) -> dict[str, Template]:
-    if len(texts) > MOST_DISTINCT:
-        texts = sorted(texts, key=lambda pair: (-pair[1], pair[0]))[:MOST_DISTINCT]
-    return {text: shaped(text) for text, _ in texts}
+    if len(texts) > MAX_DISTINCT:
+        texts = sorted(texts, key=lambda pair: (-pair[1], pair[0]))[:MAX_DISTINCT]
+    return {text: tokenize(text) for text, _ in texts}
 
 
 def patterns(templates: set[Template], known: Iterable[Pattern] = ()) -> dict[Template, Pattern]:
-    """The pattern of each of the first `templates` that `shapes.shaped` gives."""
+    """The pattern of each of `templates`, which are results of `tokenize`."""
     before = Matcher(known)
     found = {template: pattern for template in templates if (pattern := before.match(template)) is not None}
     fresh = [template for template in templates if template and template not in found]
-    became = settled([*fresh, *before.templates])
+    became = generalize_templates([*fresh, *before.templates])
     now = Matcher(pattern_of(" ".join(became[template])) for template in fresh)
     found.update((template, now.match(template) or pattern_of(" ".join(became[template]))) for template in fresh)
     found[()] = found[(WILD,)] = REST

@@ -1,11 +1,9 @@
-r"""The masks of lines, once, in the regular expressions that Java and Python have in common.
+r"""The mask of a line: each number becomes `MASK`, and the header of the line is removed.
 
-Java runs them in Spark, Python on the lines of one file: so, but for `NUMBER`, only ASCII classes that are spelled out,
-bounded repeats and no `$`, `\s`, `\w` or `.`. Each number becomes `MASK`, and the header of a line is cut off: behind
-the masking where that leaves the header to be known by, so that one cut serves all lines that are alike by then.
-`masking` and `columns` do it, and a test holds them against each other.
-
-The mask of a line, in Python: the same text as `columns.masked` gives in Spark.
+The rules are regular expressions that mean the same in Java (Spark) and Python: except `NUMBER` they have only explicit
+ASCII classes and bounded repeats, and no `$`, `\s`, `\w` or `.`. The header is removed after the numbers are masked if
+it can still be recognised, so that it is removed once for all lines that are equal by then. This module is the Python
+version, `mask_spark` the Spark version; a test compares their results.
 """
 
 import functools
@@ -13,14 +11,14 @@ import json
 import re
 from collections.abc import Sequence
 
-from spark_analytics.lines.log_formats import MONTHS, Kind, Writing
+from spark_analytics.lines.log_formats import MONTHS, LineKind, LogFormat
 
-MOST_CHARACTERS = 512
-"""Characters of a message that are looked at. A longer one is cut there and ends with `MASK`, as its last word may be
-half a word."""
+MAX_CHARACTERS = 512
+"""Maximum characters of a message. A longer one is cut and gets `MASK` at its end, because its last word may be
+incomplete."""
 
 MESSAGE_KEYS = ("msg", "message", "event", "log")
-"""The keys under which JSON lines have their message; the first that is there."""
+"""Keys of the message in JSON lines; the first key that exists is used."""
 
 _GAP = r"[ \t]"
 _MONTH = f"(?:{'|'.join(MONTHS)})"
@@ -97,32 +95,31 @@ _HEADERS = {
     "epoch_first": rf"[0-9]{{10,19}}(?:\.[0-9]{{1,9}})?(?=[ \t]){_ALL}",
     "clf": rf"[^\n]{{0,140}}?{_CLF}",
 }
-"""What stands before the message, by how the time is written. All but `any` begin at a fixed place and are quicker."""
+"""The header before the message, by time family. All except `any` start at a fixed position and are faster."""
 
 _BY_DIGITS = frozenset({"any", "epoch_json", "clf"})
-"""Where only the digits tell what is a time: `1700000000` is one, 7 is not."""
+"""Families whose times are recognised by their digits only: `1700000000` is a time, 7 is not."""
 
 NUMBER, PYTHON_NUMBER = r"\p{Nd}\p{Nd}*", r"\d+"
-"""What becomes `MASK` in the message, in digits of any script: Java's and Python's name for them. Java looks for the
-one digit quicker than for `\\p{Nd}+`."""
+"""What becomes `MASK`, in digits of any script, for Java and for Python. Java matches this faster than `\\p{Nd}+`."""
 
 MASK = "0"
 
-BEGUN = r"^<\p{Nd}+>"
-"""Where syslog's PRI stands, which tells the level; other numbers there must not pass for it when they are masked."""
+PRI = r"^<\p{Nd}+>"
+"""Syslog's PRI, which has the level. It is kept until the level is evaluated."""
 
 _DIGITS = re.compile(r"1?\[0-9\]\{[0-9,]+\}\+?")
 
 
 @functools.cache
-def ahead(family: str) -> str:
-    """What is cut off the lines of a log file of that family before their numbers are masked; empty: nothing."""
+def header_before_masking(family: str) -> str:
+    """Pattern of the header that is removed before numbers are masked; empty: none."""
     return f"^{_HEADERS[family]}{_ENDS}" if family in _BY_DIGITS else ""
 
 
 @functools.cache
-def behind(family: str) -> str:
-    """What is cut off the lines of a log file of that family when their numbers are masked; empty: nothing."""
+def header_after_masking(family: str) -> str:
+    """Pattern of the header that is removed after numbers are masked; empty: none."""
     if family in _BY_DIGITS or family not in _HEADERS:
         return ""
     return f"^{_DIGITS.sub(MASK, _HEADERS[family])}{_ENDS}"
@@ -131,8 +128,8 @@ def behind(family: str) -> str:
 _REQUEST = re.compile(r'\] "([A-Za-z]{1,16})(?: [^"]*)?" ([0-9]{3}) ')
 
 
-_FEW_HEADERS, _OFTEN = 2, 1.5
-_UNEVEN = 4  # times as many different lines
+_MAX_HEADERS, _HEADER_FACTOR = 2, 1.5
+_UNEVEN_FACTOR = 4  # so many times more distinct lines
 _HIDDEN = str.maketrans("123456789", MASK * 9)
 _NUMBER = re.compile(PYTHON_NUMBER)
 
@@ -143,34 +140,34 @@ def _compiled(header: str) -> re.Pattern[str]:
 
 
 def masked(message: str, family: str) -> str:
-    """`message` with each number a `0`, without its header, if lines of that family have one."""
-    if len(message) > MOST_CHARACTERS:
-        message = message[:MOST_CHARACTERS] + MASK
-    if header := ahead(family):
+    """`message` with each number replaced by `MASK`, and without the header of `family`."""
+    if len(message) > MAX_CHARACTERS:
+        message = message[:MAX_CHARACTERS] + MASK
+    if header := header_before_masking(family):
         message = _compiled(header).sub("", message)
     text = _NUMBER.sub(MASK, message)
-    header = behind(family)
+    header = header_after_masking(family)
     return _compiled(header).sub("", text) if header else text
 
 
 def varies(lines: Sequence[str], family: str) -> bool:
-    """Whether `lines` of that family are so much more alike without their headers that these are to be cut at once."""
-    whole = {_NUMBER.sub(MASK, line[:MOST_CHARACTERS]) for line in lines}
-    return len(whole) > _FEW_HEADERS + _OFTEN * len({masked(line, family) for line in lines})
+    """Whether the headers of `lines` differ so much that they have to be removed before lines are grouped."""
+    whole = {_NUMBER.sub(MASK, line[:MAX_CHARACTERS]) for line in lines}
+    return len(whole) > _MAX_HEADERS + _HEADER_FACTOR * len({masked(line, family) for line in lines})
 
 
 def uneven(lines: Sequence[str]) -> bool:
-    """Whether `lines` with hidden digits are mostly different, and with each number a `0` so much more alike."""
-    hidden = {line[:MOST_CHARACTERS].translate(_HIDDEN) for line in lines}
+    """Whether `lines` with hidden digits are mostly distinct, and with masked numbers much fewer are."""
+    hidden = {line[:MAX_CHARACTERS].translate(_HIDDEN) for line in lines}
     numbered = {_NUMBER.sub(MASK, line) for line in hidden}
-    return 2 * len(hidden) > len(lines) and len(hidden) > _UNEVEN * len(numbered)
+    return 2 * len(hidden) > len(lines) and len(hidden) > _UNEVEN_FACTOR * len(numbered)
 
 
-def told(line: str, writing: Writing) -> str:
-    """What stands for `line` where patterns are sought: its message masked, or of a request the method and status."""
-    if writing.kind is Kind.ACCESS and (request := _REQUEST.search(line)):
+def pattern_text(line: str, writing: LogFormat) -> str:
+    """The text of `line` for pattern mining: its masked message; of a request the method and the status."""
+    if writing.kind is LineKind.ACCESS and (request := _REQUEST.search(line)):
         return " ".join(request.groups())
-    if writing.kind is Kind.JSON and (message := _message(line)) is not None:
+    if writing.kind is LineKind.JSON and (message := _message(line)) is not None:
         return masked(message, writing.family)
     return masked(line, writing.family)
 

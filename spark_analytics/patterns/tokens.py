@@ -1,4 +1,4 @@
-"""What kind of token it is: a parameter, a name that may be one, or a word that says what happened."""
+"""Classifies tokens: parameters, names that may be parameters, and words."""
 
 import functools
 import re
@@ -39,7 +39,7 @@ ANNOUNCING = frozenset(
         "job",
     }
 )
-"""Words behind which a name is expected."""
+"""Words that are followed by a name."""
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*(?:[._/@\\$]+[\w-]+)+\Z", re.ASCII)
 _SHOUTED = re.compile(r"[A-Z_-]+\Z")
@@ -55,13 +55,13 @@ def core(token: str) -> str:
 
 @functools.lru_cache(maxsize=65_536)
 def is_name(token: str) -> bool:
-    """Whether it looks like the name of a thing: joined by dots, slashes or underscores, not in capitals."""
+    """Whether it looks like a name: parts joined by dots, slashes or underscores, not in capitals."""
     inner = core(token)
     return _NAME.match(inner) is not None and _SHOUTED.match(inner) is None
 
 
 def is_wild(token: str) -> bool:
-    """Whether it holds a parameter."""
+    """Whether it contains a parameter."""
     return WILD in token
 
 
@@ -71,7 +71,7 @@ def is_word(token: str) -> bool:
 
 
 def may_vary(template: Template, at: int) -> bool:
-    """Whether the token there may be a parameter: a name, or what stands behind a word that announces one."""
+    """Whether the token at `at` may be a parameter: a name, or a token after one of `ANNOUNCING`."""
     token = template[at]
     if is_wild(token):
         return False
@@ -81,7 +81,7 @@ def may_vary(template: Template, at: int) -> bool:
 
 
 def words(template: Template) -> int:
-    """How many of its tokens say what happened: letters, and neither a parameter nor a name."""
+    """Number of its tokens with letters that are neither a parameter nor a name."""
     return sum(1 for token in template if not is_wild(token) and not is_name(token) and any(map(str.isalpha, token)))
 
 
@@ -92,7 +92,7 @@ def generalized(token: str) -> str:
 
 
 def fits(wild: str, token: str) -> bool:
-    """Whether `token` is what `wild`, which holds `WILD`, may stand for."""
+    """Whether `wild`, which contains `WILD`, matches `token`."""
     before, _, after = wild.partition(WILD)
-    behind = after.rpartition(WILD)[2]
-    return len(token) > len(before) + len(behind) and token.startswith(before) and token.endswith(behind)
+    suffix = after.rpartition(WILD)[2]
+    return len(token) > len(before) + len(suffix) and token.startswith(before) and token.endswith(suffix)

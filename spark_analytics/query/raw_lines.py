@@ -1,4 +1,4 @@
-"""The lines of a day as rows, for who wants to ask of them what no table tells: `compact` and `query`."""
+"""The lines of a day as rows, for questions that no table answers: `compact` and `query`."""
 
 import contextlib
 import datetime as dt
@@ -8,9 +8,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics.archive.inventory import Day, shown
+from spark_analytics.archive.inventory import Day, escaped
 from spark_analytics.lines import log_formats, timestamps
-from spark_analytics.lines.log_formats import Kind, Writing
+from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.runtime import interrupts
 from spark_analytics.scan import format_detection, line_scan
 from spark_analytics.storage import locations
@@ -18,21 +18,21 @@ from spark_analytics.storage.locations import Location
 from spark_analytics.tables import spark_io
 
 LINES = "date DATE, partition INT, host STRING, file STRING, ts TIMESTAMP, line STRING"
-"""A line: the day it arrived, whose it is, when it happened (null where it does not say), its bytes without newline."""
+"""Columns of a line: day of arrival, log file, time of the event (null if the line has none), bytes without newline."""
 
 _SEGMENT = (
     "uri STRING, partition INT, host STRING, file STRING, family STRING, stamp_form INT, stamp_pattern STRING,"
     " stamp_shape STRING, stamp_characters INT"
 )
-_UNKNOWN = Writing(log_formats.ANY, Kind.PLAIN)
-PLACE = ("partition", "host", "file", "uri", "block_start", "row")
+_UNKNOWN = LogFormat(log_formats.ANY, LineKind.PLAIN)
+POSITION = ("partition", "host", "file", "uri", "block_start", "row")
 """The order in which the lines were written."""
 
 
 def compact(spark: SparkSession, archive: Location, out: Location, day: Day) -> Location:
     """Writes the lines of `day` as Parquet, in the order in which they were written; returns the directory.
 
-    It takes the place of an older one in one step.
+    It replaces an older one in one step.
     """
     target = out / "raw" / f"date={day.date}"
     fresh = target.with_name(f".new-{day.date}")
@@ -45,30 +45,30 @@ def compact(spark: SparkSession, archive: Location, out: Location, day: Day) -> 
 
 
 def _write(spark: SparkSession, archive: Location, day: Day, fresh: Location) -> None:
-    placed = _placed(spark, archive, day)
-    ordered = placed.hint("rebalance", "partition", "host").sortWithinPartitions(*PLACE)
+    positioned = _with_position(spark, archive, day)
+    ordered = positioned.hint("rebalance", "partition", "host").sortWithinPartitions(*POSITION)
     ordered.drop("date", "uri", "block_start", "row").write.parquet(locations.target(fresh))
 
 
 def lines(spark: SparkSession, archive: Location, days: Sequence[Day]) -> DataFrame:
-    """The lines of `days` as `LINES`, read from the archive when they are asked for."""
+    """The lines of `days` as `LINES`, read from the archive when the data frame is evaluated."""
     made = spark.createDataFrame([], LINES)
     for day in days:
-        made = made.unionByName(_placed(spark, archive, day).drop("uri", "block_start", "row"))
+        made = made.unionByName(_with_position(spark, archive, day).drop("uri", "block_start", "row"))
     return made
 
 
-def _placed(spark: SparkSession, archive: Location, day: Day) -> DataFrame:
-    """`LINES` of a day with their places: (uri, block_start, row)."""
+def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFrame:
+    """`LINES` of a day with their positions: (uri, block_start, row)."""
     segments = day.readable
-    written = format_detection.writings(archive, segments)
+    formats = format_detection.detect_formats(archive, segments)
     known = [
         (
             locations.uri(archive, segment.path),
             segment.partition,
-            shown(segment.host),
-            shown(segment.file),
-            *timestamps.writing(written.get((segment.partition, segment.host, segment.file), _UNKNOWN).family),
+            escaped(segment.host),
+            escaped(segment.file),
+            *timestamps.stamp_columns(formats.get((segment.partition, segment.host, segment.file), _UNKNOWN).family),
         )
         for segment in segments
     ]
@@ -86,7 +86,7 @@ def _placed(spark: SparkSession, archive: Location, day: Day) -> DataFrame:
             "partition",
             "host",
             "file",
-            timestamps.meant(F.col("second"), date).alias("ts"),
+            timestamps.resolve_year(F.col("second"), date).alias("ts"),
             line.alias("line"),
             "uri",
             "block_start",

@@ -21,7 +21,7 @@ from spark_analytics.tables import schemas
 from spark_analytics.tables.store import Tables
 
 CELL = 200
-"""Characters of a value that the table on the terminal shows; CSV and JSON have all of it."""
+"""Maximum characters of a value in the terminal table; CSV and JSON are not cut."""
 
 
 class Format(enum.Enum):
@@ -32,8 +32,8 @@ class Format(enum.Enum):
     JSON = "json"
 
 
-def answered(spark: SparkSession, sql: str, tables: Tables, archive: Location | None, days: Sequence[Day]) -> DataFrame:
-    """What `sql` asks for. Views: every table by its name, with `date`; `lines` of `days` (`raw.LINES`)."""
+def run(spark: SparkSession, sql: str, tables: Tables, archive: Location | None, days: Sequence[Day]) -> DataFrame:
+    """The result of `sql`. Views: every table by its name, with `date`; `lines` of `days` (`raw_lines.LINES`)."""
     for name, schema in schemas.TABLES.items():
         if tables.days(name):
             _table(spark, tables, name, schema).createOrReplaceTempView(name)
@@ -48,7 +48,7 @@ def _table(spark: SparkSession, tables: Tables, name: str, schema: T.StructType)
 
 
 def show(answer: DataFrame, form: Format, stream: TextIO | None = None) -> None:
-    """Prints the rows as they come; only a table waits for all of them. Times are RFC 3339 in UTC."""
+    """Prints the rows while they are read; only a table needs all of them first. Times are RFC 3339 in UTC."""
     stream = stream or sys.stdout
     names, rows = answer.columns, _in_utc(answer).toLocalIterator()
     if form is Format.TABLE:
@@ -64,7 +64,7 @@ def show(answer: DataFrame, form: Format, stream: TextIO | None = None) -> None:
 
 
 def _in_utc(answer: DataFrame) -> DataFrame:
-    """Python would have times in the zone of this machine."""
+    """Formats times in Spark: Python would convert them to the zone of this machine."""
     names = [f"c{place}" for place in range(len(answer.columns))]  # a query's columns may share a name
     shown = [
         F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss'Z'") if isinstance(field.dataType, T.TimestampType) else F.col(name)

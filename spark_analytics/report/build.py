@@ -1,16 +1,16 @@
-"""From evidence to facts: a day is judged here and in the modules that this one asks. Pure."""
+"""Builds the facts of a report from its evidence. Pure."""
 
 from spark_analytics.report import completeness, content, error_rates, hosts, verdict, volume
 from spark_analytics.report.inputs import Evidence
 from spark_analytics.report.model import Facts, History, Totals
 from spark_analytics.report.number_format import count
 
-LEAST_DAYS = 3
+MIN_DAYS = 3
 """Days of history that a median needs before it is called usual."""
 
 
 def facts(evidence: Evidence, top: int = 20) -> Facts:
-    """Everything that the day's report says; lists have at most `top` entries."""
+    """The content of the day's report; lists have at most `top` entries."""
     past = history(evidence)
     whole = totals(evidence)
     seen = hosts.hosts(evidence, top, enough=past.enough)
@@ -21,13 +21,13 @@ def facts(evidence: Evidence, top: int = 20) -> Facts:
     auth = content.auth(evidence, top, enough=past.enough)
     web = content.web(evidence, top, enough=past.enough)
     spread = volume.volume(evidence, whole)
-    judged = verdict.Judged(
+    given = verdict.VerdictInput(
         account=evidence.account, history=past, totals=whole, completeness=account, hosts=seen, errors=errors,
         patterns=patterns, auth=auth, web=web, volume=spread,
     )  # fmt: skip
     return Facts(
         date=evidence.date,
-        verdict=verdict.verdict(judged),
+        verdict=verdict.verdict(given),
         history=past,
         totals=whole,
         completeness=account,
@@ -42,15 +42,15 @@ def facts(evidence: Evidence, top: int = 20) -> Facts:
 
 
 def history(evidence: Evidence) -> History:
-    """The days to compare with, and whether they are enough."""
+    """The baseline days, and whether there are enough of them."""
     days, wanted = len(evidence.before), evidence.wanted_days
-    enough = days >= LEAST_DAYS
+    enough = days >= MIN_DAYS
     if enough:
         text = f"Compared with the median of {'the' if days == wanted else f'{days} of the'} {wanted} days before."
     elif days:
-        text = f"History is too short to compare: {count(days, 'day')} before, at least {LEAST_DAYS} are needed."
+        text = f"History is too short to compare: {count(days, 'day')} before, at least {MIN_DAYS} are needed."
     else:
-        text = f"No day before is in the tables: nothing to compare with; at least {LEAST_DAYS} days are needed."
+        text = f"No day before is in the tables: nothing to compare with; at least {MIN_DAYS} days are needed."
     return History(days=evidence.before, wanted=wanted, enough=enough, text=text)
 
 

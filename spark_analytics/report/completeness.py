@@ -1,7 +1,4 @@
-"""The day's account: the rows of table `audit` and what the inventory knows, as `evidence.Account`. Pure.
-
-Is it all there? The account of the manifests as facts, and a map of all hosts that fits on a first screen.
-"""
+"""Completeness of a day: the `Account` of table `audit` and the inventory, and its facts. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -10,8 +7,8 @@ from spark_analytics.archive.inventory import Day
 from spark_analytics.report.inputs import Account, HostAudit, Trouble
 from spark_analytics.report.model import TROUBLES, Completeness, HostCell, State, StatusCount
 
-MOST_CELLS = 600
-"""Squares of the map of hosts: what fits on a first screen. With more hosts a square stands for several."""
+MAX_CELLS = 600
+"""Maximum squares of the map of hosts, which fit on one screen. With more hosts a square is several of them."""
 
 STATUSES = (*TROUBLES, "silent", "complete")
 """Every status of a host, worst first."""
@@ -23,7 +20,7 @@ _SUMS = (
 
 
 def completeness(account: Account, silent: Iterable[str], top: int) -> Completeness:
-    """The account as facts; `silent` are hosts that the day should have had."""
+    """The account as facts; `silent` are hosts that usually write and did not."""
     statuses = {audit.host: "complete" for audit in account.hosts}
     for audit in account.hosts:  # a host in two partitions is as bad as its worse half
         statuses[audit.host] = min(statuses[audit.host], audit.status, key=rank)
@@ -47,7 +44,7 @@ def completeness(account: Account, silent: Iterable[str], top: int) -> Completen
 
 
 def rank(status: str) -> int:
-    """0 for the worst; what nobody knows is as bad as can be."""
+    """0 for the worst status; -1 for an unknown one."""
     return STATUSES.index(status) if status in STATUSES else -1
 
 
@@ -57,7 +54,7 @@ def _weight(audit: HostAudit) -> tuple[int, int]:
 
 
 def state(account: Account) -> State:
-    """What can be said of the archive's day, whatever its lines say."""
+    """The state of the archive's day, independent of the content of its lines."""
     found = {kind_state(kind, account) for kind, number in account.trouble_counts.items() if number}
     if not account.closed or account.open_files or account.torn_manifests or account.open_collectors:
         found.add(State.OPEN)
@@ -65,14 +62,14 @@ def state(account: Account) -> State:
 
 
 def kind_state(kind: str, account: Account) -> State:
-    """Until the day is closed an unlisted file is no news: it gets its manifest line a moment after its name."""
+    """The state that a kind of trouble causes. On an open day an unlisted file may get its manifest line later."""
     if kind == "unregistered" and not account.closed:
         return State.OPEN
     return TROUBLES.get(kind, State.DAMAGED)
 
 
 def by_status(statuses: Iterable[str]) -> tuple[StatusCount, ...]:
-    """How many hosts have each status, worst first."""
+    """Number of hosts with each status, worst first."""
     counts: dict[str, int] = {}
     for status in statuses:
         counts[status] = counts.get(status, 0) + 1
@@ -80,9 +77,9 @@ def by_status(statuses: Iterable[str]) -> tuple[StatusCount, ...]:
 
 
 def cells(statuses: dict[str, str]) -> tuple[HostCell, ...]:
-    """Hosts in the order of their names, as many to a cell as it takes to have at most MOST_CELLS."""
+    """Hosts sorted by name, in at most `MAX_CELLS` cells."""
     names = sorted(statuses)
-    each = max(1, -(-len(names) // MOST_CELLS))
+    each = max(1, -(-len(names) // MAX_CELLS))
     return tuple(_cell(names[start : start + each], statuses) for start in range(0, len(names), each))
 
 
@@ -92,11 +89,11 @@ def _cell(names: list[str], statuses: dict[str, str]) -> HostCell:
     return HostCell(status=status, hosts=len(names), worst="" if status == "complete" else worst)
 
 
-MOST_TROUBLES = 1000
-"""Troubles that are named one by one, in troubles.csv; table `audit` has them all."""
+MAX_TROUBLES = 1000
+"""Maximum number of troubles in troubles.csv; table `audit` has all of them."""
 
 
-class Audited(NamedTuple):
+class AuditRow(NamedTuple):
     """The columns of table `audit` that a report needs, a log file each."""
 
     partition: int
@@ -121,7 +118,7 @@ class Audited(NamedTuple):
     example: str
 
 
-def account(rows: Sequence[Audited], day: Day, seq_missing: int) -> Account:
+def account(rows: Sequence[AuditRow], day: Day, seq_missing: int) -> Account:
     """The whole day: sums, hosts, and each trouble by its kind."""
     manifests = day.manifests
 
@@ -146,11 +143,11 @@ def account(rows: Sequence[Audited], day: Day, seq_missing: int) -> Account:
         seq_missing=seq_missing,
         hosts=tuple(_hosts(rows)),
         trouble_counts=_counts(rows, day),
-        troubles=tuple(_troubles(rows, day)[:MOST_TROUBLES]),
+        troubles=tuple(_troubles(rows, day)[:MAX_TROUBLES]),
     )
 
 
-def _counts(rows: Sequence[Audited], day: Day) -> dict[str, int]:
+def _counts(rows: Sequence[AuditRow], day: Day) -> dict[str, int]:
     return {
         "missing": sum(row.segments_missing for row in rows),
         "truncated": sum(row.segments_truncated for row in rows),
@@ -163,7 +160,7 @@ def _counts(rows: Sequence[Audited], day: Day) -> dict[str, int]:
     }
 
 
-def _troubles(rows: Iterable[Audited], day: Day) -> list[Trouble]:
+def _troubles(rows: Iterable[AuditRow], day: Day) -> list[Trouble]:
     """Every trouble, the worst kind first: a log file that has several is named for each of them."""
     found = [_trouble(row, kind) for row in rows for kind in _kinds(row)]
     for line in day.manifests.damaged:
@@ -172,7 +169,7 @@ def _troubles(rows: Iterable[Audited], day: Day) -> list[Trouble]:
     return sorted(found, key=lambda trouble: (rank(trouble.kind), trouble.host, trouble.file))
 
 
-def _kinds(row: Audited) -> list[str]:
+def _kinds(row: AuditRow) -> list[str]:
     numbers = (
         ("missing", row.segments_missing),
         ("truncated", row.segments_truncated),
@@ -185,7 +182,7 @@ def _kinds(row: Audited) -> list[str]:
     return [kind for kind, number in numbers if number]
 
 
-def _trouble(row: Audited, kind: str) -> Trouble:
+def _trouble(row: AuditRow, kind: str) -> Trouble:
     """`example` is of the worst kind; of the others the log file is named."""
     lost = {"gap": row.gap_bytes, "offset_gap": row.offset_gap_bytes, "doubled": row.doubled_bytes}.get(kind)
     return Trouble(
@@ -202,14 +199,14 @@ def _trouble(row: Audited, kind: str) -> Trouble:
     )
 
 
-def _hosts(rows: Iterable[Audited]) -> list[HostAudit]:
-    groups: dict[tuple[int, str], list[Audited]] = {}
+def _hosts(rows: Iterable[AuditRow]) -> list[HostAudit]:
+    groups: dict[tuple[int, str], list[AuditRow]] = {}
     for row in rows:
         groups.setdefault((row.partition, row.host), []).append(row)
     return [_host(partition, host, group) for (partition, host), group in sorted(groups.items())]
 
 
-def _host(partition: int, host: str, group: Sequence[Audited]) -> HostAudit:
+def _host(partition: int, host: str, group: Sequence[AuditRow]) -> HostAudit:
     return HostAudit(
         partition=partition,
         host=host,

@@ -1,18 +1,18 @@
-"""What the lines say: patterns, authentication, access logs."""
+"""Facts of line content: patterns, authentication, access logs."""
 
 from collections.abc import Iterable
 
+from spark_analytics.metrics.statistics import median, poisson, ratio
 from spark_analytics.report.inputs import AuthKind, AuthTop, Evidence, PatternCount, WebClass, WebTop
 from spark_analytics.report.model import Auth, AuthChange, Patterns, Web, WebStatus
 from spark_analytics.report.volume import HOURS, LEVELS
-from spark_analytics.statistics import measures_median, poisson, ratio
 
-LEAST_TIMES = 20
-LEAST_RISE = 2.0
-"""Authentication has risen if the interval of today's count is above this many medians, and it is not a handful."""
+MIN_TIMES = 20
+MIN_RISE = 2.0
+"""A kind of authentication event has risen if today's interval is above `MIN_RISE` medians, from `MIN_TIMES` on."""
 
 GUESSES = 10
-"""Failed passwords from one address, from which on its accepted one may have been guessed."""
+"""Failed passwords of one address from which on an accepted one may have been guessed."""
 
 BAD_LEVELS = frozenset({"fatal", "error", "warn"})
 
@@ -40,7 +40,7 @@ def _by_badness(row: PatternCount) -> tuple[int, int, str]:
 
 
 def auth(evidence: Evidence, top: int, *, enough: bool) -> Auth:
-    """Authentication: what rose, from where, as whom, and where a guess may have worked."""
+    """Authentication: what rose, the top addresses, users and hosts, and addresses that may have guessed a password."""
     tops = evidence.auth_tops
     remotes = _tops(tops, "remote")
     return Auth(
@@ -58,7 +58,7 @@ def _tops(tops: Iterable[AuthTop], what: str) -> list[AuthTop]:
 
 
 def _change(kind: AuthKind, *, enough: bool) -> AuthChange:
-    usual = measures_median(kind.before) if enough else None
+    usual = median(kind.before) if enough else None
     low, high = poisson(kind.times)
     return AuthChange(
         kind=kind.kind,
@@ -66,13 +66,13 @@ def _change(kind: AuthKind, *, enough: bool) -> AuthChange:
         low=round(low, 1),
         high=round(high, 1),
         median=usual,
-        risen=usual is not None and kind.times >= LEAST_TIMES and low > LEAST_RISE * usual and kind.kind != "accepted",
+        risen=usual is not None and kind.times >= MIN_TIMES and low > MIN_RISE * usual and kind.kind != "accepted",
         before=kind.before,
     )
 
 
 def web(evidence: Evidence, top: int, *, enough: bool) -> Web | None:
-    """Access logs by status class, their latency, and what fails."""
+    """Access logs by status class, latency, and failing paths."""
     if not evidence.web_classes:
         return None
     requests = sum(row.requests for row in evidence.web_classes)
@@ -119,7 +119,7 @@ def _status(row: WebClass, requests: int, hours: list[int], *, enough: bool) -> 
         status_class=row.status_class,
         requests=row.requests,
         share=ratio(row.requests, requests) or 0.0,
-        median=measures_median(row.before) if enough else None,
+        median=median(row.before) if enough else None,
         before=row.before,
         hours=tuple(hours),
     )

@@ -1,26 +1,26 @@
-"""Did errors rise? Rates of error lines against the median of the days before, with intervals."""
+"""Error rates with intervals, compared with the median of the days before."""
 
 from collections.abc import Sequence
 
+from spark_analytics.metrics.statistics import median, wilson
 from spark_analytics.report.inputs import Evidence, FileSeries
 from spark_analytics.report.model import Errors, RateChange, Totals
-from spark_analytics.statistics import measures_median, measures_wilson
 
-LEAST_ERRORS = 5
-"""Fewer error lines are no rise, whatever the rate: 1 of 3 lines does not shout."""
+MIN_ERRORS = 5
+"""Minimum error lines of a rise: 1 of 3 lines proves nothing."""
 
-LEAST_RISE = 1.5
-"""With a million lines the smallest rise is beyond chance; below this factor it is still no news."""
+MIN_RISE = 1.5
+"""Minimum factor of a rise: with a million lines the smallest rise is significant but not important."""
 
-LEAST_DAYS = 3
-"""Days of history that a log file needs before it has a usual rate."""
+MIN_DAYS = 3
+"""Minimum baseline days of a median rate."""
 
 
 def errors(evidence: Evidence, totals: Totals, top: int, *, enough: bool) -> Errors:
-    """The whole day's rate, and the log files whose rate rose."""
+    """The rate of the day, and the log files whose rate rose."""
     series = [rate_of(log) for log in evidence.files]
     risen = [rate for rate in series if enough and has_risen(rate)]
-    low, high = measures_wilson(totals.errors, totals.lines)
+    low, high = wilson(totals.errors, totals.lines)
     before = rates_before(totals.errors_before, totals.lines_before)
     return Errors(
         lines=totals.lines,
@@ -28,7 +28,7 @@ def errors(evidence: Evidence, totals: Totals, top: int, *, enough: bool) -> Err
         rate=_share(totals.errors, totals.lines),
         low=low if totals.lines else 0.0,
         high=high if totals.lines else 0.0,
-        median_rate=measures_median(before) if enough else None,
+        median_rate=median(before) if enough else None,
         rates_before=before,
         warning_rate=_share(totals.warnings, totals.lines),
         risen=tuple(sorted(risen, key=_by_surplus)[:top]),
@@ -42,8 +42,8 @@ def errors(evidence: Evidence, totals: Totals, top: int, *, enough: bool) -> Err
 def rate_of(log: FileSeries) -> RateChange:
     """A log file's rate today, its interval, and its median."""
     rate = _share(log.errors, log.lines)
-    usual = log.median_rate if log.baseline_days >= LEAST_DAYS else None
-    low, high = measures_wilson(log.errors, log.lines)
+    usual = log.median_rate if log.baseline_days >= MIN_DAYS else None
+    low, high = wilson(log.errors, log.lines)
     return RateChange(
         partition=log.partition,
         host=log.host,
@@ -61,7 +61,7 @@ def rate_of(log: FileSeries) -> RateChange:
 def has_risen(rate: RateChange) -> bool:
     """Whether the rate is above its median beyond chance and by a factor that matters."""
     usual = rate.median_rate
-    return usual is not None and rate.errors >= LEAST_ERRORS and rate.low > usual and rate.rate >= LEAST_RISE * usual
+    return usual is not None and rate.errors >= MIN_ERRORS and rate.low > usual and rate.rate >= MIN_RISE * usual
 
 
 def _by_surplus(rate: RateChange) -> tuple[float, str, str]:
@@ -75,4 +75,5 @@ def rates_before(hits: Sequence[int], lines: Sequence[int]) -> tuple[float, ...]
 
 
 def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+    """Share of `whole`, at most 1: a last line without a newline is an error but not a line."""
+    return min(part, whole) / whole if whole else 0.0

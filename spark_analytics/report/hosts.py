@@ -1,26 +1,26 @@
-"""Who wrote, who did not, who is new, and who wrote much more or less than usual."""
+"""Hosts of a day: silent, new, and with an unusual volume."""
 
 import datetime as dt
 from collections.abc import Sequence
 
+from spark_analytics.metrics.statistics import gini, median, ratio, robust_z
 from spark_analytics.report.inputs import Evidence, HostSeries
 from spark_analytics.report.model import HostDay, Hosts, SilentHost
-from spark_analytics.statistics import gini, measures_median, ratio, robust_z
 
 QUIET_HOURS = 6.0
-"""From here on a host that writes around the clock is silent, although it wrote today."""
+"""Hours without lines after which a steady host counts as silent, although it wrote today."""
 
 STEADY_HOURS = 20
-"""Active hours of a usual day that make a host one that writes around the clock: a nightly batch host is not."""
+"""Median active hours per day of a steady host; a nightly batch host has fewer."""
 
 UNUSUAL_Z = 3.5
 UNUSUAL_FACTOR = 3.0
 UNUSUAL_LINES = 1000
-"""A volume is worth a line if it is far in deviations, at least three times more or less, and not tiny."""
+"""Minimum z score, factor and lines of an unusual volume."""
 
 
 def hosts(evidence: Evidence, top: int, *, enough: bool) -> Hosts:
-    """The day's hosts; without `enough` history nobody is called silent or unusual."""
+    """The day's hosts; without `enough` history none is silent or unusual."""
     whole = sum(host.bytes for host in evidence.hosts)
     days = [host_day(host, whole, enough=enough) for host in evidence.hosts if host.lines]
     silent = silent_hosts(evidence) if enough else []
@@ -46,7 +46,7 @@ def _with_newness(evidence: Evidence, days: Sequence[HostDay]) -> list[tuple[Hos
 
 def host_day(host: HostSeries, whole_bytes: int, *, enough: bool) -> HostDay:
     """A host's day against its own median."""
-    usual = measures_median(host.lines_before) if enough else None
+    usual = median(host.lines_before) if enough else None
     return HostDay(
         partition=host.partition,
         host=host.host,
@@ -64,7 +64,7 @@ def host_day(host: HostSeries, whole_bytes: int, *, enough: bool) -> HostDay:
 
 
 def is_unusual(day: HostDay) -> bool:
-    """Whether a reader should know of the host's volume."""
+    """Whether the volume of the host is unusual."""
     if day.factor is None or day.z is None or max(day.lines, day.median_lines or 0) < UNUSUAL_LINES:
         return False
     return abs(day.z) >= UNUSUAL_Z and not 1 / UNUSUAL_FACTOR < day.factor < UNUSUAL_FACTOR
@@ -78,7 +78,7 @@ def silent_hosts(evidence: Evidence) -> list[SilentHost]:
 
 
 def _silent(host: HostSeries, date: str, end: dt.datetime) -> SilentHost | None:
-    usual = measures_median(host.lines_before)
+    usual = median(host.lines_before)
     if not usual:
         return None
     quiet = _quiet_hours(host, date, end)
@@ -95,14 +95,14 @@ def _silent(host: HostSeries, date: str, end: dt.datetime) -> SilentHost | None:
 
 
 def _quiet_hours(host: HostSeries, date: str, end: dt.datetime) -> float | None:
-    """Hours from the host's last line to the end; None where its lines are of other days: nothing can be said."""
+    """Hours from the host's last line to the end of the day; None if its last line is of another day."""
     if not host.last_arrival or not host.last_arrival.startswith(date):
         return None
     return (end - _instant(host.last_arrival)).total_seconds() / 3600
 
 
 def _is_steady(host: HostSeries) -> bool:
-    return (measures_median(host.active_hours_before) or 0) >= STEADY_HOURS
+    return (median(host.active_hours_before) or 0) >= STEADY_HOURS
 
 
 def end_of_day(evidence: Evidence) -> dt.datetime:

@@ -1,6 +1,6 @@
 """The report as a page: self-contained HTML without script, for any browser, telephone and printer.
 
-Whatever comes from a log line, a file's name or a host is hostile: it is escaped by the template, stripped of control
+Text from log lines, file names and hosts may be hostile: it is escaped by the template, stripped of control
 and direction characters, and cut. Nothing is loaded from anywhere (Content-Security-Policy).
 """
 
@@ -24,11 +24,11 @@ from spark_analytics.report.number_format import (
     times,
 )
 
-MOST_BYTES = 300 * 1024
-"""A page is never larger: it must open on a telephone, and go by mail."""
+MAX_BYTES = 300 * 1024
+"""Maximum bytes of a page: it must open on a telephone and fit into a mail."""
 
 MAP_ROWS = 25
-"""The most rows of a heat map: a cell of it weighs as much as a row of a table."""
+"""Maximum rows of a heat map: each cell is as large as a row of a table."""
 
 MARKS = {
     State.COMPLETE: "✓",
@@ -38,7 +38,7 @@ MARKS = {
     State.DOUBLED: "2",
     State.DAMAGED: "✕",
 }
-"""The sign of each state: colour alone is not seen by everybody."""
+"""The sign of each state, for readers who do not see colours."""
 
 
 def rendered(facts: Facts, rows: int = 20) -> str:
@@ -46,7 +46,7 @@ def rendered(facts: Facts, rows: int = 20) -> str:
     page = ""
     for shown, characters in ((rows, MAX_TEXT), (min(rows, 20), 200), (min(rows, 10), 120), (5, 80), (3, 40)):
         page = _rendered(facts, shown, characters)
-        if len(page.encode(errors="replace")) <= MOST_BYTES:
+        if len(page.encode(errors="replace")) <= MAX_BYTES:
             break
     return page
 
@@ -92,7 +92,7 @@ def _web_hours(facts: Facts) -> Markup:
 
 
 def index(days: Sequence[Mapping[str, Any]]) -> str:
-    """The list of all days, from their briefs (`record.brief`), newest first."""
+    """The list of all days, from their briefs (`json_export.brief`), newest first."""
     marks = {state.value: mark for state, mark in MARKS.items()}
     recent = list(reversed(days))[-60:]
     bars = svg_charts.day_bars([(day["date"], day["lines"], f"s-{day['state']}") for day in recent])

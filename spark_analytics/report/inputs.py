@@ -1,4 +1,4 @@
-"""What a report is made from: rows of the tables as plain values, before anybody judges them.
+"""The evidence of a report: rows of the tables as plain values, before they are evaluated.
 
 `*_before` are one number for each day of `Evidence.before`, oldest first, 0 where the tables have nothing of that day.
 Errors include fatal lines. Bytes are raw bytes, hours are UTC.
@@ -6,6 +6,8 @@ Errors include fatal lines. Bytes are raw bytes, hours are UTC.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from spark_analytics.tables.day_tables import WebSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class HostAudit:
 class Trouble:
     """One thing in the archive that is not as its manifests say."""
 
-    kind: str  #: one of `facts.TROUBLES`
+    kind: str  #: one of `model.TROUBLES`
     partition: int
     host: str
     file: str
@@ -41,7 +43,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The whole day: what the manifests and the disk say of it."""
+    """The account of a day: sums of the manifests and of the files on disk."""
 
     closed: bool
     open_collectors: tuple[str, ...] = ()
@@ -145,7 +147,7 @@ class PatternCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternSums:
-    """How many there are; the rows themselves are the first of each kind only."""
+    """Numbers of all patterns; the rows are only the first of each kind."""
 
     patterns: int = 0
     new: int = 0
@@ -204,16 +206,6 @@ class WebTop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebSums:
-    """What sketches say of all requests of the day."""
-
-    clients: int | None = None
-    latency_p50_ms: float | None = None
-    latency_p95_ms: float | None = None
-    latency_p99_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """How the report came about."""
 
@@ -230,11 +222,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that one day's report is made from."""
+    """All input of one day's report."""
 
     date: str
     before: tuple[str, ...]  #: days before that the tables have, oldest first
-    wanted_days: int  #: how many of them were asked for
+    wanted_days: int  #: how many were requested
     account: Account
     run: Run
     hosts: tuple[HostSeries, ...] = ()
@@ -249,4 +241,4 @@ class Evidence:
     web_hours: tuple[WebHour, ...] = ()
     web_classes: tuple[WebClass, ...] = ()
     web_tops: tuple[WebTop, ...] = ()
-    web_sums: WebSums = WebSums()
+    web_sums: WebSums = field(default=WebSums())

@@ -1,4 +1,4 @@
-"""The report for programs: `report.json` holds the facts under their own names, and `v` says in which shape.
+"""`report.json`: the facts under their own names, with the version of the shape in `v`.
 
 `templates/report.schema.json` is that shape as JSON Schema; it is made from `Facts`, so the two cannot differ.
 """
@@ -13,7 +13,7 @@ from shipper.errors import Permanent
 from spark_analytics.report.model import Facts
 
 VERSION = 2
-"""1 was the totals of the first reports. It grows when a name goes or changes its meaning; new names may come."""
+"""Increased when a name is removed or changes its meaning; new names may be added. 1 had only totals."""
 
 _FACTS: TypeAdapter[Facts] = TypeAdapter(Facts)
 
@@ -24,7 +24,7 @@ def as_json(facts: Facts) -> dict[str, Any]:
 
 
 def to_text(facts: Facts) -> str:
-    """What `report.json` holds; hostile text stays inside its strings, for all that is not ASCII is escaped."""
+    """The content of `report.json`; all characters that are not ASCII are escaped."""
     return json.dumps(as_json(facts), separators=(",", ":"), ensure_ascii=True) + "\n"
 
 

@@ -1,7 +1,4 @@
-"""From rows of tables, of today and of the days before, to evidence. Adds up and sorts, judges nothing.
-
-Rows of several days as one value for each host: today's numbers beside those of the days before. Pure.
-"""
+"""Loads the evidence from rows of tables, of today and of the days before: adds up and sorts. Pure."""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,10 +6,10 @@ from typing import Any, NamedTuple
 
 from spark_analytics.archive.inventory import Day
 from spark_analytics.report import inputs as ev
-from spark_analytics.report.completeness import Audited, account
+from spark_analytics.report.completeness import AuditRow, account
 from spark_analytics.report.content import BAD_LEVELS
 from spark_analytics.report.inputs import HostSeries
-from spark_analytics.tables.schemas import Given, Row
+from spark_analytics.tables.day_tables import DayTables, Row
 
 
 class HostRow(NamedTuple):
@@ -32,7 +29,7 @@ class HostRow(NamedTuple):
     last_arrival: str | None
 
 
-_NOTHING = HostRow("", -1, "", 0, 0, 0, 0, 0, 0, 0, 0, None)
+_NO_ROW = HostRow("", -1, "", 0, 0, 0, 0, 0, 0, 0, 0, None)
 
 
 def host_series(rows: Iterable[HostRow], date: str, before: Sequence[str]) -> tuple[HostSeries, ...]:
@@ -45,7 +42,7 @@ def host_series(rows: Iterable[HostRow], date: str, before: Sequence[str]) -> tu
 
 
 def _joined(one: HostRow, other: HostRow) -> HostRow:
-    """A host that moved to another partition has two rows a day: the larger one says where it is."""
+    """Adds the two rows of a host that moved to another partition; the larger one gives its partition."""
     larger, smaller = (one, other) if one.bytes >= other.bytes else (other, one)
     return larger._replace(
         files=one.files + other.files,
@@ -61,11 +58,11 @@ def _joined(one: HostRow, other: HostRow) -> HostRow:
 
 
 def _series(host: str, days: dict[str, HostRow], date: str, before: Sequence[str]) -> HostSeries:
-    past = [days.get(day, _NOTHING) for day in before]
+    past = [days.get(day, _NO_ROW) for day in before]
     known = [row for row in past if row.lines]
-    today = days.get(date, _NOTHING)
+    today = days.get(date, _NO_ROW)
     return HostSeries(
-        partition=today.partition if date in days else (known[-1] if known else _NOTHING).partition,
+        partition=today.partition if date in days else (known[-1] if known else _NO_ROW).partition,
         host=host,
         files=today.files,
         lines=today.lines,
@@ -84,24 +81,24 @@ def _series(host: str, days: dict[str, HostRow], date: str, before: Sequence[str
     )
 
 
-MOST_FILES = 5000
-"""Log files with errors whose rates are looked at: those with most error lines."""
+MAX_FILES = 5000
+"""Maximum number of log files with errors; those with most error lines are taken."""
 
-MOST_PATTERNS = 300
-"""Patterns of each kind (new, surging, noisiest) that are told with template and example."""
+MAX_PATTERNS = 300
+"""Maximum number of patterns of each kind (new, surging, noisiest)."""
 
-MOST_NAMES = 300
-"""Addresses, users and hosts of failed passwords, of each."""
+MAX_NAMES = 300
+"""Maximum number of addresses, users and hosts of failed passwords, each."""
 
-MOST_KEYS = 1000
-"""Paths, clients and statuses of access logs, of each."""
+MAX_KEYS = 1000
+"""Maximum number of paths, clients and statuses of access logs, each."""
 
 HEAT_HOSTS = 25
 FAILED, ACCEPTED = "failed_password", "accepted"
 
 
-def evidence(given: Given, day: Day, run: ev.Run, wanted_days: int = 7) -> ev.Evidence:
-    """What the report of `day` is made from."""
+def evidence(given: DayTables, day: Day, run: ev.Run, wanted_days: int = 7) -> ev.Evidence:
+    """The evidence of the report of `day`."""
     before = tuple(given.days_before)
     hosts = host_series(_host_rows(given, day.date), day.date, before)
     return ev.Evidence(
@@ -122,23 +119,18 @@ def evidence(given: Given, day: Day, run: ev.Run, wanted_days: int = 7) -> ev.Ev
         web_hours=tuple(_web_hours(given, day.date)),
         web_classes=tuple(_web_classes(given, before)),
         web_tops=tuple(_web_tops(given)),
-        web_sums=ev.WebSums(
-            clients=given.web_sums.clients,
-            latency_p50_ms=given.web_sums.p50,
-            latency_p95_ms=given.web_sums.p95,
-            latency_p99_ms=given.web_sums.p99,
-        ),
+        web_sums=given.web_sums,
     )
 
 
-def _days(given: Given, name: str, date: str) -> Iterable[tuple[str, Sequence[Row]]]:
+def _days(given: DayTables, name: str, date: str) -> Iterable[tuple[str, Sequence[Row]]]:
     """Table `name` by date: today's rows and those of the days before."""
     yield date, given.rows.get(name, ())
     yield from given.before.get(name, {}).items()
 
 
-def _account(given: Given, day: Day) -> ev.Account:
-    rows = [Audited(*(row[name] for name in Audited._fields)) for row in given.rows.get("audit", ())]
+def _account(given: DayTables, day: Day) -> ev.Account:
+    rows = [AuditRow(*(row[name] for name in AuditRow._fields)) for row in given.rows.get("audit", ())]
     missing = sum(row["seq_missing"] or 0 for row in given.rows.get("partition_daily", ()))
     return account(rows, day, missing)
 
@@ -148,7 +140,7 @@ def _account(given: Given, day: Day) -> ev.Account:
 _HOST = ("partition", "host", "files", "lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "active_hours")
 
 
-def _host_rows(given: Given, date: str) -> Iterable[HostRow]:
+def _host_rows(given: DayTables, date: str) -> Iterable[HostRow]:
     for day, rows in _days(given, "host_daily", date):
         for row in rows:
             numbers = {name: row[name] for name in _HOST}
@@ -163,9 +155,9 @@ def _instant(time: dt.datetime | None) -> str | None:
     return aware.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _files(given: Given) -> Iterable[ev.FileSeries]:
+def _files(given: DayTables) -> Iterable[ev.FileSeries]:
     wrong = [row for row in given.rows.get("file_daily", ()) if row["err"]]
-    for row in sorted(wrong, key=lambda row: (-row["err"], row["host"], row["file"]))[:MOST_FILES]:
+    for row in sorted(wrong, key=lambda row: (-row["err"], row["host"], row["file"]))[:MAX_FILES]:
         yield ev.FileSeries(
             partition=row["partition"],
             host=row["host"],
@@ -178,7 +170,7 @@ def _files(given: Given) -> Iterable[ev.FileSeries]:
         )
 
 
-def _hours(given: Given, date: str) -> Iterable[ev.HourCount]:
+def _hours(given: DayTables, date: str) -> Iterable[ev.HourCount]:
     day, sums = dt.date.fromisoformat(date), dict[tuple[int, int, bool, str], int]()
     for cell in given.hours:
         place = (cell.partition, cell.hour.hour, cell.hour.date() == day, cell.level)
@@ -188,7 +180,7 @@ def _hours(given: Given, date: str) -> Iterable[ev.HourCount]:
             yield ev.HourCount(partition=partition, hour=hour, on_day=on_day, level=level, lines=lines)
 
 
-def _host_hours(given: Given, date: str, hosts: Sequence[ev.HostSeries]) -> Iterable[ev.HostHour]:
+def _host_hours(given: DayTables, date: str, hosts: Sequence[ev.HostSeries]) -> Iterable[ev.HostHour]:
     largest = {
         host.host for host in sorted(hosts, key=lambda host: (-host.bytes, host.host))[:HEAT_HOSTS] if host.lines
     }
@@ -206,15 +198,15 @@ def _host_hours(given: Given, date: str, hosts: Sequence[ev.HostSeries]) -> Iter
 _PATTERN = ("pattern_id", "level", "lines", "hosts", "files", "baseline_median", "surge")
 
 
-def _patterns(given: Given) -> Iterable[ev.PatternCount]:
-    """Those worth telling, each once, with template and example."""
+def _patterns(given: DayTables) -> Iterable[ev.PatternCount]:
+    """The first patterns of each kind, each once, with template and example."""
     rows = given.rows.get("pattern_daily", ())
     new = sorted(
         filter(_is_new, rows), key=lambda row: (row["level"] not in BAD_LEVELS, -row["lines"], row["pattern_id"])
     )
     surging = sorted(filter(_is_surging, rows), key=lambda row: (-row["surge"], row["pattern_id"]))
     noisy = sorted(rows, key=lambda row: (-row["lines"], row["pattern_id"]))
-    told = {(row["pattern_id"], row["level"]): row for kind in (noisy, new, surging) for row in kind[:MOST_PATTERNS]}
+    told = {(row["pattern_id"], row["level"]): row for kind in (noisy, new, surging) for row in kind[:MAX_PATTERNS]}
     texts = {row["pattern_id"]: row for row in given.rows.get("patterns", ())}
     for row in told.values():
         text: Mapping[str, Any] = texts.get(row["pattern_id"], {})
@@ -235,7 +227,7 @@ def _is_surging(row: Row) -> bool:
     return not row["is_new"] and (row["surge"] or 0) >= 1
 
 
-def _pattern_sums(given: Given) -> ev.PatternSums:
+def _pattern_sums(given: DayTables) -> ev.PatternSums:
     rows = given.rows.get("pattern_daily", ())
     return ev.PatternSums(
         patterns=len({row["pattern_id"] for row in rows}),
@@ -249,11 +241,11 @@ def _pattern_sums(given: Given) -> ev.PatternSums:
 # -- authentication -----------------------------------------------------------------------------------------------
 
 
-def _failures(given: Given) -> list[Row]:
+def _failures(given: DayTables) -> list[Row]:
     return [row for row in given.rows.get("auth_daily", ()) if row["kind"] == FAILED]
 
 
-def _auth_kinds(given: Given, before: Sequence[str]) -> Iterable[ev.AuthKind]:
+def _auth_kinds(given: DayTables, before: Sequence[str]) -> Iterable[ev.AuthKind]:
     times: dict[tuple[str, str], int] = {}
     for date, rows in _days(given, "auth_daily", ""):
         for row in rows:
@@ -264,8 +256,8 @@ def _auth_kinds(given: Given, before: Sequence[str]) -> Iterable[ev.AuthKind]:
         )
 
 
-def _auth_tops(given: Given) -> Iterable[ev.AuthTop]:
-    """The most failed passwords of each, and besides those who got in after all."""
+def _auth_tops(given: DayTables) -> Iterable[ev.AuthTop]:
+    """The keys with most failed passwords, and more of those that were also accepted."""
     rows = [row for row in given.rows.get("auth_daily", ()) if row["kind"] in {FAILED, ACCEPTED}]
     for what in ("remote", "user", "host"):
         groups: dict[str, list[Row]] = {}
@@ -275,8 +267,8 @@ def _auth_tops(given: Given) -> Iterable[ev.AuthTop]:
         tops = [_auth_top(what, key, group) for key, group in groups.items()]
         failed = [top for top in tops if top.failed]
         busiest = sorted(failed, key=lambda top: (-top.failed, top.key))
-        got_in = [top for top in busiest[MOST_NAMES:] if top.accepted]
-        yield from (*busiest[:MOST_NAMES], *got_in[:MOST_NAMES])
+        got_in = [top for top in busiest[MAX_NAMES:] if top.accepted]
+        yield from (*busiest[:MAX_NAMES], *got_in[:MAX_NAMES])
 
 
 def _auth_top(what: str, key: str, group: Sequence[Row]) -> ev.AuthTop:
@@ -292,7 +284,7 @@ def _auth_top(what: str, key: str, group: Sequence[Row]) -> ev.AuthTop:
 # -- access logs --------------------------------------------------------------------------------------------------
 
 
-def _web_hours(given: Given, date: str) -> Iterable[ev.WebHour]:
+def _web_hours(given: DayTables, date: str) -> Iterable[ev.WebHour]:
     day = dt.date.fromisoformat(date)
     for row in given.web:
         yield ev.WebHour(
@@ -304,7 +296,7 @@ def _web_hours(given: Given, date: str) -> Iterable[ev.WebHour]:
         )
 
 
-def _web_classes(given: Given, before: Sequence[str]) -> Iterable[ev.WebClass]:
+def _web_classes(given: DayTables, before: Sequence[str]) -> Iterable[ev.WebClass]:
     """Today's requests by class; those of the days before are in `access_top`, by status."""
     requests: dict[tuple[str, str], int] = {}
     for hour in given.web:
@@ -324,10 +316,10 @@ def _web_classes(given: Given, before: Sequence[str]) -> Iterable[ev.WebClass]:
         )
 
 
-def _web_tops(given: Given) -> Iterable[ev.WebTop]:
+def _web_tops(given: DayTables) -> Iterable[ev.WebTop]:
     rows = sorted(given.rows.get("access_top", ()), key=lambda row: (row["kind"], -row["n"], row["key"] or ""))
     kinds: dict[str, int] = {}
     for row in rows:
         kinds[row["kind"]] = kinds.get(row["kind"], 0) + 1
-        if kinds[row["kind"]] <= MOST_KEYS:
+        if kinds[row["kind"]] <= MAX_KEYS:
             yield ev.WebTop(kind=row["kind"], key=row["key"] or "", times=row["n"])

@@ -1,8 +1,8 @@
-"""Everything that a report says, decided: frozen values with units in their names. No Spark, no HTML, no clock.
+"""The facts of a report: frozen values with units in their names. No Spark, no HTML, no clock.
 
-`report.json` is these values under the same names, and `templates/report.schema.json` is their shape; a change here is
-a new `record.VERSION`. Lists are sorted, worst or largest first, and hold at most top N entries; beside each stands how
-many there are. Shares and rates are 0 to 1, times are RFC 3339 in UTC, hours 0 to 23.
+`report.json` has these values under the same names, and `templates/report.schema.json` is their schema; an incompatible
+change is a new `json_export.VERSION`. Lists are sorted, worst or largest first, with at most top N entries and the
+number of all entries in another field. Shares and rates are 0 to 1, times are RFC 3339 in UTC, hours 0 to 23.
 """
 
 import enum
@@ -12,32 +12,32 @@ from spark_analytics.report.inputs import AuthTop, HostAudit, PatternCount, Run,
 
 
 class State(enum.Enum):
-    """What can be said of a day, worst first."""
+    """The state of a day, worst first."""
 
     DAMAGED = "damaged"  #: the archive does not hold what its manifests list
     GAPS = "gaps"  #: bytes are known to be lost
     DOUBLED = "doubled"  #: bytes are in the archive twice, and counted twice
     OPEN = "open"  #: the day is not closed yet
-    ATTENTION = "attention"  #: everything is there, and something in it wants a look
+    ATTENTION = "attention"  #: everything is there, and something needs attention
     COMPLETE = "complete"  #: everything is there, and nothing stands out
 
 
 TROUBLES = {
     "missing": State.DAMAGED,  #: listed, not on disk
     "truncated": State.DAMAGED,  #: cut off: shorter than listed, or it ends in the middle of a frame
-    "differs": State.DAMAGED,  #: the manifest line lies: other lines or bytes than were counted
-    "unreadable": State.DAMAGED,  #: a manifest line that is none
+    "differs": State.DAMAGED,  #: the manifest line has other lines or bytes than were counted
+    "unreadable": State.DAMAGED,  #: a manifest line that cannot be parsed
     "unregistered": State.DAMAGED,  #: on disk, no manifest lists it
     "offset_gap": State.GAPS,  #: bytes of a source between two spans that no segment holds and no gap explains
     "gap": State.GAPS,  #: lost before the collector could have it, and recorded
-    "doubled": State.DOUBLED,  #: bytes of a source that an earlier segment holds, too
+    "doubled": State.DOUBLED,  #: bytes of a source that an earlier segment also has
 }
-"""Every kind of trouble, worst first, and what it makes of a day."""
+"""Every kind of trouble, worst first, and the state that it causes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One sentence that a reader should know, and what kind of day it makes."""
+    """One sentence of the verdict, and the state that it causes."""
 
     kind: str
     state: State
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The first thing that a reader sees."""
+    """State, headline and findings of the day."""
 
     state: State
     headline: str
@@ -56,7 +56,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The days that today is compared with."""
+    """The days that the day is compared with."""
 
     days: tuple[str, ...]
     wanted: int
@@ -95,7 +95,7 @@ class StatusCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCell:
-    """A square of the map of hosts: some neighbours in name, and the worst of them."""
+    """A square of the map of hosts: hosts with adjacent names, and the worst of them."""
 
     status: str
     hosts: int
@@ -106,7 +106,9 @@ class HostCell:
 class Completeness:
     """Listed against counted."""
 
-    state: State  #: `damaged`, `gaps`, `doubled`, `open` or `complete`: of the archive alone, whatever the lines say
+    state: (
+        State  #: `damaged`, `gaps`, `doubled`, `open` or `complete`: of the archive alone, independent of line content
+    )
     segments: int
     segments_read: int
     lines_manifest: int
@@ -131,7 +133,7 @@ class Completeness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilentHost:
-    """A host that usually writes, and did not, or stopped."""
+    """A host that usually writes and did not, or stopped."""
 
     partition: int
     host: str
@@ -161,7 +163,7 @@ class HostDay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """Who wrote, who did not, who is new, and who wrote otherwise than usual."""
+    """Silent, new, unusual and largest hosts."""
 
     silent: tuple[SilentHost, ...]
     silent_count: int
@@ -208,7 +210,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patterns:
-    """What the lines say, by template."""
+    """Patterns of the lines."""
 
     distinct: int
     new: tuple[PatternCount, ...]
@@ -222,7 +224,7 @@ class Patterns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthChange:
-    """How often something happened, against the days before."""
+    """The count of a kind of authentication event, compared with the days before."""
 
     kind: str
     times: int
@@ -311,7 +313,7 @@ class HostHours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """How much, where and when."""
+    """Volumes by level, partition, host and hour."""
 
     on_day: bool  #: False: most lines are of other days; hours are then hours of any day
     levels: tuple[LevelHours, ...]

@@ -1,13 +1,13 @@
-"""How numbers and names read: counted nouns, sizes, shares, lists of names. For the page and for text alike."""
+"""Formats numbers and names for the page and for text: counted nouns, sizes, shares, lists of names."""
 
 import unicodedata
 from collections.abc import Sequence
 
 MAX_TEXT = 300
-"""Characters of one text from outside that are shown."""
+"""Maximum characters of one text of a log or a host that are shown."""
 
 _UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-_THOUSAND_AND_A_BIT = 1024
+_KIB = 1024
 
 
 def count(number: int, noun: str) -> str:
@@ -18,16 +18,16 @@ def count(number: int, noun: str) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes for people, in powers of 1024: `1.5 MiB`."""
+    """Bytes in binary units: `1.5 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(number) < _THOUSAND_AND_A_BIT:
+        if abs(number) < _KIB:
             return f"{number:,.0f} B" if unit == "B" else f"{number:,.1f} {unit}"
-        number /= _THOUSAND_AND_A_BIT
+        number /= _KIB
     return f"{number:,.1f} TiB"
 
 
 def percent(share: float | None) -> str:
-    """`12.3 %`; what is rounded must not read as nothing or all."""
+    """`12.3 %`; a rounded share is never shown as 0 % or 100 %."""
     if share is None:
         return "\N{EN DASH}"
     if share <= 0:
@@ -42,7 +42,7 @@ def percent(share: float | None) -> str:
 
 
 def times(factor: float | None) -> str:
-    """`12x`, `0.3x`; nothing to compare with is a dash."""
+    """`12x`, `0.3x`; None is a dash."""
     if factor is None:
         return "\N{EN DASH}"
     if factor >= 10:  # noqa: PLR2004
@@ -72,13 +72,13 @@ def clock(time: str | None) -> str:
 def clean(text: object, limit: int = MAX_TEXT) -> str:
     """`text` without control and direction characters, at most `limit` characters long.
 
-    Log text is written by whoever can reach a log: neither a terminal nor a browser may take orders from it.
+    Log text may be hostile: it must not control a terminal or a browser.
     """
-    given = str(text)
-    if given.isprintable() and len(given) <= limit:  # most of them, and a table has 100,000
-        return given
-    kept = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNSHOWN else c for c in given[:limit])
-    return kept if len(given) <= limit else kept[: limit - 1] + "…"
+    plain = str(text)
+    if plain.isprintable() and len(plain) <= limit:  # the common case; a table has 100,000 texts
+        return plain
+    kept = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNSHOWN else c for c in plain[:limit])
+    return kept if len(plain) <= limit else kept[: limit - 1] + "…"
 
 
 def listed(names: Sequence[str], whole: int) -> str:

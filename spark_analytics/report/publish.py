@@ -1,9 +1,8 @@
-"""Writes a day's report and the index of all days: each file is replaced in one step, and the link comes last.
+"""Writes a day's report and the index of all days: each file is replaced in one step, the link `latest` is last.
 
-The report for spreadsheets: CSV as RFC 4180 has it, UTF-8, a header, all rows that the page shows the first of.
-
-A cell that begins with `=`, `+`, `-` or `@` would be a formula to a spreadsheet, and log text is written by strangers:
-text of that kind gets an apostrophe before it. Numbers are left alone.
+CSV files follow RFC 4180: UTF-8, with a header, and all rows of the lists on the page. A cell that begins with `=`,
+`+`, `-` or `@` would be a formula in a spreadsheet, and log text may be hostile: such text gets an apostrophe at its
+start. Numbers are not changed.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 
 _FORMULA = ("=", "+", "-", "@")
-MOST_TEXT = 1000
+MAX_TEXT_CHARACTERS = 1000
 
 
 def csv_sheets(facts: Facts, evidence: Evidence) -> Mapping[str, str]:
@@ -55,13 +54,13 @@ def _sheet(date: str, rows: Sequence[Any]) -> str:
 
 
 def cell(value: object) -> object:
-    """What stands in a cell."""
+    """The value of a cell."""
     if value is None:
         return ""
     if isinstance(value, int | float):  # `bool` among them
         return +value
     if isinstance(value, str):
-        shown = clean(value, MOST_TEXT)
+        shown = clean(value, MAX_TEXT_CHARACTERS)
         return "'" + shown if shown.startswith(_FORMULA) else shown
     if isinstance(value, Iterable):
         return " ".join(str(entry) for entry in value)
@@ -72,7 +71,7 @@ def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20) -> 
     """Writes page, JSON, text and CSV of the day, then `index.html`, last `latest`; lists of `rows` on the page.
 
     Raises:
-        OSError: the disk refuses; what was there before is whole.
+        OSError: a file cannot be written; the old one is unchanged.
     """
     day = out / facts.date
     for name, content in csv_sheets(facts, evidence).items():
@@ -87,7 +86,7 @@ def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20) -> 
 
 
 def briefs_of(out: Location) -> Iterator[dict[str, Any]]:
-    """Each day that was reported, newest first; what another version wrote, or a kill left, is left out."""
+    """Each reported day, newest first, without reports of other versions and incomplete ones."""
     found: list[Location] = [*out.glob("[0-9]*-[0-9]*-[0-9]*/report.json")]
     for path in sorted(found, key=str, reverse=True):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -101,7 +100,7 @@ def write(path: Location, content: str) -> None:
 
 
 def point_to(link: Path, target: str) -> None:
-    """Makes `link` a symbolic link to `target`; a file system without such links goes without."""
+    """Makes `link` a symbolic link to `target`, if the file system supports it."""
     scratch = link.with_name(f".{link.name}.new")
     with contextlib.suppress(OSError):
         scratch.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """Charts as inline SVG: no script, colours from the page's style sheet, a tooltip where a pointer finds a mark.
 
-Text is HTML wherever it can be, so that it stays readable on a telephone; a chart holds only what must be drawn.
+Text is HTML where possible, so that it is readable on a telephone; a chart has only the drawing.
 Every number is written with at most one decimal: a page has thousands of them.
 """
 
@@ -22,7 +22,7 @@ _STEP = 12
 
 
 def bar(share: float, kind: str = "bar") -> Markup:
-    """A horizontal bar of `share` (0 to 1) of its cell's width; something is never drawn as nothing."""
+    """A horizontal bar of `share` (0 to 1) of its cell's width; a positive share is always visible."""
     width = 0 if share <= 0 else max(0.6, min(share, 1) * 100)
     return Markup(
         '<svg class="hbar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
@@ -59,7 +59,7 @@ def interval(low: float, value: float, high: float, usual: float, top: float) ->
 
 
 def host_map(cells: Sequence[HostCell]) -> Markup:
-    """A square for each cell, complete ones in one path: ten thousand hosts are a few kilobytes."""
+    """A square for each cell; complete ones are one path, so that ten thousand hosts take a few kilobytes."""
     good, bad = [], []
     for index, cell in enumerate(cells):
         x, y = index % MAP_COLUMNS * _STEP, index // MAP_COLUMNS * _STEP
@@ -84,7 +84,7 @@ def _trouble(cell: HostCell, x: int, y: int) -> Markup:
 
 
 def stacked_hours(series: Mapping[str, Sequence[int]], unit: str = "lines") -> Markup:
-    """A column for each of 24 hours, stacked: `series[class][hour]`; the first class lies on top."""
+    """A column for each of 24 hours, stacked: `series[class][hour]`; the first class is on top."""
     hours = [{name: values[hour] for name, values in series.items()} for hour in range(24)]
     top = nice_ceiling(max(sum(hour.values()) for hour in hours))
     step = (WIDTH - _AXIS) / len(hours)
@@ -110,7 +110,7 @@ def _column(hour: Mapping[str, int], top: int, x: float, width: float, name: str
             )
     said = ", ".join(f"{value:,} {kind}" for kind, value in hour.items() if value)
     tip = f"{name}  {sum(hour.values()):,} {unit}" + (f": {said}" if said else "")
-    # The whole height answers the pointer: a short column is hard to hit.
+    # The tooltip covers the full height: a short column is hard to hit.
     hit = Markup('<rect class="hit" x="{}" y="12" width="{}" height="{}"/>').format(
         number(x), number(width), _BASE - 12
     )
@@ -169,7 +169,7 @@ def day_bars(days: Sequence[tuple[str, int, str]]) -> Markup:
 
 
 def shade(lines: int, most: int) -> int:
-    """0 for nothing, 6 for `most`, one less for each half power of ten below it: hosts differ by powers of ten."""
+    """0 for no lines, 6 for `most`, one less for each half power of ten below it."""
     if lines <= 0 or most <= 0:
         return 0
     return max(1, SHADES + math.ceil(2 * math.log10(lines / most) - 0.5))

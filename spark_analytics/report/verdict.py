@@ -1,8 +1,9 @@
-"""The first thing that a reader sees: what kind of day it was, and every reason, named."""
+"""The verdict on a day: its state, and every finding as a sentence."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from spark_analytics.metrics.statistics import wilson
 from spark_analytics.report.completeness import kind_state
 from spark_analytics.report.content import BAD_LEVELS
 from spark_analytics.report.inputs import Account, Trouble
@@ -22,18 +23,17 @@ from spark_analytics.report.model import (
     Web,
 )
 from spark_analytics.report.number_format import clean, clock, count, listed, percent, rounded, size, times
-from spark_analytics.statistics import measures_wilson
 
 NAMED = 3
-"""How many of a kind a sentence names; the lists below it have more."""
+"""Number of examples that a finding names; the lists of the report have more."""
 
 SKEWED = 2.0
-"""A partition with this many times its even share is worth a sentence."""
+"""Skew of a partition from which on there is a finding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What the verdict looks at."""
+class VerdictInput:
+    """The facts that the verdict is made from."""
 
     account: Account
     history: History
@@ -47,30 +47,30 @@ class Judged:
     volume: Volume
 
 
-def verdict(judged: Judged) -> Verdict:
-    """What can be said of the day, worst first."""
+def verdict(given: VerdictInput) -> Verdict:
+    """State and findings of the day, worst first."""
     order = list(State)
-    findings = sorted([*_archive(judged), *_content(judged)], key=lambda finding: order.index(finding.state))
-    state = min((judged.completeness.state, *(f.state for f in findings)), key=order.index)
-    return Verdict(state=state, headline=_headline(state, judged, findings), findings=tuple(findings))
+    findings = sorted([*_archive(given), *_content(given)], key=lambda finding: order.index(finding.state))
+    state = min((given.completeness.state, *(f.state for f in findings)), key=order.index)
+    return Verdict(state=state, headline=_headline(state, given, findings), findings=tuple(findings))
 
 
-def _headline(state: State, judged: Judged, findings: Sequence[Finding]) -> str:
+def _headline(state: State, given: VerdictInput, findings: Sequence[Finding]) -> str:
     wanting = sum(finding.state is State.ATTENTION for finding in findings)
-    calm = "nothing stands out" if judged.history.enough else "the history is too short to tell what is usual"
+    calm = "nothing stands out" if given.history.enough else "the history is too short to tell what is usual"
     return {
         State.DAMAGED: "The archive does not hold what its manifests list",
-        State.GAPS: f"{count(judged.account.gap_bytes, 'byte')} known to be lost"
-        if judged.account.gap_bytes
+        State.GAPS: f"{count(given.account.gap_bytes, 'byte')} known to be lost"
+        if given.account.gap_bytes
         else "Something is known to be lost",
-        State.DOUBLED: f"The totals count {_twice(judged.account)} twice",
+        State.DOUBLED: f"The totals count {_doubled(given.account)} twice",
         State.OPEN: "The day is not closed yet",
         State.ATTENTION: f"Everything is there; {count(wanting, 'thing')} {'wants' if wanting == 1 else 'want'} a look",
         State.COMPLETE: f"Every line that was listed was counted; {calm}",
     }[state]
 
 
-def _twice(account: Account) -> str:
+def _doubled(account: Account) -> str:
     return f"{count(account.doubled_bytes, 'byte')} and {count(account.doubled_lines, 'line')}"
 
 
@@ -88,28 +88,28 @@ _TEXTS = {
 }
 
 
-def _archive(judged: Judged) -> Iterator[Finding]:
-    account = judged.account
+def _archive(given: VerdictInput) -> Iterator[Finding]:
+    account = given.account
     for kind in (*TROUBLES, *sorted(account.trouble_counts.keys() - TROUBLES.keys())):
         if number := account.trouble_counts.get(kind, 0):
             rows = [trouble for trouble in account.troubles if trouble.kind == kind]
             noun, text = _TEXTS.get(kind, ("trouble", f"of kind {kind}"))
             yield _finding(kind, kind_state(kind, account), f"{count(number, noun)} {text}", rows, number)
     if account.doubled_bytes:
-        text = f"all totals count {_twice(account)} twice until you run fshipper audit --repair-duplicates"
+        text = f"all totals count {_doubled(account)} twice until you run fshipper audit --repair-duplicates"
         yield Finding(kind="repair", state=State.DOUBLED, text=text)
     yield from _notes(account)
 
 
 def _finding(kind: str, state: State, text: str, rows: Sequence[Trouble], number: int) -> Finding:
-    told = [_told(row) for row in rows[:NAMED]]
-    named = f"{text}: {listed(told, number)}" if told else text
-    return Finding(kind=kind, state=state, text=named, names=tuple(row.path or row.file for row in rows[:NAMED]))
+    examples = [_described(row) for row in rows[:NAMED]]
+    sentence = f"{text}: {listed(examples, number)}" if examples else text
+    return Finding(kind=kind, state=state, text=sentence, names=tuple(row.path or row.file for row in rows[:NAMED]))
 
 
-def _told(row: Trouble) -> str:
-    """One trouble in the words of its kind."""
-    # The day is known and the partition is on the page: host and segment are what a reader looks for.
+def _described(row: Trouble) -> str:
+    """The description of one trouble."""
+    # The day is in the report's title and the partition on its page: host and segment are enough.
     where = clean(row.path.rpartition("host=")[2] or f"{row.host} {row.file}")
     if row.kind in {"gap", "offset_gap", "doubled"}:
         detail = f"{clean(row.host)} {clean(row.file)}"
@@ -144,62 +144,64 @@ def _notes(account: Account) -> Iterator[Finding]:
             yield Finding(kind=kind, state=state, text=f"{count(number, noun)} {text}")
 
 
-# -- what the lines say -------------------------------------------------------------------------------------------
+# -- line content -------------------------------------------------------------------------------------------------
 
 
-def _content(judged: Judged) -> Iterator[Finding]:
-    if not judged.totals.lines:
+def _content(given: VerdictInput) -> Iterator[Finding]:
+    if not given.totals.lines:
         yield Finding(kind="empty", state=State.ATTENTION, text="not one line was archived on this day")
-    yield from _of_hosts(judged)
-    yield from _of_errors(judged)
-    yield from _of_patterns(judged)
-    yield from _of_auth(judged)
-    yield from _of_web(judged)
+    yield from _of_hosts(given)
+    yield from _of_errors(given)
+    yield from _of_patterns(given)
+    yield from _of_auth(given)
+    yield from _of_web(given)
 
 
-def _of_hosts(judged: Judged) -> Iterator[Finding]:
-    hosts = judged.hosts
+def _of_hosts(given: VerdictInput) -> Iterator[Finding]:
+    hosts = given.hosts
     if hosts.silent_count:
-        told = [
+        named = [
             f"{clean(h.host, 80)} (since {clock(h.last_arrival)})" if h.last_arrival else clean(h.host, 80)
             for h in hosts.silent[:NAMED]
         ]
-        text = f"{count(hosts.silent_count, 'host')} silent: {listed(told, hosts.silent_count)}"
+        text = f"{count(hosts.silent_count, 'host')} silent: {listed(named, hosts.silent_count)}"
         yield Finding(
             kind="silent", state=State.ATTENTION, text=text, names=tuple(h.host for h in hosts.silent[:NAMED])
         )
-    if hosts.new_count and judged.history.enough:
-        told = [clean(host.host, 80) for host in hosts.new[:NAMED]]
-        text = f"{count(hosts.new_count, 'host')} not seen before: {listed(told, hosts.new_count)}"
+    if hosts.new_count and given.history.enough:
+        named = [clean(host.host, 80) for host in hosts.new[:NAMED]]
+        text = f"{count(hosts.new_count, 'host')} not seen before: {listed(named, hosts.new_count)}"
         yield Finding(kind="new_host", state=State.COMPLETE, text=text, names=tuple(h.host for h in hosts.new[:NAMED]))
     if hosts.unusual_count:
-        told = [f"{clean(host.host, 80)} ({times(host.factor)})" for host in hosts.unusual[:NAMED]]
-        text = f"{count(hosts.unusual_count, 'host')} with an unusual volume: {listed(told, hosts.unusual_count)}"
+        named = [f"{clean(host.host, 80)} ({times(host.factor)})" for host in hosts.unusual[:NAMED]]
+        text = f"{count(hosts.unusual_count, 'host')} with an unusual volume: {listed(named, hosts.unusual_count)}"
         names = tuple(host.host for host in hosts.unusual[:NAMED])
         yield Finding(kind="unusual_volume", state=State.COMPLETE, text=text, names=names)
-    if judged.volume.partition_skew >= SKEWED:
-        largest = max(judged.volume.partitions, key=lambda day: day.bytes)
+    if given.volume.partition_skew >= SKEWED:
+        largest = max(given.volume.partitions, key=lambda day: day.bytes)
         text = f"partition {largest.partition} has {times(largest.skew)} its even share of the bytes"
         yield Finding(kind="skew", state=State.COMPLETE, text=text, names=(str(largest.partition),))
 
 
-def _of_errors(judged: Judged) -> Iterator[Finding]:
-    errors = judged.errors
+def _of_errors(given: VerdictInput) -> Iterator[Finding]:
+    errors = given.errors
     if not errors.risen_count:
         return
-    told = [
+    named = [
         f"{clean(r.host, 80)} {clean(r.file, 80)} ({percent(r.rate)}, usually {percent(r.median_rate)})"
         for r in errors.risen[:NAMED]
     ]
-    text = f"error rate above its median in {count(errors.risen_count, 'log file')}: {listed(told, errors.risen_count)}"
+    text = (
+        f"error rate above its median in {count(errors.risen_count, 'log file')}: {listed(named, errors.risen_count)}"
+    )
     names = tuple(f"{r.host} {r.file}" for r in errors.risen[:NAMED])
     yield Finding(kind="error_rate", state=State.ATTENTION, text=text, names=names)
 
 
-def _of_patterns(judged: Judged) -> Iterator[Finding]:
-    if not judged.history.enough:  # on the first days every pattern is new
+def _of_patterns(given: VerdictInput) -> Iterator[Finding]:
+    if not given.history.enough:  # on the first days every pattern is new
         return
-    patterns = judged.patterns
+    patterns = given.patterns
     kinds = (
         ("new_pattern", "new", patterns.new_bad_count, patterns.new),
         ("surging_pattern", "surging", patterns.surging_bad_count, patterns.surging),
@@ -207,34 +209,34 @@ def _of_patterns(judged: Judged) -> Iterator[Finding]:
     for kind, word, number, rows in kinds:
         bad = [row for row in rows if row.level in BAD_LEVELS]
         if number:
-            told = f": “{clean(bad[0].template, 100)}”, {count(bad[0].lines, 'line')}" if bad else ""
+            example = f": “{clean(bad[0].template, 100)}”, {count(bad[0].lines, 'line')}" if bad else ""
             names = tuple(row.pattern_id for row in bad[:NAMED])
-            text = f"{count(number, f'{word} error or warning pattern')}{told}"
+            text = f"{count(number, f'{word} error or warning pattern')}{example}"
             yield Finding(kind=kind, state=State.ATTENTION, text=text, names=names)
 
 
-def _of_auth(judged: Judged) -> Iterator[Finding]:
-    auth = judged.auth
+def _of_auth(given: VerdictInput) -> Iterator[Finding]:
+    auth = given.auth
     for entry in auth.guessed[:NAMED]:
         failed = count(entry.failed, "failed password")
         text = f"{clean(entry.key, 80)} got in {count(entry.accepted, 'time')}, with {failed}"
         yield Finding(kind="guessed", state=State.ATTENTION, text=text, names=(entry.key,))
     risen = [change for change in auth.kinds if change.risen]
     if risen:
-        told = [f"{row.kind.replace('_', ' ')} {row.times:,} (usually {rounded(row.median)})" for row in risen]
-        text = f"more than usual in authentication: {', '.join(told)}"
+        named = [f"{row.kind.replace('_', ' ')} {row.times:,} (usually {rounded(row.median)})" for row in risen]
+        text = f"more than usual in authentication: {', '.join(named)}"
         yield Finding(kind="auth", state=State.ATTENTION, text=text, names=tuple(row.kind for row in risen))
 
 
-def _of_web(judged: Judged) -> Iterator[Finding]:
-    if judged.web is None:
+def _of_web(given: VerdictInput) -> Iterator[Finding]:
+    if given.web is None:
         return
-    failing = next((row for row in judged.web.statuses if row.status_class == "5xx"), None)
+    failing = next((row for row in given.web.statuses if row.status_class == "5xx"), None)
     if failing is None or failing.median is None or failing.requests < 20:  # noqa: PLR2004
         return
-    usual = sorted(_shares(judged.web, failing.before))
+    usual = sorted(_shares(given.web, failing.before))
     middle = usual[len(usual) // 2] if usual else 0.0
-    low, _ = measures_wilson(failing.requests, judged.web.requests)
+    low, _ = wilson(failing.requests, given.web.requests)
     if low > 2 * middle:
         text = f"{percent(failing.share)} of the web requests failed (5xx), usually {percent(middle)}"
         yield Finding(kind="web_errors", state=State.ATTENTION, text=text, names=("5xx",))

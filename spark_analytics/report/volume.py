@@ -1,18 +1,18 @@
-"""How much, where and when: partitions, hours, skew."""
+"""Volumes by level, partition, host and hour, and skew."""
 
 from collections.abc import Iterable
 
+from spark_analytics.metrics.statistics import gini, ratio, skew
 from spark_analytics.report.inputs import Evidence, HostSeries
 from spark_analytics.report.model import HostHours, LevelHours, PartitionDay, Totals, Volume
-from spark_analytics.statistics import gini, ratio, skew
 
 HOURS = 24
 LEVELS = ("fatal", "error", "warn", "notice", "info", "debug", "trace", "none")
-"""Every level, worst first; `none` where the line does not say."""
+"""Every level, worst first; `none` if the line has no level."""
 
 
 def volume(evidence: Evidence, totals: Totals) -> Volume:
-    """The day's volumes. Old files shipped today have their hours long ago: then those are hours of any day."""
+    """The day's volumes. If most lines are of other days (old files), the hours are hours of any day."""
     on_day = totals.other_day_lines * 2 <= totals.lines
     drawn = [hour for hour in evidence.hours if hour.on_day or not on_day]
     by_level = {level: [0] * HOURS for level in LEVELS}

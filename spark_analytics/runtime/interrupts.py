@@ -1,9 +1,9 @@
-"""The end of `fshipper report` by a signal: quick, whole, and with every process that it started.
+"""Ends `fshipper report` on a signal: within 2 s, with a consistent day, and with every process that it started.
 
 A thread ends the process, because the main thread may be in a call into Java or Arrow that handles no signal. It waits
-until a `whole` section is completed, calls what was registered with `called_at_end`, kills all descendants, removes
-what was registered with `removed_at_end` and ends the process: with 130 after SIGINT, else by the signal itself (143 in
-a shell after SIGTERM), which systemd counts as a clean stop. There is no `spark.stop()`: it takes seconds.
+until an `uninterrupted` section is completed, calls what was registered with `called_at_end`, kills all descendants,
+removes what was registered with `removed_at_end` and ends the process: with 130 after SIGINT, else by the signal itself
+(143 in a shell after SIGTERM), which systemd counts as a clean stop. There is no `spark.stop()`: it takes seconds.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from types import FrameType
 
 EXIT_INTERRUPTED = 130
 
-WHOLE_SECONDS = 0.6
-"""Maximum time that a signal waits for a `whole` section. All of the times here must be less than 2 s together."""
+UNINTERRUPTED_SECONDS = 0.6
+"""Maximum time that a signal waits for an `uninterrupted` section. All times here must be less than 2 s together."""
 CALL_SECONDS = 0.3
 """Maximum time for what is registered with `called_at_end`: it asks Java, which may not answer."""
 KILL_SECONDS = 0.7
@@ -38,9 +38,9 @@ class _Ending:
 
     def __init__(self) -> None:
         self._asked = False
-        self._in_whole = False
-        self._is_whole = threading.Event()
-        self._is_whole.set()
+        self._in_section = False
+        self._outside_section = threading.Event()
+        self._outside_section.set()
         self._calls: list[Callable[[], object]] = []
         self._removals: list[Callable[[], object]] = []
         self._not_mine = frozenset(_children())  # of the shell that became this process by exec
@@ -53,20 +53,20 @@ class _Ending:
         return self._written.fileno()
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
-        """The handler, in the main thread. Outside a `whole` section that thread does nothing more."""
+        """The handler, in the main thread. Outside an `uninterrupted` section that thread does nothing more."""
         self._asked = True
-        if not self._in_whole:
+        if not self._in_section:
             _park()
 
     @contextlib.contextmanager
-    def whole(self) -> Iterator[None]:
-        self._is_whole.clear()  # first: a signal in between only costs the time that it waits for this section
-        self._in_whole = True
+    def uninterrupted(self) -> Iterator[None]:
+        self._outside_section.clear()  # first: a signal in between only costs the time that it waits for this section
+        self._in_section = True
         try:
             yield
         finally:
-            self._is_whole.set()
-            self._in_whole = False
+            self._outside_section.set()
+            self._in_section = False
             if self._asked:
                 _park()
 
@@ -91,7 +91,7 @@ class _Ending:
                     self._end(numbers[0])
 
     def _end(self, number: int) -> None:
-        self._is_whole.wait(WHOLE_SECONDS)
+        self._outside_section.wait(UNINTERRUPTED_SECONDS)
         _call_all(self._calls, CALL_SECONDS)
         _silence()  # other threads may complain that Java is gone
         kill_descendants(KILL_SECONDS, but=self._not_mine)
@@ -162,9 +162,9 @@ def ending() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def whole() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """A section of the main thread, normally some ms, that a signal does not cut: the process ends after it."""
-    with _ending.whole() if _ending else contextlib.nullcontext():
+    with _ending.uninterrupted() if _ending else contextlib.nullcontext():
         yield
 
 

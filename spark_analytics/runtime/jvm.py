@@ -1,4 +1,4 @@
-"""The one Java of this process: whether it answers, and its end. Where memory is short the kernel ends it any time."""
+"""The Java process that Spark runs in: whether it responds, and how it ends. The kernel may kill it any time (OOM)."""
 
 import contextlib
 import logging
@@ -8,7 +8,7 @@ from typing import Any
 
 from shipper.errors import Transient
 
-_LAST_WORDS_SECONDS = 120
+_EXIT_SECONDS = 120
 _OF_PY4J = "Exception while sending command."
 
 
@@ -23,17 +23,17 @@ class JavaEnded(Transient):
         )
 
 
-def answers() -> bool:
-    """Whether Java answers a question; also true where none was started, which nobody can have ended.
+def is_responding() -> bool:
+    """Whether Java answers a call; True if it was not started.
 
-    A process that is being ended gives its memory back before it closes its sockets: to reach it says nothing.
+    A process that is being killed frees its memory before it closes its sockets, so an open connection proves nothing.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped] # noqa: PLC0415
 
     gateway = _gateway()
     if gateway is None:
         return True
-    process = getattr(gateway, "proc", None)  # of another's Java there is none
+    process = getattr(gateway, "proc", None)  # None if another process started Java
     if process is not None and process.poll() is not None:
         return False
     try:
@@ -43,8 +43,8 @@ def answers() -> bool:
     return True
 
 
-def end() -> None:
-    """Waits until Java has ended and has written what it was to write then; a next session starts another one."""
+def shut_down() -> None:
+    """Waits until Java has ended, which may write files at its end; the next session starts another Java."""
     gateway = _gateway()
     process = getattr(gateway, "proc", None)
     if process is None:
@@ -53,11 +53,11 @@ def end() -> None:
     forget()
     process.stdin.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_LAST_WORDS_SECONDS)
+        process.wait(_EXIT_SECONDS)
 
 
 def kill() -> None:
-    """Ends the Java that this process started, if it runs, and with it Spark, without asking either."""
+    """Kills the Java that this process started, and Spark with it."""
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -71,26 +71,26 @@ def kill() -> None:
     SparkContext._active_spark_context = SparkSession._instantiatedSession = None  # noqa: SLF001
 
 
-def is_gone() -> bool:
-    """Whether there is no Java any more for what was made with one."""
+def is_stopped() -> bool:
+    """Whether Java was stopped."""
     return _gateway() is None
 
 
 def forget() -> None:
-    """The next session starts another Java."""
+    """Makes the next session start another Java."""
     from pyspark import SparkContext  # noqa: PLC0415
 
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - there is no other way
 
 
-def quiet() -> None:
-    """What py4j could not ask comes as an error; it writes it to stderr as well, with the trace."""
+def silence_py4j() -> None:
+    """Stops py4j from logging a trace of failed calls: they are raised as errors as well."""
     root = logging.getLogger()
-    if _is_news not in root.filters:
-        root.addFilter(_is_news)
+    if _is_not_py4j_noise not in root.filters:
+        root.addFilter(_is_not_py4j_noise)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_not_py4j_noise(record: logging.LogRecord) -> bool:
     return record.msg != _OF_PY4J
 
 

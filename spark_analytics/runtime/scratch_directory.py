@@ -1,4 +1,4 @@
-"""Temporary directories that do not pile up: the next run removes what a killed one left."""
+"""Temporary directories; each run removes those that killed runs left."""
 
 import contextlib
 import fcntl
@@ -37,8 +37,8 @@ def directory() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def taking_all(place: Path) -> Iterator[None]:
-    """Within, `tempfile` makes everything in `place`: pyspark has a directory there while Java starts."""
+def redirected_tempfile(place: Path) -> Iterator[None]:
+    """Makes `tempfile` use `place` within the block: pyspark creates a directory while Java starts."""
     before, tempfile.tempdir = tempfile.tempdir, str(place)
     try:
         yield

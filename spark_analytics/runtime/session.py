@@ -1,4 +1,4 @@
-"""The Spark session: quiet, in UTC, on this machine unless somebody chose a cluster."""
+"""Opens the Spark session: in UTC, without console output, on this machine unless a cluster is configured."""
 
 import contextlib
 import importlib.util
@@ -13,47 +13,47 @@ from typing import TYPE_CHECKING, Any
 
 from shipper.errors import ShipperError, Unavailable
 from spark_analytics.runtime import class_data_sharing, interrupts, jvm, scratch_directory, tuning
-from spark_analytics.runtime.class_data_sharing import Classes
+from spark_analytics.runtime.class_data_sharing import SharedArchive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",  # else the machine's
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",  # static wipes all days
+    "spark.sql.session.timeZone": "UTC",  # the default is the machine's
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",  # static deletes all days
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.icu.caseMappings.enabled": "false",  # levels are ASCII
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # else Java is told ten times of each expression's line
-    "spark.sql.codegen.hugeMethodLimit": "8000",  # what is longer Java never compiles, unless it is told to
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # else ten calls to Java for each expression
+    "spark.sql.codegen.hugeMethodLimit": "8000",  # Java does not compile longer methods by default
 }
-"""What holds wherever the job runs."""
+"""Settings on this machine and on a cluster."""
 
 LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
-    "spark.sql.files.openCostInBytes": "262144",  # else 32 small files are a task, which costs more than they do
+    "spark.sql.files.openCostInBytes": "262144",  # the default makes a task of 32 small files
 }
-"""What holds where the driver is the whole of Spark."""
+"""Settings where Spark runs in the driver only."""
 
 _TEMPLATES = Path(__file__).with_name("templates")
 LOG4J2 = _TEMPLATES / "log4j2.properties"
 
 _LAUNCHER_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Of the Java that only writes down how the other one is started."""
+"""Options of the launcher, a short-lived Java that prints the command line of the other one."""
 
 
 @contextlib.contextmanager
 def open_session(*, master: str | None, log: Path, size_bytes: int | None = None) -> "Iterator[SparkSession]":
-    """A session, stopped at the end; what Java says goes to `log`. One that runs already is used, and goes on.
+    """A session that is stopped at the end; output of Java goes to `log`. A running session is used and not stopped.
 
-    Under `spark-submit` the master is the one that was submitted to, and is not touched. Otherwise it is `master`,
-    or all cores of this machine. `size_bytes` of log text that will be read say how Java compiles; None: nobody knows.
+    Under `spark-submit` the master is the one that was submitted to. Otherwise it is `master`, or all cores of this
+    machine. `size_bytes` of log text that will be read select how Java compiles; None: unknown.
 
     Raises:
         Unavailable: pyspark or Java is not installed, or Spark does not start.
@@ -69,9 +69,9 @@ def open_session(*, master: str | None, log: Path, size_bytes: int | None = None
             opened = _opened(settings, log, submitted=True)
         else:
             settings |= _local(master or "local[*]", place, log, size_bytes)
-            opened = _quickly_opened(settings, log, _classes(java), makes=size_bytes is not None)
+            opened = _opened_with_classes(settings, log, _classes(java), makes=size_bytes is not None)
         with contextlib.ExitStack() as stack:
-            with scratch_directory.taking_all(place):
+            with scratch_directory.redirected_tempfile(place):
                 spark = stack.enter_context(opened)
             yield spark
 
@@ -86,40 +86,40 @@ def _opened(settings: dict[str, str], log: Path, *, submitted: bool) -> "Iterato
 
 
 def _stop(spark: "SparkSession") -> None:
-    """Stops Spark; where Java has ended there is nothing to stop, and whoever asked it anything knows."""
+    """Stops Spark, unless Java has ended: then its caller already got an error."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped] # noqa: PLC0415
 
-    if jvm.is_gone():
+    if jvm.is_stopped():
         return
     try:
         spark.stop()
     except (Py4JError, ConnectionError):
-        if jvm.answers():
+        if jvm.is_responding():
             raise
 
 
 @contextlib.contextmanager
-def _quickly_opened(
-    settings: dict[str, str], log: Path, known: Classes | None, *, makes: bool
+def _opened_with_classes(
+    settings: dict[str, str], log: Path, known: SharedArchive | None, *, makes: bool
 ) -> "Iterator[SparkSession]":
-    """A session whose Java starts from the file of classes, or writes one at its end for the next."""
+    """A session whose Java starts with the class data archive, or writes it at its end."""
     with contextlib.ExitStack() as stack:
-        there = known is not None and known.is_sound
-        made = stack.enter_context(known.making()) if known and makes and not there else []
+        there = known is not None and known.is_valid
+        made = stack.enter_context(known.create()) if known and makes and not there else []
         options = known.options() if known and there else made
-        with _opened_anyhow(settings, log, options) as spark:
+        with _opened_with_fallback(settings, log, options) as spark:
             yield spark
             if interrupts.is_active() and not made and settings["spark.master"].startswith("local"):
-                jvm.kill()  # to stop Spark takes a second, and nobody else uses this one
+                jvm.kill()  # stopping Spark takes a second
         if made:
-            jvm.end()
-        elif interrupts.is_active():  # else Java outlives this process by a moment
+            jvm.shut_down()
+        elif interrupts.is_active():  # else Java ends a moment after this process
             jvm.kill()
 
 
 @contextlib.contextmanager
-def _opened_anyhow(settings: dict[str, str], log: Path, options: Sequence[str]) -> "Iterator[SparkSession]":
-    """A session with more options for Java, or without where it does not start with them."""
+def _opened_with_fallback(settings: dict[str, str], log: Path, options: Sequence[str]) -> "Iterator[SparkSession]":
+    """A session with more options for Java, or without them if Java does not start with them."""
     with contextlib.ExitStack() as stack:
         try:
             spark = stack.enter_context(_opened(_with_java(settings, options), log, submitted=False))
@@ -130,11 +130,11 @@ def _opened_anyhow(settings: dict[str, str], log: Path, options: Sequence[str]) 
         yield spark
 
 
-def _classes(java: Path) -> Classes | None:
+def _classes(java: Path) -> SharedArchive | None:
     import pyspark  # noqa: PLC0415
 
     try:
-        return class_data_sharing.found(java, pyspark.__version__, os.environ)
+        return class_data_sharing.archive_for(java, pyspark.__version__, os.environ)
     except OSError:
         return None
 
@@ -171,16 +171,16 @@ def require_runtime() -> Path:
 
 
 def _discovery() -> dict[str, str]:
-    """By default Spark starts a task for each directory: 20 s for 5,000 hosts that take 2 s with a few tasks."""
+    """Lists directories in few tasks. The default of one task for each takes 20 s for 5,000 hosts instead of 2 s."""
     tasks = str(2 * (os.cpu_count() or 4))
     return {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
 
 
 def _local(master: str, place: Path, log: Path, size_bytes: int | None) -> dict[str, str]:
     alone = master.startswith("local")
-    pace, more = tuning.paced(size_bytes) if alone else ((), {})
+    pace, more = tuning.java_and_spark_options(size_bytes) if alone else ((), {})
     java_options = (
-        f'{" ".join(pace)} -XX:-UsePerfData -Djava.io.tmpdir="{place}"'  # a killed Java leaves nothing elsewhere
+        f'{" ".join(pace)} -XX:-UsePerfData -Djava.io.tmpdir="{place}"'  # a killed Java leaves its files there
         f' -Dlog4j2.configurationFile="{LOG4J2.as_uri()}" -Dfshipper.log="{log.resolve()}"'
     )
     settings = {
@@ -190,7 +190,7 @@ def _local(master: str, place: Path, log: Path, size_bytes: int | None) -> dict[
     }
     if alone:
         settings |= LOCAL_SETTINGS | {"spark.local.dir": f"{place}/local"} | more
-        settings["spark.hadoop.fs.permissions.umask-mode"] = f"{_umask():03o}"  # Java changes modes to 022 by itself
+        settings["spark.hadoop.fs.permissions.umask-mode"] = f"{_umask():03o}"  # the default of Java is 022
     return settings
 
 
@@ -207,19 +207,19 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
     builder = SparkSession.builder.appName("fshipper report")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    _speak_utf8()
-    _say_it_once()
-    jvm.quiet()
+    _use_utf8()
+    _silence_pyspark()
+    jvm.silence_py4j()
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_JAVA)
     try:
         with contextlib.nullcontext() if submitted else _output_to(log), _without_handler_of_pyspark():
-            return _asking_once(builder.getOrCreate())
+            return _with_cached_lookups(builder.getOrCreate())
     except PySparkException as error:
         raise Unavailable(
             "Spark does not start", hint=f"see {log}; Java 17 or 21 is needed, and 2 GB of memory"
         ) from error
     except Exception as error:
-        if not jvm.answers():
+        if not jvm.is_responding():
             jvm.forget()
             raise jvm.JavaEnded(log) from error
         if type(error).__module__.startswith("py4j"):
@@ -227,27 +227,27 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
         raise
 
 
-def _say_it_once() -> None:
-    """What SQL is told of comes as an error; pyspark writes it to stderr as well, with hundreds of lines of Java."""
+def _silence_pyspark() -> None:
+    """Stops pyspark from logging errors of SQL with hundreds of lines of Java: they are raised as well."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
 
 
-def _asking_once(spark: "SparkSession") -> "SparkSession":
-    """For each expression Python asks Java anew what `functions` is, and what `lit` in it: the answer is kept here."""
+def _with_cached_lookups(spark: "SparkSession") -> "SparkSession":
+    """Caches the lookup of `functions` and its members, which pyspark asks Java for with each expression."""
     view: Any = spark._jvm  # noqa: SLF001 - there is no other way to it
     functions, view.PythonUtils = view.functions, view.PythonUtils
-    for name in ("functions", "org.apache.spark.sql.functions"):  # pyspark looks under both
+    for name in ("functions", "org.apache.spark.sql.functions"):  # pyspark uses both
         setattr(view, name, functions)
     for name in ("lit", "col", "when"):
         setattr(functions, name, getattr(functions, name))
     return spark
 
 
-def _speak_utf8() -> None:
-    """In the C locale Java opens no file whose name is not ASCII: it asks for `?` in place of the letter."""
+def _use_utf8() -> None:
+    """Sets a UTF-8 locale: in the C locale Java cannot open files whose names are not ASCII."""
     chosen = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
     if "utf" not in chosen.lower():
         os.environ["LC_ALL"] = "C.UTF-8"
@@ -255,9 +255,9 @@ def _speak_utf8() -> None:
 
 @contextlib.contextmanager
 def _output_to(log: Path) -> Iterator[None]:
-    """Java inherits stdout and stderr of this process when it starts: give it the log, and take ours back.
+    """Redirects stdout and stderr to `log` while Java starts, because Java inherits them.
 
-    Else Java keeps a pipe of the caller open for a moment after this process was killed.
+    Otherwise Java would keep a pipe of the caller open for a moment after this process was killed.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -275,7 +275,7 @@ def _output_to(log: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_handler_of_pyspark() -> Iterator[None]:
-    """Where `interrupts` ends the process, pyspark installs no handler of its own: that one prints two traces."""
+    """Stops pyspark from installing its SIGINT handler, which prints two traces, if `interrupts` is active."""
     if not interrupts.is_active():
         yield
         return

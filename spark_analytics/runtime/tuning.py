@@ -1,8 +1,6 @@
-"""Settings of a session that hold for a while: it may be somebody else's, and serves what comes behind.
+"""Tunes a session to the size of the day: compilers of Java and Spark, and the memory that is available.
 
-How Java compiles, and what Spark has compiled, for so many bytes of log text.
-
-How much memory there still is for this process: of the machine, and of the control groups that it is in.
+Compiling code that runs once takes longer than running it, so small days and small queries are interpreted.
 """
 
 import contextlib
@@ -16,8 +14,8 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def holding(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
-    """Within, `settings` hold; behind it what was set before. They are the session's, so nobody else asks meanwhile."""
+def temporary_settings(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+    """Sets `settings` of the session within the block and restores them after it. Not for concurrent queries."""
     before = {name: str(spark.conf.get(name)) for name in settings}
     try:
         for name, value in settings.items():
@@ -29,75 +27,75 @@ def holding(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None
 
 
 SMALL_BYTES = 25_000_000
-"""Of log text: for less Spark writes and compiles no Java source."""
+"""Bytes of log text up to which Spark generates and compiles no Java source."""
 
 MIDDLING_BYTES = 200_000_000
-"""Of log text: less is read before a compiler that thinks longer has paid for itself."""
+"""Bytes of log text up to which only the C1 compiler of Java is used: C2 would cost more than it saves."""
 
 LARGE_BYTES = 1_500_000_000
-"""Of log text: for less that compiler leaves out the loop, which takes it longer than all that is called in it."""
+"""Bytes of log text up to which C2 does not compile the generated loop: that takes longer than all methods in it."""
 
-FEW_ROWS = 50_000
-"""Of what is counted: a query of less Spark compiles no Java source for, however large the day."""
+MAX_INTERPRETED_ROWS = 50_000
+"""Rows of a query up to which Spark compiles no Java source for it, however large the day is."""
 
 COMPILER = Path(__file__).with_name("templates") / "compiler.directives"
-"""What that compiler leaves out."""
+"""The methods that C2 does not compile."""
 
-_FEW_CORES = 2
-"""Where several collectors of garbage only take from each other; one holds the heap at half its size."""
+_SERIAL_GC_CORES = 2
+"""Cores up to which the serial garbage collector is used; the parallel one needs twice the heap."""
 
 _ANY_JAVA = (
-    "-XX:-DontCompileHugeMethods",  # the scan's loop is one method
-    "-XX:MetaspaceSize=256m",  # else classes alone are reason for three collections of everything
+    "-XX:-DontCompileHugeMethods",  # the loop of the scan is one method
+    "-XX:MetaspaceSize=256m",  # the default causes three full collections
 )
-_HURRIED_JAVA = (*_ANY_JAVA, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-_STEADY_JAVA = (
+_C1_JAVA = (*_ANY_JAVA, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_C2_JAVA = (
     *_ANY_JAVA,
-    "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= _FEW_CORES else "-XX:+UseParallelGC",
-    "-XX:Tier4InvocationThreshold=50000",  # ten times the default: what is not run for every line is not worth C2
+    "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= _SERIAL_GC_CORES else "-XX:+UseParallelGC",
+    "-XX:Tier4InvocationThreshold=50000",  # ten times the default: only code that runs for each line pays for C2
     "-XX:Tier4MinInvocationThreshold=6000",
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-_SPARING_JAVA = (
-    *_STEADY_JAVA,
+_C2_WITHOUT_LOOP_JAVA = (
+    *_C2_JAVA,
     "-XX:+UnlockDiagnosticVMOptions",
     f'"-XX:CompilerDirectivesFile={COMPILER}"',
-    "-XX:+DisplayVMOutputToStderr",  # where it says that it has read that
+    "-XX:+DisplayVMOutputToStderr",  # it reports there that it has read the file
 )
 _COMPILED_WHOLE = {"spark.sql.codegen.hugeMethodLimit": "65535"}
-_COMPILED_IN_HASTE = _COMPILED_WHOLE | {"spark.sql.shuffle.partitions": "2"}
+_COMPILED_SMALL = _COMPILED_WHOLE | {"spark.sql.shuffle.partitions": "2"}
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _NOT_COMPILED = _INTERPRETED | {"spark.sql.shuffle.partitions": "1"}
 
 
-def paced(size_bytes: int | None) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Options of Java and settings of Spark for so many bytes of log text: what is read once is not worth compiling."""
+def java_and_spark_options(size_bytes: int | None) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Options of Java and settings of Spark for `size_bytes` of log text; None: the size is unknown."""
     if size_bytes is None or size_bytes > LARGE_BYTES:
-        return _STEADY_JAVA, _COMPILED_WHOLE
-    if size_bytes > MIDDLING_BYTES:  # out of a zip Java reads no file
-        return _SPARING_JAVA if COMPILER.is_file() else _STEADY_JAVA, _COMPILED_WHOLE
-    return _HURRIED_JAVA, _NOT_COMPILED if size_bytes <= SMALL_BYTES else _COMPILED_IN_HASTE
+        return _C2_JAVA, _COMPILED_WHOLE
+    if size_bytes > MIDDLING_BYTES:  # Java cannot read it out of a zip
+        return _C2_WITHOUT_LOOP_JAVA if COMPILER.is_file() else _C2_JAVA, _COMPILED_WHOLE
+    return _C1_JAVA, _NOT_COMPILED if size_bytes <= SMALL_BYTES else _COMPILED_SMALL
 
 
-def asking_of(spark: "SparkSession", rows: int) -> contextlib.AbstractContextManager[None]:
-    """Queries of so many rows within. What few rows are asked is not compiled: that takes longer than to answer it."""
-    return holding(spark, _INTERPRETED if rows <= FEW_ROWS else {})
+def query_of(spark: "SparkSession", rows: int) -> contextlib.AbstractContextManager[None]:
+    """For queries of `rows` rows within the block: small ones are interpreted, compiling them would take longer."""
+    return temporary_settings(spark, _INTERPRETED if rows <= MAX_INTERPRETED_ROWS else {})
 
 
-UNTOLD_BYTES = 4 << 30
-"""Where the system does not say."""
+DEFAULT_AVAILABLE_BYTES = 4 << 30
+"""Available memory that is assumed where the system does not report it."""
 
 _KIB, _FIELDS = 1024, 3
 
 
 def available_bytes(root: Path = Path("/")) -> int:
-    """What may be taken without anybody being short of it; `root` has `proc` and `sys`, as Linux does (proc(5))."""
+    """Bytes that this process may use, by the machine and by its control groups; `root` has `proc` and `sys`."""
     left = [_of_machine(root)]
     for directory, names in _groups(root):
         with contextlib.suppress(OSError, ValueError, KeyError):
             most, used, cached = names
-            goes = _numbers((directory / "memory.stat").read_text())[cached]  # when memory is short
+            goes = _numbers((directory / "memory.stat").read_text())[cached]  # freed when memory is short
             left.append(int((directory / most).read_text()) - int((directory / used).read_text()) + goes)
     return max(0, min(left))
 
@@ -106,17 +104,17 @@ def _of_machine(root: Path) -> int:
     try:
         return _numbers((root / "proc/meminfo").read_text())["MemAvailable:"] * _KIB
     except (OSError, ValueError, KeyError):
-        return UNTOLD_BYTES
+        return DEFAULT_AVAILABLE_BYTES
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """Each control group that this process is in, version 2 and 1, and what its files call the three numbers.
+    """Each control group of this process, version 2 and 1, with the names of three numbers.
 
-    The limit, what is used, and in `memory.stat` what of that is files. In a container outer groups are not there.
+    These are the limit, the usage, and in `memory.stat` the page cache in it. A container does not see outer groups.
     """
     try:
         lines = [line.split(":", 2) for line in (root / "proc/self/cgroup").read_text().splitlines()]
-    except (OSError, ValueError):  # a name may be of any bytes
+    except (OSError, ValueError):  # a name may have any bytes
         return
     for _, controllers, path in (line for line in lines if len(line) == _FIELDS):
         if not controllers:
@@ -131,5 +129,5 @@ def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
 
 
 def _numbers(text: str) -> Mapping[str, int]:
-    """The number behind the name on each line."""
+    """The number after the name on each line."""
     return {name: int(number) for name, number, *_ in map(str.split, text.splitlines())}

@@ -1,4 +1,4 @@
-"""A day's segments become counts: the scan is run once, and again only where a segment turns out to be damaged."""
+"""Scans a day's segments into groups: one scan, and another one each time a segment turns out to be damaged."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -8,97 +8,100 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shipper.manifest import Segment
 from spark_analytics.aggregate import arrow
-from spark_analytics.aggregate.arrow import Few
-from spark_analytics.aggregate.port import Counts
-from spark_analytics.aggregate.spark import Many
+from spark_analytics.aggregate.arrow import ArrowSegmentGroups
+from spark_analytics.aggregate.port import SegmentGroups
+from spark_analytics.aggregate.spark import SparkSegmentGroups
 from spark_analytics.archive.inventory import Day
-from spark_analytics.archive.reconcile import Counted
-from spark_analytics.lines.log_formats import ANY, Kind, Writing
+from spark_analytics.archive.reconcile import SegmentCount
+from spark_analytics.lines.log_formats import ANY, LineKind, LogFormat
 from spark_analytics.runtime import tuning
 from spark_analytics.scan import classify_distinct, format_detection, line_scan
+from spark_analytics.scan.line_scan import DayFormats
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import spark_io
 from spark_analytics.tables.store import Tables
 
-MOST_DAMAGED = 20
-"""Damaged segments that are found one by one, each by a scan that it ends; a day with more is given up."""
+MAX_DAMAGED = 20
+"""Maximum number of damaged segments that are found, each by a scan that fails; a day with more is an error."""
 
-_UNKNOWN = Writing(ANY, Kind.PLAIN)
+_UNKNOWN = LogFormat(ANY, LineKind.PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
-    """What was counted, of which segments, by their numbers in this run. `day` knows those that are damaged."""
+class ScannedDay:
+    """The groups of a day, and its segments by their numbers in this run. `day` has the damaged segments noted."""
 
     day: Day
     segments: Sequence[Segment]
-    counts: Counts
-    found: Sequence[Counted]
+    groups: SegmentGroups
+    counted: Sequence[SegmentCount]
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
-    """What a scan needs beside the day that it reads."""
+class Scanner:
+    """Scans days; `formats` are the formats of their log files."""
 
     spark: SparkSession
     archive: Location
     tables: Tables
-    written: Mapping[format_detection.LogFile, Writing]
+    formats: Mapping[format_detection.LogFile, LogFormat]
 
-    def of(self, day: Day) -> Scanned:
-        """Counts the lines of `day`. A segment that ends the scan is left out of the next one.
+    def scan(self, day: Day) -> ScannedDay:
+        """Counts the lines of `day`. A segment that fails the scan is left out of the next one.
 
         Raises:
-            ShipperError: more segments are damaged than are looked for, or Spark gave up.
+            ShipperError: more than `MAX_DAMAGED` segments are damaged, or Spark failed.
         """
         log = locations.log_of(self.tables.out)
         while True:
             segments = day.readable
             try:
-                with spark_io.explained(log):
-                    counts = self._counted(day, segments)
-                    return Scanned(day, segments, counts, counts.by_segment())
+                with spark_io.translated_errors(log):
+                    groups = self._scan(day, segments)
+                    return ScannedDay(day, segments, groups, groups.by_segment())
             except spark_io.DamagedSegment as error:
                 day = _without(day, error)
 
-    def _counted(self, day: Day, segments: Sequence[Segment]) -> Counts:
-        """Groups are written once, whatever asks of them: queries would look through the scan."""
-        place = self.place(day.date)
-        forms = line_scan.Written.of(writing(self.written, segment) for segment in segments)
-        # of a small day nothing is compiled, so what groups say is not worth a query of its own
-        at_once = sum(segment.bytes_raw for segment in segments) <= tuning.SMALL_BYTES
-        frame = self._groups(segments, forms)
-        frame = line_scan.heard(frame, forms) if at_once else frame
-        spark_io.write(frame, place / "groups")
-        groups = arrow.taken(place / "groups")
-        if groups is None:
-            counted = spark_io.read(self.spark, [place / "groups"], frame.schema)
-            told = counted if at_once else spark_io.kept(line_scan.heard(counted, forms), place / "told")
-            return Many(told, self.tables, day.date)
-        told = groups if at_once else classify_distinct.heard(self.spark, groups, forms, place / "texts")
-        return Few(self.spark, told, self.tables, day.date)
+    def _scan(self, day: Day, segments: Sequence[Segment]) -> SegmentGroups:
+        """The groups are written once: as a data frame, each query of them would repeat the scan."""
+        scratch = self.scratch(day.date)
+        formats = DayFormats.of(format_of(self.formats, segment) for segment in segments)
+        # A small day is not compiled; classifying it with the scan takes less than a query of its own.
+        is_small = sum(segment.bytes_raw for segment in segments) <= tuning.SMALL_BYTES
+        frame = self._grouped(segments, formats)
+        frame = line_scan.classify_groups(frame, formats) if is_small else frame
+        spark_io.write(frame, scratch / "groups")
+        groups = arrow.read_groups(scratch / "groups")
+        if groups is not None:
+            if not is_small:
+                groups = classify_distinct.classify(self.spark, groups, formats, scratch / "texts")
+            return ArrowSegmentGroups(self.spark, groups, self.tables, day.date)
+        stored = spark_io.read(self.spark, [scratch / "groups"], frame.schema)
+        if not is_small:
+            stored = spark_io.write_and_read(line_scan.classify_groups(stored, formats), scratch / "classified")
+        return SparkSegmentGroups(stored, self.tables, day.date)
 
-    def place(self, date: str) -> Location:
-        """Where groups are kept while the tables are made."""
+    def scratch(self, date: str) -> Location:
+        """The directory of the groups while the tables are made."""
         return self.tables.staging(date) / "counts"
 
-    def _groups(self, segments: Sequence[Segment], forms: line_scan.Written) -> DataFrame:
+    def _grouped(self, segments: Sequence[Segment], formats: DayFormats) -> DataFrame:
         known = [
-            forms.columns(locations.uri(self.archive, segment.path), number, writing(self.written, segment))
+            formats.columns(locations.uri(self.archive, segment.path), number, format_of(self.formats, segment))
             for number, segment in enumerate(segments)
         ]
         rows = spark_io.read_rows(self.spark, self.archive, segments)
-        return line_scan.count_rows(rows, spark_io.frame(self.spark, known, line_scan.SEGMENT_SCHEMA), forms)
+        return line_scan.group_lines(rows, spark_io.frame(self.spark, known, line_scan.SEGMENT_SCHEMA), formats)
 
 
-def writing(written: Mapping[format_detection.LogFile, Writing], segment: Segment) -> Writing:
-    """How the lines of `segment` are written."""
-    return written.get((segment.partition, segment.host, segment.file), _UNKNOWN)
+def format_of(formats: Mapping[format_detection.LogFile, LogFormat], segment: Segment) -> LogFormat:
+    """The format of the lines of `segment`."""
+    return formats.get((segment.partition, segment.host, segment.file), _UNKNOWN)
 
 
 def _without(day: Day, error: spark_io.DamagedSegment) -> Day:
     found = next((s.path for s in day.readable if error.path.endswith(f"/{s.path}")), None)
-    if found is None or len(day.damaged) >= MOST_DAMAGED:
+    if found is None or len(day.damaged) >= MAX_DAMAGED:
         raise error
     return dataclasses.replace(day, damaged=day.damaged | {found})

@@ -1,6 +1,6 @@
-"""A path on any file system that Spark knows (`s3a://`, `hdfs://`, ...): what this room needs of `pathlib.Path`.
+"""A path on any file system that Spark supports (`s3a://`, `hdfs://`, ...), with the methods of `pathlib.Path` in use.
 
-Goes through Hadoop's `FileSystem` in the driver's Java, so whatever jars and keys Spark was given serve here too.
+It uses Hadoop's `FileSystem` in the driver's Java, with the jars and keys that Spark is configured with.
 """
 
 import contextlib
@@ -22,23 +22,23 @@ from pyspark.sql import SparkSession
 from shipper.errors import ConfigError
 
 THREADS = 32
-"""Files whose beginnings are asked for at once: a store answers after some 50 ms, however small the file is."""
+"""Files whose first bytes are read in parallel: a store answers after some 50 ms, however small the file is."""
 
 AT_ONCE = 200
-"""Beginnings that one call into Java gives back: some MiB."""
+"""Files whose first bytes one call into Java returns: some MiB."""
 
 STREAM_BYTES = 1 << 20
-"""That one call into Java reads of a stream."""
+"""Bytes that one call into Java reads of a stream."""
 
 WHOLE_BYTES = 16 << 20
-"""That one call reads of a file that is wanted whole: a call takes some 40 ms, whatever it brings."""
+"""Bytes that one call reads of a file that is read completely: a call takes some 40 ms, whatever its size."""
 
 
 class Renaming(enum.Enum):
-    """What a store makes of the renaming of a directory."""
+    """How a store renames a directory."""
 
     AT_ONCE = "at once"  #: one step, as in HDFS
-    BY_COPY = "by copy"  #: file by file, as in s3a, where a kill leaves half of them
+    BY_COPY = "by copy"  #: file by file, as in s3a: a kill leaves some of them
 
 
 AT_ONCE_SCHEMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs"})
@@ -49,14 +49,14 @@ _DENIED = ("org.apache.hadoop.security.AccessControlException", "java.nio.file.A
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """A file system as the driver's Java has it."""
+    """A file system in the driver's Java."""
 
     java: Any = field(repr=False)  #: the gateway's view of Java
     files: Any = field(repr=False)  #: an `org.apache.hadoop.fs.FileSystem`
     settings: Any = field(repr=False)  #: a Hadoop `Configuration`
     bulk: Any = field(repr=False)  #: `templates/Bulk.java`
     renaming: Renaming
-    log: Path  #: where Spark's own words go
+    log: Path  #: log file of Spark
 
     def path(self, text: str) -> Any:
         """A Hadoop `Path`."""
@@ -65,9 +65,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemotePath:
-    """A file or directory on a store: methods are those of `pathlib.Path`, with its errors."""
+    """A file or directory on a store, with methods and errors of `pathlib.Path`."""
 
-    text: str  #: qualified URI, nothing of it encoded
+    text: str  #: qualified URI, not percent-encoded
     store: Store = field(repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -83,11 +83,11 @@ class RemotePath:
 
     @property
     def parent(self) -> Self:
-        """The directory that holds it."""
+        """The parent directory."""
         return type(self)(self.text.rpartition("/")[0], self.store)
 
     def with_name(self, name: str) -> Self:
-        """Its neighbour `name`."""
+        """The path `name` in the same directory."""
         return self.parent / name
 
     def exists(self) -> bool:
@@ -96,26 +96,26 @@ class RemotePath:
             return bool(self.store.files.exists(self._java))
 
     def is_dir(self) -> bool:
-        """Whether there is a directory; where a store has none of its own, whether files are below."""
+        """Whether it is a directory; on a store without directories, whether there are files below it."""
         with _errors(self):
             status = self.store.files
             return bool(status.exists(self._java) and status.getFileStatus(self._java).isDirectory())
 
     def iterdir(self) -> Iterator[Self]:
-        """What is in the directory."""
+        """The entries of the directory."""
         with _errors(self):
             for status in self.store.files.listStatus(self._java):
                 yield self / str(status.getPath().getName())
 
     def glob(self, pattern: str) -> Iterator[Self]:
-        """What is below and of the pattern, in which `*` and `[0-9]` have a meaning."""
+        """The paths below it that match the pattern, which may have `*` and `[0-9]`."""
         whole = self.store.path(f"{_escaped(self.text)}/{pattern}")
         with _errors(self):
             for status in self.store.files.globStatus(whole) or ():
                 yield type(self)(str(status.getPath().toString()), self.store)
 
     def age_seconds(self, now: float) -> float:
-        """Since the file was written, by the store's clock; `now` is in seconds since 1970."""
+        """Seconds since the file was written, by the store's clock; `now` is in seconds since 1970."""
         with _errors(self):
             return now - int(self.store.files.getFileStatus(self._java).getModificationTime()) / 1000
 
@@ -127,12 +127,12 @@ class RemotePath:
             return io.BufferedReader(_Stream(self, self.store.files.open(self._java)), STREAM_BYTES)
 
     def read_bytes(self) -> bytes:
-        """All of the file."""
+        """The content of the file."""
         with self.open() as stream:
             return stream.read()
 
     def write_bytes(self, content: bytes, *, overwrite: bool = True) -> int:
-        """Writes the file; `FileExistsError` where it is there and may not be overwritten."""
+        """Writes the file; raises `FileExistsError` if it exists and `overwrite` is false."""
         with _errors(self):
             stream = self.store.files.create(self._java, overwrite)
             try:
@@ -142,18 +142,18 @@ class RemotePath:
         return len(content)
 
     def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
-        """Makes the directory and those above it."""
-        del parents, exist_ok  # a store makes and has what it is asked for
+        """Makes the directory and its parents."""
+        del parents, exist_ok  # Hadoop always does both
         with _errors(self):
             self.store.files.mkdirs(self._java)
 
     def remove(self) -> None:
-        """Removes the file, or the directory with all that is in it, if it is there."""
+        """Removes the file, or the directory with its content, if it exists."""
         with _errors(self):
             self.store.files.delete(self._java, True)
 
     def move_to(self, other: Self) -> None:
-        """Renames it; nothing may be at `other`."""
+        """Renames it; `other` must not exist."""
         with _errors(self):
             if not self.store.files.rename(self._java, other._java):
                 raise OSError(errno.EIO, "the store did not rename it", str(self))
@@ -169,14 +169,14 @@ class RemotePath:
     # -- many files ----------------------------------------------------------------------------------------------------
 
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """Path from here and bytes of each file below; none where there is no such directory."""
+        """Relative path and bytes of each file below; none if the directory does not exist."""
         with contextlib.suppress(FileNotFoundError), _errors(self):
             for line in self.store.bulk.listed(self.store.files, self._java).split("\0")[:-1]:
                 size, _, path = line.partition(" ")
                 yield path.removeprefix(f"{self.text}/"), int(size)
 
-    def beginnings(self, paths: Sequence[str], most: int) -> Iterator[io.BytesIO]:
-        """The first `most` bytes of each of `paths`; nothing of one that cannot be read."""
+    def heads(self, paths: Sequence[str], most: int) -> Iterator[io.BytesIO]:
+        """The first `most` bytes of each of `paths`; no bytes of one that cannot be read."""
         for start in range(0, len(paths), AT_ONCE):
             wanted = "".join(f"{self.text}/{path}\0" for path in paths[start : start + AT_ONCE])
             with _errors(self):
@@ -193,7 +193,7 @@ class RemotePath:
 
 
 class _Stream(io.RawIOBase):
-    """A stream of Java's."""
+    """A stream of Java."""
 
     def __init__(self, path: RemotePath, java: Any) -> None:
         self._path, self._stream = path, java
@@ -219,9 +219,9 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def put(path: RemotePath, content: bytes) -> None:
-    """Writes the file so that a reader sees the old one, none, or the new one, never a part."""
-    if path.store.renaming is Renaming.BY_COPY:  # such a store shows a file when it is whole
+def write_atomically(path: RemotePath, content: bytes) -> None:
+    """Writes the file so that a reader sees the old one, none, or the new one, never a part of one."""
+    if path.store.renaming is Renaming.BY_COPY:  # such a store shows only complete files
         path.write_bytes(content)
         return
     scratch = path.with_name(f".{path.name}.new")
@@ -231,10 +231,10 @@ def put(path: RemotePath, content: bytes) -> None:
 
 
 def swap(fresh: RemotePath, target: RemotePath) -> None:
-    """The directory `fresh` takes the place of `target`, in two steps, or file by file where a store has no other way.
+    """Replaces the directory `target` by `fresh`: with two renames, or file by file where the store cannot rename.
 
-    Then files whose names begin with `_` go first and come last: while one is there, so is all else. What was copied
-    stays in `fresh`, so that this may be done again after a kill.
+    File by file, those whose names begin with `_` are removed first and copied last: while one exists, so do all
+    others. Copied files stay in `fresh`, so that the replacement can be repeated after a kill.
     """
     if fresh.store.renaming is Renaming.AT_ONCE:
         if target.exists():
@@ -251,11 +251,11 @@ def _within(directory: RemotePath) -> list[RemotePath]:
     return [directory / path for path, _ in directory.sizes()]
 
 
-def at(spark: SparkSession, uri: str, log: Path) -> RemotePath:
+def remote_path(spark: SparkSession, uri: str, log: Path) -> RemotePath:
     """The path that `uri` names.
 
     Raises:
-        ConfigError: Spark has no such file system, or it does not let us in.
+        ConfigError: Spark has no such file system, or it denies access.
     """
     java: Any = spark._jvm  # noqa: SLF001 - Spark has no other way to its file systems
     settings = spark._jsc.hadoopConfiguration()  # noqa: SLF001
@@ -270,7 +270,7 @@ def at(spark: SparkSession, uri: str, log: Path) -> RemotePath:
 
 
 def _scheme(files: Any, path: Any) -> str:
-    """That of the store behind, where `path` is a name for a directory of another (viewfs)."""
+    """The scheme of the store, resolved if `path` is a link to another one (viewfs)."""
     while path.getParent() is not None and not files.exists(path):
         path = path.getParent()
     return str(files.resolvePath(path).toUri().getScheme())
@@ -286,7 +286,7 @@ def _unreachable(uri: str, error: Exception) -> ConfigError:
 
 @functools.cache
 def _compiled(java: Any) -> Any:
-    """The one of its name in this Java: the gateway remembers methods by the names of classes."""
+    """Compiles `Bulk.java` once: the gateway caches methods by the names of classes."""
     source = importlib.resources.files("spark_analytics").joinpath("templates", "Bulk.java").read_text(encoding="utf-8")
     compiler = java.org.codehaus.janino.SimpleCompiler()
     compiler.cook(source)
@@ -295,7 +295,7 @@ def _compiled(java: Any) -> Any:
 
 @contextlib.contextmanager
 def _errors(path: RemotePath) -> Iterator[None]:
-    """Java's errors as those that `pathlib` gives."""
+    """Translates errors of Java into those of `pathlib`."""
     try:
         yield
     except Py4JJavaError as error:

@@ -1,7 +1,7 @@
-"""Where the archive and the report lie: a directory of this machine, or one on a file system that Spark reaches.
+"""Locations of archive and report: a `pathlib.Path`, or a `RemotePath` on a file system that Spark supports.
 
-Both answer to the names that `pathlib.Path` has; what it has no name for, or takes more than one step for, is here.
-`tests/spark/test_locations.py` holds each sentence for both.
+Both have the methods of `pathlib.Path`; this module has the operations that `pathlib` lacks or that take several steps.
+`tests/spark/test_locations.py` tests the same behaviour for both.
 """
 
 import contextlib
@@ -25,26 +25,26 @@ Location: TypeAlias = Union[Path, "RemotePath"]
 _REMOTE = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+://")
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _JAVA_KEEPS = "/_-!.~'()*,;:$&+=@"
-"""What Java leaves as it is in the path of a URI, beside letters and digits."""
+"""Characters other than letters and digits that Java does not encode in the path of a URI."""
 _AT_FDCWD, _EXCHANGE = -100, 2
 _HARMLESS = re.compile(r"[A-Za-z0-9/_\-!.~'()*,;:$&+=@]*")
 
 
 def is_remote(text: str) -> bool:
-    """Whether `text` names a place that only Spark reaches; a plain path and `file:` are of this machine."""
+    """Whether `text` is a URI that needs Spark; plain paths and `file:` URIs are local."""
     return _REMOTE.match(text) is not None
 
 
-def here(text: str) -> Path:
-    """The directory of this machine that a path or a `file:` URI names, whole and without `..`.
+def local_path(text: str) -> Path:
+    """The absolute local path of a path or a `file:` URI, without `..`.
 
-    Spark takes `..` out of the paths that it reports, and they are joined with ours.
+    Spark removes `..` from the paths that it reports, and these are compared with ours.
     """
     return Path(os.path.abspath(re.sub("^file:(//)?(?=/)", "", text)))
 
 
 def names(directory: Location) -> list[str]:
-    """Names in `directory`, sorted; none where there is no such directory.
+    """Names in `directory`, sorted; none if it does not exist.
 
     Raises:
         OSError: it cannot be read.
@@ -56,9 +56,9 @@ def names(directory: Location) -> list[str]:
 
 
 def sizes(directory: Location) -> Iterator[tuple[str, int]]:
-    """Path from there and bytes of each file below `directory`; none where there is no such directory.
+    """Relative path and bytes of each file below `directory`; none if it does not exist.
 
-    A file that goes away meanwhile is left out.
+    A file that is removed at the same time is left out.
 
     Raises:
         OSError: a directory cannot be read.
@@ -74,13 +74,13 @@ def sizes(directory: Location) -> Iterator[tuple[str, int]]:
                 yield name if relative == "." else f"{relative}/{name}", size
 
 
-def beginnings(directory: Location, paths: Sequence[str], most: int) -> Iterator[BinaryIO]:
-    """A stream of at least the first `most` bytes of each of `paths`, to be read before the next one is asked for.
+def heads(directory: Location, paths: Sequence[str], most: int) -> Iterator[BinaryIO]:
+    """A stream of at least the first `most` bytes of each of `paths`; it must be read before the next one is requested.
 
-    One that cannot be read is an empty stream.
+    A file that cannot be read gives an empty stream.
     """
     if not isinstance(directory, Path):
-        yield from directory.beginnings(paths, most)
+        yield from directory.heads(paths, most)
         return
     for path in paths:
         with contextlib.ExitStack() as stack:
@@ -90,7 +90,7 @@ def beginnings(directory: Location, paths: Sequence[str], most: int) -> Iterator
                 yield io.BytesIO()
 
 
-def opened(path: Location) -> BinaryIO:
+def open_binary(path: Location) -> BinaryIO:
     """The bytes of a file as a stream.
 
     Raises:
@@ -100,17 +100,17 @@ def opened(path: Location) -> BinaryIO:
 
 
 def write(path: Location, content: bytes) -> None:
-    """Writes a file for good, and its directory if need be; a reader sees the old one or the new one, never a part.
+    """Writes a file durably and makes its directory; a reader sees the old or the new content, never a part of it.
 
-    Where a store can only do it in two steps, a reader may see none in between.
+    On a store that needs two steps a reader may see no file in between.
 
     Raises:
-        OSError: it cannot be written; the old one is whole.
+        OSError: it cannot be written; the old file is unchanged.
     """
     if not isinstance(path, Path):
         from spark_analytics.storage import hadoop_fs  # noqa: PLC0415 - needs pyspark
 
-        hadoop_fs.put(path, content)
+        hadoop_fs.write_atomically(path, content)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.new")
@@ -122,7 +122,7 @@ def write(path: Location, content: bytes) -> None:
 
 
 def remove(location: Location) -> None:
-    """Removes a directory with all that is in it, or nothing where there is none."""
+    """Removes a directory with its content, if it exists."""
     if isinstance(location, Path):
         shutil.rmtree(location, ignore_errors=True)
     else:
@@ -130,12 +130,12 @@ def remove(location: Location) -> None:
 
 
 def swap(fresh: Location, target: Location) -> None:
-    """The directory `fresh` takes the place of `target`, whose old content may take that of `fresh`.
+    """Replaces the directory `target` by `fresh`; afterwards `fresh` may have the old content.
 
-    One step where the file system can exchange two names; `remote.swap` says what others do.
+    This is one step if the file system can exchange two names; for others see `hadoop_fs.swap`.
 
     Raises:
-        OSError: it cannot be done; after a kill or an error it may be done again.
+        OSError: it failed; it can be repeated after a kill or an error.
     """
     if isinstance(fresh, Path) and isinstance(target, Path):
         _swap(fresh, target)
@@ -153,13 +153,13 @@ def _swap(fresh: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}:
             raise
-        if target.exists():  # a file system that cannot exchange: two steps
+        if target.exists():  # the file system cannot exchange: two steps
             target.rename(fresh.with_name(f".old-{fresh.name}"))
         fresh.rename(target)
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Renames both in one step (Linux 3.15); the standard library has no name for it."""
+    """Exchanges two names in one step (renameat2, Linux 3.15), which is not in the standard library."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         raise OSError(errno.ENOSYS, "no renameat2")
@@ -169,24 +169,24 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 def log_of(out: Location) -> Path:
-    """Where Spark's own words go: beside the report, or, where Java cannot write there, into a file of this machine."""
+    """The log file of Spark: in the report's directory, or a local file if that is on a store."""
     return out / "spark.log" if isinstance(out, Path) else out.store.log
 
 
 def for_spark(location: Location) -> str:
-    """`location` as Spark's readers take it, which see a pattern in every path."""
+    """`location` for readers of Spark, escaped because they take each path for a pattern."""
     return _GLOB.sub(r"\\\1", target(location))
 
 
 def target(location: Location) -> str:
-    """`location` as Spark's writers take it."""
+    """`location` for writers of Spark."""
     return f"file:{location}" if isinstance(location, Path) else str(location)
 
 
 def uri(location: Location, path: str) -> str:
-    """A file below `location` as Spark's metadata names it: encoded as `java.net.URI` does, which leaves letters.
+    """The URI of a file below `location` as Spark's metadata has it: encoded as by `java.net.URI`, which keeps letters.
 
-    A name that is encoded otherwise yields lines of no segment: the audit then shows it as differing.
+    Lines of a file whose name is encoded differently belong to no segment; the audit then reports it as `differs`.
     """
     scheme, _, rest = target(location).partition(":")
     return f"{scheme}:{_encoded(rest)}/{_encoded(path)}"
@@ -208,7 +208,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _size(path: str) -> int | None:
-    """Bytes in the file, or None when the collector sealed it meanwhile."""
+    """Bytes of the file; None if the collector sealed it in the meantime."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:

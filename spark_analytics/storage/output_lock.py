@@ -1,4 +1,4 @@
-"""One report at a time writes under a directory."""
+"""A lock of the output directory: one report at a time writes to it."""
 
 import contextlib
 import fcntl
@@ -15,33 +15,33 @@ from spark_analytics.storage.hadoop_fs import RemotePath
 from spark_analytics.storage.locations import Location
 
 STALE_SECONDS = 6 * 3600.0
-"""After which a claim on a store counts no more: a killed run cannot take it back, and the next one is at night."""
+"""Age at which a lock file on a store is ignored: a killed run cannot remove it, and the next run is at night."""
 
-_CLAIM = ".lock"
+_LOCK = ".lock"
 
 
 @contextlib.contextmanager
-def claimed(out: Location) -> Iterator[None]:
-    """The right to write under `out`, which one report at a time has.
+def exclusive(out: Location) -> Iterator[None]:
+    """Holds the lock of `out`.
 
-    Here a lock of the system holds it, which ends with the process. On a store a file does, and two runs that begin
-    within the same moment may both have it where the store cannot make a file only if there is none (s3a).
+    A local directory is locked with flock, which ends with the process. On a store the lock is a file; two runs that
+    start at the same moment may both get it if the store cannot create a file exclusively (s3a).
 
     Raises:
         ConfigError: `out` cannot be made or written.
         Unavailable: another report is writing there.
     """
-    with _claimed_here(out) if isinstance(out, Path) else _claimed_there(out):
+    with _lock_local(out) if isinstance(out, Path) else _lock_remote(out):
         yield
 
 
 @contextlib.contextmanager
-def _claimed_here(out: Path) -> Iterator[None]:
+def _lock_local(out: Path) -> Iterator[None]:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        handle = os.open(out / _CLAIM, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(out / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise _refused(out, error) from None
+        raise _not_writable(out, error) from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -52,28 +52,30 @@ def _claimed_here(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _claimed_there(out: RemotePath) -> Iterator[None]:
-    claim = out / _CLAIM
+def _lock_remote(out: RemotePath) -> Iterator[None]:
+    lock_file = out / _LOCK
     try:
         out.mkdir()
-        if claim.exists() and claim.age_seconds(time.time()) > STALE_SECONDS:
-            claim.remove()
-        claim.write_bytes(json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode(), overwrite=False)
+        if lock_file.exists() and lock_file.age_seconds(time.time()) > STALE_SECONDS:
+            lock_file.remove()
+        lock_file.write_bytes(
+            json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode(), overwrite=False
+        )
     except FileExistsError:
         raise Unavailable(
-            f"another report is writing to {out}", hint=f"wait for it; if it was killed, remove {claim}"
+            f"another report is writing to {out}", hint=f"wait for it; if it was killed, remove {lock_file}"
         ) from None
-    except ConnectionError:  # nobody is there to write it
+    except ConnectionError:  # Java has ended
         raise
     except OSError as error:
-        raise _refused(out, error) from None
+        raise _not_writable(out, error) from None
     try:
-        with interrupts.called_at_end(claim.remove):
+        with interrupts.called_at_end(lock_file.remove):
             yield
     finally:
         with contextlib.suppress(OSError):
-            claim.remove()
+            lock_file.remove()
 
 
-def _refused(out: Location, error: OSError) -> ConfigError:
+def _not_writable(out: Location, error: OSError) -> ConfigError:
     return ConfigError(f"cannot write to {out}: {error.strerror}", hint="name another directory with --out")

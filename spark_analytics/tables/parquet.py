@@ -1,4 +1,4 @@
-"""Tables that are made here, as Parquet without a Spark job: many rows are written before one is planned."""
+"""Reads and writes Parquet in the driver: a small table is written before a Spark job is planned."""
 
 import datetime as dt
 import io
@@ -17,7 +17,7 @@ _KINDS: dict[type[T.DataType], pa.DataType] = {
     T.IntegerType: pa.int32(),
     T.DateType: pa.date32(),
     T.LongType: pa.int64(),
-    T.TimestampType: pa.timestamp("us"),  # of UTC; if it were told, the zone would be looked for in the system's files
+    T.TimestampType: pa.timestamp("us"),  # UTC without naming it: Arrow would read the system's zone files
     T.DoubleType: pa.float64(),
     T.StringType: pa.string(),
     T.BinaryType: pa.binary(),
@@ -25,7 +25,7 @@ _KINDS: dict[type[T.DataType], pa.DataType] = {
 
 
 def write(path: Location, schema: T.StructType, rows: Sequence[Sequence[Any]]) -> None:
-    """Writes `rows` of values in the order of `schema` to the new file `path`, whose directory is made.
+    """Writes `rows` of values in the order of `schema` to the new file `path` and makes its directory.
 
     A time may be a number of microseconds since 1970; half a surrogate pair becomes a question mark.
 
@@ -46,7 +46,7 @@ def _column(field: T.StructField, values: Sequence[Any]) -> pa.Array:
 
 
 def write_table(path: Location, schema: T.StructType, table: pa.Table) -> None:
-    """Writes `table`, whose columns have the names of `schema`, to the new file `path`, whose directory is made."""
+    """Writes `table`, whose columns have the names of `schema`, to the new file `path` and makes its directory."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = io.BytesIO()
     pq.write_table(
@@ -63,15 +63,15 @@ def _kinds(schema: T.StructType) -> pa.Schema:
 
 
 def as_rows(schema: T.StructType, entries: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """The values of `entries` in the order of `schema`; what an entry lacks is null."""
+    """The values of `entries` in the order of `schema`; missing ones are null."""
     return [tuple(entry.get(name) for name in schema.names) for entry in entries]
 
 
 def read(path: Location, schema: T.StructType) -> list[dict[str, Any]]:
-    """The rows of a file by the columns' names; of `schema` only what the file has.
+    """The rows of a file by the names of its columns; columns of `schema` that the file lacks are left out.
 
     Raises:
-        ValueError: it is no Parquet file.
+        ValueError: it is not a Parquet file.
     """
     content = path.read_bytes()
     try:
@@ -89,24 +89,24 @@ def _as_of(schema: T.StructType, file: pq.ParquetFile) -> list[dict[str, Any]]:
 
 
 def stored_bytes(directory: Location) -> int:
-    """What Spark wrote to `directory`, as it is stored."""
+    """Bytes of the files that Spark wrote to `directory`, compressed."""
     return sum(size for _, size in locations.sizes(directory))
 
 
 def files(directory: Location, *, repeated: Sequence[str]) -> list[pq.ParquetFile]:
-    """What Spark wrote to `directory`, for `together`; of columns `repeated` each text will be kept once."""
+    """The files that Spark wrote to `directory`, for `concatenated`; columns `repeated` are read as dictionaries."""
     paths: list[Location] = sorted(directory.glob("*.parquet"), key=lambda path: path.name)
     return [_opened(path.read_bytes(), repeated) for path in paths]
 
 
 def unpacked_bytes(parts: Iterable[pq.ParquetFile]) -> int:
-    """What `files` take when they are unpacked."""
+    """Bytes of `files` without compression."""
     groups = (part.metadata.row_group(number) for part in parts for number in range(part.num_row_groups))
     return sum(int(group.total_byte_size) for group in groups)
 
 
-def together(parts: Iterable[pq.ParquetFile]) -> pa.Table:
-    """The rows of `files`, in one piece."""
+def concatenated(parts: Iterable[pq.ParquetFile]) -> pa.Table:
+    """The rows of `files` in one chunk."""
     return pa.concat_tables([part.read() for part in parts]).unify_dictionaries().combine_chunks()
 
 

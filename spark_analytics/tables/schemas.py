@@ -1,21 +1,14 @@
-"""What the tables hold: the columns that readers of the report may rely on.
+"""Schemas of the tables: the columns that readers of the report may rely on.
 
 Every table is a directory `OUT/tables/<name>/date=YYYY-MM-DD/` of Parquet (zstd); `date` is the UTC day on which the
 collector received the lines, so a closed day never changes. Times are UTC, sizes are raw bytes, and `file` is the log
 file's path on its host.
 
 `lines` of files, hosts, partitions, audit and runs are newlines, as `wc -l` and the manifests count them: these add up
-over segments. What lines say (`hourly`, patterns, levels, authentication, requests) is counted for each line that is
-there, also for a last one without a newline: `hourly.unfinished` says how many of its `lines` those are, so that
-`lines - unfinished` is what the other tables have. `bytes` are the same everywhere.
-
-What a day's small tables say, as plain values: what the report is made from. No Spark.
+over segments. Tables of line content (`hourly`, patterns, levels, authentication, requests) count each line, also a
+last one without a newline: `hourly.unfinished` is the number of those, so that `lines - unfinished` is the number in
+the other tables. `bytes` are the same everywhere.
 """
-
-import datetime as dt
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from pyspark.sql import types as T  # noqa: N812 - the name every PySpark program uses
 
@@ -26,10 +19,10 @@ _INT, _LONG, _DOUBLE, _TEXT = T.IntegerType(), T.LongType(), T.DoubleType(), T.S
 _TIME, _FLAG, _BINARY = T.TimestampType(), T.BooleanType(), T.BinaryType()
 
 LEVELS = ("fatal", "error", "warn", "notice", "info", "debug", "trace", "none")
-"""Every value of `level`, worst first; `none` where the line does not say."""
+"""Every value of `level`, worst first; `none` if the line has no level."""
 
-MOST_TEXT = 300
-"""Characters of a masked line or an example that are kept."""
+MAX_TEXT_CHARACTERS = 300
+"""Maximum characters of a masked line or an example."""
 
 
 def _table(**columns: T.DataType) -> T.StructType:
@@ -37,7 +30,7 @@ def _table(**columns: T.DataType) -> T.StructType:
 
 
 TEXT = _table(value=_TEXT)
-"""What Spark's text reader yields."""
+"""The schema of Spark's text reader."""
 
 HOURLY = _table(
     partition=_INT,
@@ -55,7 +48,7 @@ HOURLY = _table(
     no_ts_lines=_LONG,
     continuation_lines=_LONG,
 )
-"""Table `hourly`: the one table that is counted from lines; all others derive from it and from its siblings.
+"""Table `hourly`: counted from lines; most other tables derive from it.
 
 `hour` is the hour of the event by the line's own time where it has one, else that at which JetStream stored the
 segment's first block: `no_ts_lines` are of the second kind, and `continuation_lines` of these are in files whose other
@@ -64,9 +57,9 @@ lines have times (stack traces): level `none`, fingerprint 0. `late_lines` happe
 """
 
 FINGERPRINTS = _table(fingerprint=_LONG, text=_TEXT, example=_TEXT, lines=_LONG, pattern_id=_TEXT)
-"""Table `fingerprints`: each masked line of the day, at most `MOST_TEXT` characters, with the pattern that it became.
+"""Table `fingerprints`: each masked line of the day, at most `MAX_TEXT_CHARACTERS` of it, with its pattern.
 
-`example` is a line as it was where one was looked up, else null.
+`example` is an unmasked line if one was searched, else null.
 """
 
 PATTERNS = _table(
@@ -268,47 +261,3 @@ TABLES = {
     "runs": RUNS,
 }
 """Every table by its name; the order is that in which a new day becomes visible."""
-
-
-Row = dict[str, Any]
-"""A row of a table by the names of its columns (`schemas`)."""
-
-
-class Cell(NamedTuple):
-    """Lines of one level in one hour of one host."""
-
-    partition: int
-    host: str
-    hour: dt.datetime
-    level: str
-    lines: int
-
-
-class Web(NamedTuple):
-    """Requests of one status class in one hour."""
-
-    hour: dt.datetime
-    status_class: str
-    requests: int
-    bytes: int
-
-
-class WebSums(NamedTuple):
-    """What sketches say of all requests of a day: distinct clients, quantiles of the milliseconds they took."""
-
-    clients: int | None = None
-    p50: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """A day, and the days before it that have tables."""
-
-    rows: Mapping[str, Sequence[Row]]  #: today's small tables by name
-    before: Mapping[str, Mapping[str, Sequence[Row]]]  #: the same tables of the days before: by name, by date
-    days_before: Sequence[str]  #: oldest first
-    hours: Sequence[Cell] = ()
-    web: Sequence[Web] = ()
-    web_sums: WebSums = field(default=WebSums())

@@ -1,4 +1,4 @@
-"""Reads segments into rows, makes frames of values, writes tables; says what Spark says in a sentence."""
+"""Reads segments as rows, makes data frames of values, writes tables, and translates errors of Spark."""
 
 import contextlib
 import json
@@ -39,14 +39,14 @@ class DamagedSegment(Permanent):
 def read_rows(spark: SparkSession, archive: Location, segments: Sequence[Segment]) -> DataFrame:
     """Every line of `segments`, bytes as they are, split at newlines only, with its place: (block_start, row).
 
-    The paths are given, so Spark lists nothing; they are escaped, as it takes each for a pattern.
+    The paths are explicit, so Spark lists no directory; they are escaped, because Spark takes each for a pattern.
     """
     if not segments:
         return spark.createDataFrame([], "value STRING, file_path STRING, block_start LONG, row LONG")
     paths = [locations.for_spark(archive / segment.path) for segment in segments]
     reader = spark.read.schema(schemas.TEXT).option("lineSep", "\n").option("recursiveFileLookup", "true")
     return reader.text(paths).select(
-        F.coalesce("value", F.lit("")).alias("value"),  # never null, told so that Spark's code asks no line for it
+        F.coalesce("value", F.lit("")).alias("value"),  # declared not null, so that Spark does not check each line
         F.col("_metadata.file_path").alias("file_path"),
         F.col("_metadata.file_block_start").alias("block_start"),
         F.monotonically_increasing_id().alias("row"),
@@ -54,22 +54,22 @@ def read_rows(spark: SparkSession, archive: Location, segments: Sequence[Segment
 
 
 def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
-    """A frame of few values; they travel in the plan, for `createDataFrame` starts workers in Python."""
+    """A data frame of a few values. They are part of the plan: `createDataFrame` would start Python workers."""
     kind = cast("T.StructType", T.StructType.fromDDL(schema))
     text = json.dumps([dict(zip(kind.names, row, strict=True)) for row in rows])
     parsed = F.from_json(F.lit(text), T.ArrayType(kind))
     return spark.range(0, 1, 1, 1).select(F.explode(parsed).alias("row")).select("row.*")
 
 
-def kept(made: DataFrame, directory: Location) -> DataFrame:
-    """`made`, written to `directory` in place of what was there, and read back."""
-    write(made, directory)
-    return read(made.sparkSession, [directory], made.schema)
+def write_and_read(rows: DataFrame, directory: Location) -> DataFrame:
+    """Writes `rows` to `directory`, replacing its content, and reads it back."""
+    write(rows, directory)
+    return read(rows.sparkSession, [directory], rows.schema)
 
 
-def write(made: DataFrame, directory: Location) -> None:
-    """Writes `made` to `directory` in place of what was there."""
-    made.write.mode("overwrite").parquet(locations.target(directory))
+def write(rows: DataFrame, directory: Location) -> None:
+    """Writes `rows` to `directory`, replacing its content."""
+    rows.write.mode("overwrite").parquet(locations.target(directory))
 
 
 def table(spark: SparkSession, tables: Tables, name: str, dates: Sequence[str]) -> DataFrame:
@@ -78,41 +78,41 @@ def table(spark: SparkSession, tables: Tables, name: str, dates: Sequence[str]) 
 
 
 def staged(spark: SparkSession, tables: Tables, name: str, date: str) -> DataFrame:
-    """Table `name` of the day that is being made."""
+    """Staged table `name` of `date`."""
     return read(spark, [tables.staging(date) / name], schemas.TABLES[name])
 
 
 def read(spark: SparkSession, directories: Sequence[Location], schema: T.StructType) -> DataFrame:
-    """What `directories` hold, empty without any."""
+    """The rows in `directories`; empty without any."""
     if not directories:
         return spark.createDataFrame([], schema)
     paths = [locations.for_spark(directory) for directory in directories]
     return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
 
 
-def stage(made: DataFrame, tables: Tables, name: str, date: str, order: Sequence[str]) -> None:
-    """Writes table `name` of the day that is being made, in files of a size that suits readers."""
+def stage(rows: DataFrame, tables: Tables, name: str, date: str, order: Sequence[str]) -> None:
+    """Stages table `name` of `date`, in files of a size that suits readers, sorted by `order`."""
     schema = schemas.TABLES[name]
     columns = [F.col(field.name).cast(field.dataType).alias(field.name) for field in schema]
     target = tables.staging(date) / name
-    spread = made.select(*columns).hint("rebalance")
+    spread = rows.select(*columns).hint("rebalance")
     ordered = spread.sortWithinPartitions(*order) if order else spread
     ordered.write.parquet(locations.target(target))
 
 
 @contextlib.contextmanager
-def explained(log: Path) -> Iterator[None]:
-    """Turns what Spark throws into one sentence that names the file, and keeps the trace in `log`.
+def translated_errors(log: Path) -> Iterator[None]:
+    """Translates exceptions of Spark into one sentence that names the file; the trace goes to `log`.
 
     Raises:
         DamagedSegment: a file could not be read to its end.
-        JavaEnded: there is nobody left to ask.
+        JavaEnded: Java has ended.
         ShipperError: anything else.
     """
     try:
         yield
     except (Py4JError, PySparkException, ConnectionError, EOFError) as error:
-        if not jvm.answers():
+        if not jvm.is_responding():
             raise jvm.JavaEnded(log) from error
         if not isinstance(error, Py4JJavaError | PySparkException):
             raise

@@ -1,12 +1,12 @@
-"""Where the tables lie, and how a day's tables become visible: all staged, then each swapped in by one rename.
+"""The directories of the tables, and the commit of a day: all tables are staged, then each is renamed into place.
 
-    OUT/tables/<name>/date=2026-11-20/*.parquet        with `_run`, the run that made it, as JSON
-    OUT/tables/.new-2026-11-20/<name>/                 being made
-    OUT/tables/.new-2026-11-20/COMMIT                  all of them are made: from here on the run only goes forward
+    OUT/tables/<name>/date=2026-11-20/*.parquet        with `_run`, the run that wrote it, as JSON
+    OUT/tables/.new-2026-11-20/<name>/                 staged
+    OUT/tables/.new-2026-11-20/COMMIT                  all tables are staged: the commit will be finished
 
-A table's new day takes the old one's place in one step of the file system, so that a reader sees the one or the other.
-A kill before COMMIT leaves the old day; after it the next run swaps what is left. The table `runs` comes last: a day
-whose `runs` is of this input is made.
+A new day of a table replaces the old one in one step of the file system, so that a reader sees one or the other. A
+kill before COMMIT leaves the old day; after a later kill the next run finishes the commit. Table `runs` comes last:
+a day is complete if its `runs` has the current input.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from spark_analytics.storage.locations import Location
 from spark_analytics.tables import schemas
 
 SMALL = "part-0.zstd.parquet"
-"""The file of a table that is written here and not by Spark."""
+"""Name of the file of a table that the driver writes itself."""
 
 _COMMIT = "COMMIT"
 _RUN = "_run"
@@ -40,7 +40,7 @@ class Tables:
         return self.out / "tables"
 
     def day(self, name: str, date: str) -> Location:
-        """A day of table `name`, whether it is there or not."""
+        """The directory of a day of table `name`; it may not exist."""
         return self.root / name / f"date={date}"
 
     def has(self, name: str, date: str) -> bool:
@@ -57,23 +57,23 @@ class Tables:
         return [day for day in self.days(name) if since <= day <= until]
 
     def run_of(self, date: str) -> dict[str, Any] | None:
-        """What the run said of itself that made the tables of `date`; None: there are none, or older ones."""
+        """The record of the run that made the tables of `date`; None without tables, or of older ones."""
         return _read(self.day("runs", date) / _RUN)
 
-    # -- making a day -------------------------------------------------------------------------------------------------
+    # -- staging and commit --------------------------------------------------------------------------------------------
 
     def staging(self, date: str) -> Location:
-        """Where the tables of `date` are made."""
+        """The staging directory of `date`."""
         return self.root / f".new-{date}"
 
     def begin(self, date: str) -> None:
-        """An empty place to make the tables of `date` in."""
+        """Makes an empty staging directory for `date`."""
         locations.remove(self.staging(date))
         self.staging(date).mkdir(parents=True)
 
     @contextlib.contextmanager
     def dropped_if_interrupted(self, date: str) -> Iterator[None]:
-        """If a signal ends the process before the commit, what was staged is removed; on a store, by the next run."""
+        """Removes staged tables if a signal ends the process before the commit; on a store the next run does it."""
         staging = self.staging(date)
         if not isinstance(staging, Path):
             yield
@@ -82,7 +82,7 @@ class Tables:
             yield
 
     def commit(self, date: str, run: dict[str, Any]) -> None:
-        """Makes the staged tables of `date` the tables of that day; `run` is kept beside each."""
+        """Makes the staged tables of `date` visible; `run` is written to each of them."""
         staging = self.staging(date)
         for name in schemas.TABLES:
             _write(staging / name / _RUN, run)
@@ -90,7 +90,7 @@ class Tables:
         self._finish(date)
 
     def recover(self) -> None:
-        """Finishes the days that a killed run had committed, and removes what others had begun."""
+        """Finishes commits of killed runs, and removes tables that were only staged."""
         for staging in self.root.glob(".new-*"):
             date = staging.name.removeprefix(".new-")
             if (staging / _COMMIT).exists():

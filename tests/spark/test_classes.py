@@ -13,7 +13,7 @@ from spark_analytics.runtime import class_data_sharing, session
 def known(tmp_path):
     if not shutil.which("java"):
         pytest.skip("needs java: apt-get install openjdk-17-jre-headless")
-    return class_data_sharing.found(session.require_runtime(), "4.3.0", {"SHIPPER_STATE": str(tmp_path)})
+    return class_data_sharing.archive_for(session.require_runtime(), "4.3.0", {"SHIPPER_STATE": str(tmp_path)})
 
 
 def run_java(known, options) -> None:
@@ -22,13 +22,13 @@ def run_java(known, options) -> None:
 
 @pytest.fixture
 def made(known):
-    with known.making() as options:
+    with known.create() as options:
         run_java(known, options)
     return known
 
 
 def test_a_file_that_java_wrote_is_used_from_then_on(made):
-    assert made.is_sound
+    assert made.is_valid
     run_java(made, made.options())
     assert [path.suffix for path in made.path.parent.iterdir() if path.suffix == ".new"] == []
 
@@ -36,41 +36,41 @@ def test_a_file_that_java_wrote_is_used_from_then_on(made):
 def test_a_torn_file_is_not_used_and_made_again(made):
     whole = made.path.read_bytes()
     made.path.write_bytes(whole[: len(whole) // 2])
-    assert not made.is_sound
+    assert not made.is_valid
 
-    with made.making() as options:
+    with made.create() as options:
         run_java(made, options)
 
-    assert made.is_sound
+    assert made.is_valid
 
 
 def test_a_file_that_nobody_tried_is_not_used(made):
     made.path.with_suffix(".json").unlink()
-    assert not made.is_sound
+    assert not made.is_valid
 
 
 def test_two_at_once_make_one(known):
-    with known.making() as one, known.making() as other:
+    with known.create() as one, known.create() as other:
         assert other == []
         run_java(known, one)
-    assert known.is_sound
+    assert known.is_valid
 
 
 def test_what_java_did_not_write_leaves_none_and_fails_nothing(known):
-    with known.making():
+    with known.create():
         pass
-    assert not known.is_sound
+    assert not known.is_valid
 
 
 def test_a_directory_that_cannot_be_made_fails_nothing(known, tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    elsewhere = class_data_sharing.Classes(known.java, tmp_path / "file" / "java" / "x.jsa")
-    with elsewhere.making() as options:
+    elsewhere = class_data_sharing.SharedArchive(known.java, tmp_path / "file" / "java" / "x.jsa")
+    with elsewhere.create() as options:
         assert options == []
 
 
 def test_versions_of_java_and_spark_have_files_of_their_own(known, tmp_path):
-    other = class_data_sharing.found(known.java, "4.4.0", {"SHIPPER_STATE": str(tmp_path)})
+    other = class_data_sharing.archive_for(known.java, "4.4.0", {"SHIPPER_STATE": str(tmp_path)})
     assert other.path != known.path
-    cached = class_data_sharing.found(known.java, "4.3.0", {"XDG_CACHE_HOME": str(tmp_path), "HOME": "/root"})
+    cached = class_data_sharing.archive_for(known.java, "4.3.0", {"XDG_CACHE_HOME": str(tmp_path), "HOME": "/root"})
     assert Path(tmp_path, "fshipper") in cached.path.parents

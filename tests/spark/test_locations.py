@@ -35,7 +35,7 @@ def place(request, spark, tmp_path):
     """A directory of this machine, and one of a store, which renames at once or by copying."""
     if request.param == "here":
         return tmp_path
-    there = hadoop_fs.at(spark, f"{request.getfixturevalue('store')}/place", tmp_path / "spark.log")
+    there = hadoop_fs.remote_path(spark, f"{request.getfixturevalue('store')}/place", tmp_path / "spark.log")
     return dataclasses.replace(there, store=dataclasses.replace(there.store, renaming=request.param))
 
 
@@ -67,7 +67,7 @@ def test_sizes_are_those_of_all_files_below_whatever_they_are_called(place):
 def test_beginnings_come_in_order_and_one_that_cannot_be_read_is_empty(place):
     filled(place, a="alpha" * 1000, b="beta")
 
-    streams = locations.beginnings(place, ["b", "nowhere", "a"], 7)
+    streams = locations.heads(place, ["b", "nowhere", "a"], 7)
 
     assert [stream.read(7) for stream in streams] == [b"beta", b"", b"alphaal"]
 
@@ -76,7 +76,7 @@ def test_many_beginnings_are_as_many(place):
     paths = [f"{number}" for number in range(hadoop_fs.AT_ONCE + 3)]
     filled(place, **{path: path for path in paths[::50]})
 
-    found = [stream.read().decode() for stream in locations.beginnings(place, paths, 10)]
+    found = [stream.read().decode() for stream in locations.heads(place, paths, 10)]
 
     assert found == [path if number % 50 == 0 else "" for number, path in enumerate(paths)]
 
@@ -85,7 +85,7 @@ def test_a_file_is_read_as_a_stream_and_as_a_whole(place):
     content = bytes(range(256)) * 9000
     locations.write(place / ODD, content)
 
-    with locations.opened(place / ODD) as stream:
+    with locations.open_binary(place / ODD) as stream:
         assert (stream.read(300), stream.read()) == (content[:300], content[300:])
     assert (place / ODD).read_bytes() == content
 
@@ -147,7 +147,7 @@ def test_spark_names_files_as_we_do(place, spark):
 )
 def test_paths_and_file_uris_are_of_this_machine(text, path):
     assert not locations.is_remote(text)
-    assert str(locations.here(text)) == path
+    assert str(locations.local_path(text)) == path
 
 
 def test_a_day_is_whole_after_a_run_that_died_while_its_tables_were_swapped(place, monkeypatch):
@@ -203,12 +203,12 @@ def dying(patch, steps):
 
 def test_one_report_at_a_time_writes_there(place):
     with (
-        output_lock.claimed(place / "out"),
+        output_lock.exclusive(place / "out"),
         pytest.raises(Unavailable, match="another report"),
-        output_lock.claimed(place / "out"),
+        output_lock.exclusive(place / "out"),
     ):
         pass
-    with output_lock.claimed(place / "out"):
+    with output_lock.exclusive(place / "out"):
         pass
 
 
@@ -216,7 +216,7 @@ def test_the_claim_of_a_killed_run_on_a_store_counts_no_more_after_a_while(place
     locations.write(place / "out" / ".lock", b"")
     monkeypatch.setattr(output_lock, "STALE_SECONDS", -5.0)
 
-    with output_lock.claimed(place / "out"):
+    with output_lock.exclusive(place / "out"):
         pass
 
 

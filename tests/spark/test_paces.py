@@ -35,14 +35,16 @@ def test_what_java_says_of_its_compilers_stays_out_of_the_summary():
     assert java(tuning.LARGE_BYTES).stdout == ""
 
 
-@pytest.mark.parametrize(("rows", "compiled"), [(tuning.FEW_ROWS, False), (tuning.FEW_ROWS + 1, True)])
+@pytest.mark.parametrize(
+    ("rows", "compiled"), [(tuning.MAX_INTERPRETED_ROWS, False), (tuning.MAX_INTERPRETED_ROWS + 1, True)]
+)
 def test_what_few_rows_are_asked_is_not_compiled_and_the_next_query_is_as_ever(spark, rows, compiled):
     names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
     before = [spark.conf.get(name) for name in names]
     spark.conf.set("spark.sql.codegen.wholeStage", "true")
 
     try:
-        with contextlib.suppress(ZeroDivisionError), tuning.asking_of(spark, rows):
+        with contextlib.suppress(ZeroDivisionError), tuning.query_of(spark, rows):
             within = spark.conf.get("spark.sql.codegen.wholeStage")
             raise ZeroDivisionError
         behind = spark.conf.get("spark.sql.codegen.wholeStage")
@@ -54,6 +56,6 @@ def test_what_few_rows_are_asked_is_not_compiled_and_the_next_query_is_as_ever(s
 
 
 def java(size_bytes: int | None, *more: str) -> subprocess.CompletedProcess[str]:
-    options, _ = tuning.paced(size_bytes)
+    options, _ = tuning.java_and_spark_options(size_bytes)
     command = [session.require_runtime(), *shlex.split(" ".join(options)), *more, "-version"]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

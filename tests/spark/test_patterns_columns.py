@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_analytics.lines import log_formats
 from spark_analytics.patterns import mask, mask_spark
-from spark_analytics.patterns.cluster import clustered
+from spark_analytics.patterns.cluster import cluster_texts
 from spark_analytics.patterns.mask import masked
 
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
@@ -32,7 +32,10 @@ HOSTILE = (
 
 
 def in_spark(spark, rows: list[tuple[str, str]]) -> list[str]:
-    known = [(n, line, mask.ahead(family), mask.behind(family)) for n, (line, family) in enumerate(rows)]
+    known = [
+        (n, line, mask.header_before_masking(family), mask.header_after_masking(family))
+        for n, (line, family) in enumerate(rows)
+    ]
     frame = spark.createDataFrame(known, "n INT, line STRING, ahead STRING, behind STRING")
     text = masked_in_spark(F.col("line"), F.col("ahead"), F.col("behind"))
     return [row.text for row in frame.select("n", text.alias("text")).orderBy("n").collect()]
@@ -59,17 +62,19 @@ def test_a_line_whose_digits_are_hidden_is_masked_as_the_line_is(spark):
 
     for line, (_, text, twice, once) in zip(lines, rows.collect(), strict=True):
         assert twice == once == masked(line, "none")
-        assert len(text) == min(len(line), mask.MOST_CHARACTERS + 1)
+        assert len(text) == min(len(line), mask.MAX_CHARACTERS + 1)
 
 
 @pytest.mark.skipif(not LOGHUB.is_dir(), reason="the real logs are not here")
 def test_every_line_of_the_real_logs_is_masked_alike_and_as_well_by_its_family_as_by_any(spark):
     for path in sorted(LOGHUB.glob("*.log")):
         lines = [line.decode("utf-8", "replace") for line in path.read_bytes().split(b"\n")]
-        family = log_formats.chosen(lines[:200]).family
+        family = log_formats.detect(lines[:200]).family
         frame = spark.read.option("lineSep", "\n").schema("value STRING").text(str(path)).repartition(1)
         texts = [
-            masked_in_spark(F.col("value"), F.lit(mask.ahead(name)), F.lit(mask.behind(name)))
+            masked_in_spark(
+                F.col("value"), F.lit(mask.header_before_masking(name)), F.lit(mask.header_after_masking(name))
+            )
             for name in (family, "any")
         ]
         rows = frame.select("value", *texts).collect()
@@ -84,7 +89,7 @@ def test_every_line_of_the_real_logs_is_masked_alike_and_as_well_by_its_family_a
 def test_patterns_of_the_real_logs_say_what_is_known_of_them():
     lines = (LOGHUB / "OpenSSH_2k.log").read_text(encoding="utf-8").splitlines()
     texts = [masked(line, "rfc3164") for line in lines]
-    found = [template for _, template in clustered([(text, 1) for text in texts])]
+    found = [template for _, template in cluster_texts([(text, 1) for text in texts])]
     assert sum(template.startswith("Failed password for ") for template in found) == 518  # and two that are repeated
     assert found.count("Failed password for invalid user <*> from <*> port <*>") == 135
     assert sum(template.endswith("failed - POSSIBLE BREAK-IN ATTEMPT!") for template in found) == 85

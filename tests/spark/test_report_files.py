@@ -14,9 +14,9 @@ from nights import DATE, a_day
 from typer.testing import CliRunner
 
 from shipper.errors import ConfigError, Permanent, Unavailable, UsageError
+from spark_analytics import cli
 from spark_analytics.report import build, json_export, publish, text
 from spark_analytics.report import publish as sheets
-from spark_analytics.report import text as show
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "spark_analytics" / "templates" / "report.schema.json"
@@ -171,8 +171,8 @@ def test_the_index_leaves_out_what_it_cannot_read_and_the_newest_day_is_the_late
 def test_show_prints_the_summary_and_the_json_as_they_are(out):
     older = a_day(5, date="2026-11-19")
     publish.publish(out, build.facts(older), older)
-    app = show.typer.Typer()
-    app.command()(show.show)
+    app = cli.typer.Typer()
+    app.command()(cli.show)
     run = CliRunner().invoke
 
     shown = run(app, ["--out", str(out)])
@@ -185,11 +185,11 @@ def test_show_prints_the_summary_and_the_json_as_they_are(out):
 
 def test_show_says_what_there_is(out, tmp_path):
     with pytest.raises(Unavailable, match="2026-11-20"):
-        show.found(out, "2026-11-19")
+        cli.find_report(out, "2026-11-19")
     with pytest.raises(UsageError):
-        show.found(out, "20.11.2026")
+        cli.find_report(out, "20.11.2026")
     with pytest.raises(ConfigError):
-        show.found(tmp_path / "nowhere", "latest")
+        cli.find_report(tmp_path / "nowhere", "latest")
 
 
 def used():
@@ -199,7 +199,7 @@ def used():
 def test_show_needs_neither_spark_nor_a_second(out):
     script = (
         "import sys; sys.modules['pyspark'] = None;"
-        "from spark_analytics.report.text import show;"
+        "from spark_analytics.cli import show;"
         f"show({str(out)!r}, 'latest', False)"
     )
     began = used()

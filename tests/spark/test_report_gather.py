@@ -9,7 +9,7 @@ from spark_analytics.archive.inventory import Day, Manifests
 from spark_analytics.report import build, load
 from spark_analytics.report.model import State
 from spark_analytics.tables import schemas
-from spark_analytics.tables.schemas import Cell, Given, Web, WebSums
+from spark_analytics.tables.day_tables import DayTables, HourCell, WebHourCount, WebSums
 
 NOON = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 YESTERDAY = "2026-11-19"
@@ -35,7 +35,7 @@ def a_day(**other):
 
 
 def gathered(day=None, *, before=None, days=(), hours=(), web=(), sums=None, **rows):
-    given = Given(
+    given = DayTables(
         rows=rows, before=before or {}, days_before=list(days), hours=hours, web=web, web_sums=sums or WebSums()
     )
     return load.evidence(given, day or a_day(), a_run())
@@ -81,7 +81,11 @@ def test_times_of_other_zones_and_naive_ones_are_utc():
 
 def test_hours_are_added_up_by_partition_and_by_large_host():
     old = NOON.replace(year=2005)
-    hours = [Cell(3, "web1", NOON, "info", 5), Cell(3, "web2", NOON, "info", 7), Cell(3, "web1", old, "error", 1)]
+    hours = [
+        HourCell(3, "web1", NOON, "info", 5),
+        HourCell(3, "web2", NOON, "info", 7),
+        HourCell(3, "web1", old, "error", 1),
+    ]
     rows = [a_row("host_daily", lines=6, bytes=60), a_row("host_daily", host="web2", lines=7, bytes=0)]
 
     made = gathered(host_daily=rows, hours=hours)
@@ -114,7 +118,7 @@ def test_patterns_are_told_with_their_templates_and_counted_with_the_others():
 
 
 def test_of_too_many_patterns_the_worst_new_the_most_surging_and_the_noisiest_are_told(monkeypatch):
-    monkeypatch.setattr(load, "MOST_PATTERNS", 1)
+    monkeypatch.setattr(load, "MAX_PATTERNS", 1)
     rows = [
         a_row("pattern_daily", pattern_id=name, level=level, lines=lines, is_new=is_new, surge=surge)
         for name, level, lines, is_new, surge in (
@@ -136,7 +140,7 @@ def test_of_too_many_patterns_the_worst_new_the_most_surging_and_the_noisiest_ar
 
 
 def test_log_files_with_errors_are_told_worst_first_with_what_is_usual(monkeypatch):
-    monkeypatch.setattr(load, "MOST_FILES", 2)
+    monkeypatch.setattr(load, "MAX_FILES", 2)
     rows = [
         a_row("file_daily", file=file, err=errors, lines=100, warn=7, baseline_days=days, median7_err_rate=rate)
         for file, errors, days, rate in (
@@ -200,7 +204,7 @@ def test_requests_of_the_days_before_are_those_of_their_statuses():
             a_row("access_top", kind="status", key="200", n=5),
             a_row("access_top", kind="path404", key="/x", n=2),
         ],
-        web=[Web(NOON, "2xx", 5, 500), Web(NOON, "4xx", 2, None)],
+        web=[WebHourCount(NOON, "2xx", 5, 500), WebHourCount(NOON, "4xx", 2, None)],
         sums=WebSums(3, 10.0, 20.0, 30.0),
         before=before,
         days=[YESTERDAY],
@@ -216,7 +220,7 @@ def test_requests_of_the_days_before_are_those_of_their_statuses():
 
 
 def test_of_too_many_keys_the_most_asked_for_of_each_kind_are_told(monkeypatch):
-    monkeypatch.setattr(load, "MOST_KEYS", 2)
+    monkeypatch.setattr(load, "MAX_KEYS", 2)
     rows = [
         a_row("access_top", kind=kind, key=key, n=times)
         for kind in ("client", "path404")
@@ -234,7 +238,7 @@ def test_of_too_many_keys_the_most_asked_for_of_each_kind_are_told(monkeypatch):
 
 
 def test_of_too_many_who_failed_the_busiest_are_told_and_as_many_that_got_in(monkeypatch):
-    monkeypatch.setattr(load, "MOST_NAMES", 1)
+    monkeypatch.setattr(load, "MAX_NAMES", 1)
     given = (
         ("busy", "failed_password", 9),
         ("idle", "failed_password", 2),
@@ -260,7 +264,7 @@ def test_a_kind_that_only_the_days_before_had_is_none_today():
         "access_top": {YESTERDAY: [a_row("access_top", kind="status", key="500", n=3)]},
     }
 
-    made = gathered(before=before, days=[YESTERDAY], web=[Web(NOON, "2xx", 1, 1)])
+    made = gathered(before=before, days=[YESTERDAY], web=[WebHourCount(NOON, "2xx", 1, 1)])
 
     assert [(kind.times, kind.before) for kind in made.auth_kinds] == [(0, (4,))]
     assert [(row.status_class, row.requests, row.before) for row in made.web_classes] == [

@@ -164,7 +164,7 @@ def test_other_signals_end_it_as_a_service_manager_expects(place, number):
 SHORT_SESSION = """
 import os, pathlib, sys
 print("up", flush=True)
-from spark_analytics import interrupts, session
+from spark_analytics.runtime import interrupts, session
 os.environ["SHIPPER_STATE"] = sys.argv[1]
 with interrupts.ending(), session.open_session(master="local[1]", log=pathlib.Path(sys.argv[1], "log"), size_bytes=1):
     pass
@@ -231,7 +231,7 @@ def test_sigint_ends_the_wait_for_collectors(place):
 
 BUSY_IN_C = """
 import ctypes, pathlib, sys
-from spark_analytics import interrupts
+from spark_analytics.runtime import interrupts
 semaphore, libc = (ctypes.c_long * 8)(), ctypes.CDLL(None)
 with interrupts.ending(), interrupts.removed_at_end(pathlib.Path(sys.argv[1])):
     print("ready", flush=True)
@@ -256,9 +256,9 @@ def test_a_main_thread_that_handles_no_signal_is_no_obstacle(tmp_path):
 
 WHOLE = """
 import sys, time
-from spark_analytics import interrupts
+from spark_analytics.runtime import interrupts
 with interrupts.ending():
-    with interrupts.whole():
+    with interrupts.uninterrupted():
         print("in", flush=True)
         time.sleep(float(sys.argv[1]))
         print("whole", flush=True)
@@ -280,7 +280,7 @@ def test_a_whole_section_is_completed_if_it_is_short(seconds, said):
 
 ORPHANS = """
 import subprocess, sys, time
-from spark_analytics import interrupts
+from spark_analytics.runtime import interrupts
 with interrupts.ending():
     subprocess.Popen(["sh", "-c", "setsid sleep 300 & setsid sh -c 'sleep 301 & sleep 302' & exit 0"]).wait()
     print("ready", flush=True)
@@ -325,6 +325,6 @@ def test_directories_of_runs_that_still_go_on_and_of_others_are_left_alone(tmp_p
 
 def test_without_the_command_nothing_changes():
     before = signal.getsignal(signal.SIGINT)
-    with interrupts.whole(), interrupts.removed_at_end(Path("/nowhere")), interrupts.called_at_end(print):
+    with interrupts.uninterrupted(), interrupts.removed_at_end(Path("/nowhere")), interrupts.called_at_end(print):
         assert signal.getsignal(signal.SIGINT) is before
     assert not interrupts.is_active()

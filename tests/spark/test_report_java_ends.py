@@ -19,7 +19,8 @@ ENDING = """
 import os, signal, sys, threading
 from pyspark import SparkContext
 from spark_analytics import __main__ as program
-from spark_analytics import pipeline, scanning
+from spark_analytics import pipeline
+from spark_analytics.scan import run
 
 def killed(java):
     java.kill()
@@ -32,7 +33,7 @@ def killed_while_asked(java):
 ended = {"killed": killed, "killed while asked": killed_while_asked}[sys.argv[1]]
 owner, name = {
     "start": (SparkContext, "_initialize_context"),
-    "scan": (scanning.Scan, "_groups"),
+    "scan": (run.Scanner, "_grouped"),
     "publish": (pipeline.publish, "publish"),
 }[sys.argv[2]]
 step = getattr(owner, name)
@@ -88,7 +89,7 @@ def test_where_java_ends_behind_the_tables_the_report_is_there_all_the_same(clos
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), EOFError(), Py4JError("nothing of Java's")], ids=repr)
 def test_while_java_answers_nobody_says_that_it_ended(spark, tmp_path, error):
-    with pytest.raises(type(error)) as raised, spark_io.explained(tmp_path / "spark.log"):
+    with pytest.raises(type(error)) as raised, spark_io.translated_errors(tmp_path / "spark.log"):
         raise error
 
     assert raised.value is error
@@ -98,9 +99,9 @@ def test_while_java_answers_nobody_says_that_it_ended(spark, tmp_path, error):
     "error", [ConnectionRefusedError(), EOFError(), Py4JError("does not exist in the JVM")], ids=repr
 )
 def test_whatever_a_question_to_a_java_that_is_gone_ends_with_it_is_told_as_that(tmp_path, monkeypatch, error):
-    monkeypatch.setattr(jvm, "answers", lambda: False)
+    monkeypatch.setattr(jvm, "is_responding", lambda: False)
 
-    with pytest.raises(jvm.JavaEnded), spark_io.explained(tmp_path / "spark.log"):
+    with pytest.raises(jvm.JavaEnded), spark_io.translated_errors(tmp_path / "spark.log"):
         raise error
 
 

@@ -183,7 +183,7 @@ def test_the_summary_has_twenty_lines_and_gives_a_terminal_no_orders(day):
     made = text.as_text(build.facts(day))
 
     assert len(made.splitlines()) <= 20
-    assert max(map(len, made.splitlines())) <= text.MOST_COLUMNS
+    assert max(map(len, made.splitlines())) <= text.MAX_COLUMNS
     assert not set(made) & set("\x00\x1b\u202e\r")
 
 

@@ -13,7 +13,7 @@ from spark_analytics.archive import wait_closed
 
 @pytest.fixture
 def said(monkeypatch):
-    monkeypatch.setattr(wait_closed, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(wait_closed, "POLL_SECONDS", 0.02)
     return []
 
 

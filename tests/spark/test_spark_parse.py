@@ -87,9 +87,9 @@ LEVELLED = (
 def parsed(spark):
     lines = {line for line, _ in STAMPED + LEVELLED}
     line = F.col("value")
-    written = {text: log_formats.chosen([text] * 2) for text in lines}
-    written |= {text: log_formats.chosen([other] * 2) for text, other, _ in PRECEDED}
-    told = [(text, one.level, *timestamps.writing(one.family)) for text, one in written.items()]
+    written = {text: log_formats.detect([text] * 2) for text in lines}
+    written |= {text: log_formats.detect([other] * 2) for text, other, _ in PRECEDED}
+    told = [(text, one.level, *timestamps.stamp_columns(one.family)) for text, one in written.items()]
     columns = (
         "value STRING, placed STRING, family STRING, stamp_form INT, stamp_pattern STRING, stamp_shape STRING,"
         " stamp_characters INT"
@@ -98,7 +98,7 @@ def parsed(spark):
     table = spark.createDataFrame(told, columns).withColumn("stamp", timestamps.stamp_text(line, forms))
     in_json = F.coalesce(*(F.get_json_object(line, f"$.{key}") for key in ("ts", "timestamp", "time")))
     second = timestamps.event_second(line, F.col("stamp"), in_json, forms)
-    hour = F.date_format(timestamps.meant(second, DAY), "yyyy-MM-dd'T'HH")
+    hour = F.date_format(timestamps.resolve_year(second, DAY), "yyyy-MM-dd'T'HH")
     rows = table.select(
         "value", hour, severity.of_line(F.substring(line, 1, severity.LEVEL_PREFIX), F.col("placed"), F.col("family"))
     ).collect()

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMITTING = """
 import os, signal, sys
 from pathlib import Path
-from spark_analytics import tables
+from spark_analytics.storage import locations
+from spark_analytics.tables.store import Tables
 
 left = int(sys.argv[2])
 
@@ -30,8 +31,8 @@ def counted(step):
     return taken
 
 for name in ("write", "swap", "remove"):
-    setattr(tables.locations, name, counted(getattr(tables.locations, name)))
-tables.Tables(Path(sys.argv[1])).commit("2026-11-20", {"run": "new"})
+    setattr(locations, name, counted(getattr(locations, name)))
+Tables(Path(sys.argv[1])).commit("2026-11-20", {"run": "new"})
 """
 
 

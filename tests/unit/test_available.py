@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_analytics.runtime.tuning import UNTOLD_BYTES, available_bytes
+from spark_analytics.runtime.tuning import DEFAULT_AVAILABLE_BYTES, available_bytes
 
 GIB = 1 << 30
 
@@ -71,7 +71,7 @@ def test_a_group_that_has_more_than_its_limit_leaves_nothing(machine):
 def test_what_the_system_does_not_tell_is_taken_to_be_some(machine, said):
     root = machine("", **{"proc/meminfo": said})
 
-    assert available_bytes(root) == UNTOLD_BYTES
+    assert available_bytes(root) == DEFAULT_AVAILABLE_BYTES
 
 
 @pytest.mark.parametrize("said", ["garbage\n0::/box\n", "\n0:/\n0::/box\n"])
@@ -87,4 +87,4 @@ def test_a_group_whose_name_is_no_text_is_none(machine):
 
 
 def test_a_system_without_such_files_is_no_error(tmp_path):
-    assert available_bytes(tmp_path) == UNTOLD_BYTES
+    assert available_bytes(tmp_path) == DEFAULT_AVAILABLE_BYTES

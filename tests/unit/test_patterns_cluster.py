@@ -8,13 +8,13 @@ import pytest
 
 from spark_analytics.patterns import cluster
 from spark_analytics.patterns import cluster as varying
-from spark_analytics.patterns.cluster import Matcher, clustered, shaped
+from spark_analytics.patterns.cluster import Matcher, cluster_texts, tokenize
 from spark_analytics.patterns.mask import masked
 from spark_analytics.patterns.model import REST, Pattern, pattern_of
 
 
 def templates(*texts: str, known=()) -> list[str]:
-    return [template for _, template in clustered([(text, 1) for text in texts], known)]
+    return [template for _, template in cluster_texts([(text, 1) for text in texts], known)]
 
 
 USERS = ("root", "git", "mysql", "alice")
@@ -61,30 +61,30 @@ def test_a_key_is_not_taken_for_its_neighbours_value():
 
 def test_a_message_of_parameters_alone_has_the_rests_id():
     for known in ((), [("another", "<*>")]):
-        assert clustered([("0 0.0.0.0", 1), ("", 1)], known) == [(REST.id, "<*>"), (REST.id, "<*>")]
+        assert cluster_texts([("0 0.0.0.0", 1), ("", 1)], known) == [(REST.id, "<*>"), (REST.id, "<*>")]
 
 
 def test_ids_are_the_same_in_every_order_and_every_run():
     texts = [(f"job {name} of queue q{n} failed with code 0", n) for n in range(9) for name in USERS]
-    found = dict(zip(texts, clustered(texts), strict=True))
+    found = dict(zip(texts, cluster_texts(texts), strict=True))
     for seed in range(5):
         mixed = random.Random(seed).sample(texts, len(texts))
-        assert dict(zip(mixed, clustered(mixed), strict=True)) == found
+        assert dict(zip(mixed, cluster_texts(mixed), strict=True)) == found
     assert pattern_of("a <*>").id == "d062582fcbf3f9ee"
 
 
 def test_a_known_pattern_keeps_its_id_when_other_lines_come():
     monday = [("session opened for user root by (uid=0)", 3), ("disk sda0 is full", 1)]
-    known = clustered(monday)
+    known = cluster_texts(monday)
     tuesday = [*monday, *((f"session opened for user {user} by (uid=0)", 1) for user in USERS[1:])]
-    after = clustered(tuesday, known)
+    after = cluster_texts(tuesday, known)
     assert after[:2] == known
     assert {template for _, template in after[2:]} == {"session opened for user <*> by (uid=<*>)"}
     assert after[2][0] != known[0][0]
 
 
 def test_names_of_the_days_before_count_as_evidence():
-    known = [pair for user in USERS[:2] for pair in clustered([(f"session opened for user {user} by (uid=0)", 1)])]
+    known = [pair for user in USERS[:2] for pair in cluster_texts([(f"session opened for user {user} by (uid=0)", 1)])]
     assert templates("session opened for user bob by (uid=0)", known=known) == [
         "session opened for user <*> by (uid=<*>)"
     ]
@@ -92,15 +92,15 @@ def test_names_of_the_days_before_count_as_evidence():
 
 def test_the_id_that_the_registry_has_is_given_back():
     known = [("00000000000000aa", "session opened for user <*> by (uid=<*>)")]
-    assert clustered([("session opened for user zoe by (uid=0)", 1)], known) == known
+    assert cluster_texts([("session opened for user zoe by (uid=0)", 1)], known) == known
 
 
 def test_the_same_day_again_gives_the_same_ids_whatever_else_comes():
     words = ("disk", "link", "user", "node", "task", "failed", "opened", "org.a.B", "org.a.C", "org.a.D", "0", "x=0")
     rng = random.Random(6)
     lines = [(" ".join(rng.choices(words, k=rng.randint(2, 7))), 1) for _ in range(3000)]
-    first = clustered(lines[:1500])
-    assert clustered(lines, set(first))[:1500] == first
+    first = cluster_texts(lines[:1500])
+    assert cluster_texts(lines, set(first))[:1500] == first
 
 
 def test_the_most_specific_known_pattern_wins():
@@ -119,8 +119,8 @@ def test_a_pattern_with_hardly_a_word_takes_no_other_line():
 
 
 def test_more_texts_than_the_most_leave_the_rarest_to_the_rest(monkeypatch):
-    monkeypatch.setattr(cluster, "MOST_DISTINCT", 2)
-    found = clustered([("rare thing", 1), ("common thing", 9), ("usual thing", 5)])
+    monkeypatch.setattr(cluster, "MAX_DISTINCT", 2)
+    found = cluster_texts([("rare thing", 1), ("common thing", 9), ("usual thing", 5)])
     assert [template for _, template in found] == ["<*>", "common thing", "usual thing"]
 
 
@@ -171,7 +171,7 @@ def lines_of(rng: random.Random) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_generated_lines_are_grouped_as_they_were_made(seed):
     made = lines_of(random.Random(seed))
-    found = clustered([(masked(line, "none"), 1) for _, line in made])
+    found = cluster_texts([(masked(line, "none"), 1) for _, line in made])
     assert len({(template, pattern) for (template, _), pattern in zip(made, found, strict=True)}) == len(MADE)
     assert len(set(found)) == len(MADE)
 
@@ -196,7 +196,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("text", SHAPES)
 def test_parameters_are_known_by_their_shape(text):
-    assert " ".join(shaped(text)) == SHAPES[text]
+    assert " ".join(tokenize(text)) == SHAPES[text]
 
 
 BOMBS = (
@@ -227,14 +227,14 @@ BOMBS = (
 def test_no_text_makes_a_shape_slow(one):
     for text in ((one + other) * 300 for other in ("", *BOMBS)):
         started = time.process_time()
-        shaped(text[:513])
+        tokenize(text[:513])
         assert time.process_time() - started < 0.05
 
 
 def test_a_template_has_no_more_than_its_tokens():
-    assert len(shaped("word " * 1000)) <= 64
+    assert len(tokenize("word " * 1000)) <= 64
 
 
 def test_steps_do_not_change_what_stands_alone():
     alone = {("the", "disk", "is", "full"), ("a", "b.c.d", "e")}
-    assert varying.settled(alone) == {template: template for template in alone}
+    assert varying.generalize_templates(alone) == {template: template for template in alone}

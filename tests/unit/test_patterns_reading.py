@@ -8,10 +8,10 @@ import tracemalloc
 
 import pytest
 
-from spark_analytics.lines.log_formats import Kind, Writing
+from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.patterns import cli, cluster, mask
 from spark_analytics.patterns.cli import patterns_of
-from spark_analytics.patterns.mask import masked, told
+from spark_analytics.patterns.mask import masked, pattern_text
 from spark_analytics.patterns.model import REST
 
 SSH = "Dec 10 06:55:{:02d} web1 sshd[{}]: Failed password for root from 10.0.0.{} port {} ssh2"
@@ -110,16 +110,16 @@ def test_a_message_is_cut_behind_its_most_characters():
 
 
 def test_of_json_the_message_is_told():
-    json_lines = Writing("json", Kind.JSON)
-    assert told('{"time":"2026-11-20T05:00:00Z","msg":"job 7 done"}', json_lines) == "job 0 done"
-    assert told('{"time":7,"a":1}', json_lines) == '{"time":0,"a":0}'
-    assert told('{"torn": ', json_lines) == '{"torn": '
-    assert told('{"a":' * 5000, json_lines).startswith('{"a":')
+    json_lines = LogFormat("json", LineKind.JSON)
+    assert pattern_text('{"time":"2026-11-20T05:00:00Z","msg":"job 7 done"}', json_lines) == "job 0 done"
+    assert pattern_text('{"time":7,"a":1}', json_lines) == '{"time":0,"a":0}'
+    assert pattern_text('{"torn": ', json_lines) == '{"torn": '
+    assert pattern_text('{"a":' * 5000, json_lines).startswith('{"a":')
 
 
 def test_of_a_request_the_method_and_the_status_are_told():
     request = '10.0.0.1 - - [20/Nov/2026:05:00:00 +0000] "GET /x HTTP/1.1" 404 12 "-" "curl"'
-    assert told(request, Writing("clf", Kind.ACCESS)) == "GET 404"
+    assert pattern_text(request, LogFormat("clf", LineKind.ACCESS)) == "GET 404"
 
 
 @pytest.mark.parametrize("family", ["any", "iso_utc", "rfc3164", "epoch_dated", "clf", "android"])
@@ -133,8 +133,8 @@ def test_no_line_makes_a_header_slow(family):
 
 
 def test_more_texts_than_the_most_take_bounded_memory(monkeypatch):
-    monkeypatch.setattr(cli, "MOST_DISTINCT", 500)
-    monkeypatch.setattr(cluster, "MOST_DISTINCT", 500)
+    monkeypatch.setattr(cli, "MAX_DISTINCT", 500)
+    monkeypatch.setattr(cluster, "MAX_DISTINCT", 500)
     letters = "abcdefghijklmnop"
     words = ["".join(letters[int(digit, 16)] for digit in f"{n:06x}") for n in range(20_000)]
     content = "".join(f"{word} happened to everybody else\n" * (1 + (n < 5)) for n, word in enumerate(words)).encode()

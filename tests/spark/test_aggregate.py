@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from shipper.errors import ShipperError
-from spark_analytics.aggregate import arrow, arrow_assign, port
-from spark_analytics.metrics.web_requests import MOST_SENT
+from spark_analytics.aggregate import arrow, arrow_assign
+from spark_analytics.metrics.web_requests import MAX_SENT
 from spark_analytics.runtime import tuning
-from spark_analytics.scan import placement
+from spark_analytics.scan import assignment
 from spark_analytics.tables import parquet, schemas, spark_io
 from spark_analytics.tables.store import SMALL, Tables
 
@@ -131,7 +131,7 @@ def test_every_table_is_the_same_whether_groups_are_few_or_many(archive, spark, 
     filled(archive)
 
     by_values = archive.reported(spark, tmp_path / "few")
-    monkeypatch.setattr(port, "MOST_FEW", -1)
+    monkeypatch.setattr(arrow, "MAX_GROUPS", -1)
     by_spark = archive.reported(spark, tmp_path / "many")
 
     tables = {name: rows_of(spark, tmp_path / "few", name) for name in schemas.TABLES.keys() - {"runs"}}
@@ -156,11 +156,11 @@ def test_every_table_is_the_same_whether_texts_are_looked_at_with_the_scan_or_on
         assert rows_of(spark, tmp_path / "with", name) == rows_of(spark, tmp_path / "once", name), name
 
 
-@pytest.mark.parametrize("most_few", [0, port.MOST_FEW])
+@pytest.mark.parametrize("max_groups", [0, arrow.MAX_GROUPS])
 def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
-    archive, spark, tmp_path, monkeypatch, most_few
+    archive, spark, tmp_path, monkeypatch, max_groups
 ):
-    monkeypatch.setattr(port, "MOST_FEW", most_few)
+    monkeypatch.setattr(arrow, "MAX_GROUPS", max_groups)
     numbers = ["1", "22", "333", "٤٤", "\uff15"]
     iso = [f"2026-11-20 05:00:0{n} INFO job {number} done" for n, number in enumerate(numbers)]
     syslog = [f"<{pri}>Nov 20 05:00:0{n} web1 cron[{n}]: ran {numbers[n]}" for n, pri in enumerate((3, 11, 131))]
@@ -186,8 +186,10 @@ def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
 
 
 def test_lines_whose_numbers_are_of_any_length_are_few_groups(archive, spark, tmp_path, monkeypatch):
-    taken = []
-    monkeypatch.setattr(arrow, "taken", lambda place, really=arrow.taken: taken.append(really(place)) or taken[-1])
+    seen = []
+    monkeypatch.setattr(
+        arrow, "read_groups", lambda place, really=arrow.read_groups: seen.append(really(place)) or seen[-1]
+    )
     chance = random.Random(7)
     numbers = [[str(chance.randrange(10 ** chance.randrange(1, 7))) for _ in range(5)] for _ in range(2000)]
     lines = [f"2026-11-20 05:00:00 INFO job {' of '.join(five)}\n" for five in numbers]
@@ -198,7 +200,7 @@ def test_lines_whose_numbers_are_of_any_length_are_few_groups(archive, spark, tm
     archive.reported(spark, tmp_path / "out")
 
     found = {row["text"]: row["lines"] for row in table_of(tmp_path / "out", "fingerprints")}
-    assert taken[0].num_rows < 10
+    assert seen[0].num_rows < 10
     assert found["job 0 of 0 of 0 of 0 of 0"] == 4000
     assert found["job 0 of 0"] == 9
 
@@ -208,12 +210,12 @@ def test_groups_are_taken_only_where_they_are_little_enough(tmp_path, monkeypatc
     table = T.StructType([T.StructField(name, T.StringType()) for name in names])
     parquet.write(tmp_path / "part.parquet", table, [names] * 9)
 
-    assert arrow.taken(tmp_path).num_rows == 9
-    monkeypatch.setattr(port, "MOST_FEW", 8)
-    assert arrow.taken(tmp_path) is None
-    monkeypatch.setattr(port, "MOST_FEW", 9)
-    monkeypatch.setattr(port, "MOST_BYTES", 20)
-    assert arrow.taken(tmp_path) is None
+    assert arrow.read_groups(tmp_path).num_rows == 9
+    monkeypatch.setattr(arrow, "MAX_GROUPS", 8)
+    assert arrow.read_groups(tmp_path) is None
+    monkeypatch.setattr(arrow, "MAX_GROUPS", 9)
+    monkeypatch.setattr(arrow, "MAX_BYTES", 20)
+    assert arrow.read_groups(tmp_path) is None
 
 
 def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path, monkeypatch):
@@ -221,17 +223,17 @@ def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path,
     table = T.StructType([T.StructField(name, T.StringType()) for name in names])
     parquet.write(tmp_path / "part.parquet", table, [names] * 9)
 
-    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * port.GROUP_BYTES)
-    assert arrow.taken(tmp_path).num_rows == 9
-    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * port.GROUP_BYTES - 1)
-    assert arrow.taken(tmp_path) is None
+    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * arrow.GROUP_BYTES)
+    assert arrow.read_groups(tmp_path).num_rows == 9
+    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * arrow.GROUP_BYTES - 1)
+    assert arrow.read_groups(tmp_path) is None
 
 
 def test_names_of_many_groups_are_laid_out_in_pieces(monkeypatch):
-    monkeypatch.setattr(arrow_assign, "_PIECE", 2)
+    monkeypatch.setattr(arrow_assign, "_CHUNK_ROWS", 2)
     logs = [(7, "web1", "/log/a"), (8, "web2", "/log/b")]
 
-    found = arrow_assign.parts_of(pa.chunked_array([[0, 1, 1], [], [1, 0, 0, 1]], pa.int32()), logs, 2)
+    found = arrow_assign.file_column(pa.chunked_array([[0, 1, 1], [], [1, 0, 0, 1]], pa.int32()), logs, 2)
 
     assert [len(piece) for piece in found.chunks] == [2, 1, 2, 2]
     assert found.to_pylist() == [logs[n][2] for n in (0, 1, 1, 1, 0, 0, 1)]
@@ -239,7 +241,7 @@ def test_names_of_many_groups_are_laid_out_in_pieces(monkeypatch):
 
 def test_groups_that_are_not_there_are_told_with_a_next_step(tmp_path):
     with pytest.raises(ShipperError, match="there is nothing in") as caught:
-        arrow.taken(tmp_path)
+        arrow.read_groups(tmp_path)
 
     assert "--out must be the same place" in str(caught.value.hint)
 
@@ -250,12 +252,12 @@ def test_whoever_claims_to_have_sent_more_than_anybody_can_shifts_no_sum(archive
 
     archive.reported(spark, tmp_path / "out")
 
-    assert [row["bytes"] for row in table_of(tmp_path / "out", "access_hourly")] == [30 * MOST_SENT]
+    assert [row["bytes"] for row in table_of(tmp_path / "out", "access_hourly")] == [30 * MAX_SENT]
 
 
-@pytest.mark.parametrize("most_few", [0, port.MOST_FEW])
-def test_no_number_that_a_request_claims_ends_a_report(archive, spark, tmp_path, monkeypatch, most_few):
-    monkeypatch.setattr(port, "MOST_FEW", most_few)
+@pytest.mark.parametrize("max_groups", [0, arrow.MAX_GROUPS])
+def test_no_number_that_a_request_claims_ends_a_report(archive, spark, tmp_path, monkeypatch, max_groups):
+    monkeypatch.setattr(arrow, "MAX_GROUPS", max_groups)
     took = (b'"Infinity"', b'"NaN"', b'"-Infinity"', b'"1e308"', b"1e400", b"-1", b"0.25", b'"99999999999999999999.5"')
     line = b'{"time":"2026-11-20T05:00:00Z","status":200,"method":"GET","path":"/","bytes":%d,"request_time":%s}\n'
     archive.seal(b"".join(line % (-(2**63), claimed) for claimed in took), file="/log/app.json")
@@ -278,7 +280,7 @@ def test_no_number_that_a_request_claims_ends_a_report(archive, spark, tmp_path,
     ],
 )
 def test_the_hour_of_a_manifest_is_taken_where_it_can_be_one(told, hour):
-    assert placement.hour_of(told) == hour
+    assert assignment.hour_of(told) == hour
 
 
 def rows_of(spark, out: Path, name: str) -> list[str]:
@@ -292,7 +294,7 @@ def rows_of(spark, out: Path, name: str) -> list[str]:
 
 def test_a_day_of_few_groups_is_written_without_a_query_of_spark_beside_the_scan(archive, spark, tmp_path, monkeypatch):
     archive.seal(b"2026-11-20T05:00:00Z ERROR x\n" * 9)
-    for name in ("kept", "stage", "staged"):
+    for name in ("write_and_read", "stage", "staged"):
         monkeypatch.setattr(spark_io, name, None)
 
     archive.reported(spark, tmp_path / "out")
@@ -302,16 +304,16 @@ def test_a_day_of_few_groups_is_written_without_a_query_of_spark_beside_the_scan
 
 def test_groups_that_differ_in_nothing_but_their_sums_are_added_up(archive, spark, tmp_path, monkeypatch):
     archive.seal(b"2026-11-20T05:00:00Z web1 sshd[7]: Accepted publickey for deploy from 10.0.0.1 port 5 ssh2\n" * 8)
-    taken = arrow.taken
+    read = arrow.read_groups
 
     def halved(directory):
-        groups = taken(directory)
+        groups = read(directory)
         for name in ("lines", "bytes"):
             half = pc.divide(groups[name], 2)
             groups = groups.set_column(groups.column_names.index(name), name, half)
         return pa.concat_tables([groups, groups])
 
-    monkeypatch.setattr(arrow, "taken", halved)
+    monkeypatch.setattr(arrow, "read_groups", halved)
     made = archive.reported(spark, tmp_path / "out")
 
     assert made.totals.lines == 8
@@ -339,6 +341,6 @@ def naive(value):
 
 @pytest.mark.parametrize("second", [None, -1, 0, 1767139200, 1767393999, 1767394801])
 def test_a_time_with_a_year_is_meant_up_to_the_end_of_the_next_day(second):
-    meant = arrow_assign.meant(pa.chunked_array([[second]], pa.int64()), dt.date(2026, 1, 1)).to_pylist()
+    meant = arrow_assign.resolve_year(pa.chunked_array([[second]], pa.int64()), dt.date(2026, 1, 1)).to_pylist()
 
     assert meant == [second if second is not None and 0 <= second <= 1767394800 else None]

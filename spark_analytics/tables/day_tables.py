@@ -1,0 +1,49 @@
+"""Rows of a day's tables as plain values: the input of its report. Without Spark."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+"""A row of a table by the names of its columns."""
+
+
+class HourCell(NamedTuple):
+    """Lines of one level in one hour of one host."""
+
+    partition: int
+    host: str
+    hour: dt.datetime
+    level: str
+    lines: int
+
+
+class WebHourCount(NamedTuple):
+    """Requests of one status class in one hour."""
+
+    hour: dt.datetime
+    status_class: str
+    requests: int
+    bytes: int
+
+
+class WebSums(NamedTuple):
+    """Values of the sketches of all requests of a day: distinct clients, and quantiles of the latency."""
+
+    clients: int | None = None
+    latency_p50_ms: float | None = None
+    latency_p95_ms: float | None = None
+    latency_p99_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayTables:
+    """The tables of a day that its report is made from, and those of the days before."""
+
+    rows: Mapping[str, Sequence[Row]]  #: today's small tables by name
+    before: Mapping[str, Mapping[str, Sequence[Row]]]  #: the same tables of the days before: by name, by date
+    days_before: Sequence[str]  #: oldest first
+    hours: Sequence[HourCell] = ()
+    web: Sequence[WebHourCount] = ()
+    web_sums: WebSums = field(default=WebSums())
