@@ -53,7 +53,8 @@ def test_times_are_read_where_nobody_knows_zones(tmp_path):
     times = T.StructType([T.StructField("time", T.TimestampType())])
     parquet.write(tmp_path / "times", times, [(dt.datetime(2026, 11, 20, 5, tzinfo=dt.UTC),)])
     program = (
-        "import sys; from pathlib import Path; from pyspark.sql import types as T; from spark_analytics.tables import parquet;"
+        "import sys; from pathlib import Path; from pyspark.sql import types as T;"
+        "from spark_analytics.tables import parquet;"
         "kind = T.StructType([T.StructField('time', T.TimestampType())]);"
         "print(parquet.read(Path(sys.argv[1]), kind)[0]['time'].isoformat())"
     )
