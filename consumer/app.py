@@ -24,7 +24,6 @@ from consumer.commit.sink import most_open
 from consumer.options import Task, Until
 from consumer.page.server import status_page
 from consumer.pipeline import OpenInbox
-from consumer.reload import Reloading
 from consumer.segments.day_close import Days
 from consumer.segments.sealer import Sealer
 from shipper import events, layout
@@ -35,8 +34,6 @@ from shipper.errors import (
     Fatal,
     ShipperError,
     StreamMissing,
-    Transient,
-    Unavailable,
 )
 from shipper.http_endpoints import serving
 from shipper.jetstream.connection import connect
@@ -46,7 +43,9 @@ from shipper.layout import FileKey
 from shipper.lifecycle import Stop, stop_on_signals
 from shipper.partition_map import decode
 from shipper.ports import Bucket
-from shipper.retry import SESSION, Company, Patience
+from shipper.reload import Plan, Reloader
+from shipper.retry import Company, Patience
+from shipper.session_retry import SessionRetry
 from shipper.settings import CollectorSettings, Settings
 from shipper.subjects import COLLECTOR, control_up, partition_of_stream, stream_name
 from shipper.telemetry import print_summary
@@ -58,6 +57,14 @@ SERVICES = "fshipper.services"
 SAMPLE = FileKey("2026-01-01", 0, "host.example.net", "/var/log/messages")
 
 
+FIXED = (
+    *("collector.directory", "collector.state", "collector.name"),
+    *("logs.subject", "log.format", "log.level"),
+)
+"""Settings that only a restart changes: with another archive, journal, name or subject it is another collector. The log
+is set up once."""
+
+
 async def run(settings: Settings, until: Until, *, read: Callable[[], Settings]) -> None:
     """Write as `settings` say, until the work is done or somebody asks to stop; `read` loads them at SIGHUP.
 
@@ -65,12 +72,14 @@ async def run(settings: Settings, until: Until, *, read: Callable[[], Settings])
         ConfigError, Fatal, Unavailable: with what to do next.
     """
     stop = Stop()
-    reloading = Reloading(settings, stop, read=read, check=layout_of)
+    reloading = Reloader(
+        _plan(settings), stop, fixed=FIXED, read=read, planned=_plan, reloaded=lambda _: events.collector_reloaded()
+    )
     stop_on_signals(stop, reload=reloading.reload if until is Until.STOPPED else None)
     while True:
         life = reloading.begin()
         try:
-            await _live(reloading.settings, until, life, for_ever=not reloading.is_first)
+            await _live(reloading.plan, until, life, for_ever=not reloading.is_first)
         except Fatal as error:
             if not reloading.falls_back(error):
                 raise
@@ -79,10 +88,15 @@ async def run(settings: Settings, until: Until, *, read: Callable[[], Settings])
                 return
 
 
-async def _live(settings: Settings, until: Until, stop: Stop, *, for_ever: bool) -> None:
+def _plan(settings: Settings) -> Plan[Layout]:
+    """Raises ConfigError: the layout of the archive cannot be used."""
+    return Plan(settings, layout_of(settings.collector))
+
+
+async def _live(plan: Plan[Layout], until: Until, stop: Stop, *, for_ever: bool) -> None:
     """One life, from the name to the last partition that is given back."""
+    settings, where = plan
     chosen = settings.collector
-    where = layout_of(chosen)
     archive = open_archive(chosen.directory)
     journals = journal_directory(chosen.directory, archive, chosen.state)
     check_subject(journals, settings.logs.subject)
@@ -145,21 +159,18 @@ class _Life:
         Raises:
             Unavailable: no server answers.
         """
-        patience, open_bucket = self._patience(), self._open_bucket
+        open_bucket = self._open_bucket
+        retry = SessionRetry("collector", self._patience(), nap=self._stop.nap)
         while not self._stop.asked:
-            try:
-                bucket = await open_bucket()
-                await self._compare_with_map(bucket)
-                await bucket.close()
+            async with retry.attempt():
+                try:
+                    bucket = await open_bucket()
+                    await self._compare_with_map(bucket)
+                    await bucket.close()
+                except BucketRefused as error:
+                    events.leases_refused(error=str(error))
+                    open_bucket = _open_local
                 break
-            except BucketRefused as error:
-                events.leases_refused(error=str(error))
-                open_bucket = _open_local
-                break
-            except (Transient, Unavailable) as error:
-                delay = patience.after(error, SESSION)
-                events.session_ended(program="collector", error=str(error), hint=error.hint, retry_in=delay)
-                await self._stop.nap(delay)
         return Registry(open_bucket, prefix=self._place.prefix, lease=self._settings.collector.lease)
 
     async def _compare_with_map(self, bucket: Bucket) -> None:

@@ -28,6 +28,7 @@ from consumer.partition.missing_ranges import Asking, Holes
 from consumer.partition.receipts import Questions
 from consumer.segments.sealer import Sealer
 from shipper import codec, events
+from shipper.control import FinishRequest, ReceiptsRequest, request_from_json
 from shipper.errors import ArchiveTrouble, Fenced, Poison, SessionLost, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
 from shipper.model import Delivery
@@ -384,19 +385,19 @@ class Worker:
     # -- receipts -----------------------------------------------------------------------------------------------
 
     async def _heard(self, inbox: Inbox, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A producer of this partition asks how far its files are archived; or its stream is to be retired."""
-        if question.get("partition") != self._task.partition:
-            return None
+        """Handle a request about this partition: for receipts, or to seal every file because its stream is closed."""
         host = subject.removeprefix(control_up(""))
-        match question.get("ask"):
-            case "receipts" if self._questions.may_ask(host, question):
-                return await self._house.receipts_of(inbox, host, question)
-            case "finish" if host != MOVER:  # no host may have everybody's files sealed
-                self._questions.refuse(host, "only the partitioner may ask for that")
-            case "finish" if (await inbox.state()).is_closed:
-                return self._house.finish()
-            case "finish":
-                self._questions.refuse(host, f"stream {self._task.stream} is not closed")
+        match request_from_json(question):
+            case ReceiptsRequest(self._task.partition) as request:
+                if self._questions.may_ask(host, request):
+                    return (await self._house.receipts_of(inbox, host, request)).to_json()
+            case FinishRequest(self._task.partition):
+                if host != MOVER:  # no host may have the files of all hosts sealed
+                    self._questions.refuse(host, "only the partitioner may ask for that")
+                elif (await inbox.state()).is_closed:
+                    return self._house.finish().to_json()
+                else:
+                    self._questions.refuse(host, f"stream {self._task.stream} is not closed")
         return None
 
 

@@ -100,8 +100,8 @@ async def _newest_version(land: Land) -> int:
     """The newest map version that a running host follows: a map was lost with its bucket, and must not come again."""
     with contextlib.suppress(TimeoutError, ShipperError):
         async with asyncio.timeout(ASK_HOSTS_SECONDS):
-            standings = await land.standings(await land.hosts(await land.streams()))
-            return max((standing.version for standing in standings.values() if standing), default=0)
+            places = await land.places(await land.hosts(await land.streams()))
+            return max((place.version for place in places.values() if place), default=0)
     return 0
 
 

@@ -18,17 +18,18 @@ from partitioner.template import Template, read, shipped
 from partitioner.topology import Sizing
 from shipper import events
 from shipper.config import load
-from shipper.errors import ShipperError, Transient, Unavailable
+from shipper.control import StreamAnswer, StreamReply, StreamRequest, request_from_json
+from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Stop, notify, stop_on_signals
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap
-from shipper.retry import SESSION, Patience
+from shipper.retry import Patience
+from shipper.session_retry import SessionRetry
 from shipper.settings import Settings
 from shipper.subjects import control_up
 from shipper.telemetry import set_up_logging
 from shipper.watchdog import Pulse, supervised
 
-AGAIN_SECONDS = 2.0
 START_SECONDS = 10.0
 """How long to wait for the first session; later ones are waited for without a limit."""
 TURN_SECONDS = 10.0
@@ -45,10 +46,10 @@ class Limits:
     sizing: Sizing
 
 
-def refusal(partition: Any, known: PartitionMap | None, there: int, limits: Limits) -> str:
+def refusal(partition: int, known: PartitionMap | None, there: int, limits: Limits) -> str:
     """Why a partition gets no stream; empty: it does. `there`: how many have one. Pure."""
-    if type(partition) is not int or partition < 0:
-        return f"{partition!r} is no partition"
+    if partition < 0:
+        return "it is no partition"
     if known is not None and partition not in known.used:
         return f"version {known.version} of the map sends nobody to partition {partition}"
     if known is None and limits.partitions and partition >= limits.partitions:
@@ -67,27 +68,33 @@ class Serving:
         self._one_at_a_time = asyncio.Lock()
 
     async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A host asks for its partition's stream; None: somebody else's question."""
-        if question.get("ask") != "stream":
+        """Handle the request of a host for the stream of its partition; None: the message is another request."""
+        request = request_from_json(question)
+        if not isinstance(request, StreamRequest):
             return None
         async with self._one_at_a_time:
+            host = subject.removeprefix(control_up(""))
             try:
-                return await self._answer(subject.removeprefix(control_up("")), question.get("partition"))
+                reply = await self._reply(host, request.partition)
             except ShipperError as error:
-                events.stream_refused(partition=question.get("partition"), host=subject, reason=str(error))
-                return {"v": 1, "stream": "refused", "reason": str(error)}
+                reply = _refused(request.partition, host, str(error))
+            return reply.to_json()
 
-    async def _answer(self, host: str, partition: Any) -> Mapping[str, Any]:
+    async def _reply(self, host: str, partition: int) -> StreamReply:
         streams, stored = await self._land.streams(), await self._land.map()
         if partition in streams and not self._land.is_closed(streams[partition]):
-            return {"v": 1, "stream": "there"}
+            return StreamReply(StreamAnswer.THERE)
         if reason := refusal(partition, stored.map, len(streams), self._limits):
-            events.stream_refused(partition=partition, host=host, reason=reason)
-            return {"v": 1, "stream": "refused", "reason": reason}
+            return _refused(partition, host, reason)
         limits = self._limits
         await self._land.open_streams([partition], limits.template, sizing_like(streams, limits.sizing))
         events.stream_served(partition=partition, host=host)
-        return {"v": 1, "stream": "created"}
+        return StreamReply(StreamAnswer.CREATED)
+
+
+def _refused(partition: int, host: str, reason: str) -> StreamReply:
+    events.stream_refused(partition=partition, host=host, reason=reason)
+    return StreamReply(StreamAnswer.REFUSED, reason)
 
 
 async def serve(
@@ -100,14 +107,11 @@ async def serve(
     """
     pulse = pulse or Pulse("the questions")
     patience = Patience(at_start=start_seconds, later=math.inf)
+    retry = SessionRetry("partitioner", patience, nap=stop.nap)
     while not stop.asked:
         pulse.turn(rest=settings.nats.connect_timeout)
-        try:
+        async with retry.attempt():
             await _one_session(settings, limits, stop, pulse, patience)
-        except (Transient, Unavailable) as error:
-            delay = AGAIN_SECONDS + patience.after(error, SESSION)
-            events.session_ended(program="partitioner", error=str(error), hint=error.hint, retry_in=delay)
-            await stop.nap(delay)
 
 
 async def _one_session(settings: Settings, limits: Limits, stop: Stop, pulse: Pulse, patience: Patience) -> None:

@@ -22,10 +22,9 @@ from producer.discovery.safe_open import Links, NotFollowed
 from producer.discovery.scanner import Seen, Watched, look
 from producer.discovery.scanner import names as names_of
 from producer.fingerprint import Mark
-from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, with_spools
+from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, named, with_spools
 from producer.options import Task, WhenSilent
 from producer.pipeline import Pipeline, Shipped
-from producer.reload import Plan, Reloading
 from producer.session.host_name_guard import Namesake, this_instance
 from producer.tailer.descriptor_cache import file_limit
 from producer.tailer.read_scheduler import Following, Order
@@ -42,6 +41,7 @@ from shipper.lifecycle import Stop, stop_on_signals
 from shipper.model import MAX_BLOCK_BYTES, Encoding
 from shipper.partition_map import partition_for
 from shipper.process_tuning import give_way, keep_freed_memory
+from shipper.reload import Plan, Reloader
 from shipper.retry import Patience
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host, is_everybodys, log_subject, stream_name
@@ -53,7 +53,7 @@ from shipper.watchdog import Pulse, supervised
 class Turns:
     """The pipelines of one producer: each works under one plan, over the same checkpoint and behind the same lock."""
 
-    def __init__(self, reloading: Reloading, checkpoints: Checkpoints, inputs: Inputs, namesake: Namesake) -> None:
+    def __init__(self, reloading: Reloader[Task], checkpoints: Checkpoints, inputs: Inputs, namesake: Namesake) -> None:
         self._namesake = namesake
         self._inputs = inputs
         self._reloading = reloading
@@ -62,6 +62,7 @@ class Turns:
         self._served: tuple[str, tuple[str, ...]] = ("", ())  # where, and by which names
         self._heirs = Heirs()
         self._held = Held()
+        self._is_first = True  # pipeline of this process
         self._pipeline = self._next(reloading.begin())
 
     async def run(self) -> None:
@@ -83,7 +84,9 @@ class Turns:
         plan = self._reloading.plan
         chosen, open_files = plan.settings.producer, plan.task.following.open_files
         self._held.bounds = Bounds(chosen.hold, chosen.hold_for, open_files)
-        following = replace(plan.task.following, heirs=self._heirs, held=self._held)
+        begins_at_end = plan.task.following.start_at_end and self._is_first
+        following = replace(plan.task.following, heirs=self._heirs, held=self._held, start_at_end=begins_at_end)
+        self._is_first = False  # files that appear after the first pipeline's scan are read from their first byte
         task = replace(plan.task, following=following)
 
         async def begin(partition: int) -> JetStreamPublisher:
@@ -140,6 +143,13 @@ class Turns:
         return self._pipeline.status()
 
 
+INPUTS = (
+    *("producer.stdin_name", "producer.syslog", "producer.spool"),
+    *("producer.journald", "producer.journald_directory", "producer.journald_match"),
+)
+FIXED = ("producer.host", "producer.state", "logs.subject", "logs.partitions", "log.format", "log.level", *INPUTS)
+"""Settings that only a restart changes. The first four determine lock, checkpoint and subject: other values make it
+another producer. The log is set up once. An input lives as long as the program: closing a socket loses its content."""
 CHECKPOINT = "checkpoint.sqlite"
 """Name of the checkpoint in the state directory of a host."""
 MAX_OTHER_HOSTS = 1000
@@ -212,7 +222,16 @@ async def _run(
     plan = Plan(settings, with_spools(_task(settings, host, watched, once=once, new=new), inputs))
     stop = Stop()
     stop.on_ask(inputs.stop)  # first: what was read until then is shipped before the end
-    reloading = Reloading(plan, stop, read=read, planned=lambda wanted: _planned_again(wanted, inputs))
+    unlisted = named(settings.producer)  # standard input and FIFOs: the program keeps those that it started with
+    reloading = Reloader(
+        plan,
+        stop,
+        fixed=FIXED,
+        read=read,
+        planned=lambda wanted: _planned_again(wanted, inputs),
+        reloaded=lambda new: events.settings_reloaded(files=len(new.settings.producer.files)),
+        restarts=lambda wanted: ["producer.files"] if named(wanted.producer) != unlisted else [],
+    )
     stop_on_signals(stop, reload=None if once else reloading.reload)
     _tell_of_name(host)
     found = look(watched).files
@@ -271,14 +290,14 @@ def _without_match(pattern: str, watched: Watched, named: set[str]) -> str:
     return f"no file matches {pattern!r}"
 
 
-def _planned_again(settings: Settings, inputs: Inputs) -> Plan:
+def _planned_again(settings: Settings, inputs: Inputs) -> Plan[Task]:
     """A plan for a producer that runs already: it has looked before, and no server, however wrong, ends it."""
     plan = planned(settings, once=False, new=False)
     for_ever = Patience(at_start=math.inf, later=math.inf)
     return plan._replace(task=replace(with_spools(plan.task, inputs), patience=for_ever))
 
 
-def planned(settings: Settings, *, once: bool, new: bool) -> Plan:
+def planned(settings: Settings, *, once: bool, new: bool) -> Plan[Task]:
     """What a producer would do; `new`: it has no checkpoint yet. Raises ConfigError."""
     watched = _watched(settings.producer, once=once)
     return Plan(settings, _task(settings, host_of(settings), watched, once=once, new=new))

@@ -44,6 +44,7 @@ from producer.tailer.delete_archived import Removal
 from producer.tailer.scan_schedule import Looks
 from producer.tailer.tailer import Sources
 from shipper import events
+from shipper.control import MarksRequest
 from shipper.errors import Fatal, SessionLost, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
 from shipper.ports import Publisher
@@ -354,7 +355,7 @@ class Pipeline:
 
     async def _heard_from_monitor(self, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A monitor may ask how far each source is, and nothing that changes anything here."""
-        return await self._heard(subject, message) if message.get("ask") == "marks" else None
+        return await self._heard(subject, message) if message.get("ask") == MarksRequest.ASK else None
 
     # -- one session --------------------------------------------------------------------------------------------
 

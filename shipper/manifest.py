@@ -1,9 +1,10 @@
-"""One line of a manifest: what a sealed segment holds. Written by the collector, read by Spark and the audit."""
+"""Manifests: one JSON line for each sealed segment. Written by the collector; read by Spark, the audit and others."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 VERSION = 1
 FORKED = "forked"
@@ -96,6 +97,12 @@ class Segment:
 
 
 _NAMES = tuple(one.name for one in fields(Segment))
+_TEXTS = attrgetter(*("collector", "host", "file", "path", "codec", "first_time", "last_time", "crc32", "crc32_stored"))
+_NUMBERS = attrgetter(
+    *("partition", "lines", "bytes_raw", "bytes_stored", "first_seq", "last_seq", "duplicates", "joins"),
+    *("filtered", "edited"),
+)
+_SOURCE, _START, _END = attrgetter("source"), attrgetter("start"), attrgetter("end")
 
 
 def to_line(segment: Segment) -> bytes:
@@ -113,9 +120,12 @@ def from_line(line: bytes) -> Segment:
     """The segment that a manifest line describes.
 
     Raises:
-        ValueError: the line is no JSON, of another version, or lacks a field.
+        ValueError: the line is no JSON, of another version, lacks a field, or has an unknown field or a wrong type.
     """
-    fields = json.loads(line)
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("no JSON") from None
     if not isinstance(fields, dict) or fields.get("v") != VERSION:
         raise ValueError("not a manifest line of version 1")
     try:
@@ -125,9 +135,43 @@ def from_line(line: bytes) -> Segment:
         fields["redactions"] = tuple(Redaction(**each) for each in fields.get("redactions", ()))
         fields["removals"] = tuple(map(_removal, fields.get("removals", ())))
         fields["replaces"] = tuple(map(_text, fields.get("replaces", ())))
-        return Segment(**fields)
-    except TypeError as error:
+        segment = Segment(**fields)
+    except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(str(error)) from None
+    if not _is_typed(segment):
+        raise ValueError("a field is of the wrong type")
+    return segment
+
+
+class Damage(NamedTuple):
+    """Why there is no segment in a line of a manifest."""
+
+    reason: str
+    is_torn: bool  #: the line has no newline: a kill cut it off while it was written
+
+
+def read_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, Segment | Damage]]:
+    """Each line of a manifest that is not blank: its number, from 1, and its segment. `lines` end with newlines."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, from_line(line)
+        except ValueError as error:
+            yield number, Damage(str(error), is_torn=not line.endswith(b"\n"))
+
+
+def segments_in(lines: Iterable[bytes]) -> Iterator[Segment]:
+    """The segments in the lines of a manifest; damaged lines are skipped, because the audit reports them."""
+    return (found for _, found in read_lines(lines) if isinstance(found, Segment))
+
+
+def _is_typed(segment: Segment) -> bool:
+    """Whether the fields that readers compare and add are texts and whole numbers."""
+    parts = (*segment.spans, *segment.gaps)
+    return set(map(type, (*_TEXTS(segment), *map(_SOURCE, parts)))) == {str} and set(
+        map(type, (*_NUMBERS(segment), *map(_START, parts), *map(_END, parts)))
+    ) == {int}
 
 
 def _removal(fields: dict[str, Any]) -> Removal:

@@ -5,10 +5,9 @@ their manifests changes (a redaction, a repair, retention). The newest two are r
 Open files are not counted until they are sealed.
 """
 
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,7 +111,7 @@ class DuplicateCount:
         by_path: dict[int, _Copy] = {}
         replaced: set[int] = set()
         began = time.thread_time()
-        for number, fields in enumerate(self._lines(date), start=1):
+        for number, fields in enumerate(manifest_store.fields_of_day(self._archive, date), start=1):
             try:
                 copy, path = _copy(fields), hash(str(fields["path"]))
                 replaced.update(hash(str(part)) for part in fields.get("replaces", ()))
@@ -125,17 +124,6 @@ class DuplicateCount:
                 spent, began = time.thread_time() - began, time.thread_time()
                 time.sleep(min(LONGEST_PAUSE, max(0.0, spent)))
         return sorted(copy for path, copy in by_path.items() if path not in replaced)
-
-    def _lines(self, date: str) -> Iterator[dict[str, Any]]:
-        for path in manifest_store.of_day(self._archive, date):
-            with path.open("rb") as lines:
-                for line in lines:
-                    try:
-                        fields = json.loads(line)
-                    except ValueError:
-                        continue
-                    if isinstance(fields, dict):
-                        yield fields
 
     def _tell(self, counted: Counter[int]) -> None:
         before = self.bytes

@@ -1,6 +1,6 @@
 """What the manifests of a day list. A path that two collectors list counts once; what disagrees is damage."""
 
-import json
+import io
 import os
 import re
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from pathlib import Path
 from consumer.audit.expected_file import Entry, of_segment
 from consumer.audit.finding import Finding, Kind, Weight
 from shipper import layout, manifest
-from shipper.manifest import Segment
+from shipper.manifest import Damage, Segment
 
 _DAY = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 _MEND = "restore the manifest from a copy; what it does not list is not counted by any report"
@@ -67,18 +67,20 @@ def signature(archive: Path, date: str) -> dict[str, tuple[int, int]]:
 def _read_one(archive: Path, relative: str, date: str, segments: dict[str, Segment], listed: Listed) -> None:
     own: set[str] = set()
     try:
-        lines = (archive / relative).read_bytes().split(b"\n")
-    except FileNotFoundError:  # retention took the day meanwhile
+        lines = io.BytesIO((archive / relative).read_bytes())
+    except FileNotFoundError:  # retention removed the day meanwhile
         return
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    for number, found in manifest.read_lines(lines):
+        if isinstance(found, Damage):
+            finding = _damage(date, relative, f"line {number} cannot be read: {found.reason}")
+            (listed.torn if found.is_torn else listed.findings).append(finding)
             continue
+        segment = found
         try:
-            segment = _segment(line, date)
+            _check_place(segment, date)
             entry = of_segment(segment, date)
         except ValueError as error:
-            finding = _damage(date, relative, f"line {number} cannot be read: {error}")
-            (listed.torn if number == len(lines) else listed.findings).append(finding)
+            listed.findings.append(_damage(date, relative, f"line {number} cannot be read: {error}"))
             continue
         if segment.path in own:
             text = f"line {number} lists {segment.path} a second time"
@@ -92,24 +94,13 @@ def _read_one(archive: Path, relative: str, date: str, segments: dict[str, Segme
             segments[segment.path], listed.entries[segment.path] = segment, entry
 
 
-def _segment(line: bytes, date: str) -> Segment:
-    """The segment of a line, if it may be where the line says. Raises ValueError."""
-    try:
-        segment = manifest.from_line(line)
-    except json.JSONDecodeError:
-        raise ValueError("no JSON") from None
-    except (TypeError, AttributeError) as error:
-        raise ValueError(str(error)) from None
-    texts = (segment.host, segment.file, segment.path, segment.crc32, segment.codec)
-    numbers = (segment.partition, segment.lines, segment.bytes_raw, segment.bytes_stored, segment.joins)
-    if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
-        raise ValueError("a field is of the wrong type")
+def _check_place(segment: Segment, date: str) -> None:
+    """Raises ValueError: the line lists a file that may not be where the line says, or of a codec that is unknown."""
     if segment.codec not in layout.CODEC_SUFFIXES:
         raise ValueError(f"the codec {segment.codec!r} is unknown")
     key = layout.FileKey(date, segment.partition, segment.host, segment.file)
     if not segment.path.startswith(f"{layout.directory(key)}/{layout.file_name(segment.file)}-"):
         raise ValueError(f"the path {segment.path!r} is not where {segment.file} of {segment.host} lies")
-    return segment
 
 
 def _essence(segment: Segment) -> Segment:

@@ -1,13 +1,14 @@
 """What the producers say of their files, beside what the archive holds: `fshipper audit --hosts`."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.journal_snapshot import Journals, Where
 from consumer.model import SourceKey
+from shipper.control import MarksReply, MarksRequest, SourceMark
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
 from shipper.settings import NatsSettings
@@ -24,24 +25,11 @@ _OLDER_HINT = (
 )
 
 
-class Mark(NamedTuple):
-    """How far a producer is with one source."""
-
-    source: str
-    file: str
-    origin: int  #: shipping began there
-    offset: int  #: acknowledged by the server up to there
-    size: int  #: of the file, when it was last looked at
-    archived: int  #: the collector of this archive has told that it is archived up to there
-    elsewhere: int  #: up to there another archive has it
-    excluded: bool = False  #: the configuration of the host no longer names the file
-
-
 @dataclass(frozen=True, slots=True)
 class Said:
     """What producers and streams said, in this order."""
 
-    marks: dict[str, tuple[Mark, ...] | None]  #: by host; None: no producer answers
+    marks: dict[str, tuple[SourceMark, ...] | None]  #: by host; None: no producer answers
     last: dict[Where, int]  #: the newest sequence that each stream holds, later than every mark; 0: none
 
 
@@ -74,12 +62,12 @@ async def ask(settings: NatsSettings, archive: str, hosts: Iterable[str], places
     Raises:
         Unavailable, Fatal, SessionLost: no server, or not to the end.
     """
-    question = {"v": 1, "ask": "marks", "archive": archive}
+    request = MarksRequest(archive)
     connection = await connect_as(settings, name="fshipper audit", inboxes=("_INBOX_collector", MONITOR_INBOX))
     try:
         slots = asyncio.Semaphore(ASKED_AT_ONCE)
         names = sorted(hosts)
-        marks = await asyncio.gather(*(_marks_of(connection, host, question, slots) for host in names))
+        marks = await asyncio.gather(*(_marks_of(connection, host, request, slots) for host in names))
         return Said(dict(zip(names, marks, strict=True)), await _newest(Admin(connection), places))
     finally:
         await connection.close()
@@ -104,12 +92,12 @@ def compare(said: Said, journals: Journals) -> tuple[list[Host], list[Finding]]:
 class _Behind(NamedTuple):
     """What the archive lacks of what a producer says."""
 
-    mark: Mark
+    mark: SourceMark
     missing: int  #: bytes that were acknowledged
     forgotten: int  #: bytes that were said to be archived
 
 
-def _behind(mark: Mark, watermark: int) -> _Behind:
+def _behind(mark: SourceMark, watermark: int) -> _Behind:
     there = max(watermark, mark.origin, mark.elsewhere)
     return _Behind(mark, max(0, mark.offset - there), max(0, mark.archived - there))
 
@@ -127,7 +115,7 @@ def _held(said: Said, journals: Journals) -> tuple[dict[SourceKey, int], dict[st
     return held, homes
 
 
-def _host(name: str, marks: Sequence[Mark], missing: int, *, pending: bool) -> Host:
+def _host(name: str, marks: Sequence[SourceMark], missing: int, *, pending: bool) -> Host:
     return Host(
         name=name,
         answers=True,
@@ -151,39 +139,17 @@ def _findings(host: str, behind: Sequence[_Behind], weight: Weight) -> Iterator[
             yield _about(host, mark, text, missing, _LOST_HINT, weight)
 
 
-def _about(host: str, mark: Mark, text: str, octets: int, hint: str, weight: Weight) -> Finding:
+def _about(host: str, mark: SourceMark, text: str, octets: int, hint: str, weight: Weight) -> Finding:
     return Finding(kind=Kind.PRODUCER, weight=weight, host=host, file=mark.file, text=text, octets=octets, hint=hint)
 
 
 async def _marks_of(
-    connection: Connection, host: str, question: Mapping[str, Any], slots: asyncio.Semaphore
-) -> tuple[Mark, ...] | None:
+    connection: Connection, host: str, request: MarksRequest, slots: asyncio.Semaphore
+) -> tuple[SourceMark, ...] | None:
     async with slots:
         where = control_ask(host) if connection.is_monitor else control_down(host)
-        answer = await connection.ask(where, question, ANSWER_SECONDS)
-    found = (answer or {}).get("marks")
-    return tuple(filter(None, map(_mark, found))) if isinstance(found, list) else None
-
-
-def _mark(fields: Any) -> Mark | None:
-    """A mark as it came over the network; None: it is not well formed."""
-    if not isinstance(fields, Mapping):
-        return None
-    try:
-        numbers = [int(fields.get(name) or 0) for name in ("origin", "offset", "size", "archived", "elsewhere")]
-        origin, offset, size, archived, elsewhere = numbers
-        return Mark(
-            source=str(fields["source"]),
-            file=str(fields["file"]),
-            origin=origin,
-            offset=offset,
-            size=size,
-            archived=archived,
-            elsewhere=elsewhere,
-            excluded=fields.get("excluded") is True,
-        )
-    except (KeyError, TypeError, ValueError):
-        return None
+        reply = MarksReply.from_json(await connection.ask(where, request.to_json(), ANSWER_SECONDS))
+    return reply.marks if reply else None
 
 
 async def _newest(admin: Admin, places: Iterable[Where]) -> dict[Where, int]:

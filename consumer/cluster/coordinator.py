@@ -19,9 +19,10 @@ from consumer.cluster.partition_owner import Holding, Holdings, refuse_held, ref
 from consumer.commit.applier import Archived
 from shipper import events
 from shipper.durable_files import Lock, LockHeld
-from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing, Transient, Unavailable
+from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing
 from shipper.lifecycle import Stop, notify
-from shipper.retry import SESSION, Patience
+from shipper.retry import Patience
+from shipper.session_retry import SessionRetry, Trouble
 from shipper.watchdog import Pulse
 
 
@@ -96,6 +97,7 @@ class Collector:
         self._find = find
         self._stop = stop
         self._patience = patience
+        self._retry = SessionRetry("collector", patience, report=self._note)
         self._doubled = doubled
         self._over_share = over_share
         self._find_due = 0.0
@@ -117,14 +119,12 @@ class Collector:
         self._stop.on_ask(self._holdings.stop)
         try:
             while not self._stop.asked and self._holdings.failure is None:
-                try:
+                async with self._retry.attempt():
                     await self._round()
                     await self._share()
                     self.trouble = ""
                     self._patience.served()
                     self._patience.progress()
-                except (Transient, Unavailable) as error:
-                    self._note(error)
                 self._pulse.turn(rest=self._registry.every)
                 await self._stop.nap(self._registry.every)
         finally:
@@ -303,10 +303,8 @@ class Collector:
             notify("READY=1")
         self._stands_by = stands_by
 
-    def _note(self, error: Transient | Unavailable) -> None:
-        """Raises Unavailable: there is no server for too long."""
+    def _note(self, error: Trouble, delay: float) -> None:
         self.trouble = str(error)
-        delay = self._patience.after(error, SESSION)
         events.session_ended(program="collector", error=str(error), hint=error.hint, retry_in=delay)
 
     # -- draining, and the end ----------------------------------------------------------------------------------
@@ -316,10 +314,8 @@ class Collector:
         claimed: dict[int, Holding] = {}
         try:
             while not self._stop.asked:
-                try:
+                async with self._retry.attempt():
                     await self._look_and_claim(claimed)
-                except (Transient, Unavailable) as error:
-                    self._note(error)
                 if self.partitions and len(claimed) == len(self.partitions):
                     return list(claimed.values())
                 await self._stop.nap(self._registry.every)

@@ -12,6 +12,7 @@ from consumer.model import SourceKey
 from consumer.partition import receipts
 from consumer.partition.receipts import Place as From
 from consumer.partition.receipts import Questions
+from shipper.control import MAX_SOURCES, ReceiptsReply, ReceiptsRequest, request_from_json
 from shipper.subjects import control_up
 
 
@@ -27,16 +28,17 @@ class Retired:
         self._questions = Questions(None)
 
     async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The last receipts of the host that asks; None: somebody else's question."""
-        partition = question.get("partition")
-        if question.get("ask") != "receipts" or not isinstance(partition, int) or not self._is_retired(partition):
+        """The last receipts of the host that requests them; None: the message is no request for a retired partition."""
+        request = request_from_json(question)
+        if not isinstance(request, ReceiptsRequest) or not self._is_retired(request.partition):
             return None
         host = subject.removeprefix(control_up(""))
-        if not self._questions.may_ask(host, question):
+        if not self._questions.may_ask(host, request):
             return None
-        return self._answer(host, partition, receipts.asked_for(question))
+        reply = self._reply(host, request.partition, request.sources)
+        return reply.to_json() if reply else None
 
-    def _answer(self, host: str, partition: int, asked: list[str] | None) -> Mapping[str, Any] | None:
+    def _reply(self, host: str, partition: int, asked: tuple[str, ...] | None) -> ReceiptsReply | None:
         place, epoch = self._place, self._place.newest_epoch(partition)
         lock = try_lock(place.lock(partition, epoch), place.what(partition)) if epoch is not None else None
         if epoch is None or lock is None:  # it is another archive's, or its worker is not gone yet
@@ -45,11 +47,11 @@ class Retired:
             journal = Journal(place.journal(partition, epoch))
             try:
                 if asked is None:
-                    known = journal.sources_of(host, newest=receipts.MAX_RECEIPTS)
+                    known = journal.sources_of(host, newest=MAX_SOURCES)
                 else:
                     found = [journal.source(SourceKey(host, source)) for source in asked]
                     known = [each for each in found if each is not None]
                 through = journal.position.applied
             finally:
                 journal.close()
-        return receipts.to_message(known, From(place.archive, through)) | {"retired": True}
+        return receipts.reply(known, From(place.archive, through), is_retired=True)

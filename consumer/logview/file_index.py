@@ -113,21 +113,11 @@ def _sealed(archive: Path, wanted: Wanted) -> Iterator[Part]:
         segments: list[Segment] = []
         for path in manifest_store.of_day(archive, date):
             with path.open("rb") as lines:
-                segments += [
-                    each for line in lines if (each := _segment(line)) and _is_of(wanted, each.host, each.file)
-                ]
+                segments += [each for each in manifest.segments_in(lines) if _is_of(wanted, each.host, each.file)]
         for segment in manifest.standing(segments):
             part = _of_segment(segment)
             if part.is_within(wanted):
                 yield part
-
-
-def _segment(line: bytes) -> Segment | None:
-    """The segment of a manifest line; None: it is damaged, which the audit tells."""
-    try:
-        return manifest.from_line(line)
-    except (ValueError, TypeError, AttributeError):
-        return None
 
 
 def _open(archive: Path, state: Path | None, identity: str, wanted: Wanted) -> Iterator[Part]:

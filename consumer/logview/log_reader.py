@@ -26,7 +26,8 @@ from shipper.errors import Poison, ShipperError, Transient, Unavailable
 from shipper.jetstream.ordered_consumer import Arrived, OrderedReader, Start
 from shipper.jetstream.stream_watcher import Seen, Watch
 from shipper.model import Delivery
-from shipper.retry import SESSION, Patience
+from shipper.retry import Patience
+from shipper.session_retry import SessionRetry, Trouble
 from shipper.settings import Settings
 from shipper.subjects import parse_log_subject
 
@@ -147,6 +148,7 @@ class FleetLog:
         self._wanted = wanted
         self._name = name
         self._patience = Patience(at_start=0.0, later=patience)
+        self._retry = SessionRetry(name, self._patience, nap=self._wait, report=self._report)
         self._watch: Watch | None = None
         self._news = asyncio.Event()
         self._readers: dict[str, OrderedReader] = {}
@@ -216,7 +218,7 @@ class FleetLog:
     async def _deliveries(self, wanted: Wanted) -> AsyncGenerator[Delivery]:
         """The streams' messages of that time, oldest first; behind a lost session those that were not taken yet."""
         while self._ends:
-            try:
+            async with self._retry.attempt():
                 self._read_stored(await self._session(), wanted)
                 merge = Merge(self._readers, self._news)
                 ends = {name: seen.last_sequence for name, seen in self._ends.items()}
@@ -225,8 +227,6 @@ class FleetLog:
                     yield head[1]
                 await self._stop_reading()
                 return
-            except (Transient, Unavailable) as error:
-                await self._again(error)
 
     def _read_stored(self, watch: Watch, wanted: Wanted) -> None:
         for name, seen in self._ends.items():
@@ -248,7 +248,7 @@ class FleetLog:
         for name, seen in self._ends.items():
             self._taken[name] = max(seen.last_sequence, self._taken.get(name, 0))
         while True:
-            try:
+            async with self._retry.attempt():
                 watch = await self._session()
                 merge, looked = Merge(self._readers, self._news), 0.0
                 while True:
@@ -259,8 +259,6 @@ class FleetLog:
                     if oldest := await merge.live(LOOK_SECONDS):
                         for piece in self._cutter.cut(self._take(oldest)):
                             yield piece
-            except (Transient, Unavailable) as error:
-                await self._again(error)
 
     async def _look_for_streams(self, watch: Watch) -> None:
         """Read streams that are new from their beginning; let those go that were deleted."""
@@ -280,12 +278,14 @@ class FleetLog:
             self._watch = await Watch.open(settings.nats, settings.logs.subject, name=self._name)
         return self._watch
 
-    async def _again(self, error: Transient | Unavailable) -> None:
-        """Wait, to begin another session. Raises Unavailable: the server was away for too long."""
-        delay = self._patience.after(error, SESSION)
+    def _report(self, error: Trouble, _: float) -> None:
         if self._watch is not None:
             tell(f"{error}; trying again")
-            watch, self._watch = self._watch, None
+
+    async def _wait(self, delay: float) -> None:
+        """End the session, and wait until the next one may begin."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
             await watch.close()
         self._readers = {}
         await asyncio.sleep(delay)

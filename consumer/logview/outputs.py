@@ -21,7 +21,7 @@ from consumer.logview.log_reader import FleetLog
 from consumer.logview.query import Last, Piece, Sieve, Wanted
 from shipper.codec import encode_path
 from shipper.errors import ConfigError
-from shipper.jetstream.republisher import Repeater
+from shipper.jetstream.republisher import Republisher
 from shipper.layout import NANOSECONDS
 from shipper.settings import NatsSettings
 
@@ -155,31 +155,31 @@ class Sent(AbstractAsyncContextManager["Sent"]):
     def __init__(self, settings: NatsSettings, subject: str) -> None:
         self._settings = settings
         self._subject = subject
-        self._repeater: Repeater | None = None
+        self._republisher: Republisher | None = None
 
     async def __aenter__(self) -> "Sent":
-        self._repeater = await Repeater.open(self._settings)
+        self._republisher = await Republisher.open(self._settings)
         return self
 
     async def take(self, piece: Piece) -> None:
         """Send its lines."""
-        assert self._repeater is not None  # noqa: S101 - within `async with`
+        assert self._republisher is not None  # noqa: S101 - within `async with`
         subject = self._subject.replace("{host}", piece.host)
         headers = {"Replay-Host": piece.host, "Replay-File": encode_path(piece.file)}
         for line in piece.lines():
             stored = {"Replay-Time": shown_time(line.time_ns)}
-            await self._repeater.send(subject, headers | stored, line.text.removesuffix(b"\n"))
+            await self._republisher.send(subject, headers | stored, line.text.removesuffix(b"\n"))
 
     def check(self) -> None:
         """A subject has no reader that may go away."""
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._repeater is not None:
+        if self._republisher is not None:
             try:
                 if kind is None:
-                    await self._repeater.finish()
+                    await self._republisher.finish()
             finally:
-                await self._repeater.close()
+                await self._republisher.close()
 
 
 FIRST_WINDOW_SECONDS = 10

@@ -6,7 +6,7 @@ import functools
 import itertools
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import zstandard
@@ -24,6 +24,7 @@ from consumer.partition.io_thread import Hand
 from consumer.partition.purge import SiteKeeper, is_nearly_full, room_of
 from consumer.segments.sealer import Sealer
 from shipper import events
+from shipper.control import MAX_SOURCES, FinishReply, ReceiptsReply, ReceiptsRequest
 from shipper.errors import ArchiveTrouble, Fenced, Transient
 from shipper.layout import FileKey, day_of, epoch_of
 from shipper.lifecycle import Stop
@@ -170,11 +171,11 @@ class House:
             if file.key.host in departed and not file.sealing:
                 await self.seal(file)
 
-    def finish(self) -> dict[str, Any]:
-        """The stream is closed: seal everything. What is left to do, for whoever deletes it then."""
+    def finish(self) -> FinishReply:
+        """Seal everything, because the stream is closed; what is left to do before it can be deleted."""
         self._is_finishing = True
         left = len(self._journal.files) if self._layout.seals else 0
-        return {"v": 1, "through": self._journal.position.resume - 1, "open": left}
+        return FinishReply(self._journal.position.resume - 1, left)
 
     async def _seal_now(self) -> None:
         departed, self._to_seal = self._to_seal, set()
@@ -337,23 +338,22 @@ class House:
         for host in list(itertools.islice(self._untold, to)):
             left = list(self._untold.pop(host))
             while left:
-                message = await self._receipts(inbox, left[: receipts.MAX_RECEIPTS])
-                await inbox.tell(control_down(host), message)
-                left = left[max(1, len(message["receipts"])) :]
+                message = await self._receipts(inbox, left[:MAX_SOURCES])
+                await inbox.tell(control_down(host), message.to_json())
+                left = left[max(1, len(message.receipts)) :]
 
-    async def receipts_of(self, inbox: Inbox, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
-        """What the archive holds of `host`, for its producer that asks for some sources, or for the newest."""
-        left = {"left": self._left_by(host, question.get("leaving"))}  # first: what it says then is final
-        asked = receipts.asked_for(question)
-        if asked is not None:
-            return await self._receipts(inbox, [SourceKey(host, source) for source in asked]) | left
+    async def receipts_of(self, inbox: Inbox, host: str, request: ReceiptsRequest) -> ReceiptsReply:
+        """What the archive holds of `host`: of the sources that its producer requests, or of the newest."""
+        left = self._left_by(host, request.leaving)  # first: the receipts read after it are final
+        if request.sources is not None:
+            return await self._receipts(inbox, [SourceKey(host, source) for source in request.sources], left=left)
         place = await self._place(inbox)
         known = await self._hand.do(self._newest_of, host)
-        return receipts.to_message(known, place) | left
+        return receipts.reply(known, place, left=left)
 
     def _newest_of(self, host: str) -> list[Known]:
         """The newest sources of a host in the whole archive: it may have shipped in another partition before."""
-        most = receipts.MAX_RECEIPTS
+        most = MAX_SOURCES
         here, elsewhere = self._journal.sources_of(host, newest=most), self._others.newest_of(host, newest=most)
         return each_once((*here, *elsewhere), newest=most)
 
@@ -364,20 +364,20 @@ class House:
         found = self._others.find(source)
         return found.known if found else None
 
-    def _left_by(self, host: str, leaving: Any) -> int:
+    def _left_by(self, host: str, leaving: int) -> int:
         """The version by which `host` left the partition last; 0: never, or what it is `leaving` by is open here."""
         version = self._journal.left.get(host, 0)
-        if self._layout.seals and isinstance(leaving, int) and version >= leaving:
+        if self._layout.seals and 0 < leaving <= version:
             opened = (file for file in self._journal.files.values() if file.key.host == host and not file.sealing)
             if any(opened):
                 self._to_seal.add(host)
                 return 0
         return version
 
-    async def _receipts(self, inbox: Inbox, sources: list[SourceKey]) -> dict[str, Any]:
+    async def _receipts(self, inbox: Inbox, sources: list[SourceKey], *, left: int = -1) -> ReceiptsReply:
         place = await self._place(inbox)  # first: what is journaled meanwhile is more than it promises
         known = await self._hand.do(lambda: [self._archived(source) for source in sources])
-        return receipts.to_message([each for each in known if each is not None], place)
+        return receipts.reply([each for each in known if each is not None], place, left=left)
 
     async def _place(self, inbox: Inbox) -> receipts.Place:
         through = await inbox.at_origin(self._journal.position.resume - 1)

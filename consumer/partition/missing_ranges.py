@@ -8,13 +8,13 @@ import enum
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from consumer.commit.applier import Hole
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_MISSING, GivenUp
 from consumer.model import SourceKey
 from consumer.options import Task
 from shipper import events
+from shipper.control import ResendAnswer, ResendReply, ResendRequest
 from shipper.ports import Inbox
 from shipper.subjects import control_down
 
@@ -36,6 +36,15 @@ class Answer(enum.Enum):
     GONE = "gone"
     EXCLUDED = "excluded"  #: the host does not read the file any more
     ELSEWHERE = "in another archive"
+
+
+_ANSWERS = {
+    ResendAnswer.GONE: Answer.GONE,
+    ResendAnswer.EXCLUDED: Answer.EXCLUDED,
+    ResendAnswer.ARCHIVED: Answer.RESENT,  # of a part: the rest is requested again
+    ResendAnswer.RESENT: Answer.RESENT,
+    ResendAnswer.LASTING: Answer.LASTING,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +170,10 @@ class Asking:
 
     async def _ask_for(self, inbox: Inbox, hole: Hole) -> None:
         start = max(hole.missing.start, self.given_up.get(hole.source, GivenUp(0)).elsewhere)
-        question: dict[str, Any] = {"v": 1, "ask": "resend", "source": hole.source.id, "from": start}
-        question |= {"archive": self._task.archive} if self._task.archive else {}
-        said = await inbox.ask(control_down(hole.source.host), question, ASK_SECONDS)
-        upto = _archived_elsewhere(said, start)
-        answer = _answer(said, upto, hole)
+        request = ResendRequest(hole.source.id, start, self._task.archive).to_json()
+        reply = ResendReply.from_json(await inbox.ask(control_down(hole.source.host), request, ASK_SECONDS))
+        upto = _archived_elsewhere(reply, start)
+        answer = _answer(reply, upto, hole)
         events.hole_asked(
             partition=self._task.partition, host=hole.source.host, file=hole.file, start=start, answer=answer.value
         )
@@ -178,17 +186,14 @@ class Asking:
             self._holes.answered(hole, answer)
 
 
-def _answer(said: Any, upto: int, hole: Hole) -> Answer:
-    if said is None:
+def _answer(reply: ResendReply | None, upto: int, hole: Hole) -> Answer:
+    if reply is None:
         return Answer.NONE
     if upto >= hole.missing.end:
         return Answer.ELSEWHERE
-    if said.get("answer") == "gone":
-        return Answer.EXCLUDED if said.get("why") == REASON_EXCLUDED else Answer.GONE
-    return Answer.LASTING if said.get("lasting") is True else Answer.RESENT
+    return _ANSWERS[reply.answer]
 
 
-def _archived_elsewhere(said: Any, start: int) -> int:
-    """Up to which byte another collector's archive has the source, as its producer was told; `start`: it has not."""
-    watermark = said.get("watermark") if said is not None and said.get("answer") == "archived" else None
-    return max(start, watermark) if isinstance(watermark, int) else start
+def _archived_elsewhere(reply: ResendReply | None, start: int) -> int:
+    """Offset up to which another archive has the source, according to its producer; `start`: there is none."""
+    return max(start, reply.watermark) if reply and reply.answer is ResendAnswer.ARCHIVED else start

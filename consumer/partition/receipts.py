@@ -1,27 +1,13 @@
-"""What the archive holds, told back to the producers.
+"""Receipts for the producers: what the archive holds of their sources; the rate limit of their requests."""
 
-Rate limit for what hosts ask a collector: one host cannot keep it from its work.
-"""
-
-import json
-import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from consumer.model import Known
 from shipper import events
-
-MAX_RECEIPTS = 2000
-"""In one message: the newest are enough for a host that lost its checkpoint, and a host may name so many."""
-
-MAX_BYTES = 512 * 1024
-"""Of one message: half of what a server takes by default."""
-
-
-_SOURCE = re.compile("[0-9a-f]{16}")
-"""Any other text is the id of no source, and a lone surrogate is nothing that a journal can be asked for."""
+from shipper.control import MAX_SOURCES, Receipt, ReceiptsReply, ReceiptsRequest, as_many_as_fit
 
 
 class Place(NamedTuple):
@@ -31,64 +17,44 @@ class Place(NamedTuple):
     through: int  #: every message up to this sequence, as its producer was told it, is judged; no hole is before it
 
 
-def to_message(newest_first: Iterable[Known], place: Place) -> dict[str, Any]:
+def reply(newest_first: Iterable[Known], place: Place, *, left: int = -1, is_retired: bool = False) -> ReceiptsReply:
     """The receipts of as many sources as fit."""
-    receipts, size = [], 0
-    for known in newest_first:
-        receipt = _receipt(known)
-        size += len(json.dumps(receipt)) + 2
-        if size > MAX_BYTES:
-            break
-        receipts.append(receipt)
-    return {"v": 1, "archive": place.archive, "through": place.through, "receipts": receipts}
+    receipts = tuple(as_many_as_fit(map(_receipt, newest_first)))
+    return ReceiptsReply(place.archive, place.through, receipts, left, is_retired)
 
 
-def asked_for(question: Mapping[str, Any]) -> list[str] | None:
-    """The sources that a question names; None: it names none, so the newest are meant."""
-    sources = question.get("sources")
-    if not isinstance(sources, list):
-        return None
-    texts = dict.fromkeys(source for source in sources[:MAX_RECEIPTS] if isinstance(source, str))
-    return [source for source in texts if _SOURCE.fullmatch(source)]
+def _receipt(known: Known) -> Receipt:
+    """One receipt. An archived copy that is not the host's file byte for byte has no sum that could prove it: -1.
 
-
-def _receipt(known: Known) -> dict[str, Any]:
-    """One receipt. A copy that is not the host's file byte for byte has no sum that could prove it: -1.
-
-    What the host itself said its sum to be tells its file again all the same.
+    The sum that the host itself reported still identifies its file.
     """
-    receipt = {
-        "source": known.id,
-        "file": known.file,
-        "origin": known.origin,
-        "watermark": known.watermark,
-        "crc": known.crc if known.crc is not None and known.proven else -1,
-    }
-    return receipt if known.proven or known.crc is None else receipt | {"told": known.crc}
+    crc = -1 if known.crc is None else known.crc
+    proven, told = (crc, -1) if known.proven else (-1, crc)
+    return Receipt(known.id, known.file, known.origin, known.watermark, proven, told)
 
 
 PER_SECOND = 10.0
-"""Points that a host gets back each second. A question costs 1, and 1 more for each 100 sources that it may be about: a
-host may ask for the receipts of 1,000 sources each second, in each partition; they cost some 0.05 s."""
+"""Points that a host regains per second. A request costs 1, and 1 more for every 100 sources that it names: a host may
+request the receipts of 1,000 sources per second in each partition; the collector needs about 0.05 s for them."""
 BURST = 1100.0
-"""Points that a silent host has: the receipts of 100,000 sources. A host asks for each of its files once a session."""
+"""Maximum points of a host: the receipts of 100,000 sources. A producer requests each of its files once a session."""
 SOURCES_PER_POINT = 100
 MAX_HOSTS = 20_000
-"""Hosts that are remembered; the one that asked longest ago is forgotten first, and has all its points again."""
+"""Maximum number of hosts in memory; the one with the oldest request is dropped first, and has all its points again."""
 
 
 class Questions:
-    """How much each host asked lately. Owned by a loop."""
+    """Rate limit of the requests of each host. Owned by a loop."""
 
     def __init__(self, partition: int | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._partition = partition
         self._clock = clock
         self._points: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by host: points, and when
-        self.refused = 0  #: questions that were not answered
+        self.refused = 0  #: requests that were not answered
 
-    def may_ask(self, host: str, question: Mapping[str, Any]) -> bool:
-        """Whether a question is answered; it costs its host points then."""
-        now, cost = self._clock(), _cost(question)
+    def may_ask(self, host: str, request: ReceiptsRequest) -> bool:
+        """Whether a request is answered; it costs its host points then."""
+        now, cost = self._clock(), _cost(request)
         points, when = self._points.pop(host, (BURST, now))
         points = min(BURST, points + (now - when) * PER_SECOND)
         is_allowed = points >= cost
@@ -100,12 +66,11 @@ class Questions:
         return is_allowed
 
     def refuse(self, host: str, reason: str) -> None:
-        """A question is not answered."""
+        """Count and log a request that is not answered."""
         self.refused += 1
         events.question_refused(host=host, partition=self._partition, reason=reason)
 
 
-def _cost(question: Mapping[str, Any]) -> float:
-    sources = question.get("sources")
-    about = min(len(sources), MAX_RECEIPTS) if isinstance(sources, list) else MAX_RECEIPTS
+def _cost(request: ReceiptsRequest) -> float:
+    about = MAX_SOURCES if request.sources is None else len(request.sources)
     return 1 + about // SOURCES_PER_POINT

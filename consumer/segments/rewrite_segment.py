@@ -178,10 +178,8 @@ def listed_on(archive: Path, date: str, about: str = "") -> list[Segment]:
     wanted = json.dumps(about)[1:-1].encode()
     found: list[Segment] = []
     for path in manifest_store.of_day(archive, date):
-        for line in path.read_bytes().splitlines():
-            if wanted in line:
-                with contextlib.suppress(ValueError, TypeError, AttributeError):  # the audit tells of what is damaged
-                    found.append(manifest.from_line(line))
+        with path.open("rb") as lines:
+            found += manifest.segments_in(line for line in lines if wanted in line)
     return found
 
 

@@ -207,15 +207,15 @@ async def _plan(land: Land, wish: _Wish) -> tuple[Plan, Stored]:
         )
     weights = await land.weights(streams)
     before = stored.map or static(wish.settings.logs.partitions or max(streams) + 1)
-    newest = 0 if stored.map else _newest(await land.standings(weights))
+    newest = 0 if stored.map else _newest(await land.places(weights))
     after = wish.map_behind(before, newest=newest)
     creates = tuple(sorted(after.used - streams.keys()))
     retires = tuple(number for number in streams if number not in after.used)
     return Plan(before=before, after=after, weights=weights, creates=creates, retires=retires), stored
 
 
-def _newest(standings: Mapping[str, object]) -> int:
-    return max((getattr(standing, "version", 0) for standing in standings.values()), default=0)
+def _newest(places: Mapping[str, object]) -> int:
+    return max((getattr(place, "version", 0) for place in places.values()), default=0)
 
 
 async def _drive(land: Land, wish: _Wish, template: Template, sizing: Sizing, until: float) -> Progress:

@@ -9,11 +9,12 @@ from partitioner.diff import merged
 from partitioner.template import Template
 from partitioner.topology import Sizing, wanted
 from shipper.bucket import BUCKET_STREAM, map_key
+from shipper.control import FinishReply, FinishRequest, PlaceReply, PlaceRequest
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import Connection
-from shipper.jetstream.direct_get import newest_sizes
 from shipper.jetstream.kv_bucket import JetStreamBucket
+from shipper.jetstream.stream_status import newest_sizes
 from shipper.partition_map import PartitionMap, decode, encode
 from shipper.stream_source import origin_of
 from shipper.subjects import (
@@ -31,21 +32,6 @@ ANSWER_SECONDS = 2.0
 ASKED_AT_ONCE = 64
 SAMPLED = 2000
 """Messages of a stream whose sizes are looked at."""
-
-
-class Standing(NamedTuple):
-    """Where a host says that it is."""
-
-    partition: int
-    version: int
-    leaving: bool
-
-
-class Remains(NamedTuple):
-    """What a collector has left to do for a closed stream."""
-
-    through: int  #: every message up to this sequence is archived
-    open: int  #: files that are not sealed
 
 
 class Stored(NamedTuple):
@@ -156,25 +142,20 @@ class Land:
         """Remove a stream of which everything is archived."""
         await self._admin.delete_stream(stream_name(self._prefix, partition))
 
-    async def finish(self, partition: int) -> Remains | None:
-        """Let the collector of a closed stream seal all that it has open; None: none answers."""
-        question = {"v": 1, "ask": "finish", "partition": partition}
-        said = await self._connection.ask(control_up(MOVER), question, ANSWER_SECONDS)
-        try:
-            return Remains(int(said["through"]), int(said["open"])) if said else None
-        except (KeyError, TypeError, ValueError):
-            return None
+    async def finish(self, partition: int) -> FinishReply | None:
+        """Have the collector of a closed stream seal its open files; what is left to do, None: no reply."""
+        request = FinishRequest(partition).to_json()
+        return FinishReply.from_json(await self._connection.ask(control_up(MOVER), request, ANSWER_SECONDS))
 
-    async def standings(self, hosts: Iterable[str]) -> dict[str, Standing | None]:
-        """Where each host is, in its own words; None: it does not answer."""
+    async def places(self, hosts: Iterable[str]) -> dict[str, PlaceReply | None]:
+        """The partition of each host as its producer reports it; None: no reply."""
         slots = asyncio.Semaphore(ASKED_AT_ONCE)
         names = sorted(hosts)
 
-        async def ask(host: str) -> Standing | None:
+        async def ask(host: str) -> PlaceReply | None:
             async with slots:
-                return _standing(
-                    await self._connection.ask(control_down(host), {"v": 1, "ask": "place"}, ANSWER_SECONDS)
-                )
+                request = PlaceRequest().to_json()
+                return PlaceReply.from_json(await self._connection.ask(control_down(host), request, ANSWER_SECONDS))
 
         return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
 
@@ -190,13 +171,6 @@ def _hosts_of(subjects: Iterable[str]) -> list[str]:
         with contextlib.suppress(Poison, ConfigError):
             hosts.append(checked_host(parse_log_subject(subject).host))
     return hosts
-
-
-def _standing(said: Mapping[str, Any] | None) -> Standing | None:
-    try:
-        return Standing(int(said["partition"]), int(said["version"]), bool(said.get("leaving"))) if said else None
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def sizing_like(streams: Mapping[int, Mapping[str, Any]], given: Sizing) -> Sizing:

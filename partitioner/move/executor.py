@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from partitioner.move.cluster_state import Land, Standing
+from partitioner.move.cluster_state import Land
 from partitioner.move.plan import Plan
 from partitioner.template import Template
 from partitioner.topology import Sizing
+from shipper.control import PlaceReply
 from shipper.errors import Unavailable
 
 ROUND_SECONDS = 1.0
@@ -43,13 +44,13 @@ class Hosts:
     names: set[str]
     began: float = field(default_factory=time.monotonic)
     heard: dict[str, float] = field(default_factory=dict)
-    at: dict[str, Standing] = field(default_factory=dict)
+    at: dict[str, PlaceReply] = field(default_factory=dict)
 
-    def note(self, standings: Mapping[str, Standing | None]) -> None:
+    def note(self, places: Mapping[str, PlaceReply | None]) -> None:
         """Who answered now."""
-        for host, standing in standings.items():
-            if standing is not None:
-                self.heard[host], self.at[host] = time.monotonic(), standing
+        for host, place in places.items():
+            if place is not None:
+                self.heard[host], self.at[host] = time.monotonic(), place
 
     def is_away(self, host: str) -> bool:
         """Whether a host was silent for long enough."""
@@ -57,7 +58,7 @@ class Hosts:
 
     def newest_version(self) -> int:
         """The newest map that any of them goes by."""
-        return max((standing.version for standing in self.at.values()), default=0)
+        return max((place.version for place in self.at.values()), default=0)
 
 
 async def prepare(land: Land, plan: Plan, template: Template, sizing: Sizing, *, revision: int) -> None:
@@ -76,7 +77,7 @@ async def follow(land: Land, plan: Plan, *, until: float, tell: Tell) -> Progres
     while True:
         streams = await land.streams()
         hosts.names |= await land.hosts(streams)
-        hosts.note(await land.standings(hosts.names))
+        hosts.note(await land.places(hosts.names))
         retiring = tuple(number for number in streams if number not in plan.after.used)
         left = [number for number in retiring if not await _retired(land, plan, hosts, number)]
         progress = _progress(plan, hosts, tuple(left))
@@ -104,8 +105,8 @@ def _may_close(plan: Plan, hosts: Hosts, host: str, partition: int) -> bool:
     """Whether a host publishes in `partition` no more. One that is away finds it closed, and moves then."""
     if hosts.is_away(host):
         return True
-    standing = hosts.at.get(host)
-    return standing is not None and standing.version >= plan.after.version and standing.partition != partition
+    place = hosts.at.get(host)
+    return place is not None and place.version >= plan.after.version and place.partition != partition
 
 
 def _progress(plan: Plan, hosts: Hosts, retiring: tuple[int, ...]) -> Progress:
@@ -114,10 +115,10 @@ def _progress(plan: Plan, hosts: Hosts, retiring: tuple[int, ...]) -> Progress:
     return Progress(len(hosts.names), moved, away, retiring)
 
 
-def _is_home(plan: Plan, standing: Standing | None, host: str) -> bool:
-    if standing is None or standing.leaving or standing.version < plan.after.version:
+def _is_home(plan: Plan, place: PlaceReply | None, host: str) -> bool:
+    if place is None or place.leaving or place.version < plan.after.version:
         return False
-    return standing.version > plan.after.version or standing.partition == plan.after.partition_of(host)
+    return place.version > plan.after.version or place.partition == plan.after.partition_of(host)
 
 
 def _late(progress: Progress) -> str:

@@ -12,9 +12,9 @@ from producer.checkpoint.store import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Chec
 from producer.discovery.scanner import Seen
 from producer.discovery.symlinks import Targets
 from producer.model import SETTLED, Place, Point, Source
-from producer.receipts import Receipt, Told
 from producer.tailer.file_reader import Piece, Tail
 from shipper import events
+from shipper.control import Receipt, ReceiptsReply
 
 
 class Ledger:
@@ -122,12 +122,12 @@ class Ledger:
             for tail in tails:
                 tail.marked = True
 
-    def told(self, told: Told) -> None:
+    def told(self, told: ReceiptsReply) -> None:
         """Note what an archive holds, as far as it is acknowledged; a receipt that a known sum contradicts is none."""
         for receipt, source in self._known_in(told):
             self._archived(source, told.archive, receipt)
 
-    def heard(self, told: Told) -> list[str]:
+    def heard(self, told: ReceiptsReply) -> list[str]:
         """Note an unsolicited message as far as it proves itself; the sources for which the collector is to be asked.
 
         Its sum must be the one that this host has at the watermark. Anything else could be a forgery, by which a spool
@@ -154,7 +154,7 @@ class Ledger:
         if archived > source.archived_in(archive):
             self._change(source.in_archive(archive, archived))
 
-    def corrected(self, told: Told, asked: Iterable[str]) -> None:
+    def corrected(self, told: ReceiptsReply, asked: Iterable[str]) -> None:
         """The same of an answer to a question for the sources `asked`, also where an archive lost what it had.
 
         As when it was restored from a copy.
@@ -167,7 +167,7 @@ class Ledger:
             if source.trusted or archived != source.archived_in(told.archive):
                 self._change(source.in_archive(told.archive, archived).confirmed())
 
-    def _known_in(self, told: Told) -> Iterator[tuple[Receipt, Source]]:
+    def _known_in(self, told: ReceiptsReply) -> Iterator[tuple[Receipt, Source]]:
         for receipt in told.receipts:
             source = self._known.get(receipt.source)
             if source and receipt.origin == source.origin and not source.contradicts(receipt.watermark, receipt.crc):

@@ -14,10 +14,10 @@ from producer.discovery.scanner import Seen
 from producer.fingerprint import Mark, read_ends
 from producer.model import Point, Source
 from producer.options import WhenSilent
-from producer.receipts import Receipt, Told
 from producer.session.handshake import receipt_of
 from shipper import events
 from shipper.bytes_ops import crc32
+from shipper.control import Receipt, ReceiptsReply
 from shipper.errors import Unavailable
 from shipper.ports import Publisher
 from shipper.subjects import log_subject, stream_name
@@ -32,7 +32,7 @@ class _Past(NamedTuple):
     partition: int
     newest: Receipt | None  #: the newest message of the host in its stream
     sequence: int  #: of that message; 0: there is none
-    told: Told | None  #: what its collector says
+    told: ReceiptsReply | None  #: what its collector says
 
 
 class Recovery:
@@ -98,7 +98,7 @@ class Recovery:
         sequence = last.sequence if last and newest else 0
         return _Past(partition, newest, sequence, await self._told(publisher, partition, sequence))
 
-    async def _told(self, publisher: Publisher, partition: int, sequence: int) -> Told | None:
+    async def _told(self, publisher: Publisher, partition: int, sequence: int) -> ReceiptsReply | None:
         """What the collector says once it has judged everything up to `sequence`; what it said last if time is up."""
         while True:
             told = await receipts.ask(publisher, self._host, partition, waits=receipts.STARTING_SECONDS)

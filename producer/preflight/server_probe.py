@@ -1,13 +1,14 @@
 """Would the server take what this host sends? Asked with the producer's own rights; nothing is stored."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from producer.preflight.report import Finding, good, note, warning, wrong
 from shipper.bucket import BUCKET_STREAM, map_key, to_subject
+from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError, Unavailable
+from shipper.jetstream import direct_get
 from shipper.jetstream.permission_probe import USER_INFO, Outcome, Probe, Reply, probing
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
@@ -108,8 +109,8 @@ async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
     published = judge_publish(await probe.publish(sending.subject, sending.stream), sending)
     stream = judge_stream(await probe.stream(sending.stream), sending)
     direct = judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)
-    question = json.dumps({"v": 1, "ask": "receipts", "partition": sending.partition}).encode()
-    collector = judge_collector(await probe.ask(control_up(sending.host), question), sending)
+    request = encode(ReceiptsRequest(sending.partition).to_json())
+    collector = judge_collector(await probe.ask(control_up(sending.host), request), sending)
     beat = await probe.last_stored(beat_subject(sending.prefix, sending.host), beats_stream(sending.prefix))
     return [inbox, asked, numbers, published, *stream, direct, collector, judge_name(beat, sending)]
 
@@ -134,7 +135,7 @@ def judge_map(found: MapFound, sending: Sending) -> Finding:
     """Whether the settings, the partition map and the streams agree on the number of partitions."""
     check, configured = "partitions", max(1, sending.partitions)
     if found.denied:
-        right = f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(sending.prefix))}"
+        right = direct_get.subject_of(BUCKET_STREAM, to_subject(map_key(sending.prefix)))
         return warning(
             check,
             f"this host may not read the partition map: {found.denied}",
@@ -204,7 +205,7 @@ def judge_stream(reply: Reply, sending: Sending) -> list[Finding]:
 
 def judge_direct(reply: Reply, sending: Sending) -> Finding:
     """Whether a session can ask how far this host is stored: it must, each time that it begins."""
-    subject = f"$JS.API.DIRECT.GET.{sending.stream}.{sending.subject}"
+    subject = direct_get.subject_of(sending.stream, sending.subject)
     if reply.outcome is Outcome.ANSWERED:
         return good("direct_get", "the last message of this host can be asked for")
     if reply.outcome is Outcome.DENIED:
@@ -221,12 +222,10 @@ def judge_collector(reply: Reply, sending: Sending) -> Finding:
     if reply.outcome is Outcome.DENIED:
         subject = control_up(sending.host)
         return wrong("collector", reply.denied, f'give the user the right to publish to "{subject}"')
-    receipts = reply.content.get("receipts")
-    if reply.outcome is Outcome.ANSWERED and isinstance(receipts, list):
-        return note(
-            "collector",
-            f"a collector answers for partition {sending.partition}: {counted(len(receipts), 'file')} known",
-        )
+    told = ReceiptsReply.from_json(reply.content)
+    if reply.outcome is Outcome.ANSWERED and told is not None:
+        known = counted(len(told.receipts), "file")
+        return note("collector", f"a collector answers for partition {sending.partition}: {known} known")
     return note("collector", f"no collector answers for partition {sending.partition}; what is sent waits for one")
 
 
@@ -236,7 +235,7 @@ def judge_name(reply: Reply, sending: Sending) -> Finding:
         return good("name", f"another live producer that is called {sending.host} would be noticed")
     unchecked = f"whether another live producer is called {sending.host} is not checked at the start"
     if reply.outcome is Outcome.DENIED:
-        right = f"$JS.API.DIRECT.GET.*.{sending.subject.partition('.')[0]}.*.{sending.host}"
+        right = direct_get.subject_of("*", f"{sending.subject.partition('.')[0]}.*.{sending.host}")
         return warning("name", f"{unchecked}: {reply.denied}", f'give the user the right to publish to "{right}"')
     return note("name", f"{unchecked}: nobody keeps heartbeats here")
 

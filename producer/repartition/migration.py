@@ -26,13 +26,13 @@ from producer.checkpoint.ack_tracker import Ledger
 from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.model import Place, Source
 from producer.options import Task
-from producer.receipts import Receipt, Told
 from producer.repartition.assignment import partitions_there, past_of
 from producer.session.handshake import receipt_of
 from producer.session.periodic import Beside
 from producer.tailer.tailer import Sources
 from shipper import codec, events
 from shipper.bucket import map_key
+from shipper.control import PlaceReply, Receipt, ReceiptsReply, StreamAnswer, StreamReply, StreamRequest
 from shipper.errors import BucketRefused, SessionLost, ShipperError, StreamMissing
 from shipper.model import Handoff
 from shipper.partition_map import PartitionMap, decode, partition_for
@@ -58,7 +58,7 @@ class Leaving:
         self._news = asyncio.Event()
         publisher.on_news(self._news.set)
 
-    async def last_receipts(self, asked: Callable[[], Sequence[str]]) -> Told:
+    async def last_receipts(self, asked: Callable[[], Sequence[str]]) -> ReceiptsReply:
         """What the old partition has archived of the sources `asked` for, for good; waits as long as that takes.
 
         Raises SessionLost, StreamFull; StreamMissing: the stream is closed, and its collector is not done with it.
@@ -74,7 +74,7 @@ class Leaving:
             else:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
 
-    async def _ask(self, sources: Sequence[str]) -> Told | None:
+    async def _ask(self, sources: Sequence[str]) -> ReceiptsReply | None:
         place = self._place
         return await receipts.ask(self._publisher, self._host, place.partition, sources, leaving=place.leaving)
 
@@ -101,7 +101,7 @@ def asked_for(known: Iterable[Source]) -> list[str]:
     return [each.id for each in known if not each.ended_at or each.archived < each.offset]
 
 
-def handed_off(known: Iterable[Source], told: Told, asked: Collection[str]) -> list[Source]:
+def handed_off(known: Iterable[Source], told: ReceiptsReply, asked: Collection[str]) -> list[Source]:
     """The sources as they are in the next partition.
 
     `told` came behind the move marker, so it is final: the old partition takes nothing more of this host. Of a source
@@ -111,14 +111,14 @@ def handed_off(known: Iterable[Source], told: Told, asked: Collection[str]) -> l
     return [_one(source, told, receipts, is_asked=source.id in asked) for source in known]
 
 
-def _one(source: Source, told: Told, receipts: Mapping[str, Receipt], *, is_asked: bool) -> Source:
+def _one(source: Source, told: ReceiptsReply, receipts: Mapping[str, Receipt], *, is_asked: bool) -> Source:
     found = list(_candidates(source, told, receipts.get(source.id), is_asked=is_asked))
     if not found:
         return source.back_to(source.origin) if source.ring else source
     return source.handed_off(max(found, key=lambda each: (each.offset, each.crc is not None)))
 
 
-def _candidates(source: Source, told: Told, receipt: Receipt | None, *, is_asked: bool) -> Iterator[Handoff]:
+def _candidates(source: Source, told: ReceiptsReply, receipt: Receipt | None, *, is_asked: bool) -> Iterator[Handoff]:
     """What archives have of a source, from the word of this partition's collector, from others', from before."""
     if receipt is not None and receipt.origin == source.origin:
         yield Handoff(receipt.watermark, _sum(source, receipt), told.archive or NAMELESS)
@@ -159,7 +159,7 @@ class Watch:
         self._is_refused = False
         self._next_at = 0.0
         self._wanted_since: float | None = None
-        self._looking: asyncio.Task[Told | None] | None = None
+        self._looking: asyncio.Task[ReceiptsReply | None] | None = None
         self.is_time = False  #: to stop where the host is, and to leave
 
     @property
@@ -217,7 +217,7 @@ class Watch:
             self._looking.cancel()
             self._looking = None
 
-    async def _look_and_ask(self, publisher: Publisher, place: Place) -> Told | None:
+    async def _look_and_ask(self, publisher: Publisher, place: Place) -> ReceiptsReply | None:
         """What the archive has of this host, if it is to move."""
         try:
             await self.look(publisher)
@@ -366,29 +366,28 @@ class Moving:
         """Have the partition's stream made, by whoever has the right; whether it is there now."""
         if self.place.leaving:
             return False
-        question = {"v": 1, "ask": "stream", "partition": self.place.partition}
+        request = StreamRequest(self.place.partition).to_json()
         try:
-            said = await publisher.ask(control_up(self._task.host), question, STREAM_SECONDS)
+            reply = StreamReply.from_json(await publisher.ask(control_up(self._task.host), request, STREAM_SECONDS))
         except ShipperError:
             return False
-        answer = (said or {}).get("stream")
-        if answer == "refused":
-            events.stream_denied(partition=self.place.partition, reason=str((said or {}).get("reason", "")))
-        return answer == "created"
+        if reply is not None and reply.answer is StreamAnswer.REFUSED:
+            events.stream_denied(partition=self.place.partition, reason=reply.reason)
+        return reply is not None and reply.answer is StreamAnswer.CREATED
 
     def status(self) -> dict[str, Any]:
         """Where it is, for people and scripts."""
         return {"map_version": self.place.version, "moving": bool(self.place.leaving)}
 
-    def answer(self) -> Mapping[str, Any]:
-        """Where this host is, for whoever moves it; it looks at the map at once."""
+    def answer(self) -> PlaceReply:
+        """The partition of this host, for the partitioner; the map is read again immediately."""
         self.watch.hint()
         place = self.place
-        return {"v": 1, "partition": place.partition, "version": max(place.version, place.leaving)} | (
-            {"leaving": True} if place.leaving else {}
-        )
+        return PlaceReply(place.partition, max(place.version, place.leaving), bool(place.leaving))
 
-    async def _last_receipts(self, publisher: Publisher, ledger: Ledger, asked: set[str], beside: Beside) -> Told:
+    async def _last_receipts(
+        self, publisher: Publisher, ledger: Ledger, asked: set[str], beside: Beside
+    ) -> ReceiptsReply:
         """The final ones; the files are looked at meanwhile, so that none is renamed out of sight."""
 
         def ask() -> list[str]:

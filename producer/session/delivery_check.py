@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from producer import receipts
 from producer.checkpoint.ack_tracker import Ledger
-from producer.receipts import Told
 from producer.session.handshake import Agreement, surviving
 from shipper import events
+from shipper.control import ReceiptsReply
 from shipper.errors import SessionLost, ShipperError
 from shipper.ports import Publisher
 
@@ -41,7 +41,7 @@ class _Answer(NamedTuple):
     """What was asked, and what the collector and the stream say."""
 
     asked: Mapping[str, _Sent]
-    told: Told | None = None
+    told: ReceiptsReply | None = None
     stream_holds: bool = True  #: what it acknowledged, as far as its newest message of this host shows
     stream_is_empty: bool = False  #: of messages of this host: what was archived then is all that there is
 
@@ -164,7 +164,7 @@ class Arrival:
             self._unconfirmed.pop(id_, None)
         return lost
 
-    def _lost(self, answer: _Answer, told: Told, ledger: Ledger) -> dict[str, int]:
+    def _lost(self, answer: _Answer, told: ReceiptsReply, ledger: Ledger) -> dict[str, int]:
         """By source: from where it must be sent again."""
         holds = {receipt.source: receipt.watermark for receipt in told.receipts}
         lost = {}

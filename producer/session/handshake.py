@@ -11,8 +11,8 @@ from typing import NamedTuple
 from producer import receipts
 from producer.checkpoint.ack_tracker import Ledger
 from producer.model import SETTLED, TRUSTED, Source
-from producer.receipts import Receipt
 from shipper import codec, events
+from shipper.control import Receipt
 from shipper.errors import Poison
 from shipper.model import Stored
 from shipper.ports import Publisher

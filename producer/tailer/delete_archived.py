@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from producer import receipts
 from producer.model import Source
-from producer.receipts import Receipt, Told
 from producer.tailer.cleanup import GONE, Fate, Finished
 from producer.tailer.tailer import Sources
 from shipper import events
+from shipper.control import Receipt, ReceiptsReply
 from shipper.errors import ShipperError
 from shipper.ports import Publisher
 
@@ -88,7 +88,7 @@ class Removal:
         self._clock = clock
         self._next_at = math.inf if grace_seconds is None else -math.inf
         self._silent: dict[str, Silence] = {}
-        self._asked: asyncio.Task[Told | None] | None = None
+        self._asked: asyncio.Task[ReceiptsReply | None] | None = None
         self._complained: set[str] = set()
 
     @property
@@ -135,7 +135,7 @@ class Removal:
             elif fate is not Fate.CHANGED or file.source.ended_at:  # else the next look sees what changed
                 self._complain(file, fate.value)
 
-    async def _ask(self, publisher: Publisher) -> Told | None:
+    async def _ask(self, publisher: Publisher) -> ReceiptsReply | None:
         try:
             return await receipts.ask(publisher, self._host, self._partition, list(self._silent))
         except ShipperError:

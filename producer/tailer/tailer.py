@@ -16,7 +16,6 @@ from producer.discovery import scanner
 from producer.discovery.safe_open import ExcludedName, Links, NotFollowed
 from producer.discovery.scanner import Look, Seen, wanted
 from producer.model import Source
-from producer.receipts import Told
 from producer.tailer.cleanup import GONE, Fate, Finished, delete, finished
 from producer.tailer.decompress import Unfinished
 from producer.tailer.descriptor_cache import Handles
@@ -28,6 +27,7 @@ from producer.tailer.resolver import Late, Opening, at_their_devices, lies_at_it
 from producer.tailer.rotation import Beginning
 from producer.transform.time_budget import OverBudget
 from shipper import events
+from shipper.control import ReceiptsReply
 from shipper.model import End
 
 FORGET_SECONDS = 3600.0
@@ -418,12 +418,12 @@ class Sources:
             with contextlib.suppress(OSError):
                 held.hold(ended, tail.taken_over())
 
-    def told(self, told: Told) -> None:
+    def told(self, told: ReceiptsReply) -> None:
         """An archive holds so much."""
         self.ledger.told(told)
         self._following.held.settle(self.ledger.known)
 
-    def heard(self, told: Told) -> list[str]:
+    def heard(self, told: ReceiptsReply) -> list[str]:
         """The same of a message that nobody asked for; the sources of which it proves nothing."""
         unproven = self.ledger.heard(told)
         self._following.held.settle(self.ledger.known)

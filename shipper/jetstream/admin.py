@@ -22,7 +22,7 @@ from shipper.jetstream.connection import (
     connect_as,
     describe,
 )
-from shipper.jetstream.pull_consumer import read_delivery
+from shipper.jetstream.pull_loop import read_delivery
 from shipper.settings import NatsSettings
 
 Json = dict[str, Any]

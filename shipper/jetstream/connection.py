@@ -39,6 +39,8 @@ MONITOR_API = "$JS.monitor.API"
 """Where a monitor asks for states: in its own account, `$JS.API` is the API of that account, which has no streams."""
 
 NOT_FOUND_STREAM = 10059
+NO_RESPONDERS = "503"
+"""Status of the message that nats-server sends in reply to a request without a subscriber."""
 NOT_FOUND_CONSUMER = 10014
 JETSTREAM_OFF = frozenset({10039, 10076})
 

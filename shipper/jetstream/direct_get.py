@@ -1,11 +1,9 @@
-"""Many stored messages by one request: a batched direct read leaves nothing at the server.
-
-The sizes of a stream's newest messages by subject, without their payloads.
-"""
+"""Direct get: read stored messages by request and reply, without a consumer at the server (ADR-31)."""
 
 import asyncio
+import datetime as dt
 import json
-from collections import Counter
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,17 +11,44 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import SessionLost, StreamMissing
-from shipper.jetstream.connection import API, Connection, describe
-from shipper.jetstream.publisher import NO_RESPONDERS, NOT_FOUND
+from shipper.jetstream.connection import API, NO_RESPONDERS, Connection, describe
+from shipper.model import Stored
 
+NOT_FOUND = "404"
 END_OF_BATCH = "204"
+_FRACTION = re.compile(r"(.*:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+
+
+def subject_of(stream: str, last_of: str = "", *, api: str = API) -> str:
+    """The subject of a direct get from `stream`: of the newest message on `last_of`, or else of what the body names."""
+    return f"{api}.DIRECT.GET.{stream}.{last_of}" if last_of else f"{api}.DIRECT.GET.{stream}"
+
+
+def body_of(sequence: int) -> bytes:
+    """The body of a direct get of the first message with at least `sequence`."""
+    return json.dumps({"seq": sequence}).encode()
+
+
+async def last_stored(connection: Connection, stream: str, subject: str, *, within: float) -> Stored | None:
+    """The newest message on `subject`; None: the stream holds none.
+
+    Raises:
+        nats.errors.NoRespondersError: no server answers for the stream. SessionLost: no reply in `within` seconds.
+    """
+    return stored(await connection.request(subject_of(stream, subject), b"", within=within))
+
+
+async def stored_at(connection: Connection, stream: str, sequence: int, *, within: float) -> Stored | None:
+    """The message with exactly `sequence`; None: the stream does not hold it. Raises as `last_stored`."""
+    found = stored(await connection.request(subject_of(stream), body_of(sequence), within=within))
+    return found if found and found.sequence == sequence else None
 
 
 async def direct_batch(connection: Connection, stream: str, what: Mapping[str, Any], *, within: float) -> list[Msg]:
     """The messages of `stream` that `what` asks for (ADR-31: `multi_last`, or `seq` with `batch`), as of now.
 
     Raises:
-        StreamMissing: nobody answers for it. SessionLost: the whole batch did not come in `within` seconds.
+        StreamMissing: no server answers for it. SessionLost: the whole batch did not come in `within` seconds.
     """
     connection.check()
     client, arrived = connection.client, asyncio.Queue[Msg]()
@@ -31,7 +56,7 @@ async def direct_batch(connection: Connection, stream: str, what: Mapping[str, A
     try:
         subscription = await client.subscribe(inbox, cb=arrived.put)
         try:
-            await client.publish(f"{API}.DIRECT.GET.{stream}", json.dumps(what).encode(), reply=inbox)
+            await client.publish(subject_of(stream), json.dumps(what).encode(), reply=inbox)
             async with asyncio.timeout(within):
                 return await _until_its_end(arrived, stream)
         finally:
@@ -56,39 +81,27 @@ async def _until_its_end(arrived: "asyncio.Queue[Msg]", stream: str) -> list[Msg
             raise SessionLost(f"reading {stream}: status {status}")
 
 
-SILENT_SECONDS = 2.0
-INACTIVE_NS = 5_000_000_000
+def stored(message: Msg) -> Stored | None:
+    """The message in the reply to a direct get; None: the stream does not hold it."""
+    headers = dict(message.headers or {})
+    status = headers.get("Status")
+    if status == NOT_FOUND:
+        return None
+    if status or "Nats-Sequence" not in headers:
+        raise SessionLost(f"direct get: {status} {headers.get('Description', '')}")
+    return Stored(
+        sequence=int(headers["Nats-Sequence"]),
+        time_ns=nanoseconds(headers["Nats-Time-Stamp"]),
+        subject=headers["Nats-Subject"],
+        headers={name: value for name, value in headers.items() if not name.startswith("Nats-")},
+        payload=message.data,
+    )
 
 
-async def newest_sizes(connection: Connection, stream: str, *, last: int, messages: int) -> Counter[str]:
-    """Bytes of payload by subject, of the `messages` newest ones up to sequence `last`; fewer, where some are gone.
-
-    Raises:
-        StreamMissing, SessionLost, ApiError.
-    """
-    sizes: Counter[str] = Counter()
-    arrived: asyncio.Queue[Msg] = asyncio.Queue()
-    target = connection.client.new_inbox()
-    subscription = await connection.client.subscribe(target, cb=arrived.put)
-    config = {
-        "deliver_subject": target,
-        "deliver_policy": "by_start_sequence",
-        "opt_start_seq": max(1, last - messages + 1),
-        "ack_policy": "none",
-        "headers_only": True,
-        "mem_storage": True,
-        "num_replicas": 1,
-        "inactive_threshold": INACTIVE_NS,
-    }
-    try:
-        info = await connection.api(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
-        left = min(messages, int(info.get("num_pending", 0)) + int(info.get("delivered", {}).get("consumer_seq", 0)))
-        while left > 0:
-            message = await asyncio.wait_for(arrived.get(), SILENT_SECONDS)
-            sizes[message.subject] += int((message.headers or {}).get("Nats-Msg-Size", 0))
-            left -= 1
-    except TimeoutError:
-        pass  # some were purged meanwhile
-    finally:
-        await subscription.unsubscribe()
-    return sizes
+def nanoseconds(rfc3339: str) -> int:
+    """Nanoseconds since 1970 of the server's timestamps, which carry more digits than `datetime` keeps."""
+    found = _FRACTION.fullmatch(rfc3339.replace(" ", "T", 1))
+    if not found:
+        raise SessionLost(f"timestamp {rfc3339!r} is not RFC 3339")
+    seconds = int(dt.datetime.fromisoformat(found[1] + found[3].replace("Z", "+00:00")).timestamp())
+    return seconds * 1_000_000_000 + int((found[2] or "0").ljust(9, "0"))

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from shipper.errors import ConfigError
 from shipper.heartbeat import beats_config
 from shipper.jetstream.connection import ApiError, Connection
-from shipper.jetstream.direct_get import direct_batch
-from shipper.jetstream.publisher import nanoseconds, stored
+from shipper.jetstream.direct_get import direct_batch, nanoseconds, stored
 from shipper.model import Stored
 from shipper.subjects import beat_subject, beat_subjects, beats_stream
 

@@ -9,8 +9,7 @@ from nats.aio.msg import Msg
 from shipper.bucket import BUCKET_STREAM, bucket_config, to_key, to_subject
 from shipper.errors import BucketRefused, RightMissing, SessionLost, StreamMissing
 from shipper.jetstream.connection import ApiError, Connection, connect
-from shipper.jetstream.direct_get import direct_batch
-from shipper.jetstream.publisher import stored
+from shipper.jetstream.direct_get import direct_batch, stored
 from shipper.model import Entry
 from shipper.settings import NatsSettings
 

@@ -8,7 +8,7 @@ from nats.aio.msg import Msg
 
 from shipper.errors import RightMissing, SessionLost
 from shipper.jetstream.connection import API, ApiError, Connection, describe
-from shipper.jetstream.publisher import NOT_FOUND
+from shipper.jetstream.direct_get import NOT_FOUND, subject_of
 from shipper.jetstream.server_errors import GRANT_HINT
 from shipper.model import StreamState
 from shipper.stream_source import Origin, origin_of, sequence_at_origin
@@ -61,7 +61,7 @@ class SiteStream:
 
     async def _read(self, api: str, stream: str, sequence: int) -> Msg | None:
         """One message; None: the stream does not hold it."""
-        found = await self._ask(f"{api}.DIRECT.GET.{stream}", {"seq": sequence})
+        found = await self._ask(subject_of(stream, api=api), {"seq": sequence})
         status = (found.headers or {}).get("Status")
         if status and status != NOT_FOUND:
             raise SessionLost(f"direct get of {stream}: {status}")

@@ -9,11 +9,11 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import SessionLost, StreamMissing
-from shipper.jetstream.connection import API, ApiError, Connection, describe
-from shipper.jetstream.direct_get import direct_batch
+from shipper.jetstream.connection import API, NO_RESPONDERS, ApiError, Connection, describe
+from shipper.jetstream.direct_get import body_of, direct_batch, stored, subject_of
 from shipper.jetstream.leaf_stream import stream_state
-from shipper.jetstream.publisher import NO_RESPONDERS, refusal, stored
-from shipper.jetstream.pull_consumer import NANOSECONDS, read_delivery
+from shipper.jetstream.pull_loop import NANOSECONDS, read_delivery
+from shipper.jetstream.reply_window import refusal
 from shipper.model import Delivery, Stored, StreamState
 
 NO_MESSAGE = 10037
@@ -48,8 +48,7 @@ class Letters:
 
     async def get(self, sequence: int) -> Stored | None:
         """The message with exactly `sequence`; None when the stream does not hold it."""
-        where, body = f"{API}.DIRECT.GET.{self._stream}", json.dumps({"seq": sequence}).encode()
-        answer = await self._request(where, body)
+        answer = await self._request(subject_of(self._stream), body_of(sequence))
         if (answer.headers or {}).get("Status") == NO_RESPONDERS:
             await self._connection.api(f"STREAM.INFO.{self._stream}")  # says what is missing: JetStream or the stream
             raise SessionLost(f"stream {self._stream} does not answer direct reads: set allow_direct")

@@ -6,7 +6,6 @@ forgets it `INACTIVE_SECONDS` after its reader died.
 
 import asyncio
 import contextlib
-import json
 import secrets
 import time
 from collections import deque
@@ -14,22 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import nats.errors
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 
 from shipper.errors import SessionLost, ShipperError
-from shipper.jetstream.connection import API, Connection, describe
-from shipper.jetstream.pull_consumer import NANOSECONDS, read_delivery
+from shipper.jetstream.connection import Connection, describe
+from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, NANOSECONDS, TOO_LARGE, PullLoop
 from shipper.model import Delivery
 
 INACTIVE_SECONDS = 10
 EXPIRES_SECONDS = 20
-HEARTBEAT_SECONDS = 1.0
-SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS
 MESSAGES_A_PULL = 1000
-TOO_LARGE = "Message Size Exceeds MaxBytes"
-ENDED = ("Batch Completed", TOO_LARGE)
-"""How a pull ends with status 409 although nothing is wrong."""
 
 
 class Start(NamedTuple):
@@ -67,11 +59,17 @@ class OrderedReader:
         self._arrived: deque[Arrived] = deque()
         self._bytes = 0
         self._consumer = ""
-        self._consumer_sequence = 0
-        self._inbox = ""
-        self._subscription: Subscription | None = None
-        self._pulling = self._gone = self._doubtful = self._oversized = False
-        self._heard_at = 0.0
+        self._gone = self._doubtful = self._oversized = False
+        self._pulls = PullLoop(
+            connection,
+            stream,
+            overlap=1,
+            expires_seconds=EXPIRES_SECONDS,
+            delivered=self._on_delivery,
+            ended=self._on_end,
+            failed=lambda _: self._end_consumer(),  # deleted, its leader changed, no server: another one goes on
+            idle=self._on_heartbeat,
+        )
         self._turn = asyncio.Event()
         connection.on_lost(self._turn.set)
         self._task = asyncio.create_task(self._serve())
@@ -109,10 +107,9 @@ class OrderedReader:
     async def _create(self) -> None:
         """A consumer that begins behind the last message that arrived."""
         self._consumer = f"tail-{secrets.token_hex(8)}"
-        self._consumer_sequence, self._pulling, self._gone, self._doubtful = 0, False, False, False
-        self._inbox = self._connection.client.new_inbox()
+        self._gone = self._doubtful = False
         try:
-            self._subscription = await self._connection.client.subscribe_direct(self._inbox, self._heard(self._inbox))
+            await self._pulls.begin(self._consumer)
         except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
         body = {"stream_name": self.stream, "config": self._configuration(), "action": "create"}
@@ -138,83 +135,46 @@ class OrderedReader:
     async def _go_on(self) -> None:
         """Ask for more where there is room, then wait for what comes."""
         self._connection.check()
-        if self._pulling and time.monotonic() - self._heard_at > SILENCE_SECONDS:
+        if self._pulls.is_silent:
             self._gone = True
             return
         if self._doubtful:
             await self._ask_how_many()
         self._turn.clear()
-        if not self._pulling and self._bytes < self._budget:
+        if self._pulls.has_room and self._bytes < self._budget:
             await self._pull()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEARTBEAT_SECONDS):
                 await self._turn.wait()
 
     async def _pull(self) -> None:
-        request = {
-            "batch": 1 if self._oversized else MESSAGES_A_PULL,
-            "expires": EXPIRES_SECONDS * NANOSECONDS,
-            "idle_heartbeat": int(HEARTBEAT_SECONDS * NANOSECONDS),
-            **({} if self._oversized else {"max_bytes": self._budget}),
-        }
-        verb = f"{API}.CONSUMER.MSG.NEXT.{self.stream}.{self._consumer}"
-        self._pulling, self._heard_at, self._oversized = True, time.monotonic(), False
-        self._left = int(request["batch"])
-        try:
-            await self._connection.client.publish(verb, json.dumps(request).encode(), reply=self._inbox)
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
+        is_oversized, self._oversized = self._oversized, False  # the next message: request it alone, of any size
+        await self._pulls.request(
+            batch=1 if is_oversized else MESSAGES_A_PULL, max_bytes=None if is_oversized else self._budget
+        )
 
     async def _ask_how_many(self) -> None:
         """What the server counted as waiting may have been purged: then no message tells that there is no more."""
         self._doubtful = False
         info = await self._connection.api(f"CONSUMER.INFO.{self.stream}.{self._consumer}")
-        if int(info["delivered"]["consumer_seq"]) == self._consumer_sequence:
+        if int(info["delivered"]["consumer_seq"]) == self._pulls.consumer_sequence:
             self._note_pending(int(info["num_pending"]))
 
-    def _heard(self, inbox: str) -> Callable[[Msg], None]:
-        """What of an earlier consumer still arrives goes to its own inbox, and nobody looks at it."""
-
-        def on_message(message: Msg) -> None:
-            if inbox != self._inbox:
-                return
-            self._heard_at = time.monotonic()
-            if message.reply.startswith("$JS.ACK."):
-                self._on_delivery(message)
-            else:
-                self._on_status(message)
-
-        return on_message
-
-    def _on_delivery(self, message: Msg) -> None:
-        delivery, consumer_sequence = read_delivery(message)
-        if consumer_sequence != self._consumer_sequence + 1:
-            self._end_consumer()
-            return
-        self._consumer_sequence = consumer_sequence
+    def _on_delivery(self, delivery: Delivery) -> None:
         self._start = Start(delivery.sequence + 1)
-        self._arrived.append(Arrived(delivery, self._heard_at))
+        self._arrived.append(Arrived(delivery, time.monotonic()))
         self._bytes += len(delivery.payload)
-        self._left -= 1
-        if self._left == 0:
-            self._end_pull()
+        if self._pulls.has_room:
+            self._turn.set()
         self._note_pending(delivery.pending)
 
-    def _on_status(self, message: Msg) -> None:
-        headers = message.headers or {}
-        status, text = headers.get("Status", ""), headers.get("Description", "")
-        if status == "100":
-            self._doubtful = not self.caught_up
-            if self._doubtful:
-                self._turn.set()
-        elif status in {"408", "404"} or (status == "409" and text.startswith(ENDED)):
-            self._oversized = text.startswith(TOO_LARGE) and self._left == MESSAGES_A_PULL
-            self._end_pull()
-        else:
-            self._end_consumer()  # deleted, its leader changed, nobody there: another one goes on
+    def _on_heartbeat(self) -> None:
+        self._doubtful = not self.caught_up
+        if self._doubtful:
+            self._turn.set()
 
-    def _end_pull(self) -> None:
-        self._pulling = False
+    def _on_end(self, text: str, left: int) -> None:
+        self._oversized = text.startswith(TOO_LARGE) and left == MESSAGES_A_PULL
         self._turn.set()
 
     def _end_consumer(self) -> None:
@@ -227,11 +187,9 @@ class OrderedReader:
 
     async def _forget(self) -> None:
         """Remove consumer and inbox; the server does it by itself, but later."""
-        name, self._consumer, self._inbox = self._consumer, "", ""
-        subscription, self._subscription = self._subscription, None
+        name, self._consumer = self._consumer, ""
         with contextlib.suppress(ShipperError, nats.errors.Error, OSError):
-            if subscription is not None:
-                await subscription.unsubscribe()
+            await self._pulls.end()
             if name and self._connection.open:
                 await self._connection.api(f"CONSUMER.DELETE.{self.stream}.{name}")
 

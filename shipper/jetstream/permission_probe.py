@@ -12,13 +12,13 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import SessionLost
-from shipper.jetstream.connection import API, Connection, connect, describe
+from shipper.jetstream.connection import API, NO_RESPONDERS, Connection, connect, describe
+from shipper.jetstream.direct_get import subject_of
 from shipper.jetstream.server_errors import REFUSED
 from shipper.settings import NatsSettings
 
 ANSWER_SECONDS = 2.0
 FLUSH_SECONDS = 5
-NO_RESPONDERS = "503"
 USER_INFO = "$SYS.REQ.USER.INFO"
 """Where the server tells a user which account it is in."""
 NEVER_SEQUENCE = 2**63 - 1
@@ -120,7 +120,7 @@ class Probe:
 
     async def last_stored(self, subject: str, stream: str) -> Reply:
         """What a direct get of the newest message on `subject` brings."""
-        return await self.ask(f"{API}.DIRECT.GET.{stream}.{subject}")
+        return await self.ask(subject_of(stream, subject))
 
     async def _violation(self) -> str:
         """The violation of permissions that the last command was; it comes before the answer to a PING behind it."""

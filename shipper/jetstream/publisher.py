@@ -1,15 +1,11 @@
-"""The publishing port on a real server: our own window of replies, because `js.publish_async` loses error acks."""
+"""The publishing port on a real server."""
 
 import asyncio
-import datetime as dt
-import json
-import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import nats.errors
-from nats.aio.msg import Msg
 
 from shipper import events
 from shipper.bucket import BUCKET_STREAM, to_subject
@@ -19,23 +15,20 @@ from shipper.errors import (
     RightMissing,
     SessionLost,
     ShipperError,
-    StreamFull,
     StreamMissing,
 )
-from shipper.jetstream.connection import API, SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
+from shipper.jetstream.connection import SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
+from shipper.jetstream.direct_get import last_stored, stored, subject_of
+from shipper.jetstream.reply_window import Ack, ReplyWindow
 from shipper.model import Entry, Published, Stored
 from shipper.settings import NatsSettings
 from shipper.subjects import control_ask
 
-FULL = frozenset({10077, 10023, 10167, 10047})  # stream full, server full, too many requests, no storage left
-NO_RESPONDERS = "503"
-NOT_FOUND = "404"
 HEADER_ROOM_BYTES = 16 * 1024
 HANDSHAKE_SECONDS = 5.0
 ROOM_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent: with more, what nobody has to hear is left out
 BUCKET_SECONDS = 2.0
 REFUSAL_SECONDS = 0.05  # between two looks whether the server refused a question
-_FRACTION = re.compile(r"(.*:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
 class JetStreamPublisher:
@@ -47,13 +40,11 @@ class JetStreamPublisher:
     def __init__(self, connection: Connection, stream: str) -> None:
         self._connection = connection
         self._stream = stream
-        self._reply = connection.client.new_inbox() + "."
-        self._attempt = 0
+        missing = StreamMissing(f"no stream takes the messages of {stream}", hint="create it: fshipper partition apply")
+        self._replies = ReplyWindow(connection, self._read_ack, missing)
         self._in_flight: deque[int] = deque()
         self._acks: list[Published] = []
         self._last_sequence = 0
-        self._trouble: ShipperError | None = None
-        self._wake: Callable[[], None] = lambda: None
 
     @classmethod
     async def begin(cls, settings: NatsSettings, *, stream: str, host: str, block_bytes: int) -> "JetStreamPublisher":
@@ -71,24 +62,21 @@ class JetStreamPublisher:
             )
         connection.dispensable.add(control_ask(host))  # rights of before version 2 of the roster do not have it
         session = cls(connection, stream)
-        await connection.client.subscribe_direct(f"{session._reply}*", session._on_ack)
+        await session._replies.open()
         return session
 
     async def last_stored(self, subject: str) -> Stored | None:
         """The newest message on exactly `subject`."""
-        self._check()
-        where = f"{API}.DIRECT.GET.{self._stream}.{subject}"
+        self._replies.check()
         try:
-            found = await self._connection.request(where, b"", within=HANDSHAKE_SECONDS)
+            return await last_stored(self._connection, self._stream, subject, within=HANDSHAKE_SECONDS)
         except nats.errors.NoRespondersError:
             raise await self._silence() from None
-        return stored(found)
 
     async def last_stored_in(self, stream: str, subject: str) -> Stored | None:
         """The newest message on `subject` in another partition's stream."""
-        where = f"{API}.DIRECT.GET.{stream}.{subject}"
         try:
-            return stored(await self._connection.request(where, b"", within=HANDSHAKE_SECONDS))
+            return await last_stored(self._connection, stream, subject, within=HANDSHAKE_SECONDS)
         except nats.errors.NoRespondersError:
             raise StreamMissing(f"stream {stream} does not exist") from None
         except RightMissing as error:
@@ -108,10 +96,9 @@ class JetStreamPublisher:
 
     async def entry(self, key: str) -> Entry | None:
         """What the shared bucket holds under `key`; None: nothing, or there is no bucket."""
-        self._check()
-        where = f"{API}.DIRECT.GET.{BUCKET_STREAM}.{to_subject(key)}"
+        self._replies.check()
         try:
-            found = stored(await self._connection.request(where, b"", within=BUCKET_SECONDS))
+            found = await last_stored(self._connection, BUCKET_STREAM, to_subject(key), within=BUCKET_SECONDS)
         except nats.errors.NoRespondersError:
             return None
         except RightMissing as error:
@@ -120,24 +107,22 @@ class JetStreamPublisher:
             self._connection.forgive()  # the server only refused an answer; whoever needs no map ships on
             raise BucketRefused(str(error)) from None
         except SessionLost:
-            self._check()
+            self._replies.check()
             return None  # the bucket has no leader, say: that stops nobody
         return Entry(found.sequence, found.payload) if found else None
 
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send without waiting for the server's ack."""
-        self._check()
+        self._replies.check()
         self._in_flight.append(token)
         try:
-            await self._connection.client.publish_block(
-                subject, f"{self._reply}{self._attempt}-{token}", headers, payload
-            )
+            await self._connection.client.publish_block(subject, self._replies.subject(token), headers, payload)
         except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
 
     async def mention(self, subject: str, payload: bytes) -> bool:
         """Send what nobody has to hear, without an answer; False: there is no room for it now."""
-        self._check()
+        self._replies.check()
         connection = self._connection
         if subject in connection.refused:
             if subject in connection.dispensable:
@@ -155,8 +140,8 @@ class JetStreamPublisher:
 
     async def mentioned(self, stream: str, subject: str) -> Stored | None:
         """The newest message on exactly `subject` that `stream` keeps of what was mentioned."""
-        self._check()
-        connection, where = self._connection, f"{API}.DIRECT.GET.{stream}.{subject}"
+        self._replies.check()
+        connection, where = self._connection, subject_of(stream, subject)
         if where in connection.refused or not JetStreamPublisher.may_read_mentions:
             return None
         connection.dispensable.add(where)
@@ -169,7 +154,7 @@ class JetStreamPublisher:
                 return None
             return stored(asking.result())
         except (nats.errors.NoRespondersError, SessionLost):
-            self._check()
+            self._replies.check()
             return None  # nobody keeps it, or it cannot be read now
         finally:
             asking.cancel()
@@ -177,22 +162,19 @@ class JetStreamPublisher:
     def acknowledged(self) -> list[Published]:
         """The acks that came since the last call, in the order of the publishes; never waits."""
         if not self._acks:
-            self._check()
+            self._replies.check()
         acks, self._acks = self._acks, []
         return acks
 
     def start_over(self) -> None:
-        """Go on behind `StreamFull`; acks of what was sent before are told by the number of the attempt."""
-        if isinstance(self._trouble, StreamFull):
-            self._trouble = None
-        self._attempt += 1
+        """Go on after `StreamFull`; acks of what was sent before are ignored."""
+        self._replies.start_over()
         self._in_flight.clear()
         self._acks.clear()
 
     def on_news(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `acknowledged` has something to return or to raise."""
-        self._wake = wake
-        self._connection.on_lost(wake)
+        self._replies.on_news(wake)
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
         """The first answer to a JSON question; None when nobody listens or answers in time."""
@@ -206,30 +188,7 @@ class JetStreamPublisher:
         """End the session."""
         await self._connection.close()
 
-    def _check(self) -> None:
-        if self._trouble:
-            raise self._trouble
-        self._connection.check()
-
-    def _on_ack(self, message: Msg) -> None:
-        attempt, token = map(int, message.subject.rpartition(".")[2].split("-"))
-        if attempt != self._attempt:
-            return
-        if self._trouble is None:
-            try:
-                self._acks.append(self._read_ack(message, token))
-            except ShipperError as error:
-                self._trouble = error
-        self._wake()
-
-    def _read_ack(self, message: Msg, token: int) -> Published:
-        if (message.headers or {}).get("Status") == NO_RESPONDERS:
-            raise StreamMissing(
-                f"no stream takes the messages of {self._stream}", hint="create it: fshipper partition apply"
-            )
-        content = json.loads(message.data)
-        if "error" in content:
-            raise refusal(self._stream, content["error"])
+    def _read_ack(self, token: int, content: Ack) -> None:
         sequence = int(content["seq"])
         if content.get("stream") != self._stream:
             raise ConfigError(
@@ -243,38 +202,4 @@ class JetStreamPublisher:
                 f"stream sequence went back from {self._last_sequence} to {sequence}: the server lost data"
             )
         self._last_sequence = sequence
-        return Published(token, sequence)
-
-
-def refusal(stream: str, error: Mapping[str, Any]) -> ShipperError:
-    """What the server's refusal of a message means for its publisher."""
-    text = f"stream {stream} refuses a message: {error.get('description')} ({error.get('err_code')})"
-    if error.get("err_code") in FULL:
-        return StreamFull(text, hint="let the collector catch up, or raise max_bytes of the stream")
-    return SessionLost(text)
-
-
-def stored(message: Msg) -> Stored | None:
-    """The answer to a direct get, None for its 404."""
-    headers = dict(message.headers or {})
-    status = headers.get("Status")
-    if status == NOT_FOUND:
-        return None
-    if status or "Nats-Sequence" not in headers:
-        raise SessionLost(f"direct get: {status} {headers.get('Description', '')}")
-    return Stored(
-        sequence=int(headers["Nats-Sequence"]),
-        time_ns=nanoseconds(headers["Nats-Time-Stamp"]),
-        subject=headers["Nats-Subject"],
-        headers={name: value for name, value in headers.items() if not name.startswith("Nats-")},
-        payload=message.data,
-    )
-
-
-def nanoseconds(rfc3339: str) -> int:
-    """Nanoseconds since 1970 of the server's timestamps, which carry more digits than `datetime` keeps."""
-    found = _FRACTION.fullmatch(rfc3339.replace(" ", "T", 1))
-    if not found:
-        raise SessionLost(f"timestamp {rfc3339!r} is not RFC 3339")
-    seconds = int(dt.datetime.fromisoformat(found[1] + found[3].replace("Z", "+00:00")).timestamp())
-    return seconds * 1_000_000_000 + int((found[2] or "0").ljust(9, "0"))
+        self._acks.append(Published(token, sequence))

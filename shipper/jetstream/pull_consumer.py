@@ -1,4 +1,4 @@
-"""The reading port on a real server: two overlapping pulls with heartbeats, because `fetch` loses them on a restart."""
+"""The reading port on a real server: a session that reads a stream by its durable consumer."""
 
 import asyncio
 import contextlib
@@ -12,13 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import nats.errors
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 
 from shipper import events
 from shipper.errors import RightMissing, SessionLost, StreamMissing
 from shipper.jetstream.connection import (
-    API,
     NOT_FOUND_CONSUMER,
     ApiError,
     Connection,
@@ -26,8 +23,10 @@ from shipper.jetstream.connection import (
     connect,
     describe,
 )
+from shipper.jetstream.direct_get import stored_at
 from shipper.jetstream.leaf_stream import SiteStream, stream_state
-from shipper.jetstream.publisher import HEADER_ROOM_BYTES, NO_RESPONDERS, stored
+from shipper.jetstream.publisher import HEADER_ROOM_BYTES
+from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, SILENCE_SECONDS, PullLoop
 from shipper.model import Delivery, StreamState
 from shipper.settings import NatsSettings
 from shipper.stream_source import origin_of
@@ -36,17 +35,12 @@ from shipper.subjects import DEAD_LETTERS
 PULLS = 2  # overlapping, so that the server never waits for us to ask again
 MESSAGES_A_PULL = 2000
 EXPIRES_SECONDS = 4.0  # below the time of a lease: what a paused collector asked for is over when another takes over
-HEARTBEAT_SECONDS = 1.0
 STRAY_SECONDS = 1.0
-SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS
-ACK_TOKENS_V1 = 9  # $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<time>.<pending>
-NANOSECONDS = 1_000_000_000
 MISSING_SECONDS = 2.0
 """How long a consumer must be missing before it is created again: `partition apply` deletes and creates one, too."""
 REFUSED_SECONDS = 60.0
 """Wait before a right that the server refused is tried again; each attempt costs a session and a line in its log."""
 SERVER_METADATA = "_nats."
-NORMAL_ENDS = ("Message Size Exceeds MaxBytes", "Batch Completed")  # of a pull with max_bytes, both with status 409
 
 
 class LostConsumers:
@@ -100,16 +94,19 @@ class JetStreamInbox:
         self._consumer = consumer
         self._batch_bytes = batch_bytes
         self._pull_bytes = max(batch_bytes, connection.max_payload + HEADER_ROOM_BYTES)  # any message fits in a pull
-        self._inbox = ""  # where the deliveries of the newest `begin` arrive
-        self._subscription: Subscription | None = None
-        self._pulls: dict[int, int] = {}  # number -> deliveries that it may still bring, oldest first
-        self._next_pull = 0
+        self._pulls = PullLoop(
+            connection,
+            stream,
+            overlap=PULLS,
+            expires_seconds=EXPIRES_SECONDS,
+            delivered=self._on_delivery,
+            ended=self._on_end,
+            failed=connection.fail,
+        )
         self._arrived: deque[Delivery] = deque()
         self._arrived_bytes = 0
-        self._consumer_sequence = 0
         self._last_sequence = 0  # of the stream, delivered since `begin`
         self._strayed = ((0, 0), 0.0)  # what the server had delivered and what of it came, and since when
-        self._heard_at = time.monotonic()
         self._news = asyncio.Event()
         self._asking: set[asyncio.Task[None]] = set()
         self._site: SiteStream | None = None  # as `state` has seen it last
@@ -139,18 +136,20 @@ class JetStreamInbox:
     async def time_of(self, sequence: int) -> int | None:
         """Stored time (ns) of the message with `sequence`; None when the stream does not hold it."""
         self._check()
-        where, body = f"{API}.DIRECT.GET.{self._stream}", json.dumps({"seq": sequence}).encode()
         try:
-            found = stored(await self._connection.request(where, body, within=5.0))
+            found = await stored_at(self._connection, self._stream, sequence, within=5.0)
         except nats.errors.NoRespondersError:
             raise SessionLost(f"stream {self._stream} does not answer direct reads yet") from None
-        return found.time_ns if found and found.sequence == sequence else None
+        return found.time_ns if found else None
 
     async def begin(self, sequence: int) -> None:
         """Make the first message with at least `sequence` the next delivery."""
         await self._find_consumer()
         try:
-            await self._subscribe()
+            await self._pulls.begin(self._consumer)
+            self._arrived.clear()
+            self._arrived_bytes = 0
+            self._last_sequence = 0
             await self._connection.api(f"CONSUMER.RESET.{self._stream}.{self._consumer}", {"seq": max(1, sequence)})
         except (nats.errors.Error, OSError) as error:
             raise SessionLost(describe(error)) from None
@@ -190,23 +189,6 @@ class JetStreamInbox:
         events.consumer_created(stream=self._stream, consumer=self._consumer)
         return True
 
-    async def _subscribe(self) -> None:
-        """A new inbox: what earlier pulls still bring goes to the old one, and nobody looks at it."""
-        if self._subscription is not None:
-            await self._subscription.unsubscribe()
-        self._inbox = inbox = self._connection.client.new_inbox() + "."
-        self._pulls.clear()
-        self._arrived.clear()
-        self._arrived_bytes = 0
-        self._consumer_sequence = 0
-        self._last_sequence = 0
-
-        def on_message(message: Msg) -> None:
-            if inbox == self._inbox:
-                self._on_message(message)
-
-        self._subscription = await self._connection.client.subscribe_direct(f"{inbox}*", on_message)
-
     async def take(self, at_most_bytes: int, within: float) -> list[Delivery]:
         """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds."""
         until = time.monotonic() + within
@@ -241,12 +223,12 @@ class JetStreamInbox:
         info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
         delivered = int(info["delivered"]["consumer_seq"])
         self._check_strays(delivered)
-        return bool(info["num_pending"] == 0 and delivered == self._consumer_sequence and not self._arrived)
+        return bool(info["num_pending"] == 0 and delivered == self._pulls.consumer_sequence and not self._arrived)
 
     def _check_strays(self, delivered: int) -> None:
         """End the session where deliveries went to an earlier pull of another: they come again after a minute only."""
-        seen = (delivered, self._consumer_sequence)
-        if delivered <= self._consumer_sequence or seen != self._strayed[0]:
+        seen = (delivered, self._pulls.consumer_sequence)
+        if delivered <= self._pulls.consumer_sequence or seen != self._strayed[0]:
             self._strayed = (seen, time.monotonic())
         elif time.monotonic() - self._strayed[1] > STRAY_SECONDS:
             self._connection.fail(f"delivery {delivered} went to somebody else")
@@ -305,46 +287,15 @@ class JetStreamInbox:
 
     def _check(self) -> None:
         self._connection.check()
-        if self._pulls and time.monotonic() - self._heard_at > SILENCE_SECONDS:
+        if self._pulls.is_silent:
             self._connection.fail(f"no message and no heartbeat for {SILENCE_SECONDS:.0f} s")
             self._connection.check()
 
     async def _pull(self) -> None:
-        while len(self._pulls) < PULLS and self._arrived_bytes < self._batch_bytes:
-            number, self._next_pull = self._next_pull, self._next_pull + 1
-            self._pulls[number] = MESSAGES_A_PULL
-            if len(self._pulls) == 1:
-                self._heard_at = time.monotonic()
-            request = {
-                "batch": MESSAGES_A_PULL,
-                "max_bytes": self._pull_bytes,
-                "expires": int(EXPIRES_SECONDS * NANOSECONDS),
-                "idle_heartbeat": int(HEARTBEAT_SECONDS * NANOSECONDS),
-            }
-            verb = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
-            try:
-                await self._connection.client.publish(
-                    verb, json.dumps(request).encode(), reply=f"{self._inbox}{number}"
-                )
-            except (nats.errors.Error, OSError) as error:
-                raise SessionLost(describe(error)) from None
+        while self._pulls.has_room and self._arrived_bytes < self._batch_bytes:
+            await self._pulls.request(batch=MESSAGES_A_PULL, max_bytes=self._pull_bytes)
 
-    def _on_message(self, message: Msg) -> None:
-        self._heard_at = time.monotonic()
-        if message.reply.startswith("$JS.ACK."):
-            self._on_delivery(message)
-        else:
-            self._on_status(message)
-
-    def _on_delivery(self, message: Msg) -> None:
-        delivery, consumer_sequence = read_delivery(message)
-        if consumer_sequence != self._consumer_sequence + 1:
-            self._connection.fail(
-                f"delivery {consumer_sequence} follows {self._consumer_sequence}: somebody else reads too"
-            )
-            return
-        self._consumer_sequence = consumer_sequence
-        self._count_against_oldest_pull()
+    def _on_delivery(self, delivery: Delivery) -> None:
         if delivery.sequence <= self._last_sequence:
             # The server hands out again what it could not deliver to an inbox of before the reset, though it was
             # delivered to this one since (nats-server 2.15, didNotDeliver); and what waits for its ack for long.
@@ -354,41 +305,14 @@ class JetStreamInbox:
         self._arrived_bytes += len(delivery.payload)
         self._news.set()
 
-    def _count_against_oldest_pull(self) -> None:
-        for number in self._pulls:
-            self._pulls[number] -= 1
-            if self._pulls[number] == 0:
-                del self._pulls[number]
-            return
-
-    def _on_status(self, message: Msg) -> None:
-        headers = message.headers or {}
-        status, text = headers.get("Status", ""), headers.get("Description", "")
-        number = int(message.subject.rpartition(".")[2])
-        if status == "100":
-            return
-        if status in {"408", "404"} or (status == "409" and text.startswith(NORMAL_ENDS)):
-            self._pulls.pop(number, None)
-            asking = asyncio.create_task(self._ask_on())
-            self._asking.add(asking)
-            asking.add_done_callback(self._asking.discard)
-            return
-        reason = "no responders" if status == NO_RESPONDERS else text
-        self._connection.fail(f"the server ended the pull: {status} {reason}".strip())
+    def _on_end(self, _text: str, _left: int) -> None:
+        asking = asyncio.create_task(self._ask_on())
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
 
     async def _ask_on(self) -> None:
         with contextlib.suppress(SessionLost):
             await self._pull()
-
-
-def read_delivery(message: Msg) -> tuple[Delivery, int]:
-    """The delivery and its consumer sequence, from the ack subject's tokens (v1, or v2 with domain and account)."""
-    tokens = message.reply.split(".")
-    shift = 5 if len(tokens) == ACK_TOKENS_V1 else 7
-    sequence, consumer_sequence, time_ns, pending = map(int, tokens[shift : shift + 4])
-    headers = message.headers if message.headers is not None else {}
-    delivery = Delivery(sequence, time_ns, pending, message.subject, headers, message.data, message.reply)
-    return delivery, consumer_sequence
 
 
 async def stream_names(connection: Connection) -> list[str]:

@@ -1,45 +1,44 @@
-"""Lines sent again, a message each, to subjects of somebody's choice; acknowledged where a stream takes them."""
+"""Publish log lines again, one message a line, to any subject; acknowledged where a stream takes it."""
 
 import asyncio
 import itertools
-import json
 from collections.abc import Mapping
 
 import nats.errors
-from nats.aio.msg import Msg
 
-from shipper.errors import Fatal, SessionLost, ShipperError, StreamMissing
+from shipper.errors import Fatal, SessionLost, StreamMissing
 from shipper.jetstream.connection import Connection, connect, describe
-from shipper.jetstream.publisher import NO_RESPONDERS, refusal
+from shipper.jetstream.reply_window import Ack, ReplyWindow
 from shipper.settings import NatsSettings
 
 WINDOW = 1000
-"""Messages sent and not acknowledged."""
+"""Maximum number of messages in flight."""
 ACK_SECONDS = 10.0
 HEADER_ROOM_BYTES = 8 * 1024
 MAX_SUBJECTS = 10_000
 
 
-class Repeater:
+class Republisher:
     """A session of sending. Owned by one event loop."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._inbox = connection.client.new_inbox() + "."
+        self._replies = ReplyWindow(
+            connection, self._acknowledged, StreamMissing("no stream takes the subject any more")
+        )
         self._numbers = itertools.count(1)
         self._in_flight: set[int] = set()
         self._streams: dict[str, str] = {}  # which stream takes a subject; empty: none does
-        self._trouble: ShipperError | None = None
         self._news = asyncio.Event()
-        connection.on_lost(self._news.set)
+        self._replies.on_news(self._news.set)
 
     @classmethod
-    async def open(cls, settings: NatsSettings) -> "Repeater":
+    async def open(cls, settings: NatsSettings) -> "Republisher":
         """A session with the first server that answers. Raises Unavailable: none does."""
         connection = await connect(settings, name="fshipper replay", inbox="_INBOX_reader")
-        repeater = cls(connection)
-        await connection.client.subscribe_direct(f"{repeater._inbox}*", repeater._on_ack)
-        return repeater
+        republisher = cls(connection)
+        await republisher._replies.open()
+        return republisher
 
     async def send(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send one message. Raises what the server says to it or an earlier one; Fatal: it is too long."""
@@ -51,7 +50,7 @@ class Repeater:
         if await self._stream_of(subject):
             number = next(self._numbers)
             self._in_flight.add(number)
-            reply = f"{self._inbox}{number}"
+            reply = self._replies.subject(number)
         try:
             await self._connection.client.publish(subject, payload, reply=reply, headers=dict(headers))
         except (nats.errors.Error, OSError) as error:
@@ -64,7 +63,7 @@ class Repeater:
             await self._connection.client.flush(round(ACK_SECONDS))
         except (nats.errors.Error, OSError, TimeoutError) as error:
             raise SessionLost(describe(error)) from None
-        self._check()
+        self._replies.check()
 
     async def close(self) -> None:
         """End the session."""
@@ -72,7 +71,7 @@ class Repeater:
 
     async def _settle(self, most: int) -> None:
         """Wait until at most so many messages are not acknowledged."""
-        self._check()
+        self._replies.check()
         while len(self._in_flight) > most:
             self._news.clear()
             try:
@@ -80,7 +79,7 @@ class Repeater:
                     await self._news.wait()
             except TimeoutError:
                 raise SessionLost(f"no ack for {ACK_SECONDS:.0f} s") from None
-            self._check()
+            self._replies.check()
 
     async def _stream_of(self, subject: str) -> str:
         if subject not in self._streams:
@@ -90,17 +89,5 @@ class Repeater:
             self._streams[subject] = names[0]
         return self._streams[subject]
 
-    def _check(self) -> None:
-        if self._trouble:
-            raise self._trouble
-        self._connection.check()
-
-    def _on_ack(self, message: Msg) -> None:
-        self._in_flight.discard(int(message.subject.rpartition(".")[2]))
-        if (message.headers or {}).get("Status") == NO_RESPONDERS:
-            self._trouble = StreamMissing("no stream takes the subject any more")
-        else:
-            content = json.loads(message.data)
-            if "error" in content:
-                self._trouble = refusal(str(content.get("stream", "")), content["error"])
-        self._news.set()
+    def _acknowledged(self, number: int, _: Ack) -> None:
+        self._in_flight.discard(number)

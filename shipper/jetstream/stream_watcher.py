@@ -7,8 +7,8 @@ from typing import Any
 
 from shipper.errors import StreamMissing
 from shipper.jetstream.connection import Connection, connect
+from shipper.jetstream.direct_get import nanoseconds
 from shipper.jetstream.ordered_consumer import OrderedReader, Start
-from shipper.jetstream.publisher import nanoseconds
 from shipper.jetstream.pull_consumer import stream_names
 from shipper.settings import NatsSettings
 from shipper.subjects import partition_of_stream, partition_subjects

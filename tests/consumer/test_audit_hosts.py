@@ -7,9 +7,10 @@ import pytest
 
 from consumer.audit.finding import Weight
 from consumer.audit.journal_snapshot import Journals, Where
-from consumer.audit.producer_comparison import Host, Mark, Said, compare
+from consumer.audit.producer_comparison import Host, Said, compare
 from consumer.commit.journal import Journal
 from consumer.model import Changes, Known, Position
+from shipper.control import SourceMark
 
 HOST = "web1.example.net"
 LOGS_0 = Where("logs", 0)
@@ -26,12 +27,12 @@ def journals(tmp_path: Path):
         yield copies
 
 
-def mark(source: str = "a1", **more: int) -> Mark:
+def mark(source: str = "a1", **more: int) -> SourceMark:
     numbers = {"origin": 0, "offset": 1000, "size": 1000, "archived": 1000, "elsewhere": 0} | more
-    return Mark(source, "/var/log/app.log", **numbers)
+    return SourceMark(source, "/var/log/app.log", **numbers)
 
 
-def said_of(journals: Journals, *marks: Mark, last: int = 9) -> tuple[Host, list[tuple[Weight, int]]]:
+def said_of(journals: Journals, *marks: SourceMark, last: int = 9) -> tuple[Host, list[tuple[Weight, int]]]:
     (host,), findings = compare(Said({HOST: marks}, {LOGS_0: last}), journals)
     return host, [(finding.weight, finding.octets) for finding in findings]
 

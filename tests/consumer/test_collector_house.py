@@ -14,6 +14,7 @@ from consumer.commit.journal import Journal
 from consumer.model import Changes, Known, Position, SourceKey
 from consumer.partition import receipts
 from consumer.pipeline import _parts
+from shipper import control
 from shipper.layout import NANOSECONDS
 from shipper.model import Delivery
 from shipper.testing import MemoryPublisher
@@ -116,7 +117,7 @@ async def test_producers_are_told_from_time_to_time_what_changed(tmp_path: Path)
 async def test_more_sources_than_a_message_holds_are_told_in_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receipts, "MAX_BYTES", 300)
+    monkeypatch.setattr(control, "MAX_RECORDS_BYTES", 300)
     desk = Desk(tmp_path, receipt_every=0.02)
     desk.producer(HOST, lambda question: None)
     logs = [Log(LINES, id=f"{number:016x}") for number in range(20)]
@@ -152,7 +153,7 @@ async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_pr
     with desk.journal() as journal:
         for log in (gap, rewritten):
             known = journal.source(SourceKey(HOST, log.id))
-            (receipt,) = receipts.to_message([known], receipts.Place("a1", 1))["receipts"]
+            (receipt,) = receipts.reply([known], receipts.Place("a1", 1)).to_json()["receipts"]
             assert (receipt["watermark"], receipt["crc"], receipt["told"]) == (14, -1, zlib.crc32(log.data)), log.file
 
 
@@ -177,7 +178,7 @@ def test_the_newest_sources_are_told_when_not_all_fit(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
     sources = {each.key: each for each in map(known, range(5000))}
     journal.commit(Changes(position=Position(), sources=sources))
-    newest = journal.sources_of(HOST, newest=receipts.MAX_RECEIPTS)
+    newest = journal.sources_of(HOST, newest=control.MAX_SOURCES)
     assert [each.seen_ns for each in newest] == list(range(4999, 2999, -1))
     assert journal.source(SourceKey(HOST, f"{17:016x}")) == known(17)
     journal.close()
@@ -185,9 +186,9 @@ def test_the_newest_sources_are_told_when_not_all_fit(tmp_path: Path) -> None:
 
 def test_receipts_fit_into_a_message_however_long_the_paths_are() -> None:
     many = [known(number, file="/" + "\udcff" * 4000, crc=None) for number in range(2000)]
-    message = receipts.to_message(many, receipts.Place("a1", 1))
+    message = receipts.reply(many, receipts.Place("a1", 1)).to_json()
     assert 10 < len(message["receipts"]) < 2000
-    assert len(json.dumps(message)) <= receipts.MAX_BYTES + 100
+    assert len(json.dumps(message)) <= control.MAX_RECORDS_BYTES + 100
     assert message["receipts"][0]["crc"] == -1
 
 

@@ -12,6 +12,7 @@ from consumer.model import SourceKey
 from consumer.options import Until
 from consumer.partition.receipts import Questions
 from shipper import codec
+from shipper.control import ReceiptsRequest
 from shipper.model import Handoff
 from shipper.subjects import MOVER
 
@@ -151,7 +152,7 @@ async def test_questions_without_end_are_not_answered_and_do_not_keep_others_fro
     desk, log = Desk(tmp_path), Log(LINES)
     send(desk, log, 0, 19)
     asker = desk.producer("nobody", lambda _: None)
-    question = {"v": 1, "ask": "receipts", "partition": 0, "sources": ["0" * 16] * 2000}
+    question = {"v": 1, "ask": "receipts", "partition": 0, "sources": [f"{number:016x}" for number in range(100)]}
     async with desk.running() as worker:
         await _answer(asker, {"v": 1, "ask": "receipts", "partition": 0}, lambda said: said["receipts"])
         await _answer(asker, question, lambda said: said["receipts"] == [], of="flood.example.net")
@@ -166,7 +167,7 @@ async def test_questions_without_end_are_not_answered_and_do_not_keep_others_fro
 def test_an_honest_host_asks_for_all_of_100_000_files_in_one_go_and_forgotten_hosts_are_few() -> None:
     now = 0.0
     questions = Questions(0, clock=lambda: now)
-    full = {"sources": ["0" * 16] * 2000}
+    full = ReceiptsRequest(0, tuple(f"{number:016x}" for number in range(2000)))
     assert all(questions.may_ask("honest", full) for _ in range(50))
     while questions.may_ask("flood", full):
         pass
@@ -174,7 +175,7 @@ def test_an_honest_host_asks_for_all_of_100_000_files_in_one_go_and_forgotten_ho
     now += 4.2
     assert [questions.may_ask("flood", full) for _ in range(3)] == [True, True, False]
     for number in range(30_000):
-        assert questions.may_ask(f"h{number}", {"sources": []})
+        assert questions.may_ask(f"h{number}", ReceiptsRequest(0, ()))
     assert len(questions._points) <= 20_000
 
 

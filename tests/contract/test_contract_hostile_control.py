@@ -15,10 +15,7 @@ from natsd import NatsServer
 
 from consumer.cluster.membership import to_claim, to_member
 from consumer.cluster.retired_partitions import Retired
-from consumer.partition import missing_ranges, receipts
-from partitioner.move.cluster_state import _standing
 from partitioner.on_demand import Serving
-from producer import receipts as told
 from shipper import control, heartbeat, partition_map
 from shipper.jetstream.connection import CONTENT_ERRORS, Connection, connect
 from shipper.settings import NatsSettings
@@ -95,6 +92,14 @@ FIELDS = [
     "up",
     "files",
 ]
+REPLIES = (
+    control.ReceiptsReply.from_json,
+    control.ResendReply.from_json,
+    control.MarksReply.from_json,
+    control.PlaceReply.from_json,
+    control.StreamReply.from_json,
+    control.FinishReply.from_json,
+)
 messages = st.dictionaries(st.sampled_from(FIELDS), values, max_size=14)
 
 
@@ -141,9 +146,17 @@ def test_a_handler_takes_any_message_or_raises_what_the_connection_ignores(messa
                 await handle()
 
     asyncio.run(ask_all())
-    for read in (receipts.asked_for, told.read, _standing, lambda said: missing_ranges._archived_elsewhere(said, 0)):
-        with contextlib.suppress(CONTENT_ERRORS):
-            read(message)
+
+
+@given(messages)
+@example({"ask": "receipts", "partition": True, "sources": [["x"], "\ud800"], "leaving": 1e308})
+@example({"ask": "resend", "source": {}, "from": -1, "archive": 7})
+@example({"receipts": [[], {"source": "a", "file": "/f", "origin": 2, "watermark": 1, "crc": 0}], "through": 2**70})
+@example({"marks": [{"source": "a", "file": 1}], "answer": ["gone"], "stream": {}, "open": "1", "through": -1})
+def test_no_message_of_any_shape_raises_and_what_is_read_is_within_bounds(message: dict[str, Any]) -> None:
+    for read in (control.request_from_json, *REPLIES):
+        found = read(message)
+        assert found is None or read(found.to_json()) == found
 
 
 async def listening(natsd: NatsServer, inbox: str, subject: str, heard: Any) -> Connection:

@@ -8,6 +8,7 @@ from worlds import DLQ_SUBJECT, MIB, PATIENCE, STREAM, open_inbox, sequences, so
 
 from shipper.errors import SessionLost
 from shipper.jetstream import pull_consumer as inbox_module
+from shipper.jetstream import pull_loop
 from shipper.model import Delivery
 
 SOME = Delivery(1, 1, 0, "logs.p0.web1", {}, b"", f"$JS.ACK.{STREAM}.collector.1.1.1.1.0")
@@ -162,8 +163,8 @@ async def test_silence_ends_one_long_take_too(server):
 
 
 async def test_a_quiet_stream_is_no_silence_and_reading_goes_on_when_pulls_expire(server, monkeypatch):
-    monkeypatch.setattr(inbox_module, "HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr(inbox_module, "SILENCE_SECONDS", 0.6)
+    monkeypatch.setattr(pull_loop, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(pull_loop, "SILENCE_SECONDS", 0.6)
     monkeypatch.setattr(inbox_module, "EXPIRES_SECONDS", 0.7)
     async with open_inbox(server) as inbox:
         await inbox.begin(1)

@@ -10,7 +10,7 @@ from producing import Host
 from producer.inputs import spool_files
 from producer.inputs.spool import Spool
 from producer.inputs.spool_files import Progress
-from producer.receipts import Receipt, Told
+from shipper.control import Receipt, ReceiptsReply
 
 LIMIT = 4096
 PART = LIMIT // 4
@@ -118,7 +118,7 @@ def test_a_rotated_file_is_deleted_once_the_archive_has_it_however_much_room_the
     (first, _) = each.host.sources.ledger.known.values()
     receipts = [Receipt(first.id, "/name", 0, watermark, -1) for watermark in (PART - 8, PART)]
     for receipt, left in zip(receipts, ([rotated(1), rotated(2)], [rotated(2)]), strict=True):
-        each.host.sources.told(Told("a1", 0, (receipt,)))
+        each.host.sources.told(ReceiptsReply("a1", 0, (receipt,)))
         each.step()
         each.step()
         assert each.names == left

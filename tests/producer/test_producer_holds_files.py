@@ -11,10 +11,10 @@ from natsd import NatsServer
 from producing import Host, append, rotate
 
 from producer.model import Archived
-from producer.receipts import Receipt, Told
 from producer.tailer import retained_files as holding
 from producer.tailer.retained_files import Bounds, Held
 from shipper import events
+from shipper.control import Receipt, ReceiptsReply
 
 HOST = "web1.example.net"
 
@@ -50,7 +50,7 @@ class Holder:
     def tell(self, *sources: str, archive: str = "a1") -> None:
         known = self.host.sources.ledger.known
         receipts = [Receipt(id_, known[id_].file, 0, known[id_].offset, known[id_].crc) for id_ in sources]
-        self.host.sources.told(Told(archive, 0, tuple(receipts)))
+        self.host.sources.told(ReceiptsReply(archive, 0, tuple(receipts)))
 
 
 def deleted_files_open(directory: Path) -> int:

@@ -16,9 +16,9 @@ from producing import Host, append, rotate
 
 from producer.checkpoint import recovery as recover
 from producer.discovery.scanner import Watched, look, wanted
-from producer.receipts import Receipt, Told
 from producer.session import control
 from producer.session.inflight import Window
+from shipper.control import Receipt, ReceiptsReply, ResendAnswer, ResendRequest
 from shipper.model import End
 
 HOST = "web1.example.net"
@@ -186,11 +186,11 @@ def test_a_collector_that_misses_bytes_of_an_excluded_file_is_told_so(tmp_path: 
     host, _ = half_shipped(tmp_path)
     (id_,) = host.archive.files
     reload_with(host, "*.log", exclude=("*secret*",))
-    question = {"ask": "resend", "source": id_, "from": 100}
-    assert control.to_missing(question, host.sources, Window(1 << 20)) == control.EXCLUDED
+    request = ResendRequest(id_, 100)
+    assert control.to_missing(request, host.sources, Window(1 << 20)).answer is ResendAnswer.EXCLUDED
     assert not host.sources.lies_on_disk(host.sources.ledger.known[id_])
     host.ship()
-    assert control.to_missing(question, host.sources, Window(1 << 20)) == control.EXCLUDED
+    assert control.to_missing(request, host.sources, Window(1 << 20)).answer is ResendAnswer.EXCLUDED
 
 
 def test_what_the_server_lost_of_an_excluded_file_is_recorded_and_not_read_again(tmp_path: Path) -> None:
@@ -444,9 +444,9 @@ async def test_no_receipt_makes_the_producer_open_a_file_that_the_configuration_
         path.write_bytes(LINE)
     crc = zlib.crc32(LINE)
     receipts = [Receipt(str(number) * 16, str(path), 0, 16, crc) for number, path in enumerate((other, named))]
-    told = Told("archive", 0, tuple(receipts))
+    told = ReceiptsReply("archive", 0, tuple(receipts))
 
-    async def ask(*_: object, **__: object) -> Told:
+    async def ask(*_: object, **__: object) -> ReceiptsReply:
         return told
 
     class Empty:

@@ -13,11 +13,11 @@ from shipping import HOST, SUBJECT, Producer, archive_of, until
 from producer.checkpoint.store import Checkpoints
 from producer.fingerprint import Mark
 from producer.model import Archived, Place, Point, Source
-from producer.receipts import Receipt, Told
 from producer.repartition.migration import asked_for, handed_off
 from shipper import codec
 from shipper.bucket import map_key
 from shipper.compression import Decompressor
+from shipper.control import Receipt, ReceiptsReply
 from shipper.model import Entry, Handoff, Stored
 from shipper.partition_map import PartitionMap, encode
 from shipper.subjects import control_up
@@ -268,8 +268,8 @@ def source(offset: int, **more: Any) -> Source:
     return Source(**(plain | more))
 
 
-def told(watermark: int, crc: int, **more: Any) -> Told:
-    return Told(ARCHIVE, 99, (Receipt("00000000000000a1", "/f", 0, watermark, crc),), **more)
+def told(watermark: int, crc: int, **more: Any) -> ReceiptsReply:
+    return ReceiptsReply(ARCHIVE, 99, (Receipt("00000000000000a1", "/f", 0, watermark, crc),), **more)
 
 
 def test_stream_sequences_of_the_old_partition_mean_nothing_in_the_new_one() -> None:
@@ -286,7 +286,7 @@ def test_what_was_acknowledged_and_never_archived_is_sent_again() -> None:
 
 
 def test_a_source_that_the_archive_knows_nothing_of_is_sent_from_its_origin() -> None:
-    nothing = Told(ARCHIVE, 99, ())
+    nothing = ReceiptsReply(ARCHIVE, 99, ())
     (after,) = handed_off([source(8, archives=(Archived(ARCHIVE, 8),))], nothing, {"00000000000000a1"})
     assert (after.offset, after.handoff) == (0, None)
 
@@ -294,7 +294,7 @@ def test_a_source_that_the_archive_knows_nothing_of_is_sent_from_its_origin() ->
 def test_what_was_not_asked_for_is_believed_to_be_where_it_was_said_to_be() -> None:
     over = source(8, ended_at=1.0, archives=(Archived(ARCHIVE, 8),))
     assert asked_for([over]) == []
-    (after,) = handed_off([over], Told(ARCHIVE, 99, ()), set())
+    (after,) = handed_off([over], ReceiptsReply(ARCHIVE, 99, ()), set())
     assert (after.offset, after.ended_at, after.handoff) == (8, 1.0, Handoff(8, 8, ARCHIVE))
 
 
@@ -307,7 +307,7 @@ def test_a_sum_that_the_archive_cannot_prove_is_left_open() -> None:
 
 def test_a_second_move_keeps_what_the_first_one_took_along() -> None:
     silent = source(8, handoff=Handoff(8, 8, ARCHIVE))
-    (after,) = handed_off([silent], Told(ARCHIVE, 99, ()), {"00000000000000a1"})
+    (after,) = handed_off([silent], ReceiptsReply(ARCHIVE, 99, ()), {"00000000000000a1"})
     assert (after.offset, after.handoff) == (8, Handoff(8, 8, ARCHIVE))
 
 

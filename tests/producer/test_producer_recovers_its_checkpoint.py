@@ -15,9 +15,9 @@ from producing import append
 from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all, until
 
 from producer.checkpoint import recovery
-from producer.receipts import Receipt
 from producer.tailer.retained_files import Heirs
 from shipper import events
+from shipper.control import Receipt
 
 
 @pytest.fixture(autouse=True)

@@ -20,10 +20,10 @@ from shipping import HOST, STREAM, Producer, until
 from producer.discovery.scanner import siblings
 from producer.fingerprint import Mark
 from producer.model import Source
-from producer.receipts import Receipt
 from producer.tailer import cleanup
 from producer.tailer.cleanup import Finished, hidden_name
 from producer.tailer.delete_archived import Removal, archived
+from shipper.control import Receipt
 from shipper.model import End
 from shipper.subjects import control_up
 from shipper.testing import Bus, MemoryPublisher

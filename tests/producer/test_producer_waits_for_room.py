@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from shipping import HOST, Producer, until
 
-from producer.session.control import GONE, LASTING, RESENT
+from shipper.control import ResendAnswer, ResendReply
 from shipper.errors import StreamFull
 from shipper.model import Encoding
 from shipper.subjects import control_down
@@ -93,7 +93,7 @@ async def test_a_collector_hears_from_a_waiting_producer_that_what_is_missing_co
     blocked = Blocked(tmp_path)
     async with blocked.producer.running():
         await blocked.is_waiting()
-        assert await blocked.ask(2 * BLOCK) == LASTING
+        assert await blocked.ask(2 * BLOCK) == ResendReply(ResendAnswer.LASTING).to_json()
         blocked.stream.max_bytes = -1
         await until(lambda: blocked.producer.archived().text(blocked.path) == LINES)
     assert blocked.producer.sessions == 1, "what is under way is sent again without being read again"
@@ -112,7 +112,7 @@ async def test_what_only_memory_has_is_not_given_up_and_no_lasting_promise(
         await until(lambda: len(blocked.producer.pipeline._window) > len(LINES) / BLOCK)  # the farewell
         blocked.producer.bus.acks.release()
         await blocked.is_waiting()
-        assert await blocked.ask(2 * BLOCK) == RESENT
+        assert await blocked.ask(2 * BLOCK) == ResendReply(ResendAnswer.RESENT).to_json()
         blocked.stream.max_bytes = -1
         await until(lambda: blocked.producer.archived().text(blocked.path) == LINES)
 
@@ -129,7 +129,7 @@ async def test_what_died_with_its_producer_and_its_file_is_gone(tmp_path: Path) 
     async with blocked.producer.running():
         await until(lambda: len(blocked.stream) > before)
         assert "Log-Gap" in list(blocked.stream)[-1].headers
-        assert await blocked.ask(2 * BLOCK) == GONE
+        assert await blocked.ask(2 * BLOCK) == ResendReply(ResendAnswer.GONE).to_json()
 
 
 async def test_what_only_memory_has_is_sent_before_a_collector_gets_acknowledged_bytes_again(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ async def test_what_only_memory_has_is_sent_before_a_collector_gets_acknowledged
         blocked.producer.bus.acks.release()
         await blocked.is_waiting()
         files = {file: source for source, file in blocked.producer.archived().files.items()}
-        assert await blocked.ask(BLOCK, files[str(blocked.path)]) == RESENT
-        assert await blocked.ask(0, files[str(other)]) == LASTING
+        assert await blocked.ask(BLOCK, files[str(blocked.path)]) == ResendReply(ResendAnswer.RESENT).to_json()
+        assert await blocked.ask(0, files[str(other)]) == ResendReply(ResendAnswer.LASTING).to_json()
         blocked.stream.max_bytes = -1
         await until(lambda: blocked.producer.sessions == 2)
         await until(lambda: blocked.producer.archived().text(other) == LINES)
@@ -164,7 +164,7 @@ async def test_acknowledged_bytes_that_are_asked_for_are_sent_again_before_what_
         await blocked.is_waiting()
         blocked.stream.purge(2)
         blocked.stream.max_bytes = -1
-        assert await blocked.ask(0) == LASTING
+        assert await blocked.ask(0) == ResendReply(ResendAnswer.LASTING).to_json()
         await until(lambda: blocked.producer.archived().text(blocked.path) == LINES)
     spans = [message.headers["Log-Span"] for message in blocked.stream]
     assert spans[:3] == ["4000-8000", "0-4000", "4000-8000"]

@@ -9,8 +9,8 @@ import pytest
 from producing import Host, append
 
 from producer.model import Archived
-from producer.receipts import Receipt, Told
 from producer.session.delivery_check import CLAIM_SECONDS, LATE_SECONDS, Arrival
+from shipper.control import Receipt, ReceiptsReply
 
 TEXT = b"one line\n" * 900
 
@@ -27,12 +27,12 @@ class InFlight:
 
     def tell(self, watermark: int, crc: int, *, archive: str = "a1") -> None:
         piece = self.pieces[0]
-        self.host.sources.told(Told(archive, 0, (Receipt(self.id, piece.file, 0, watermark, crc),)))
+        self.host.sources.told(ReceiptsReply(archive, 0, (Receipt(self.id, piece.file, 0, watermark, crc),)))
 
     def hear(self, watermark: int, crc: int, *, archive: str = "a1", source: str = "") -> list[str]:
         """The same as a message that nobody asked for."""
         receipt = Receipt(source or self.id, self.pieces[0].file, 0, watermark, crc)
-        return self.host.sources.heard(Told(archive, 0, (receipt,)))
+        return self.host.sources.heard(ReceiptsReply(archive, 0, (receipt,)))
 
     @property
     def archives(self) -> tuple[Archived, ...]:

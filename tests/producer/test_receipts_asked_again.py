@@ -6,6 +6,7 @@ from typing import Any
 from natsd import NatsServer
 
 from producer import receipts
+from shipper.control import ReceiptsReply
 from shipper.jetstream.connection import connect
 from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.settings import NatsSettings
@@ -30,7 +31,7 @@ async def test_a_collector_that_begins_while_it_is_asked_answers_the_next_time(n
     publisher = await JetStreamPublisher.begin(settings, stream="LOGS_7", host=HOST, block_bytes=4096)
     try:
         told = await receipts.ask(publisher, HOST, 7, waits=receipts.STARTING_SECONDS)
-        assert told == receipts.Told(f"of {control_up(HOST)}", 7, ())
+        assert told == ReceiptsReply(f"of {control_up(HOST)}", 7, ())
         assert len(questions) == 2
     finally:
         for each in (publisher, bystander, collector):

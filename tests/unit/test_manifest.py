@@ -108,3 +108,22 @@ def test_a_span_that_is_none_is_a_value_error():
     line = manifest.to_line(SEGMENT).replace(b'"start":0', b'"begin":0')
     with pytest.raises(ValueError, match="begin"):
         manifest.from_line(line)
+
+
+def test_a_reader_yields_every_segment_and_says_what_is_wrong_with_the_other_lines():
+    sound = manifest.to_line(SEGMENT)
+    typed = json.loads(sound)
+    wrong = [
+        b"{}\n", b"x\n", b"[" * 10_000 + b"\n", b"[]\n",
+        *(json.dumps(typed | change).encode() + b"\n" for change in (
+            {"path": 7}, {"lines": "7"}, {"spans": 7}, {"spans": [{"source": 1, "start": 0, "end": 1}]},
+            {"labels": [1]}, {"replaces": [7]}, {"newer": 1}, {"removals": [{"kept": 7}]}, {"first_time": None},
+        )),
+    ]  # fmt: skip
+    content = [sound, b"\n", *wrong, sound, sound[:20]]
+    found = dict(manifest.read_lines(content))
+    assert [number for number, each in found.items() if each == SEGMENT] == [1, len(wrong) + 3]
+    damages = [each for each in found.values() if isinstance(each, manifest.Damage)]
+    assert [each.is_torn for each in damages] == [False] * len(wrong) + [True]
+    assert all(each.reason for each in damages)
+    assert list(manifest.segments_in(content)) == [SEGMENT, SEGMENT]

@@ -13,6 +13,7 @@ from shipper.errors import (
 )
 from shipper.lifecycle import Stop
 from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Company, Patience, until_done
+from shipper.session_retry import SessionRetry
 from shipper.testing import Clock
 
 AT_ONCE = Backoff(first=0.0, cap=0.0)
@@ -169,3 +170,32 @@ async def test_what_only_a_person_can_cure_is_attempted_once(clock):
     with pytest.raises(InsecureConnection):
         await until_done(work, policy=AT_ONCE, stop=Stop(), attempts=4)
     assert len(attempts) == 1
+
+
+async def test_sessions_follow_each_other_with_back_off_until_patience_is_at_its_end(clock):
+    patience = Patience(at_start=10, later=10, clock=clock)
+    waited, reported = [], []
+
+    async def nap(seconds):
+        waited.append(seconds)
+        clock.turn(6)
+
+    def report(error, seconds):
+        reported.append((str(error), seconds))
+
+    retry = SessionRetry("test", patience, nap=nap, policy=lambda _: AT_ONCE, report=report)
+    async with retry.attempt():
+        pass
+    assert (waited, reported) == ([], [])
+
+    async def fail():
+        for name in ("the first", "the second", "the third"):
+            async with retry.attempt():
+                raise Transient(name)
+
+    with pytest.raises(Unavailable, match="the third"):
+        await fail()
+    assert (waited, reported) == ([0.0, 0.0], [("the first", 0.0), ("the second", 0.0)])
+    with pytest.raises(Permanent):
+        async with retry.attempt():
+            raise Permanent("not a session's end")

@@ -1,0 +1,148 @@
+"""Pull requests of one consumer, and the deliveries and statuses that arrive for them.
+
+Requests overlap and carry heartbeats: with `fetch` of nats-py, messages are lost when the server restarts.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import nats.errors
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from shipper.errors import SessionLost
+from shipper.jetstream.connection import API, NO_RESPONDERS, Connection, describe
+from shipper.model import Delivery
+
+NANOSECONDS = 1_000_000_000
+HEARTBEAT_SECONDS = 1.0
+SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS
+"""After so long without a message or a heartbeat, the server does not serve the pull request any more."""
+ACK_TOKENS_V1 = 9  # $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<time>.<pending>
+TOO_LARGE = "Message Size Exceeds MaxBytes"
+NORMAL_ENDS = (TOO_LARGE, "Batch Completed")
+"""How a pull request with `max_bytes` ends with status 409 although nothing is wrong."""
+IDLE, ENDS = "100", frozenset({"408", "404"})
+
+
+class PullLoop:
+    """The pull requests of one consumer, at most `overlap` at a time. Owned by one event loop.
+
+    `delivered` is called with each message, in the order of the consumer, `ended` when the server ends a request (with
+    its text, and how many messages the request still allowed), `failed` when the consumer cannot be read on, and `idle`
+    at a heartbeat.
+    """
+
+    def __init__(
+        self, connection: Connection, stream: str, *, overlap: int, expires_seconds: float,
+        delivered: Callable[[Delivery], None], ended: Callable[[str, int], None], failed: Callable[[str], None],
+        idle: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self.consumer_sequence = 0  #: of the newest delivery
+        self._connection = connection
+        self._stream = stream
+        self._overlap = overlap
+        self._expires = int(expires_seconds * NANOSECONDS)
+        self._delivered = delivered
+        self._ended = ended
+        self._failed = failed
+        self._idle = idle
+        self._consumer = ""
+        self._inbox = ""  # where the deliveries since the newest `begin` arrive
+        self._subscription: Subscription | None = None
+        self._requests: dict[int, int] = {}  # number -> deliveries that it still allows, oldest first
+        self._next_number = 0
+        self._heard_at = time.monotonic()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another request may be sent."""
+        return len(self._requests) < self._overlap
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a request is pending, and neither a message nor a heartbeat arrived for `SILENCE_SECONDS`."""
+        return bool(self._requests) and time.monotonic() - self._heard_at > SILENCE_SECONDS
+
+    async def begin(self, consumer: str) -> None:
+        """Read by `consumer` from now on, in a new inbox: what earlier requests still bring is ignored.
+
+        Raises nats.errors.Error, OSError.
+        """
+        await self.end()
+        self._consumer, self.consumer_sequence = consumer, 0
+        self._inbox = inbox = self._connection.client.new_inbox() + "."
+
+        def on_message(message: Msg) -> None:
+            if inbox == self._inbox:
+                self._on_message(message)
+
+        self._subscription = await self._connection.client.subscribe_direct(f"{inbox}*", on_message)
+
+    async def end(self) -> None:
+        """Ignore what arrives from now on. Raises nats.errors.Error, OSError."""
+        subscription, self._subscription, self._inbox = self._subscription, None, ""
+        self._requests.clear()
+        if subscription is not None:
+            await subscription.unsubscribe()
+
+    async def request(self, *, batch: int, max_bytes: int | None) -> None:
+        """Request at most `batch` messages, of `max_bytes` together. Raises SessionLost."""
+        number, self._next_number = self._next_number, self._next_number + 1
+        self._requests[number] = batch
+        if len(self._requests) == 1:
+            self._heard_at = time.monotonic()
+        body: dict[str, Any] = {"batch": batch} | ({"max_bytes": max_bytes} if max_bytes is not None else {})
+        body |= {"expires": self._expires, "idle_heartbeat": int(HEARTBEAT_SECONDS * NANOSECONDS)}
+        verb = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
+        try:
+            await self._connection.client.publish(verb, json.dumps(body).encode(), reply=f"{self._inbox}{number}")
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+
+    def _on_message(self, message: Msg) -> None:
+        self._heard_at = time.monotonic()
+        if message.reply.startswith("$JS.ACK."):
+            self._on_delivery(message)
+        else:
+            self._on_status(message)
+
+    def _on_delivery(self, message: Msg) -> None:
+        delivery, consumer_sequence = read_delivery(message)
+        if consumer_sequence != self.consumer_sequence + 1:
+            self._failed(f"delivery {consumer_sequence} follows {self.consumer_sequence}: somebody else reads too")
+            return
+        self.consumer_sequence = consumer_sequence
+        self._count_against_oldest()
+        self._delivered(delivery)
+
+    def _count_against_oldest(self) -> None:
+        for number in self._requests:
+            self._requests[number] -= 1
+            if self._requests[number] == 0:
+                del self._requests[number]
+            return
+
+    def _on_status(self, message: Msg) -> None:
+        headers = message.headers or {}
+        status, text = headers.get("Status", ""), headers.get("Description", "")
+        if status == IDLE:
+            self._idle()
+        elif status in ENDS or (status == "409" and text.startswith(NORMAL_ENDS)):
+            left = self._requests.pop(int(message.subject.rpartition(".")[2]), 0)
+            self._ended(text, left)
+        else:
+            reason = "no responders" if status == NO_RESPONDERS else text
+            self._failed(f"the server ended the pull: {status} {reason}".strip())
+
+
+def read_delivery(message: Msg) -> tuple[Delivery, int]:
+    """The delivery and its consumer sequence, from the ack subject's tokens (v1, or v2 with domain and account)."""
+    tokens = message.reply.split(".")
+    shift = 5 if len(tokens) == ACK_TOKENS_V1 else 7
+    sequence, consumer_sequence, time_ns, pending = map(int, tokens[shift : shift + 4])
+    headers = message.headers if message.headers is not None else {}
+    delivery = Delivery(sequence, time_ns, pending, message.subject, headers, message.data, message.reply)
+    return delivery, consumer_sequence
