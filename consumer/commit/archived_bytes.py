@@ -9,10 +9,10 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from consumer.archive import manifests_of_day
 from consumer.commit.journal import Journal
 from consumer.model import Known, OpenFile
 from consumer.segment_io import BROKEN, Passing, texts
-from consumer.segments import manifest_store
 from shipper import manifest
 from shipper.layout import day_of
 from shipper.manifest import Segment, SourceSpan
@@ -111,7 +111,7 @@ class Copies:
         key = (date, known.host, known.file)
         if key not in self._sealed:
             host = known.host.encode()
-            lines = (line for path in manifest_store.of_day(self._archive, date) for line in _lines_with(path, host))
+            lines = (line for path in manifests_of_day(self._archive, date) for line in _lines_with(path, host))
             segments = [each for line in lines if (each := _segment(line)) and each.host == known.host]
             standing = manifest.standing(segments)
             self._sealed[key] = [self._of_segment(each) for each in standing if each.file == known.file]

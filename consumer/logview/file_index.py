@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.archive import IDENTITY, JOURNALS
+from consumer.archive import IDENTITY, JOURNALS, manifests_of_day
 from consumer.audit import manifest_listing
 from consumer.audit.expected_file import Entry
 from consumer.audit.journal_snapshot import Journals
 from consumer.logview.dedup import Shown
 from consumer.logview.query import Wanted
 from consumer.model import Known, SourceKey
-from consumer.segments import manifest_store
 from shipper import layout, manifest
 from shipper.errors import ConfigError
 from shipper.layout import NANOSECONDS
@@ -111,7 +110,7 @@ def _extended(known: Known | None, part: Part, span: SourceSpan) -> Known:
 def _sealed(archive: Path, wanted: Wanted) -> Iterator[Part]:
     for date in sorted(filter(lambda day: _has_day(wanted, day), manifest_listing.days(archive))):
         segments: list[Segment] = []
-        for path in manifest_store.of_day(archive, date):
+        for path in manifests_of_day(archive, date):
             with path.open("rb") as lines:
                 segments += [each for each in manifest.segments_in(lines) if _is_of(wanted, each.host, each.file)]
         for segment in manifest.standing(segments):

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from consumer.archive import LOCKS
+from consumer.archive import LOCKS, manifests_of_day
 from consumer.segments import manifest_store
 from consumer.segments.manifest_store import Held
 from consumer.segments.sealer import now
@@ -135,7 +135,7 @@ class Retention:
 
     def _is_closed(self, date: str) -> bool:
         """Whether every collector is done with a day, and nothing of it is open."""
-        listed = manifest_store.of_day(self._archive, date)
+        listed = manifests_of_day(self._archive, date)
         if not listed or not all(path.with_suffix(".done").exists() for path in listed):
             return False
         return not any(self._waiting(date))
@@ -149,7 +149,7 @@ class Retention:
         return manifest_store.total(self._by_host(date))
 
     def _by_host(self, date: str) -> dict[str, Held]:
-        stats = [(path.name, path.stat()) for path in manifest_store.of_day(self._archive, date)]
+        stats = [(path.name, path.stat()) for path in manifests_of_day(self._archive, date)]
         signature = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         known = self._known.get(date)
         if known is None or known[0] != signature:
@@ -191,7 +191,7 @@ class Retention:
             todo = json.loads(self._removing.read_bytes())
         except (FileNotFoundError, ValueError):
             return
-        for path in manifest_store.of_day(self._archive, todo["date"]):
+        for path in manifests_of_day(self._archive, todo["date"]):
             manifest_store.without_hosts(path, set(todo["hosts"]))
         for relative in todo["directories"]:
             directory = self._archive / relative
@@ -208,7 +208,7 @@ class Retention:
 
     def _sum_of_manifests(self, date: str) -> str:
         crc = 0
-        for path in manifest_store.of_day(self._archive, date):
+        for path in manifests_of_day(self._archive, date):
             crc = crc32(path.read_bytes(), crc)
         return f"{crc:08x}"
 
