@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from consumer.archive import Layout
 from consumer.commit.archived_bytes import Copies
 from consumer.commit.batch_plan import Draft, Plan
 from consumer.commit.forks import Forked, Forks, begin_fork, check_room
 from consumer.commit.frame_cache import ReadyFrames
-from consumer.commit.journal import Journal
-from consumer.commit.other_partitions import Found, OtherPartitions
-from consumer.commit.sink import Sink
+from consumer.commit.other_partitions import Found
+from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import (
     REASON_ELSEWHERE,
     REASON_FORKED,
@@ -34,6 +32,7 @@ from consumer.commit.watermark import (
     taken_up,
 )
 from consumer.model import Account, Budget, Changes, Known, Loss, OpenFile, Position, SourceKey
+from consumer.options import PartitionOptions
 from shipper import codec, control
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.compression import Compressor, Decompressor
@@ -259,24 +258,22 @@ class Archived:
         return len({host for host, _ in self.files})
 
 
-class Stager:
+class Applier:
     """Turns deliveries into appended bytes and journal changes. Owned by the partition's worker."""
 
-    def __init__(
-        self, journal: Journal, sink: Sink, *, output: str, partition: int, layout: Layout, ready: ReadyFrames,
-        archive: str = "", others: OtherPartitions | None = None,
-    ) -> None:  # fmt: skip
-        self._journal = journal
-        self._others = others or OtherPartitions(partition)
-        self._sink = sink
-        self._output = output
-        self._partition = partition
-        self._layout = layout
+    def __init__(self, options: PartitionOptions, store: PartitionStore, ready: ReadyFrames) -> None:
+        self._journal = store.journal
+        self._others = store.others
+        self._sink = store.sink
+        self._layout = store.layout
+        self._output = options.output
+        self._partition = options.partition
+        self._archive = options.archive
         self._ready = ready
-        self._archive = archive
         self._decompressor = Decompressor()
-        self._copies, self._forks = Copies(sink.archive, journal), Forks()
-        self._compress = None if layout.frames == "none" else Compressor(Encoding(layout.frames)).encode
+        self._copies, self._forks = Copies(store.sink.archive, store.journal), Forks()
+        frames = store.layout.frames
+        self._compress = None if frames == "none" else Compressor(Encoding(frames)).encode
 
     def stage(
         self, batch: list[Delivery], holes: Mapping[SourceKey, Hole], given_up: Mapping[SourceKey, GivenUp]

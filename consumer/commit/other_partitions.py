@@ -20,6 +20,9 @@ from typing import Any, NamedTuple
 from consumer.commit.journal import SOURCE_COLUMNS, to_known
 from consumer.model import Known, SourceKey
 from shipper import events
+from shipper.errors import Poison
+from shipper.model import Delivery
+from shipper.subjects import parse_log_subject
 
 RESCAN_SECONDS = 5.0
 """Between two scans for journals of partitions that began meanwhile."""
@@ -87,6 +90,16 @@ class OtherPartitions:
         found = [Found(number, known) for number, rows in self._ask(query, key) for known in map(to_known, rows)]
         return max(found, key=lambda each: each.known.watermark, default=None)
 
+    def maybe_shared(self, batch: Iterable[Delivery], is_cached: Callable[[SourceKey], bool]) -> frozenset[SourceKey]:
+        """The sources of a batch that another partition may have, too: shared ones, and those that are new here.
+
+        `is_cached`: whether this partition's journal has a source in memory.
+        """
+        shared = self.sources.shared
+        named = {(delivery.subject, id_) for delivery in batch if (id_ := delivery.headers.get("Log-Id"))}
+        keys = (SourceKey(host, id_) for subject, id_ in named if (host := _host_of(subject)))
+        return frozenset(key for key in keys if key in shared or not is_cached(key))
+
     def shared(self) -> set[SourceKey]:
         """The sources that other partitions first met when a further one had archived some of them."""
         self._rescan()
@@ -146,3 +159,11 @@ class OtherPartitions:
         if time.monotonic() - self._complained_at >= COMPLAIN_SECONDS:
             self._complained_at = time.monotonic()
             events.journal_unreadable(partition=self._partition, journal=str(path), error=str(error))
+
+
+def _host_of(subject: str) -> str:
+    """The host that published on `subject`; empty: it is no log subject, so its message is a dead letter."""
+    try:
+        return parse_log_subject(subject).host
+    except Poison:
+        return ""

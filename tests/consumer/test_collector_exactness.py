@@ -6,13 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from collecting import FILE, HOST, Desk, Log
+from collecting import FILE, HOST, Desk, Log, applier_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.archive import Layout
-from consumer.commit.applier import Stager
-from consumer.commit.frame_cache import ReadyFrames
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.commit.watermark import Verdict, begin, judge, missing_before, missing_behind
@@ -112,9 +109,7 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
     with TemporaryDirectory() as directory:
         archive = Path(directory)
         journal, sink = Journal(archive / "journal"), Sink(archive, open_files=8, links=True)
-        stager = Stager(
-            journal, sink, output="messages.log", partition=0, layout=Layout(archive), ready=ReadyFrames("zstd")
-        )
+        applier = applier_of(journal, sink)
         messages = [log.message(*span) for span in [*order, (0, SIZE)]]
         deliveries = [
             Delivery(number, number, 0, subject, headers, payload, "")
@@ -122,7 +117,7 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
         ]
         holes = {}
         for first in range(0, len(deliveries), at_once):
-            staged = stager.stage(deliveries[first : first + at_once], holes, {})
+            staged = applier.stage(deliveries[first : first + at_once], holes, {})
             sink.sync()
             journal.commit(staged.changes)
             holes = staged.holes

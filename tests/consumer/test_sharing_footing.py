@@ -19,8 +19,10 @@ from consumer.cluster.coordinator import Collector
 from consumer.cluster.epochs import Sight, Step, begin_epoch, find_footing, step, sweep
 from consumer.cluster.locks import Place, dead_names, lock_identity, name_lock, take_name, try_lock
 from consumer.cluster.membership import Claim, LocalBucket, Member, Registry, Watch, encode, to_claim, to_member
-from consumer.cluster.partition_owner import Holdings, this_process
+from consumer.cluster.open_partition import WorkerParts
+from consumer.cluster.partition_owner import OwnedPartitions, this_process
 from consumer.commit.journal import Journal
+from consumer.commit.other_partitions import ArchiveSources
 from consumer.model import Changes, Known, Position
 from shipper.errors import Fenced
 from shipper.lifecycle import Stop
@@ -168,9 +170,8 @@ async def others_past(place: Place, claim: Claim | None, *, looked: bool = True)
 
     registry = Registry(open_bucket, prefix="logs", lease=5.0)
     me = this_process(name="me", lock="k", archive="mine", partitions=(7,))
-    collector = Collector(
-        place, registry, Holdings(None, registry, me), me, find, Stop(), Patience(at_start=1, later=1)
-    )  # type: ignore[arg-type]
+    parts = WorkerParts(place=place, open_files=lambda: 8, sources=ArchiveSources(), make_worker=None)  # type: ignore[arg-type]
+    collector = Collector(registry, OwnedPartitions(parts, registry, me), find, Stop(), Patience(at_start=1, later=1))
     if looked:
         await collector._round()
         await collector._share()
@@ -239,6 +240,7 @@ def test_a_dead_name_is_one_with_an_open_day_whose_lock_is_free_and_nobody_takes
 WRITER = """
 import itertools, sys
 from pathlib import Path
+from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.journal import Journal
 from consumer.model import Changes, Position
 from consumer.commit.watermark import Known
