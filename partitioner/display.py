@@ -3,7 +3,6 @@
 import dataclasses
 import enum
 import json
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,18 @@ from partitioner.diff import Change
 from partitioner.plan import Action, Verb
 from shipper.jetstream.stream_status import PartitionStatus, Status
 from shipper.stream_source import origin_of
-from shipper.table_printer import fitted, print_lines
+from shipper.table_printer import (
+    BAD,
+    CHANGED,
+    GOOD,
+    REMOVED,
+    REPLACED,
+    SAME,
+    fitted,
+    print_lines,
+    print_signed,
+    standard_output,
+)
 from shipper.units import counted, format_bytes, format_duration
 
 
@@ -28,16 +38,15 @@ class Color(enum.Enum):
 
 
 SIGNS = {
-    Verb.CREATE: ("+", "green"),
-    Verb.UPDATE: ("~", "yellow"),
-    Verb.REPLACE: ("±", "yellow"),
-    Verb.DELETE: ("-", "red"),
-    Verb.REFUSE: ("!", "bold red"),
-    Verb.KEEP: ("=", "dim"),
+    Verb.CREATE: GOOD,
+    Verb.UPDATE: CHANGED,
+    Verb.REPLACE: REPLACED,
+    Verb.DELETE: REMOVED,
+    Verb.REFUSE: BAD,
+    Verb.KEEP: SAME,
 }
 PAST = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.REPLACE: "created again", Verb.DELETE: "deleted"}
 SIZES = frozenset({"max_bytes", "max_msg_size"})
-NARROW = 160  # columns where nobody looks: no line is folded before them
 FULL_PERCENT = 70  # behind it the collector purges what producers may still want replayed
 DEAD_LETTERS_PERCENT = 80
 COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "last", "pending", "ack pending", "lag")
@@ -45,7 +54,7 @@ COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "
 
 def print_plan(actions: Sequence[Action], color: Color = Color.AUTO) -> None:
     """One line an action that does something or says something, one a field that changes, and a sum."""
-    console = _console(color)
+    console = standard_output(color=None if color is Color.AUTO else color is Color.ALWAYS)
     for action in actions:
         if action.verb is not Verb.KEEP or action.reason:
             _print_action(console, action)
@@ -73,7 +82,7 @@ def plan_json(actions: Sequence[Action]) -> str:
 
 def print_status(status: Status) -> None:
     """A table of the partitions, and lines about dead letters and what the server gave up, if there are some."""
-    console = _console()
+    console = standard_output()
     lines = fitted(
         console,
         COLUMNS,
@@ -120,24 +129,15 @@ def status_json(status: Status) -> str:
 
 def print_changes(changes: Sequence[Change]) -> None:
     """One line a field that changes."""
-    console = _console()
+    console = standard_output()
     for change in changes:
         _print_change(console, change)
 
 
-def _console(color: Color = Color.AUTO) -> Console:
-    width = None if sys.stdout.isatty() else NARROW
-    if color is Color.AUTO:
-        return Console(file=sys.stdout, width=width)
-    wanted = color is Color.ALWAYS
-    return Console(file=sys.stdout, width=width, force_terminal=wanted, no_color=not wanted, color_system="standard")
-
-
 def _print_action(console: Console, action: Action) -> None:
-    sign, style = SIGNS[action.verb]
     flag = f" [{action.flag}]" if action.flag else ""
     reason = f": {action.reason}{flag}" if action.reason else ""
-    console.print(Text(f"{sign} {action.verb.value} {title(action)}{reason}", style=style), soft_wrap=True)
+    print_signed(console, SIGNS[action.verb], f"{action.verb.value} {title(action)}{reason}")
     for change in action.changes:
         _print_change(console, change)
 

@@ -1,16 +1,59 @@
-"""Tables for people that fit the terminal: no number, host name or state word is ever cut or broken."""
+"""Tables and signed lines for people. A table fits the terminal, and no number, host name or state word is cut."""
 
+import sys
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shipper.units import printable
+
 LEAST_WIDTH = 24
 """A wrapped column is not made narrower than this while another column can go."""
 UNLIMITED = 100_000  # columns, to measure what a table would like to have
+PLAIN_WIDTH = 8192
+"""Width of output that is no terminal, in columns: no cell is folded there, and a path may have 4,096."""
 STACK = ""
 """In `give_up`: the columns of `above` move to a line of their own above the others."""
+
+
+class Sign(NamedTuple):
+    """The character that a line begins with, and the style of the line."""
+
+    character: str
+    style: str = ""
+
+
+GOOD = Sign("+", "green")
+SAME = Sign("=", "dim")
+CHANGED = Sign("~", "yellow")
+REPLACED = Sign("±", "yellow")
+REMOVED = Sign("-", "red")
+BAD = Sign("!", "bold red")
+
+
+def standard_output(*, color: bool | None = None) -> Console:
+    """Standard output; `color`: whether to use colours, None: on a terminal."""
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    if color is None:
+        return Console(file=sys.stdout, width=width, highlight=False)
+    return Console(
+        file=sys.stdout, width=width, force_terminal=color, no_color=not color, color_system="standard", highlight=False
+    )
+
+
+def print_signed(console: Console, sign: Sign, text: str, *, hint: str = "") -> None:
+    """A line that begins with `sign`, and below it what to do next."""
+    console.print(Text(printable(f"{sign.character} {text}"), style=sign.style), soft_wrap=True)
+    if hint:
+        console.print(Text(printable(f"    {hint}")), soft_wrap=True)
+
+
+def texts(cells: Sequence[str]) -> list[Text]:
+    """The cells of a row, as any terminal can show them."""
+    return [Text(printable(cell)) for cell in cells]
 
 
 def fitted(

@@ -1,4 +1,4 @@
-"""Sizes and durations as people write them: `256KiB`, `10s`, `1h30m`."""
+"""Texts for people: sizes and durations (`256KiB`, `10s`, `1h30m`), and names that a terminal can show."""
 
 import re
 
@@ -77,3 +77,14 @@ def format_duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def printable(text: str) -> str:
+    r"""`text` with `\x1b` for an escape, and so on: no terminal obeys it. Bytes that are no UTF-8 become `\udcff`."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")

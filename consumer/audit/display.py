@@ -1,8 +1,6 @@
 """What an audit found: for people on a terminal or in a file, and as JSON for scripts."""
 
 import json
-import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -17,23 +15,31 @@ from consumer.audit.producer_comparison import Host
 from consumer.audit.repair_duplicates import Found
 from consumer.audit.repair_duplicates import Result as Repaired
 from consumer.audit.totals import Row, Sum
-from shipper.table_printer import STACK, fitted, print_lines
-from shipper.units import counted, format_bytes
+from shipper.table_printer import (
+    BAD,
+    CHANGED,
+    SAME,
+    STACK,
+    fitted,
+    print_lines,
+    print_signed,
+    standard_output,
+    texts,
+)
+from shipper.units import counted, format_bytes, printable
 
 VERSION = 1
 """Of the JSON; a field is added under the same number, and changed or removed under another."""
-SIGNS = {Weight.DAMAGE: ("!", "bold red"), Weight.GAP: ("~", "yellow"), Weight.NOTE: ("=", "dim")}
-WIDE = 8192  # columns where nobody looks: no cell is cut before them, and a path may have 4,096
+SIGNS = {Weight.DAMAGE: BAD, Weight.GAP: CHANGED, Weight.NOTE: SAME}
 MOST_FINDINGS = 50
 MOST_ROWS = 200
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NUMBERS = ("files", "lines", "shipped", "archived", "damaged", "missing")
 _COLUMNS = ("host", "file", "date", *_NUMBERS)
 
 
 def print_result(result: Result, hosts: Sequence[Host]) -> None:
     """Findings first, then a row for each host, file and day, then the sum."""
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
+    console = standard_output()
     ordered = sorted(result.findings, key=lambda finding: list(Weight).index(finding.weight))
     for finding in ordered[:MOST_FINDINGS]:
         _print_finding(console, finding)
@@ -46,7 +52,7 @@ def print_result(result: Result, hosts: Sequence[Host]) -> None:
             fitted(
                 console,
                 _COLUMNS,
-                [_texts(_cells(row)) for row in rows],
+                [texts(_cells(row)) for row in rows],
                 numbers=_NUMBERS,
                 wrapped="file",
                 above=("host", "file"),
@@ -56,7 +62,7 @@ def print_result(result: Result, hosts: Sequence[Host]) -> None:
     if len(rows) < len(result.rows):
         console.print(Text(f"... and {len(result.rows) - len(rows)} more rows; --json lists them all"))
     if hosts:
-        told = [_texts((host.name, host.text)) for host in hosts]
+        told = [texts((host.name, host.text)) for host in hosts]
         print_lines(console, fitted(console, ("host", "producer"), told, wrapped="producer"))
     console.print(Text(summary(result), style="green" if result.complete else "red"), soft_wrap=True)
 
@@ -118,7 +124,7 @@ def repair_text(result: Repaired, *, done: bool) -> str:
         octets, count = sum(each.bytes for each in result.repaired), sum(each.lines for each in result.repaired)
         sum_of = f"{octets:,} bytes and {count:,} lines in {_segments(len(result.repaired))}"
         lines.append(f"removed {sum_of}" if done else f"{sum_of} would be removed; to do it, add --yes")
-    return "".join(f"{_printable(line)}\n" for line in lines)
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def repair_json(result: Repaired, *, done: bool) -> str:
@@ -170,12 +176,9 @@ def _total(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
 
 
 def _print_finding(console: Console, finding: Finding) -> None:
-    sign, style = SIGNS[finding.weight]
     where = " ".join(filter(None, (finding.host, finding.file, finding.date))) or "archive"
     path = f" [{finding.path}]" if finding.path else ""
-    console.print(Text(_printable(f"{sign} {where}: {finding.text}{path}"), style=style), soft_wrap=True)
-    if finding.hint:
-        console.print(Text(_printable(f"    {finding.hint}")), soft_wrap=True)
+    print_signed(console, SIGNS[finding.weight], f"{where}: {finding.text}{path}", hint=finding.hint)
 
 
 def _chosen(rows: Sequence[Row]) -> list[Row]:
@@ -191,12 +194,3 @@ def _cells(row: Row) -> list[str]:
     sums = (row.shipped, row.archived, row.damaged, row.missing)
     octets = [format_bytes(each.bytes) if each.bytes else "-" for each in sums]
     return [row.host, row.file, row.date or "-", str(row.files), f"{row.archived.lines:,}", *octets]
-
-
-def _texts(cells: Iterable[str]) -> list[Text]:
-    return [Text(_printable(cell)) for cell in cells]
-
-
-def _printable(text: str) -> str:
-    """`text` as any terminal can show it: no control characters, no bytes that are no UTF-8."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)

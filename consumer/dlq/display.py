@@ -5,7 +5,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rich.text import Text
+
 from consumer.dlq.message import Advisory, Letter, dump, printable
+from shipper.table_printer import fitted, standard_output
 from shipper.units import format_bytes
 
 COLUMNS = ("number", "when", "host", "stream", "bytes", "reason")
@@ -14,12 +17,9 @@ REASON_CHARACTERS = 100
 
 
 def table(letters: Sequence[Letter]) -> Iterator[str]:
-    """Some letters in columns, a line each, below a line of names."""
-    rows = [COLUMNS, *map(_cells, letters)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = zip(COLUMNS, row, widths, strict=True)
-        yield "  ".join(cell.rjust(w) if name in RIGHT else cell.ljust(w) for name, cell, w in cells).rstrip()
+    """The lines of a table, below a line of names."""
+    rows = [list(map(Text, _cells(each))) for each in letters]
+    return (line.plain for line in fitted(standard_output(), COLUMNS, rows, numbers=RIGHT, wrapped="reason"))
 
 
 def advisory_line(each: Advisory) -> str:

@@ -4,7 +4,6 @@ The fleet for people: two tables and what needs somebody; coloured on a terminal
 """
 
 import datetime as dt
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,7 +15,8 @@ from rich.text import Text
 from consumer.fleet.health import State
 from consumer.fleet.host_table import Host, counts
 from consumer.fleet.snapshot import Fleet, Partition, rate_of
-from shipper.table_printer import STACK, fitted
+from shipper import units
+from shipper.table_printer import STACK, fitted, standard_output
 from shipper.units import counted, format_bytes, format_duration
 
 VERSION = 1
@@ -85,16 +85,12 @@ def partition_json(partition: Partition) -> dict[str, Any]:
 def printable(value: Any) -> Any:
     """`value` with every text such that no terminal obeys it, and none looks like another: names are anybody's."""
     if isinstance(value, str):
-        return value if value.isprintable() else "".join(map(_shown, value))
+        return units.printable(value)
     if isinstance(value, list):
         return [printable(each) for each in value]
     if isinstance(value, dict):
         return {key: printable(each) for key, each in value.items()}
     return value
-
-
-def _shown(char: str) -> str:
-    return char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 STYLES = {
@@ -105,7 +101,6 @@ STYLES = {
     State.QUIET: "dim",
     State.SHARED: "bold red",
 }
-WIDE = 600  # columns where nobody looks: no cell is cut before them
 HOST_COLUMNS = ("host", "state", "heard", "partition", "files", "backlog", "age", "rate", "version", "why")
 PARTITION_COLUMNS = ("partition", "lag", "in", "archived", "full", "hosts", "collector", "why")
 RIGHT = frozenset({"heard", "partition", "files", "backlog", "age", "rate", "lag", "in", "archived", "full", "hosts"})
@@ -115,7 +110,7 @@ NO_HOST = "no host has said anything yet: start `fshipper produce` on a host, or
 
 def console() -> Console:
     """Where it goes."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    return standard_output()
 
 
 def whole(out: Console, fleet: Fleet, hosts: Sequence[Host], *, limit: int) -> RenderableType:

@@ -8,13 +8,11 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from partitioner.cli_options import AsJson, Config, Subject, Url, Yes, confirm, settings_of, size_of
@@ -28,7 +26,7 @@ from shipper.jetstream.connection import connect
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, changed, static
 from shipper.settings import Settings
 from shipper.subjects import checked_host
-from shipper.table_printer import print_lines, rendered
+from shipper.table_printer import GOOD, REMOVED, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes, parse_seconds
 
 MOST_LINES = 40
@@ -36,7 +34,7 @@ MOST_LINES = 40
 
 def print_plan(plan: Plan) -> None:
     """The plan as a person reads it."""
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)
+    console = standard_output()
     moves = plan.moves
     console.print(Text(_head(plan, len(moves)), style="bold"), soft_wrap=True)
     for move in moves[:MOST_LINES]:
@@ -45,10 +43,11 @@ def print_plan(plan: Plan) -> None:
     if len(moves) > MOST_LINES:
         console.print(f"  and {counted(len(moves) - MOST_LINES, 'more host')}")
     for number in plan.creates:
-        console.print(Text(f"+ create the stream of partition {number}", style="green"))
+        print_signed(console, GOOD, f"create the stream of partition {number}")
     for number in plan.retires:
-        console.print(Text(f"- retire the stream of partition {number}, once all of it is archived", style="red"))
-    print_lines(console, rendered(console, _table(plan)))
+        print_signed(console, REMOVED, f"retire the stream of partition {number}, once all of it is archived")
+    columns = ("partition", "bytes before", "bytes after")
+    print_lines(console, fitted(console, columns, list(map(texts, _rows(plan))), numbers=columns))
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -86,16 +85,11 @@ def _head(plan: Plan, moving: int) -> str:
     )
 
 
-def _table(plan: Plan) -> Table:
+def _rows(plan: Plan) -> Iterator[Sequence[str]]:
     before, after = loads(plan.before, plan.weights), loads(plan.after, plan.weights)
-    table = Table(box=None, header_style="bold")
-    for name in ("partition", "bytes before", "bytes after"):
-        table.add_column(name, justify="right", no_wrap=True)
     for number in sorted(before.keys() | after.keys()):
-        cells = [format_bytes(sums[number]) if number in sums else "-" for sums in (before, after)]
-        table.add_row(str(number), *cells)
-    table.add_row("skew", f"{skew(before.values()):.2f}", f"{skew(after.values()):.2f}")
-    return table
+        yield str(number), *(format_bytes(sums[number]) if number in sums else "-" for sums in (before, after))
+    yield "skew", f"{skew(before.values()):.2f}", f"{skew(after.values()):.2f}"
 
 
 EXIT_CHANGES = 2

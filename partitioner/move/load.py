@@ -4,13 +4,10 @@ Who has how many bytes in which partition, for `partition status`.
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from partitioner.move.cluster_state import Land
@@ -18,7 +15,7 @@ from partitioner.move.plan import loads, skew
 from shipper.jetstream.connection import MONITOR_INBOX, connect_as
 from shipper.partition_map import PartitionMap, static
 from shipper.settings import Settings
-from shipper.table_printer import print_lines, rendered
+from shipper.table_printer import fitted, print_lines, standard_output, texts
 from shipper.units import format_bytes
 
 HOT_SHARE = 0.5
@@ -75,7 +72,6 @@ def proposal(hot: Sequence[Hot], known: PartitionMap) -> str:
 
 
 MOST_HOSTS = 10
-WIDE = 600  # columns where nobody looks: no cell is cut before them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +120,11 @@ def print_spread(found: Spread) -> None:
     hosts = [(octets, host, number) for number, each in found.bytes.items() for host, octets in each.items()]
     if not hosts:
         return
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
-    table = Table(box=None, header_style="bold")
-    for name in ("host", "partition", "bytes", "share"):
-        table.add_column(name, justify="left" if name == "host" else "right", no_wrap=True)
+    console, columns, rows = standard_output(), ("host", "partition", "bytes", "share"), []
     for octets, host, number in sorted(hosts, key=lambda each: (-each[0], each[1]))[:MOST_HOSTS]:
         share = octets / max(1, sum(found.bytes[number].values()))
-        table.add_row(Text(host), str(number), format_bytes(octets), f"{share:.0%}")
-    print_lines(console, rendered(console, table))
+        rows.append(texts((host, str(number), format_bytes(octets), f"{share:.0%}")))
+    print_lines(console, fitted(console, columns, rows, numbers=columns[1:]))
     sums = [sum(each.values()) for number, each in found.bytes.items() if number in found.map.used]
     named = f"map version {found.map.version}" if found.map.version else "no map, SHIPPER_PARTITIONS counts"
     console.print(Text(f"skew {skew(sums):.2f} (the fullest partition to the mean); {named}"), soft_wrap=True)
