@@ -15,7 +15,7 @@ from consumer.audit.count_duplicates import DuplicateCount
 from consumer.background import BackgroundTasks
 from consumer.cluster.coordinator import ArchiveUsage, Collector
 from consumer.cluster.discovery import SAMPLE, PartitionDiscovery
-from consumer.cluster.locks import Place, take_name
+from consumer.cluster.locks import ArchiveLocation, take_name
 from consumer.cluster.membership import LocalBucket, Registry
 from consumer.cluster.open_partition import WorkerParts
 from consumer.cluster.partition_owner import OwnedPartitions, this_process
@@ -85,12 +85,12 @@ def _plan(settings: Settings) -> Plan[Layout]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class _CollectorRun:
     """One run of the collector: SIGHUP ends it, and begins the next with other settings."""
 
     settings: Settings
     until: Until
-    place: Place
+    place: ArchiveLocation
     name: str
     stop: Stop
     has_worked: bool  #: in an earlier run, so that it waits for a server without limit
@@ -147,9 +147,9 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
     archive = open_archive(chosen.directory)
     journals = journal_directory(chosen.directory, archive, chosen.state)
     check_subject(journals, settings.logs.subject)
-    place = Place(where, archive, journals, settings.logs.subject)
+    place = ArchiveLocation(where, archive, journals, settings.logs.subject)
     with _named(chosen) as (name, lock):
-        run = _Run(settings=settings, until=until, place=place, name=name, stop=stop, has_worked=has_worked)
+        run = _CollectorRun(settings=settings, until=until, place=place, name=name, stop=stop, has_worked=has_worked)
         sealer = Sealer(place.directory, collector=name, codec=chosen.codec)
         days, duplicates = _day_closer(chosen, sealer), DuplicateCount(place.directory)
         collector = _collector(
@@ -189,7 +189,7 @@ def _day_closer(chosen: CollectorSettings, sealer: Sealer) -> DayCloser:
     return DayCloser(chosen.directory, sealer, merger, retention)
 
 
-async def _registry(run: _Run) -> Registry:
+async def _registry(run: _CollectorRun) -> Registry:
     """What the collectors publish about themselves; without the right to the bucket, only locks of this machine count.
 
     Raises:
@@ -210,7 +210,7 @@ async def _registry(run: _Run) -> Registry:
     return Registry(open_bucket, prefix=run.place.prefix, lease=run.settings.collector.lease)
 
 
-async def _compare_with_map(bucket: Bucket, run: _Run) -> None:
+async def _compare_with_map(bucket: Bucket, run: _CollectorRun) -> None:
     """Report once, at the start, that SHIPPER_PARTITIONS and the partition map differ."""
     configured, key = run.settings.logs.partitions, map_key(run.place.prefix)
     entry = (await bucket.entries([key])).get(key) if configured else None
@@ -220,7 +220,7 @@ async def _compare_with_map(bucket: Bucket, run: _Run) -> None:
 
 
 def _collector(
-    run: _Run, registry: Registry, lock: str, sealer: Sealer, usage: Callable[[], ArchiveUsage]
+    run: _CollectorRun, registry: Registry, lock: str, sealer: Sealer, usage: Callable[[], ArchiveUsage]
 ) -> Collector:
     """The collector, which has no partition yet."""
     chosen, company, lost = run.settings.collector, Company(), LostConsumers()

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.cluster.coordinator import Collector
-from consumer.cluster.locks import Place, dead_names
+from consumer.cluster.locks import ArchiveLocation, dead_names
 from consumer.cluster.retired_partitions import Retired
 from consumer.segments.day_close import DayCloser
 from shipper import events
@@ -29,7 +29,13 @@ class BackgroundTasks:
     """The background tasks of one collector."""
 
     def __init__(
-        self, settings: Settings, place: Place, name: str, days: DayCloser, duplicates: DuplicateCount, stop: Stop
+        self,
+        settings: Settings,
+        place: ArchiveLocation,
+        name: str,
+        days: DayCloser,
+        duplicates: DuplicateCount,
+        stop: Stop,
     ) -> None:
         self._settings = settings
         self._place = place

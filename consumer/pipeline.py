@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from consumer.commit.applier import Applier, Archived, Staged
+from consumer.commit.applier import Applier, RunTotals, Staged
 from consumer.commit.store import PartitionStore
 from consumer.dlq import publish
 from consumer.model import Position
@@ -49,7 +49,7 @@ class Worker:
         self._cut_letters = 0
         self._over_budget: Counter[str] = Counter()  # messages by the budget of their host that was exhausted
         self._pending = 0
-        self.archived = Archived()
+        self.archived = RunTotals()
 
     async def run(self) -> None:
         """Write until the work is done or a stop is requested.

@@ -15,7 +15,7 @@ from consumer.cluster.assignment import assign
 from consumer.cluster.locks import lock_identity, name_lock, try_lock
 from consumer.cluster.membership import FORKED_SECONDS, MAX_FORKED, RENEWALS, Member, Registry
 from consumer.cluster.partition_owner import OwnedPartition, OwnedPartitions, refuse_held, refuse_locked
-from consumer.commit.applier import Archived
+from consumer.commit.applier import RunTotals
 from shipper import events
 from shipper.durable_files import Lock, LockHeld
 from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing
@@ -146,7 +146,7 @@ class Collector:
         return claim.past >= date and not (theirs and self._place.has_open_files(partition, date))
 
     @property
-    def archived(self) -> Archived:
+    def archived(self) -> RunTotals:
         """What the workers that ended have made durable, where the run has an end."""
         return self._owned.archived
 

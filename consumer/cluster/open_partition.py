@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from consumer.archive import note_journal
-from consumer.cluster.epochs import Footing
+from consumer.cluster.epochs import Takeover
 from consumer.cluster.lease import Lease
-from consumer.cluster.locks import Place
+from consumer.cluster.locks import ArchiveLocation
 from consumer.cluster.membership import Claim
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
@@ -25,7 +25,7 @@ from shipper.watchdog import Pulse
 class WorkerParts:
     """What the workers of a collector have in common."""
 
-    place: Place
+    place: ArchiveLocation
     open_files: Callable[[], int]  #: maximum number of open files of one partition
     sources: ArchiveSources
     make_worker: Callable[[PartitionStore, int, float, Stop, Pulse], Worker]
@@ -37,7 +37,7 @@ class Claimed:
     """A partition whose lease and locks this collector has."""
 
     partition: int
-    footing: Footing
+    footing: Takeover
     lease: Lease
     before: Claim | None  #: the claim that was in the bucket before this one
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from consumer.archive import check_journal
-from consumer.cluster.epochs import Footing, begin_epoch, find_footing, sweep
+from consumer.cluster.epochs import Takeover, begin_epoch, find_takeover, sweep
 from consumer.cluster.lease import Lease
 from consumer.cluster.membership import Claim, Member, Registry, clock, forked_text
 from consumer.cluster.open_partition import Claimed, WorkerParts, open_worker
-from consumer.commit.applier import Archived
+from consumer.commit.applier import RunTotals
 from consumer.pipeline import Worker
 from shipper import events
 from shipper.durable_files import Holder
@@ -207,7 +207,7 @@ class OwnedPartitions:
         self.me = me
         self._running: dict[int, tuple[OwnedPartition, asyncio.Task[None]]] = {}
         self.failure: BaseException | None = None  #: of the first partition that failed
-        self.archived = Archived()  #: by those that ended
+        self.archived = RunTotals()  #: by those that ended
         self.left = 0  #: messages that were in the streams behind what was written
 
     def __iter__(self) -> Iterator[OwnedPartition]:
@@ -227,7 +227,7 @@ class OwnedPartitions:
         """
         before, revision = self._registry.claim(partition)
         silent = self._registry.silent(partition)
-        footing = find_footing(self._parts.place, partition, before, expired=self._registry.expired(partition))
+        footing = find_takeover(self._parts.place, partition, before, expired=self._registry.expired(partition))
         if footing is None:
             return None
         try:
@@ -297,7 +297,7 @@ class OwnedPartitions:
                 self.archived.add(owner.worker.archived)
             del self._running[owner.partition]
 
-    def _check_journal(self, partition: int, footing: Footing) -> None:
+    def _check_journal(self, partition: int, footing: Takeover) -> None:
         place, epoch = self._parts.place, footing.epoch if footing.copied is None else footing.copied
         check_journal(place.directory, place.journal(partition, epoch), partition)
 

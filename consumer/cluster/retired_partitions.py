@@ -6,11 +6,11 @@ All that such a partition had is archived, so what its journal says is its last 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from consumer.cluster.locks import Place, try_lock
+from consumer.cluster.locks import ArchiveLocation, try_lock
 from consumer.commit.journal import Journal
 from consumer.model import SourceKey
 from consumer.partition import receipts
-from consumer.partition.receipts import Origin, RequestLimit
+from consumer.partition.receipts import ReceiptOrigin, RequestLimit
 from shipper.control import MAX_SOURCES, ReceiptsReply, ReceiptsRequest, request_from_json
 from shipper.subjects import control_up
 
@@ -21,7 +21,7 @@ class Retired:
     `is_retired`: whether the map has no place for a partition, and the server no stream.
     """
 
-    def __init__(self, place: Place, is_retired: Callable[[int], bool]) -> None:
+    def __init__(self, place: ArchiveLocation, is_retired: Callable[[int], bool]) -> None:
         self._place = place
         self._is_retired = is_retired
         self._limit = RequestLimit(None)
@@ -53,4 +53,4 @@ class Retired:
                 through = journal.position.applied
             finally:
                 journal.close()
-        return receipts.reply(known, Origin(place.archive, through), is_retired=True)
+        return receipts.reply(known, ReceiptOrigin(place.archive, through), is_retired=True)

@@ -9,7 +9,7 @@ from consumer.commit.io_thread import IoThread
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import OtherPartitions, each_once
 from consumer.commit.sink import Sink
-from consumer.model import Known, OpenFile, Position, SourceKey
+from consumer.model import ArchivedSource, OpenFile, Position, SourceKey
 from shipper.manifest import Gap
 from shipper.watchdog import Pulse
 
@@ -69,14 +69,14 @@ class PartitionStore:
         """Whether a file belongs to an earlier epoch, so that nothing is appended to it any more."""
         return self.layout.is_older(file.path)
 
-    def source(self, source: SourceKey) -> Known | None:
+    def source(self, source: SourceKey) -> ArchivedSource | None:
         """What the archive has of a source, in this partition or in another one. Called in the partition's thread."""
         if (own := self.journal.source(source)) is not None:
             return own
         found = self.others.find(source)
         return found.known if found else None
 
-    def newest_sources(self, host: str, newest: int) -> list[Known]:
+    def newest_sources(self, host: str, newest: int) -> list[ArchivedSource]:
         """The newest sources of a host in the whole archive: it may have shipped to another partition before.
 
         Called in the partition's thread.

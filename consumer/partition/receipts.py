@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from consumer.commit.store import PartitionStore
-from consumer.model import Known, SourceKey
+from consumer.model import ArchivedSource, SourceKey
 from consumer.options import PartitionOptions
 from shipper import events
 from shipper.control import MAX_SOURCES, Receipt, ReceiptsReply, ReceiptsRequest, as_many_as_fit
@@ -20,20 +20,22 @@ AGAIN_SECONDS = 1.0
 """Seconds until the next round while more hosts wait for receipts."""
 
 
-class Origin(NamedTuple):
+class ReceiptOrigin(NamedTuple):
     """The archive that receipts come from, and its state."""
 
     archive: str  #: identity of the archive
     through: int  #: every message up to this sequence, as its producer was told it, is judged; no hole is before it
 
 
-def reply(newest_first: Iterable[Known], origin: Origin, *, left: int = -1, is_retired: bool = False) -> ReceiptsReply:
+def reply(
+    newest_first: Iterable[ArchivedSource], origin: ReceiptOrigin, *, left: int = -1, is_retired: bool = False
+) -> ReceiptsReply:
     """The receipts of as many sources as fit."""
     receipts = tuple(as_many_as_fit(map(_receipt, newest_first)))
     return ReceiptsReply(origin.archive, origin.through, receipts, left, is_retired)
 
 
-def _receipt(known: Known) -> Receipt:
+def _receipt(known: ArchivedSource) -> Receipt:
     """One receipt. An archived copy that is not the host's file byte for byte has no sum that could prove it: -1.
 
     The sum that the host itself reported still identifies its file.
@@ -99,9 +101,9 @@ class ReceiptSender:
         known = await self._store.run(lambda: [self._store.source(source) for source in sources])
         return reply([each for each in known if each is not None], origin, left=left)
 
-    async def _origin(self, inbox: Inbox) -> Origin:
+    async def _origin(self, inbox: Inbox) -> ReceiptOrigin:
         through = await inbox.at_origin(self._store.journal.position.resume - 1)
-        return Origin(self._options.archive, through or 0)
+        return ReceiptOrigin(self._options.archive, through or 0)
 
 
 PER_SECOND = 10.0

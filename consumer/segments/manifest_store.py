@@ -45,7 +45,7 @@ def lists(file: Path, path: str) -> bool:
     return any(_lists(line, path) for _, line in _lines(file))
 
 
-class Held(NamedTuple):
+class DayTotals(NamedTuple):
     """What a day holds."""
 
     bytes_raw: int = 0
@@ -55,12 +55,12 @@ class Held(NamedTuple):
     hosts: int = 0
 
 
-def held(archive: Path, date: str) -> Held:
+def held(archive: Path, date: str) -> DayTotals:
     """What a day holds by the segments that count."""
     return total(held_by_host(archive, date))
 
 
-def held_by_host(archive: Path, date: str) -> dict[str, Held]:
+def held_by_host(archive: Path, date: str) -> dict[str, DayTotals]:
     """The same for each host."""
     by_path: dict[int, tuple[str, int, int, int]] = {}
     replaced: set[int] = set()
@@ -70,19 +70,19 @@ def held_by_host(archive: Path, date: str) -> dict[str, Held]:
         host = str(fields.get("host"))
         by_path[hash(fields.get("path"))] = (hosts.setdefault(host, host), raw, stored, lines)
         replaced.update(map(hash, fields.get("replaces", ())))
-    found: dict[str, Held] = {}
+    found: dict[str, DayTotals] = {}
     for path, (host, raw, stored, lines) in by_path.items():
         if path not in replaced:
-            before = found.get(host, Held())
-            found[host] = Held(
+            before = found.get(host, DayTotals())
+            found[host] = DayTotals(
                 before.bytes_raw + raw, before.bytes_stored + stored, before.lines + lines, before.segments + 1, 1
             )
     return found
 
 
-def total(by_host: Mapping[str, Held]) -> Held:
+def total(by_host: Mapping[str, DayTotals]) -> DayTotals:
     """What all hosts hold together."""
-    return Held(*map(sum, zip(*by_host.values(), strict=True))) if by_host else Held()
+    return DayTotals(*map(sum, zip(*by_host.values(), strict=True))) if by_host else DayTotals()
 
 
 def without_hosts(path: Path, hosts: Container[str]) -> None:

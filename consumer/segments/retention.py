@@ -26,7 +26,7 @@ from typing import Any
 
 from consumer.archive import LOCKS, manifests_of_day
 from consumer.segments import manifest_store
-from consumer.segments.manifest_store import Held
+from consumer.segments.manifest_store import DayTotals
 from consumer.segments.sealer import now
 from shipper import events, layout
 from shipper.bytes_ops import crc32
@@ -51,7 +51,9 @@ class Retention:
         self._keep_days = keep_days
         self._keep_bytes = keep_bytes
         self._keep_by = keep_by
-        self._known: dict[str, tuple[_Signature, dict[str, Held]]] = {}  # closed days do not change: they are read once
+        self._known: dict[
+            str, tuple[_Signature, dict[str, DayTotals]]
+        ] = {}  # closed days do not change: they are read once
         self.over_share: tuple[str, ...] = ()  #: hosts that hold more than their share, the largest first
 
     def enforce(self, today: dt.date, go_on: Callable[[], bool]) -> None:
@@ -145,10 +147,10 @@ class Retention:
         found = (self._archive / f"date={date}").glob("partition=*/host=*/_*")
         return (path for path in found if path.name.startswith(WAITING))
 
-    def _held(self, date: str) -> Held:
+    def _held(self, date: str) -> DayTotals:
         return manifest_store.total(self._by_host(date))
 
-    def _by_host(self, date: str) -> dict[str, Held]:
+    def _by_host(self, date: str) -> dict[str, DayTotals]:
         stats = [(path.name, path.stat()) for path in manifests_of_day(self._archive, date)]
         signature = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         known = self._known.get(date)

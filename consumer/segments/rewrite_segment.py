@@ -25,7 +25,7 @@ from typing import Any
 from consumer.archive import LOCKS, is_written, manifests_of_day
 from consumer.segment_io import BROKEN, Passing, Tally, Written, pack, texts
 from consumer.segments import manifest_store
-from consumer.segments.replace_segment import beside, number_of, sweep
+from consumer.segments.replace_segment import new_segment_file, number_of, sweep
 from consumer.segments.sealer import Sealer, now
 from shipper import layout, manifest
 from shipper.duplicates import date_of
@@ -107,7 +107,7 @@ def put_instead(archive: Path, old: Segment, text: bytes, **changes: Any) -> Seg
     path = _free_path(archive, old)
     sweep_beside(archive / path)
     before = sealer.listed_bytes(path)
-    with beside(archive / path) as fresh:
+    with new_segment_file(archive / path) as fresh:
         packed = Written(fresh.stream)
         tally = pack(io.BytesIO(text), packed, old.codec)
         if not fresh.publish():  # of a run that was killed before its manifest line

@@ -11,7 +11,7 @@ import pytest
 from collecting import HOST, Desk, Log, becomes
 
 from consumer.commit.journal import Journal
-from consumer.model import Changes, Known, Position, SourceKey
+from consumer.model import ArchivedSource, Changes, Position, SourceKey
 from consumer.partition import receipts
 from consumer.pipeline import _parts
 from shipper import control
@@ -153,7 +153,7 @@ async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_pr
     with desk.journal() as journal:
         for log in (gap, rewritten):
             known = journal.source(SourceKey(HOST, log.id))
-            (receipt,) = receipts.reply([known], receipts.Origin("a1", 1)).to_json()["receipts"]
+            (receipt,) = receipts.reply([known], receipts.ReceiptOrigin("a1", 1)).to_json()["receipts"]
             assert (receipt["watermark"], receipt["crc"], receipt["told"]) == (14, -1, zlib.crc32(log.data)), log.file
 
 
@@ -168,8 +168,8 @@ def test_what_ended_long_ago_is_forgotten_and_what_lives_is_not(tmp_path: Path) 
     journal.close()
 
 
-def known(number: int, file: str = "/f", crc: int | None = 1) -> Known:
-    return Known(
+def known(number: int, file: str = "/f", crc: int | None = 1) -> ArchivedSource:
+    return ArchivedSource(
         id=f"{number:016x}", host=HOST, file=file, origin=0, watermark=9, crc=crc, seen_ns=(number * 7919) % 5000
     )
 
@@ -186,7 +186,7 @@ def test_the_newest_sources_are_told_when_not_all_fit(tmp_path: Path) -> None:
 
 def test_receipts_fit_into_a_message_however_long_the_paths_are() -> None:
     many = [known(number, file="/" + "\udcff" * 4000, crc=None) for number in range(2000)]
-    message = receipts.reply(many, receipts.Origin("a1", 1)).to_json()
+    message = receipts.reply(many, receipts.ReceiptOrigin("a1", 1)).to_json()
     assert 10 < len(message["receipts"]) < 2000
     assert len(json.dumps(message)) <= control.MAX_RECORDS_BYTES + 100
     assert message["receipts"][0]["crc"] == -1
