@@ -244,6 +244,11 @@ def _begun(directory: Path, partition: int) -> Path:
     return directory / LOCKS / f"partition={partition}.begun"
 
 
+def manifests_of_day(archive: Path, date: str) -> list[Path]:
+    """Paths of the manifests of a day, of all collectors."""
+    return sorted((archive / layout.manifest_path(date, "x")).parent.glob("*.jsonl"))
+
+
 def is_written(archive: Path, partition: int) -> bool:
     """Whether a collector holds `partition`. Asked only where it matters: a lock of our own may be in its way."""
     locks = archive / LOCKS

@@ -17,7 +17,7 @@ class SourceKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class ArchivedSource:
     """A source as the archive has it: everything before `watermark` is durably in the host's file."""
 
     id: str
@@ -35,9 +35,9 @@ class Known:
         """Which source it is."""
         return SourceKey(self.host, self.id)
 
-    def grown(self, *, watermark: int, crc: int | None, proven: bool, ended: bool, seen_ns: int) -> "Known":
+    def grown(self, *, watermark: int, crc: int | None, proven: bool, ended: bool, seen_ns: int) -> "ArchivedSource":
         """The source behind a block; `replace` takes twice as long, and this is done for every block."""
-        return Known(
+        return ArchivedSource(
             id=self.id,
             host=self.host,
             file=self.file,
@@ -142,7 +142,7 @@ class Changes:
     """What one batch does to the journal, all of it or nothing."""
 
     position: Position
-    sources: dict[SourceKey, Known] = field(default_factory=dict)
+    sources: dict[SourceKey, ArchivedSource] = field(default_factory=dict)
     files: dict[str, OpenFile] = field(default_factory=dict)
     extents: list[Extent] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)

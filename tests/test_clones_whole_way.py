@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from fleet import Fleet, until
 
-from consumer.audit.journal_snapshot import Journals
-from consumer.model import Known
+from consumer.audit.journal_snapshot import JournalSnapshots
+from consumer.model import ArchivedSource
 
 HOST = "web1.example.net"
 SHARED = b"".join(b"before %d\n" % number for number in range(50))
@@ -76,9 +76,9 @@ def check_both(fleet: Fleet, first: Machine, second: Machine, one: bytes, other:
     assert (seen.returncode, "two producers continued one log file" in seen.stdout) == (2, True), seen.stdout
 
 
-def forks(fleet: Fleet) -> list[Known]:
+def forks(fleet: Fleet) -> list[ArchivedSource]:
     (directory,) = (fleet.directory / "state/collector").iterdir()
-    with Journals(directory) as journals:
+    with JournalSnapshots(directory) as journals:
         ids = {fork for _, found in journals.forks() for fork in found}
         return [known for known in journals.sources() if known.id in ids]
 

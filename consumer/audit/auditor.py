@@ -12,11 +12,11 @@ from pathlib import Path
 
 from consumer.archive import LOCKS, is_written
 from consumer.audit import manifest_listing
-from consumer.audit.coverage import SourceBounds, Sources
-from consumer.audit.day_inventory import STATE_HINT, Look, Scope, look
-from consumer.audit.expected_file import Entry
+from consumer.audit.coverage import SourceBounds, SourceCoverage
+from consumer.audit.day_inventory import STATE_HINT, DayInventory, Scope, look
+from consumer.audit.expected_file import ExpectedFile
 from consumer.audit.finding import Finding, Kind, Weight
-from consumer.audit.journal_snapshot import Journals
+from consumer.audit.journal_snapshot import JournalSnapshots
 from consumer.audit.totals import Row, Rows
 from consumer.audit.verify_file import (
     Checked,
@@ -38,7 +38,7 @@ SETTLING_TRIES = 10
 
 
 @dataclass(slots=True, kw_only=True)
-class Result:
+class AuditResult:
     """What an audit found."""
 
     scope: Scope
@@ -79,17 +79,17 @@ class Progress:
 class Audit:
     """One audit, from its first look to its result."""
 
-    def __init__(self, scope: Scope, journals: Journals, progress: Progress) -> None:
+    def __init__(self, scope: Scope, journals: JournalSnapshots, progress: Progress) -> None:
         self._scope = scope
         self._journals = journals  # as they were at the beginning: all that they know must be found
         self._progress = progress
         self._rows = Rows()
-        self._sources = Sources(scope)
-        self._result = Result(scope=scope, findings=[*journals.findings, *_without_journal(scope, journals)])
+        self._sources = SourceCoverage(scope)
+        self._result = AuditResult(scope=scope, findings=[*journals.findings, *_without_journal(scope, journals)])
         self._in_flight: dict[str, int] = {}  # bytes behind what was committed, by path
         self._is_settled = True
 
-    def run(self) -> Result:
+    def run(self) -> AuditResult:
         """Look at everything. Raises OSError: a directory cannot be read; Fatal: a journal cannot be copied."""
         began, archive = time.monotonic(), self._scope.archive
         days = self._days()
@@ -158,17 +158,17 @@ class Audit:
                 break
         self._count(looked, checked)
 
-    def _first_look(self, date: str) -> Look:
+    def _first_look(self, date: str) -> DayInventory:
         """Days of which no journal has anything are over: their manifests alone say what is there."""
         if any(entry.key.date == date for entry in self._journals.entries()):
             return self._settled_look(date)
         return look(self._scope, date, [], self._journals.epochs)
 
-    def _settled_look(self, date: str) -> Look:
+    def _settled_look(self, date: str) -> DayInventory:
         """A look between whose journals and manifests nothing was sealed; else the open files are left out of it."""
         for _ in range(SETTLING_TRIES):
             before = manifest_listing.signature(self._scope.archive, date)
-            with Journals(self._scope.journals) as journals:
+            with JournalSnapshots(self._scope.journals) as journals:
                 rows = [entry for entry in journals.entries() if entry.key.date == date]
                 looked = look(self._scope, date, rows, journals.epochs)
             if manifest_listing.signature(self._scope.archive, date) == before:
@@ -178,9 +178,9 @@ class Audit:
         sealed = {path: entry for path, entry in looked.entries.items() if not entry.is_waiting}
         text = "its files were sealed faster than they could be looked at; those that are open, and holes, are left out"
         note = Finding(kind=Kind.UNLISTED_FILE, weight=Weight.NOTE, date=date, text=text)
-        return Look(entries=sealed, findings=[note])
+        return DayInventory(entries=sealed, findings=[note])
 
-    def _checked(self, entries: Iterable[Entry]) -> dict[str, Checked]:
+    def _checked(self, entries: Iterable[ExpectedFile]) -> dict[str, Checked]:
         wanted = list(entries)
         self._progress.expect(sum(entry.stored for entry in wanted))
         found = check_all(self._scope.archive, wanted, self._progress.advance)
@@ -196,7 +196,7 @@ class Audit:
         self._in_flight[checked.entry.path] = checked.behind
         return replace(checked, behind=0)
 
-    def _count(self, looked: Look, checked: dict[str, Checked]) -> None:
+    def _count(self, looked: DayInventory, checked: dict[str, Checked]) -> None:
         self._result.findings += looked.findings
         for path, entry in sorted(looked.entries.items(), key=lambda item: _order(item[1])):
             each = checked[path]
@@ -213,12 +213,12 @@ class Audit:
         self._result.findings.append(note)
 
 
-def _order(entry: Entry) -> tuple[object, ...]:
+def _order(entry: ExpectedFile) -> tuple[object, ...]:
     """Which of two copies is the first: of sealed files as `shipper.duplicates` has it, open files are after them."""
     return (entry.is_waiting, entry.order, entry.first_ns, entry.path)
 
 
-def _without_journal(scope: Scope, journals: Journals) -> Iterator[Finding]:
+def _without_journal(scope: Scope, journals: JournalSnapshots) -> Iterator[Finding]:
     """Partitions that were written, and whose journal is not where it was looked for."""
     begun = {int(path.stem.partition("=")[2]) for path in (scope.archive / LOCKS).glob("partition=[0-9]*.begun")}
     for partition in sorted(begun - journals.epochs.keys()):
@@ -232,9 +232,9 @@ def _files_of_templates(archive: Path) -> str:
     return min((path.name for path in archive.iterdir() if path.is_dir() and not path.name.startswith(own)), default="")
 
 
-def _merged(before: Look, again: Look, suspects: set[tuple[str, str, str]]) -> Look:
+def _merged(before: DayInventory, again: DayInventory, suspects: set[tuple[str, str, str]]) -> DayInventory:
     """What seemed wrong as it is now, the rest as it was looked at; a finding counts if it is there both times."""
     entries = {path: entry for path, entry in before.entries.items() if entry.place not in suspects}
     entries |= {path: entry for path, entry in again.entries.items() if entry.place in suspects}
     seen = {(finding.kind, finding.path) for finding in before.findings}
-    return Look(entries=entries, findings=[each for each in again.findings if (each.kind, each.path) in seen])
+    return DayInventory(entries=entries, findings=[each for each in again.findings if (each.kind, each.path) in seen])

@@ -18,11 +18,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from consumer.archive import IDENTITY, JOURNALS, existing_identity
 from consumer.audit import display, manifest_listing
-from consumer.audit.auditor import Audit, Result
+from consumer.audit.auditor import Audit, AuditResult
 from consumer.audit.auditor import Progress as Told
 from consumer.audit.day_inventory import Scope, chosen_days, hosts
-from consumer.audit.journal_snapshot import Journals
-from consumer.audit.producer_comparison import Host, Said, ask, compare
+from consumer.audit.journal_snapshot import JournalSnapshots
+from consumer.audit.producer_comparison import HostComparison, ProducerReports, ask, compare
 from consumer.audit.repair_duplicates import Repair
 from consumer.segments.manifest_store import removed_days
 from shipper.config import load
@@ -81,9 +81,9 @@ def audit(
         raise UsageError("--yes is for --repair-duplicates: the audit itself changes nothing")
     said = _ask(settings.nats, scope) if ask_hosts else None
     result = _run(scope)
-    told: list[Host] = []
+    told: list[HostComparison] = []
     if said is not None:
-        with Journals(scope.journals) as journals:
+        with JournalSnapshots(scope.journals) as journals:
             told, findings = compare(said, journals)
         result = replace(result, findings=[*result.findings, *findings])
     if as_json:
@@ -100,7 +100,7 @@ def _repair(scope: Scope, reason: str, *, yes: bool, as_json: bool) -> None:
     try:
         if yes:
             _check_owner(scope.archive)
-        with Journals(scope.journals) as journals:
+        with JournalSnapshots(scope.journals) as journals:
             waiting = list(journals.entries())
         found = repair.run(waiting) if yes else repair.look(waiting)
     except OSError as error:
@@ -137,16 +137,16 @@ def _scope(chosen: CollectorSettings, since: str, until: str, host: str) -> Scop
     return scope
 
 
-def _ask(settings: NatsSettings, scope: Scope) -> Said:
-    with Journals(scope.journals) as journals:
+def _ask(settings: NatsSettings, scope: Scope) -> ProducerReports:
+    with JournalSnapshots(scope.journals) as journals:
         names = hosts(scope) | {key.host for _, key, _ in journals.watermarks() if scope.has_host(key.host)}
         places = list(journals.places)
     return asyncio.run(ask(settings, existing_identity(scope.archive, hint=_NAME_IT), names, places))
 
 
-def _run(scope: Scope) -> Result:
+def _run(scope: Scope) -> AuditResult:
     try:
-        with Journals(scope.journals) as journals, _progress() as told:
+        with JournalSnapshots(scope.journals) as journals, _progress() as told:
             return Audit(scope, journals, told).run()
     except OSError as error:
         what = error.filename or scope.archive

@@ -34,7 +34,7 @@ class _StoppedError(Exception):
     """The collector ends: what was read so far is dropped."""
 
 
-class _Copy(NamedTuple):
+class _OrderedSegment(NamedTuple):
     """A segment, as far as it matters here; in the order of `shipper.duplicates.order_of`."""
 
     first_time: str
@@ -106,9 +106,9 @@ class DuplicateCount:
             found[date] = signature
         return found
 
-    def _copies(self, date: str, go_on: Callable[[], bool]) -> list[_Copy]:
+    def _copies(self, date: str, go_on: Callable[[], bool]) -> list[_OrderedSegment]:
         """The segments of a day that count, first copies first."""
-        by_path: dict[int, _Copy] = {}
+        by_path: dict[int, _OrderedSegment] = {}
         replaced: set[int] = set()
         began = time.thread_time()
         for number, fields in enumerate(manifest_store.fields_of_day(self._archive, date), start=1):
@@ -134,14 +134,14 @@ class DuplicateCount:
             events.archive_doubled(octets=self.bytes)
 
 
-def _copy(fields: dict[str, Any]) -> _Copy:
+def _copy(fields: dict[str, Any]) -> _OrderedSegment:
     spans = tuple((str(each["source"]), int(each["start"]), int(each["end"])) for each in fields.get("spans", ()))
-    return _Copy(
+    return _OrderedSegment(
         str(fields["first_time"]), int(fields["partition"]), int(fields["first_seq"]), str(fields["host"]), spans
     )
 
 
-def _count(copies: Sequence[_Copy], index: Index) -> Counter[int]:
+def _count(copies: Sequence[_OrderedSegment], index: Index) -> Counter[int]:
     """Doubled bytes by partition, 0 for those that have none; `index` notes what the copies hold."""
     counted: Counter[int] = Counter()
     for copy in copies:

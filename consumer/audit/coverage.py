@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.audit.day_inventory import Scope
-from consumer.audit.expected_file import Entry
+from consumer.audit.expected_file import ExpectedFile
 from consumer.audit.finding import Finding, Kind
-from consumer.audit.journal_snapshot import Journals
+from consumer.audit.journal_snapshot import JournalSnapshots
 from consumer.audit.totals import Rows
-from consumer.model import Known, SourceKey
+from consumer.model import ArchivedSource, SourceKey
 from shipper.duplicates import Bounds, begins, cover
 from shipper.model import Span
 
 
-class Held(NamedTuple):
+class ArchivedRun(NamedTuple):
     """An uninterrupted run of a source's bytes, and the day on which it begins."""
 
     start: int
@@ -25,14 +25,14 @@ class Held(NamedTuple):
     date: str
 
 
-class Wanted(NamedTuple):
+class ExpectedRange(NamedTuple):
     """From where to where a source must be there; None: from or to where it is, nobody knows better."""
 
     start: int | None
     end: int | None
 
 
-class Hole(NamedTuple):
+class CoverageGap(NamedTuple):
     """Bytes that no file holds and no gap record names."""
 
     source: SourceKey
@@ -48,10 +48,10 @@ class _Source:
     dates: dict[int, str] = field(default_factory=dict)  #: the day of the bytes at the beginning of each run
     gaps: list[Span] = field(default_factory=list)
 
-    def runs(self) -> Iterator[Held]:
+    def runs(self) -> Iterator[ArchivedRun]:
         """What is held, ascending, apart from each other."""
         for start, end in zip(self.held[::2], self.held[1::2], strict=True):
-            yield Held(start, end, self.dates[start])
+            yield ArchivedRun(start, end, self.dates[start])
 
 
 class Coverage:
@@ -80,25 +80,25 @@ class Coverage:
         known = self._sources.get(key)
         return known.held[-1] if known and known.held else 0
 
-    def holes(self, key: SourceKey, file: str, wanted: Wanted) -> Iterator[Hole]:
+    def holes(self, key: SourceKey, file: str, wanted: ExpectedRange) -> Iterator[CoverageGap]:
         """What of `wanted` is neither held nor known to be lost."""
         known = self._sources.get(key, _Source(file))
-        there = sorted([*known.runs(), *(Held(*gap, "") for gap in known.gaps)])
+        there = sorted([*known.runs(), *(ArchivedRun(*gap, "") for gap in known.gaps)])
         if not there and wanted.start is None:
             return
         reached = there[0].start if wanted.start is None else wanted.start
         date = ""
         for run in there:
             if run.start > reached:
-                yield Hole(key, known.file, Span(reached, run.start), run.date or date)
+                yield CoverageGap(key, known.file, Span(reached, run.start), run.date or date)
             reached, date = max(reached, run.end), run.date or date
         if wanted.end is not None and wanted.end > reached:
-            yield Hole(key, known.file, Span(reached, wanted.end), date)
+            yield CoverageGap(key, known.file, Span(reached, wanted.end), date)
 
-    def all_holes(self) -> Iterator[Hole]:
+    def all_holes(self) -> Iterator[CoverageGap]:
         """Every hole between bytes that are held."""
         for key, known in self._sources.items():
-            yield from self.holes(key, known.file, Wanted(None, None))
+            yield from self.holes(key, known.file, ExpectedRange(None, None))
 
 
 _MISSING_HINT = (
@@ -125,14 +125,14 @@ class SourceBounds(NamedTuple):
     cut: frozenset[str] = frozenset()  #: hosts of which days were removed: their sources may begin there
 
 
-class Sources:
+class SourceCoverage:
     """Grows by every file that counts; in the end says what is missing."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._coverage = Coverage()
 
-    def add(self, entry: Entry) -> Iterator[Finding]:
+    def add(self, entry: ExpectedFile) -> Iterator[Finding]:
         """Count the spans and gaps of `entry`; what of it is there already."""
         key = entry.key
         for span in entry.spans:
@@ -145,7 +145,7 @@ class Sources:
             if gap.source:
                 self._coverage.lose(SourceKey(key.host, gap.source), key.file, Span(gap.start, gap.end))
 
-    def findings(self, journals: Journals, rows: Rows, bounds: SourceBounds) -> list[Finding]:
+    def findings(self, journals: JournalSnapshots, rows: Rows, bounds: SourceBounds) -> list[Finding]:
         """Holes, and journals that know less than the archive. Counts the holes as missing in `rows`."""
         holes = set(self._coverage.all_holes())
         ahead: set[SourceKey] = set()
@@ -157,19 +157,19 @@ class Sources:
         found = [_missing(hole, rows) for hole in sorted(holes)]
         return [*found, *self._old_journal(ahead)]
 
-    def _wanted(self, known: Known, bounds: SourceBounds) -> Wanted:
+    def _wanted(self, known: ArchivedSource, bounds: SourceBounds) -> ExpectedRange:
         """From where to where a source must be there."""
         start = known.origin if bounds.begin and known.key.host not in bounds.cut else None
         if start is None and known.key not in self._coverage:
-            return Wanted(None, None)  # all of it may lie where nobody looks
-        return Wanted(start, known.watermark if bounds.end else None)
+            return ExpectedRange(None, None)  # all of it may lie where nobody looks
+        return ExpectedRange(start, known.watermark if bounds.end else None)
 
     def _old_journal(self, ahead: set[SourceKey]) -> Iterator[Finding]:
         """Sources that go on in the archive behind their watermark, also when the journals are read again."""
         if not ahead:
             return
         now: dict[SourceKey, int] = {}
-        with Journals(self._scope.journals) as journals:
+        with JournalSnapshots(self._scope.journals) as journals:
             for _, key, watermark in journals.watermarks():
                 if key in ahead:
                     now[key] = max(watermark, now.get(key, 0))
@@ -181,13 +181,13 @@ class Sources:
             yield Finding(kind=Kind.BAD_JOURNAL, text=text, octets=octets, hint=_OLD_HINT)
 
 
-def _hint(entry: Entry) -> str:
+def _hint(entry: ExpectedFile) -> str:
     if not entry.is_waiting:
         return _DOUBLED_HINT
     return DOUBLED_OPEN_HINT if entry.path.startswith("date=") else DOUBLED_TEMPLATE_HINT
 
 
-def _missing(hole: Hole, rows: Rows) -> Finding:
+def _missing(hole: CoverageGap, rows: Rows) -> Finding:
     octets = hole.span.length
     rows.row(hole.source.host, hole.file, hole.date).lose(octets)
     text = f"bytes {hole.span} of source {hole.source.id} are in no file, and no gap record names them"

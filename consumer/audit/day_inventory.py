@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from consumer.audit import manifest_listing
-from consumer.audit.expected_file import Entry
+from consumer.audit.expected_file import ExpectedFile
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.manifest_listing import Listed
 from consumer.segments.replace_segment import target_of
@@ -23,7 +23,7 @@ _NOBODY_HINT = "if it was moved, move it back; else take it out of the archive: 
 _UNFINISHED = "a segment that a kill left unlisted; the next start of the collector finishes it"
 
 
-def strangers(archive: Path, date: str, known: "Known") -> Iterator[Finding]:
+def strangers(archive: Path, date: str, known: "AccountedFiles") -> Iterator[Finding]:
     """What of `date` does not count."""
     for directory, partition, host in host_directories(archive, date):
         files = _files(archive / directory)
@@ -46,11 +46,11 @@ def host_directories(archive: Path, date: str) -> Iterator[tuple[str, int, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class AccountedFiles:
     """Which files of a day are accounted for."""
 
     paths: set[str]
-    listed: Mapping[str, Entry]
+    listed: Mapping[str, ExpectedFile]
     epochs: Mapping[int, int]  #: of the journal of each partition
 
     def stranger(self, path: str, partition: int) -> Finding | None:
@@ -150,14 +150,14 @@ class Scope:
 
 
 @dataclass(slots=True, kw_only=True)
-class Look:
+class DayInventory:
     """One day as it is said to be, and what is wrong with that before a byte is read."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, ExpectedFile] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
-def look(scope: Scope, date: str, rows: Sequence[Entry], epochs: Mapping[int, int]) -> Look:
+def look(scope: Scope, date: str, rows: Sequence[ExpectedFile], epochs: Mapping[int, int]) -> DayInventory:
     """A look at `date`; `rows`: what the journals have of it, `epochs`: of which partitions. Raises OSError."""
     listed = manifest_listing.read(scope.archive, date)
     waiting = {row.path: row for row in rows if row.becomes not in listed.entries}
@@ -165,9 +165,11 @@ def look(scope: Scope, date: str, rows: Sequence[Entry], epochs: Mapping[int, in
     paths = {*listed.entries, *listed.replaced}
     for row in rows:
         paths.update((row.path, row.also, row.becomes))
-    known = Known(paths=paths, listed=listed.entries, epochs=epochs)
+    known = AccountedFiles(paths=paths, listed=listed.entries, epochs=epochs)
     unknown = [each for each in strangers(scope.archive, date, known) if scope.has_host(each.host)]
-    return Look(entries=entries, findings=[*listed.findings, *_torn(listed, rows), *_left(scope, entries), *unknown])
+    return DayInventory(
+        entries=entries, findings=[*listed.findings, *_torn(listed, rows), *_left(scope, entries), *unknown]
+    )
 
 
 def hosts(scope: Scope) -> set[str]:
@@ -177,7 +179,7 @@ def hosts(scope: Scope) -> set[str]:
     return set(filter(scope.has_host, found))
 
 
-def _left(scope: Scope, entries: Mapping[str, Entry]) -> Iterator[Finding]:
+def _left(scope: Scope, entries: Mapping[str, ExpectedFile]) -> Iterator[Finding]:
     """Segments that were redacted or repaired, and are still there as they were: a kill came in between."""
     for entry in entries.values():
         removed = {each.path for each in entry.removals}
@@ -197,7 +199,7 @@ def _left(scope: Scope, entries: Mapping[str, Entry]) -> Iterator[Finding]:
                 )
 
 
-def _torn(listed: Listed, rows: Sequence[Entry]) -> Iterator[Finding]:
+def _torn(listed: Listed, rows: Sequence[ExpectedFile]) -> Iterator[Finding]:
     """A kill tears a line only while its segment still waits in the journal; any other tear is damage."""
     pending = any(row.becomes and row.becomes not in listed.entries for row in rows)
     for finding in listed.torn:

@@ -8,12 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from consumer.audit.auditor import Result
+from consumer.audit.auditor import AuditResult
 from consumer.audit.coverage import DOUBLED_OPEN_HINT, DOUBLED_TEMPLATE_HINT
 from consumer.audit.finding import Finding, Weight
-from consumer.audit.producer_comparison import Host
-from consumer.audit.repair_duplicates import Found
-from consumer.audit.repair_duplicates import Result as Repaired
+from consumer.audit.producer_comparison import HostComparison
+from consumer.audit.repair_duplicates import RepairResult, SegmentRepair
 from consumer.audit.totals import Row, Sum
 from shipper.table_printer import (
     BAD,
@@ -37,7 +36,7 @@ _NUMBERS = ("files", "lines", "shipped", "archived", "damaged", "missing")
 _COLUMNS = ("host", "file", "date", *_NUMBERS)
 
 
-def print_result(result: Result, hosts: Sequence[Host]) -> None:
+def print_result(result: AuditResult, hosts: Sequence[HostComparison]) -> None:
     """Findings first, then a row for each host, file and day, then the sum."""
     console = standard_output()
     ordered = sorted(result.findings, key=lambda finding: list(Weight).index(finding.weight))
@@ -67,7 +66,7 @@ def print_result(result: Result, hosts: Sequence[Host]) -> None:
     console.print(Text(summary(result), style="green" if result.complete else "red"), soft_wrap=True)
 
 
-def summary(result: Result) -> str:
+def summary(result: AuditResult) -> str:
     """One line for a person."""
     total = _total(result.rows)
     seconds = max(result.seconds, 1e-6)
@@ -81,7 +80,7 @@ def summary(result: Result) -> str:
     return "; ".join(parts)
 
 
-def _verdict(result: Result) -> str:
+def _verdict(result: AuditResult) -> str:
     if not result.complete:
         return "NOT COMPLETE"
     if not (result.rows or result.files):  # retention removed all of it, and said so
@@ -89,7 +88,7 @@ def _verdict(result: Result) -> str:
     return "complete"
 
 
-def result_json(result: Result, hosts: Sequence[Host]) -> str:
+def result_json(result: AuditResult, hosts: Sequence[HostComparison]) -> str:
     """The same, whole, as one object."""
     scope = result.scope
     shown: dict[str, Any] = {
@@ -108,7 +107,7 @@ def result_json(result: Result, hosts: Sequence[Host]) -> str:
     return json.dumps(shown, indent=1)
 
 
-def repair_text(result: Repaired, *, done: bool) -> str:
+def repair_text(result: RepairResult, *, done: bool) -> str:
     """What `--repair-duplicates` found, for a person."""
     lines = []
     for each in result.repaired:
@@ -127,7 +126,7 @@ def repair_text(result: Repaired, *, done: bool) -> str:
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def repair_json(result: Repaired, *, done: bool) -> str:
+def repair_json(result: RepairResult, *, done: bool) -> str:
     """The same as one object."""
     segments = [
         {
@@ -147,7 +146,7 @@ def repair_json(result: Repaired, *, done: bool) -> str:
     return json.dumps({"v": VERSION, "done": done, "segments": segments, "open_files": opened}, indent=1) + "\n"
 
 
-def _copy(found: Found) -> str:
+def _copy(found: SegmentRepair) -> str:
     return f"{found.bytes:,} doubled bytes in {found.segment.path}" + (
         f" ({found.lines:,} lines)" if found.lines else ""
     )

@@ -9,7 +9,7 @@ from shipper.layout import FileKey
 from shipper.manifest import Gap, Redaction, Removal, Segment, SourceSpan
 
 
-class State(enum.Enum):
+class FileState(enum.Enum):
     """How far a file is on its way."""
 
     SEALED = "sealed"
@@ -18,12 +18,12 @@ class State(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ExpectedFile:
     """What is said of one file."""
 
     key: FileKey
     path: str  #: relative to the archive
-    state: State
+    state: FileState
     codec: str  #: of its bytes on disk: zstd, gzip or none
     stored: int  #: bytes on disk that count; behind them an open file may have more
     raw: int  #: bytes of text in these
@@ -54,7 +54,7 @@ class Entry:
     @property
     def is_waiting(self) -> bool:
         """Whether a journal, and no manifest, tells of it."""
-        return self.state is not State.SEALED
+        return self.state is not FileState.SEALED
 
     @property
     def is_plain(self) -> bool:
@@ -62,12 +62,12 @@ class Entry:
         return not self.key.file.startswith("/")
 
 
-def of_segment(segment: Segment, date: str) -> Entry:
+def of_segment(segment: Segment, date: str) -> ExpectedFile:
     """What a manifest line of `date` tells. Raises ValueError: its sums are no hex numbers."""
-    return Entry(
+    return ExpectedFile(
         key=FileKey(date, segment.partition, segment.host, segment.file),
         path=segment.path,
-        state=State.SEALED,
+        state=FileState.SEALED,
         codec=segment.codec,
         stored=segment.bytes_stored,
         raw=segment.bytes_raw,
@@ -87,12 +87,12 @@ def of_segment(segment: Segment, date: str) -> Entry:
     )
 
 
-def of_open_file(file: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]) -> Entry:
+def of_open_file(file: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]) -> ExpectedFile:
     """What a journal tells."""
-    return Entry(
+    return ExpectedFile(
         key=file.key,
         path=file.path,
-        state=State.SEALING if file.sealing else State.OPEN,
+        state=FileState.SEALING if file.sealing else FileState.OPEN,
         codec=file.codec,
         stored=file.length,
         raw=file.raw,

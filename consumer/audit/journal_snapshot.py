@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.audit.expected_file import Entry, of_open_file
+from consumer.audit.expected_file import ExpectedFile, of_open_file
 from consumer.audit.finding import Finding, Kind
 from consumer.commit.journal import SOURCE_COLUMNS, Journal, to_known
-from consumer.model import Known, SourceKey
+from consumer.model import ArchivedSource, SourceKey
 from shipper.errors import ConfigError, Fatal
 
 _NAME = re.compile(r"(?P<prefix>.+)\.p(?P<partition>\d+)(\.(?P<epoch>\d+))?\.sqlite")
@@ -30,7 +30,7 @@ _TICK_SECONDS = 0.02  # a file that was not changed for so long shows the next c
 _RESTORE = "restore the journal from a copy; until then nobody knows what of the open files counts"
 
 
-class Where(NamedTuple):
+class JournalLocation(NamedTuple):
     """Which journal it is."""
 
     prefix: str
@@ -38,31 +38,31 @@ class Where(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionFiles:
     """What the journal of one partition says of its files."""
 
     epoch: int
     resume: int  #: the next sequence of the stream that it waits for
-    entries: tuple[Entry, ...]
+    entries: tuple[ExpectedFile, ...]
     dropped: tuple[tuple[str, str, int], ...]  #: dead letters that were not kept: UTC day, host and number
 
 
-class Journals:
+class JournalSnapshots:
     """Copies of the newest journal of each partition, below a directory of their own."""
 
     def __init__(self, directory: Path) -> None:
         self._copies = Path(tempfile.mkdtemp(prefix="fshipper-audit-"))
-        self.places: dict[Where, Place] = {}
+        self.places: dict[JournalLocation, PartitionFiles] = {}
         self.findings: list[Finding] = []
-        self._paths: dict[Where, Path] = {}
-        self._forks: dict[Where, Mapping[SourceKey, tuple[str, ...]]] = {}
+        self._paths: dict[JournalLocation, Path] = {}
+        self._forks: dict[JournalLocation, Mapping[SourceKey, tuple[str, ...]]] = {}
         try:
             self._read_all(directory)
         except BaseException:
             self.close()
             raise
 
-    def __enter__(self) -> "Journals":
+    def __enter__(self) -> "JournalSnapshots":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,7 +74,7 @@ class Journals:
         """The partitions of which there is a journal that can be read, and its epoch."""
         return {where.partition: place.epoch for where, place in self.places.items()}
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ExpectedFile]:
         """Every open file, and every one that is being sealed."""
         for place in self.places.values():
             yield from place.entries
@@ -86,13 +86,13 @@ class Journals:
             found.update({(date, host): number for date, host, number in place.dropped})
         return found
 
-    def sources(self) -> Iterator[Known]:
+    def sources(self) -> Iterator[ArchivedSource]:
         """What is archived of every source that the journals remember."""
         for where in self.places:
             with contextlib.closing(sqlite3.connect(self._paths[where])) as database:
                 yield from map(to_known, database.execute(f"SELECT {SOURCE_COLUMNS} FROM sources"))  # noqa: S608
 
-    def watermarks(self) -> Iterator[tuple[Where, SourceKey, int]]:
+    def watermarks(self) -> Iterator[tuple[JournalLocation, SourceKey, int]]:
         """How far each source is archived, and whose journal says so."""
         for where in self.places:
             with contextlib.closing(sqlite3.connect(self._paths[where])) as database:
@@ -115,7 +115,7 @@ class Journals:
             except FileNotFoundError:  # another collector took the partition over just now: there is a newer one
                 self._read(where, _newest(directory).get(where, path))
 
-    def _read(self, where: Where, path: Path) -> None:
+    def _read(self, where: JournalLocation, path: Path) -> None:
         copy = self._copies / path.name
         _copy(path, copy)
         try:
@@ -130,16 +130,16 @@ class Journals:
             self.findings.append(Finding(kind=Kind.BAD_JOURNAL, path=str(path), text=text, hint=_RESTORE))
             return
         self._paths[where], self._forks[where] = copy, forks
-        self.places[where] = Place(_epoch(path), at.resume, tuple(entries), dropped)
+        self.places[where] = PartitionFiles(_epoch(path), at.resume, tuple(entries), dropped)
 
 
-def _newest(directory: Path) -> dict[Where, Path]:
+def _newest(directory: Path) -> dict[JournalLocation, Path]:
     """The journal of the highest epoch of each partition."""
-    found: dict[Where, Path] = {}
+    found: dict[JournalLocation, Path] = {}
     for path in directory.glob("*.sqlite"):
         name = _NAME.fullmatch(path.name)
         if name and _size(path):
-            where = Where(name["prefix"], int(name["partition"]))
+            where = JournalLocation(name["prefix"], int(name["partition"]))
             found[where] = max(found.get(where, path), path, key=_epoch)
     return found
 

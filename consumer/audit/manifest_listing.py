@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from consumer.audit.expected_file import Entry, of_segment
+from consumer.audit.expected_file import ExpectedFile, of_segment
 from consumer.audit.finding import Finding, Kind, Weight
 from shipper import layout, manifest
 from shipper.manifest import Damage, Segment
@@ -19,7 +19,7 @@ _MEND = "restore the manifest from a copy; what it does not list is not counted 
 class Listed:
     """The segments of one day that count, by path, and what is wrong with the manifests."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, ExpectedFile] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  #: parts of merged segments: they count no more
     torn: list[Finding] = field(default_factory=list)  #: last lines that were cut off, as a kill leaves them
     findings: list[Finding] = field(default_factory=list)
@@ -108,7 +108,7 @@ def _essence(segment: Segment) -> Segment:
     return replace(segment, collector="", sealed_at="", bytes_stored=0, crc32_stored="")
 
 
-def _damage(date: str, path: str, text: str, entry: Entry | None = None) -> Finding:
+def _damage(date: str, path: str, text: str, entry: ExpectedFile | None = None) -> Finding:
     host, file = (entry.key.host, entry.key.file) if entry else ("", "")
     return Finding(
         kind=Kind.BAD_MANIFEST, weight=Weight.DAMAGE, date=date, path=path, text=text, host=host, file=file, hint=_MEND

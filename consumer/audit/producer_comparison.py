@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from consumer.audit.finding import Finding, Kind, Weight
-from consumer.audit.journal_snapshot import Journals, Where
+from consumer.audit.journal_snapshot import JournalLocation, JournalSnapshots
 from consumer.model import SourceKey
 from shipper.control import MarksReply, MarksRequest, SourceMark
 from shipper.jetstream.admin import Admin
@@ -26,15 +26,15 @@ _OLDER_HINT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ProducerReports:
     """What producers and streams said, in this order."""
 
     marks: dict[str, tuple[SourceMark, ...] | None]  #: by host; None: no producer answers
-    last: dict[Where, int]  #: the newest sequence that each stream holds, later than every mark; 0: none
+    last: dict[JournalLocation, int]  #: the newest sequence that each stream holds, later than every mark; 0: none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class HostComparison:
     """One host's own word, in sum."""
 
     name: str
@@ -56,7 +56,9 @@ class Host:
         return ", ".join(parts if len(parts) > 1 else [*parts, "all archived"])
 
 
-async def ask(settings: NatsSettings, archive: str, hosts: Iterable[str], places: Iterable[Where]) -> Said:
+async def ask(
+    settings: NatsSettings, archive: str, hosts: Iterable[str], places: Iterable[JournalLocation]
+) -> ProducerReports:
     """Ask every one of `hosts` how far it is, then the streams; `archive`: the identity of the audited one.
 
     Raises:
@@ -68,19 +70,19 @@ async def ask(settings: NatsSettings, archive: str, hosts: Iterable[str], places
         slots = asyncio.Semaphore(ASKED_AT_ONCE)
         names = sorted(hosts)
         marks = await asyncio.gather(*(_marks_of(connection, host, request, slots) for host in names))
-        return Said(dict(zip(names, marks, strict=True)), await _newest(Admin(connection), places))
+        return ProducerReports(dict(zip(names, marks, strict=True)), await _newest(Admin(connection), places))
     finally:
         await connection.close()
 
 
-def compare(said: Said, journals: Journals) -> tuple[list[Host], list[Finding]]:
+def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[HostComparison], list[Finding]]:
     """What the hosts say beside what the journals say, which are read behind it."""
     held, homes = _held(said, journals)
     unread = {where for where, place in journals.places.items() if place.resume <= said.last.get(where, 0)}
     hosts, findings = [], list[Finding]()
     for name, marks in said.marks.items():
         if marks is None:
-            hosts.append(Host(name=name, answers=False))
+            hosts.append(HostComparison(name=name, answers=False))
             continue
         pending = homes[name] in unread if name in homes else bool(unread)
         behind = [_behind(mark, held.get(SourceKey(name, mark.source), 0)) for mark in marks if journals.places]
@@ -89,7 +91,7 @@ def compare(said: Said, journals: Journals) -> tuple[list[Host], list[Finding]]:
     return hosts, findings
 
 
-class _Behind(NamedTuple):
+class _Shortfall(NamedTuple):
     """What the archive lacks of what a producer says."""
 
     mark: SourceMark
@@ -97,15 +99,15 @@ class _Behind(NamedTuple):
     forgotten: int  #: bytes that were said to be archived
 
 
-def _behind(mark: SourceMark, watermark: int) -> _Behind:
+def _behind(mark: SourceMark, watermark: int) -> _Shortfall:
     there = max(watermark, mark.origin, mark.elsewhere)
-    return _Behind(mark, max(0, mark.offset - there), max(0, mark.archived - there))
+    return _Shortfall(mark, max(0, mark.offset - there), max(0, mark.archived - there))
 
 
-def _held(said: Said, journals: Journals) -> tuple[dict[SourceKey, int], dict[str, Where]]:
+def _held(said: ProducerReports, journals: JournalSnapshots) -> tuple[dict[SourceKey, int], dict[str, JournalLocation]]:
     """How far each source of the asked hosts is archived, and whose journal knows each host."""
     held: dict[SourceKey, int] = {}
-    homes: dict[str, Where] = {}
+    homes: dict[str, JournalLocation] = {}
     for where, key, watermark in journals.watermarks():
         if key.host in said.marks:
             held[key], homes[key.host] = max(watermark, held.get(key, 0)), where
@@ -115,8 +117,8 @@ def _held(said: Said, journals: Journals) -> tuple[dict[SourceKey, int], dict[st
     return held, homes
 
 
-def _host(name: str, marks: Sequence[SourceMark], missing: int, *, pending: bool) -> Host:
-    return Host(
+def _host(name: str, marks: Sequence[SourceMark], missing: int, *, pending: bool) -> HostComparison:
+    return HostComparison(
         name=name,
         answers=True,
         sources=len(marks),
@@ -126,7 +128,7 @@ def _host(name: str, marks: Sequence[SourceMark], missing: int, *, pending: bool
     )
 
 
-def _findings(host: str, behind: Sequence[_Behind], weight: Weight) -> Iterator[Finding]:
+def _findings(host: str, behind: Sequence[_Shortfall], weight: Weight) -> Iterator[Finding]:
     for mark, missing, forgotten in behind:
         if forgotten:
             text = f"{forgotten:,} bytes of source {mark.source} were reported as archived, and the journal lacks them"
@@ -152,7 +154,7 @@ async def _marks_of(
     return reply.marks if reply else None
 
 
-async def _newest(admin: Admin, places: Iterable[Where]) -> dict[Where, int]:
+async def _newest(admin: Admin, places: Iterable[JournalLocation]) -> dict[JournalLocation, int]:
     found = {}
     for where in places:
         info = await admin.stream(stream_name(where.prefix, where.partition))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from consumer.archive import LOCKS
 from consumer.audit import manifest_listing
 from consumer.audit.day_inventory import Scope
-from consumer.audit.expected_file import Entry
+from consumer.audit.expected_file import ExpectedFile
 from consumer.segments.manifest_store import is_listed, removed_days
 from consumer.segments.rewrite_segment import (
     alone,
@@ -40,7 +40,7 @@ NEWLINE = b"\n"
 _CHANGED = "archive_changed"
 
 
-class Piece(NamedTuple):
+class CopyRange(NamedTuple):
     """Bytes `start` to `end` (excluded) of a source, in the span number `at` of the segment `path`."""
 
     source: str
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SegmentRepair:
     """A segment that holds a later copy, and what becomes of it."""
 
     segment: Segment
@@ -64,19 +64,19 @@ class Found:
 
 
 @dataclass(slots=True, kw_only=True)
-class Result:
+class RepairResult:
     """What a repair did, or would do."""
 
-    found: list[Found] = field(default_factory=list)
+    found: list[SegmentRepair] = field(default_factory=list)
     open_files: list[tuple[str, int]] = field(default_factory=list)  #: that hold doubled bytes, and how many
 
     @property
-    def repaired(self) -> list[Found]:
+    def repaired(self) -> list[SegmentRepair]:
         """What can be, or was, removed."""
         return [each for each in self.found if not each.refused]
 
     @property
-    def refused(self) -> list[Found]:
+    def refused(self) -> list[SegmentRepair]:
         """What cannot be removed."""
         return [each for each in self.found if each.refused]
 
@@ -106,11 +106,11 @@ class Repair:
         self._scope = scope
         self._archive = scope.archive
         self._reason = reason
-        self._owned: dict[tuple[str, str], list[Piece]] = {}  # by host and source: who holds which bytes first
-        self._doubled: dict[str, list[Piece]] = {}  # by path of the later copy
+        self._owned: dict[tuple[str, str], list[CopyRange]] = {}  # by host and source: who holds which bytes first
+        self._doubled: dict[str, list[CopyRange]] = {}  # by path of the later copy
         self._segments: dict[str, Segment] = {}  # that hold a source of which bytes are doubled
 
-    def look(self, waiting: Iterable[Entry]) -> Result:
+    def look(self, waiting: Iterable[ExpectedFile]) -> RepairResult:
         """What would be removed; `waiting`: the open files that the journals know. Changes nothing."""
         index = Index()
         sources = {
@@ -120,13 +120,13 @@ class Repair:
             for span in each.spans
         }
         self._assign(sources)
-        result = Result(open_files=list(self._open_files(waiting, index)))
+        result = RepairResult(open_files=list(self._open_files(waiting, index)))
         for path in sorted(self._doubled):
             if self._is_wanted(self._segments[path]):
                 result.found.append(self._judged(self._segments[path]))
         return result
 
-    def run(self, waiting: Sequence[Entry]) -> Result:
+    def run(self, waiting: Sequence[ExpectedFile]) -> RepairResult:
         """Remove what `look` finds; what a kill left before is finished.
 
         Raises:
@@ -160,19 +160,19 @@ class Repair:
                     self._segments[segment.path] = segment
                     at = span.start
                     for common in cover(held[key], span.start, span.end):
-                        self._own(key, Piece(span.source, at, common.start, segment.path, index))
-                        again = Piece(span.source, common.start, common.end, segment.path, index)
+                        self._own(key, CopyRange(span.source, at, common.start, segment.path, index))
+                        again = CopyRange(span.source, common.start, common.end, segment.path, index)
                         self._doubled.setdefault(segment.path, []).append(again)
                         at = common.end
-                    self._own(key, Piece(span.source, at, span.end, segment.path, index))
+                    self._own(key, CopyRange(span.source, at, span.end, segment.path, index))
         for pieces in self._owned.values():
             pieces.sort(key=lambda piece: piece.start)
 
-    def _own(self, key: tuple[str, str], piece: Piece) -> None:
+    def _own(self, key: tuple[str, str], piece: CopyRange) -> None:
         if piece.start < piece.end:
             self._owned.setdefault(key, []).append(piece)
 
-    def _open_files(self, waiting: Iterable[Entry], index: Index) -> Iterator[tuple[str, int]]:
+    def _open_files(self, waiting: Iterable[ExpectedFile], index: Index) -> Iterator[tuple[str, int]]:
         for entry in sorted(waiting, key=lambda entry: (entry.key.date, entry.first_ns, entry.path)):
             if entry.becomes and is_listed(self._archive, entry.becomes):
                 continue
@@ -184,10 +184,10 @@ class Repair:
 
     # -- one segment ------------------------------------------------------------------------------------------------
 
-    def _judged(self, segment: Segment) -> Found:
+    def _judged(self, segment: Segment) -> SegmentRepair:
         """Whether the later copy can be removed: compares the bytes."""
         pieces = self._doubled[segment.path]
-        found = Found(
+        found = SegmentRepair(
             segment=segment,
             bytes=sum(piece.end - piece.start for piece in pieces),
             kept=tuple(dict.fromkeys(first.path for piece in pieces for first in self._firsts(segment.host, piece))),
@@ -200,7 +200,7 @@ class Repair:
             return replace(found, refused=str(error), hint=error.hint)
         return replace(found, lines=segment.lines - rest.text.count(NEWLINE))
 
-    def _remove(self, found: Found) -> Found:
+    def _remove(self, found: SegmentRepair) -> SegmentRepair:
         segment = found.segment
         kept = [self._segments[path] for path in found.kept]
         with alone(self._archive, [segment.partition, *(each.partition for each in kept)]):
@@ -215,7 +215,7 @@ class Repair:
                 return replace(found, refused=str(error), hint=error.hint)
         return replace(found, path=made.path)
 
-    def _rest(self, found: Found) -> _Rest:
+    def _rest(self, found: SegmentRepair) -> _Rest:
         """What is left of a segment without its doubled bytes. Raises _RefusedError: both copies stay."""
         segment, pieces = found.segment, self._doubled[found.segment.path]
         if any(gap.reason == _CHANGED for gap in segment.gaps):
@@ -234,7 +234,7 @@ class Repair:
         left, spans, joins = _without(segment, text, places, pieces)
         return _Rest(left, self._fields(found, spans, joins))
 
-    def _is_same_whole(self, found: Found, texts: dict[str, _Text]) -> bool:
+    def _is_same_whole(self, found: SegmentRepair, texts: dict[str, _Text]) -> bool:
         """Whether one other segment holds the same spans in the same order, and the same text."""
         segment = found.segment
         if len(found.kept) != 1 or segment.path in found.kept or not segment.file.startswith("/"):
@@ -249,7 +249,7 @@ class Repair:
         text = text_of(self._archive, segment)
         return _Text(text, _places(segment, text))
 
-    def _bytes(self, piece: Piece, texts: dict[str, _Text]) -> bytes:
+    def _bytes(self, piece: CopyRange, texts: dict[str, _Text]) -> bytes:
         """The text of a piece. Raises _RefusedError: it is not known where it is."""
         segment, (text, places) = self._segments[piece.path], texts[piece.path]
         if places is not None:
@@ -264,7 +264,7 @@ class Repair:
             "keep both copies, or restore the archive from a backup that was made before",
         )
 
-    def _firsts(self, host: str, piece: Piece) -> Iterator[Piece]:
+    def _firsts(self, host: str, piece: CopyRange) -> Iterator[CopyRange]:
         """The pieces that hold the bytes of `piece` first, in the order of these bytes."""
         pieces = self._owned[host, piece.source]
         for owned in pieces[max(0, bisect_right(pieces, piece.start, key=lambda each: each.start) - 1) :]:
@@ -274,7 +274,7 @@ class Repair:
             if start < end:
                 yield owned._replace(start=start, end=end)
 
-    def _fields(self, found: Found, spans: tuple[SourceSpan, ...], joins: int) -> dict[str, Any]:
+    def _fields(self, found: SegmentRepair, spans: tuple[SourceSpan, ...], joins: int) -> dict[str, Any]:
         segment, at, by = found.segment, now(), _this_user()
         records = [
             Removal(
@@ -305,7 +305,7 @@ def _place_of(gap: Gap) -> tuple[str, int, int]:
     return gap.source, gap.start, gap.end
 
 
-def _differing(piece: Piece, kept: Sequence[str]) -> _RefusedError:
+def _differing(piece: CopyRange, kept: Sequence[str]) -> _RefusedError:
     return _RefusedError(
         f"bytes {piece.start}-{piece.end} of source {piece.source} are not the same in {', '.join(kept)}",
         "if one copy was redacted, redact the other one, too (fshipper redact), and run this again; else compare the"
@@ -333,11 +333,11 @@ def _places(segment: Segment, text: bytes) -> list[int] | None:
 
 
 def _without(
-    segment: Segment, text: bytes, places: Sequence[int], pieces: Iterable[Piece]
+    segment: Segment, text: bytes, places: Sequence[int], pieces: Iterable[CopyRange]
 ) -> tuple[bytes, tuple[SourceSpan, ...], int]:
     """The text without `pieces`, the spans in it, and the newlines in it that are of no source."""
     left, spans, joins, end = bytearray(), list[SourceSpan](), 0, 0
-    removed_of: dict[int, list[Piece]] = {}
+    removed_of: dict[int, list[CopyRange]] = {}
     for piece in pieces:
         removed_of.setdefault(piece.at, []).append(piece)
     for index, span in enumerate(segment.spans):

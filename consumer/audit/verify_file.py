@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.audit.expected_file import Entry, State
+from consumer.audit.expected_file import ExpectedFile, FileState
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.segment_io import BROKEN, CHUNK_BYTES, Passing, Tally, texts
 from shipper.manifest import FORKED, Gap
@@ -28,7 +28,7 @@ _AHEAD = 4  # checks a thread that are waiting; the results come in order
 class Checked:
     """What came out for one file."""
 
-    entry: Entry
+    entry: ExpectedFile
     raw: int = 0  #: bytes of text that were found
     lines: int = 0
     octets: int = 0  #: bytes that were read
@@ -43,12 +43,12 @@ class Checked:
         return not (self.wrong or self.missing or self.unreadable)
 
 
-def check_all(archive: Path, entries: Iterable[Entry], told: Callable[[int], None]) -> Iterator[Checked]:
+def check_all(archive: Path, entries: Iterable[ExpectedFile], told: Callable[[int], None]) -> Iterator[Checked]:
     """Check each of `entries`, in order; `told` is called with the bytes of each as it is done. Reading only."""
     threads = os.cpu_count() or 1
     calls = threading.Lock()
 
-    def work(entry: Entry) -> Checked:
+    def work(entry: ExpectedFile) -> Checked:
         checked = check(archive, entry)
         with calls:
             told(entry.stored)
@@ -76,7 +76,7 @@ class _Measured(NamedTuple):
     broken: str  #: why it leads no further
 
 
-def check(archive: Path, entry: Entry) -> Checked:
+def check(archive: Path, entry: ExpectedFile) -> Checked:
     """Read the file of `entry` once and compare."""
     found: _Measured | None = None
     for path in filter(None, (entry.path, entry.also)):
@@ -99,7 +99,7 @@ def check(archive: Path, entry: Entry) -> Checked:
     )
 
 
-def _measure(path: Path, entry: Entry) -> _Measured:
+def _measure(path: Path, entry: ExpectedFile) -> _Measured:
     """Read as much of a file as counts, and of its text not much more than there should be. Raises OSError."""
     text, broken = Tally(), ""
     with path.open("rb", buffering=0) as file:
@@ -118,7 +118,7 @@ def _measure(path: Path, entry: Entry) -> _Measured:
     return _Measured(size, stored, text, broken)
 
 
-def _differences(entry: Entry, found: _Measured) -> Iterator[str]:
+def _differences(entry: ExpectedFile, found: _Measured) -> Iterator[str]:
     """What is other than it should be, most telling first, as parts of a sentence."""
     if found.stored.octets != entry.stored:
         yield f"{_more(found.stored.octets - entry.stored)} on disk than {_told(entry)}"
@@ -139,8 +139,8 @@ def _more(octets: int) -> str:
     return f"{count} {'more' if octets > 0 else 'fewer'}"
 
 
-def _told(entry: Entry) -> str:
-    return "its manifest lists" if entry.state is State.SEALED else "its journal has committed"
+def _told(entry: ExpectedFile) -> str:
+    return "its manifest lists" if entry.state is FileState.SEALED else "its journal has committed"
 
 
 ELSEWHERE = "elsewhere"
@@ -184,7 +184,7 @@ def uncommitted(checked: Checked) -> Finding:
     return _about(checked.entry, Kind.UNCOMMITTED_BYTES, text, checked.behind, _CUT_HINT)
 
 
-def gaps_of(entry: Entry) -> Iterator[Finding]:
+def gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
     """The bytes that a file is known to lack, by reason."""
     by_reason: dict[str, list[Gap]] = defaultdict(list)
     for gap in entry.gaps:
@@ -212,7 +212,7 @@ def gaps_of(entry: Entry) -> Iterator[Finding]:
             yield _about(entry, Kind.GAP, text, octets, _GAP_HINTS.get(reason, _GAP_HINT), Weight.GAP)
 
 
-def redactions_of(entry: Entry) -> Iterator[Finding]:
+def redactions_of(entry: ExpectedFile) -> Iterator[Finding]:
     """What was blacked out of a file, as its manifest line records it."""
     for each in entry.redactions:
         where = f" (bytes {each.start}-{each.end} of source {each.source})" if each.source else ""
@@ -220,7 +220,7 @@ def redactions_of(entry: Entry) -> Iterator[Finding]:
         yield replace(_about(entry, Kind.REDACTED, text, each.bytes, weight=Weight.NOTE), hint="")
 
 
-def removals_of(entry: Entry) -> Iterator[Finding]:
+def removals_of(entry: ExpectedFile) -> Iterator[Finding]:
     """Which doubled bytes were removed from a file, as its manifest line records it."""
     for each in entry.removals:
         where = f"bytes {each.start}-{each.end} of source {each.source}"
@@ -229,7 +229,7 @@ def removals_of(entry: Entry) -> Iterator[Finding]:
         yield replace(note, hint="")
 
 
-def account_of(entry: Entry) -> Finding | None:
+def account_of(entry: ExpectedFile) -> Finding | None:
     """Whether a file holds as many bytes as the spans that it is said to hold; None: it does.
 
     Bytes of all spans = bytes of the text - joins + filtered + edited (docs/reference/archive-format.md). Plain lines
@@ -248,7 +248,9 @@ def account_of(entry: Entry) -> Finding | None:
     return _about(entry, Kind.BAD_ACCOUNT, text, abs(less))
 
 
-def _about(entry: Entry, kind: Kind, text: str, octets: int, hint: str = "", weight: Weight = Weight.DAMAGE) -> Finding:
+def _about(
+    entry: ExpectedFile, kind: Kind, text: str, octets: int, hint: str = "", weight: Weight = Weight.DAMAGE
+) -> Finding:
     return Finding(
         kind=kind,
         weight=weight,
@@ -258,13 +260,13 @@ def _about(entry: Entry, kind: Kind, text: str, octets: int, hint: str = "", wei
         path=entry.path,
         text=text,
         octets=octets,
-        hint=hint or (_SEALED_HINT if entry.state is State.SEALED else _OPEN_HINT),
+        hint=hint or (_SEALED_HINT if entry.state is FileState.SEALED else _OPEN_HINT),
     )
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: ExpectedFile) -> str:
     return {
-        State.SEALED: "segment that its manifest lists",
-        State.SEALING: "file that its journal is about to seal",
-        State.OPEN: "open file that its journal knows",
+        FileState.SEALED: "segment that its manifest lists",
+        FileState.SEALING: "file that its journal is about to seal",
+        FileState.OPEN: "open file that its journal knows",
     }[entry.state]

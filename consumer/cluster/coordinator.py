@@ -1,22 +1,21 @@
-"""A collector among others: it tells that it lives, takes its share, and gives back what is another's share.
+"""The main loop of a collector: renew its leases, find partitions, and take or release those that its share requires.
 
-Nobody leads: each computes the same spread from what the bucket says. A disagreement of a second does no harm, because
-a partition changes hands only by its lease.
-
-Which collector should have which partition. Pure: the same values give every collector the same answer.
+There is no leader: each collector computes the same assignment from the entries in the bucket. A disagreement of a
+second does no harm, because a partition changes its owner only by its lease.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from consumer.cluster.locks import Place, lock_identity, name_lock, try_lock
+from consumer.cluster.assignment import assign
+from consumer.cluster.locks import lock_identity, name_lock, try_lock
 from consumer.cluster.membership import FORKED_SECONDS, MAX_FORKED, RENEWALS, Member, Registry
-from consumer.cluster.partition_owner import Holding, Holdings, refuse_held, refuse_locked
-from consumer.commit.applier import Archived
+from consumer.cluster.partition_owner import OwnedPartition, OwnedPartitions, refuse_held, refuse_locked
+from consumer.commit.applier import RunTotals
 from shipper import events
 from shipper.durable_files import Lock, LockHeld
 from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing
@@ -25,87 +24,41 @@ from shipper.retry import Patience
 from shipper.session_retry import SessionRetry, Trouble
 from shipper.watchdog import Pulse
 
-
-def spread(partitions: Iterable[int], members: Collection[Member], holders: Mapping[int, str]) -> dict[int, str]:
-    """The instance that should have each partition; nobody where no member takes it.
-
-    Members that take the same partitions end up with at most one more than another. Whoever holds a partition keeps it
-    unless that evens the numbers out, so that one who comes or goes moves no more than its own share.
-    """
-    shares: dict[str, list[int]] = {member.instance: [] for member in sorted(members, key=_order)}
-    takers = {member.instance: member for member in members}
-    free: list[tuple[int, int, list[str]]] = []
-    for partition in sorted(set(partitions)):
-        able = [instance for instance in shares if takers[instance].takes(partition)]
-        holder = holders.get(partition)
-        if holder in able:
-            shares[holder].append(partition)
-        elif able:
-            free.append((len(able), partition, able))
-    for _, partition, able in sorted(free):  # the most restricted first
-        min((shares[instance] for instance in able), key=len).append(partition)
-    _even_out(shares, takers)
-    return {partition: instance for instance, share in shares.items() for partition in share}
-
-
-def _order(member: Member) -> tuple[str, str]:
-    return member.name, member.instance
-
-
-def _even_out(shares: dict[str, list[int]], takers: Mapping[str, Member]) -> None:
-    """Move one partition after the other from who has two more than another to that one."""
-    while True:
-        by_size = sorted(shares, key=lambda instance: -len(shares[instance]))
-        moved = any(
-            _move(shares[giver], shares[getter], takers[getter])
-            for giver in by_size
-            for getter in reversed(by_size)
-            if len(shares[giver]) > len(shares[getter]) + 1
-        )
-        if not moved:
-            return
-
-
-def _move(giver: list[int], getter: list[int], taker: Member) -> bool:
-    """Hand the highest partition that `taker` may have to it."""
-    partition = max(filter(taker.takes, giver), default=None)
-    if partition is None:
-        return False
-    giver.remove(partition)
-    getter.append(partition)
-    return True
-
-
 FIND_SECONDS = 10.0
 NAMED_HOSTS = 5
 
 Find = Callable[[], Awaitable[list[int]]]
 
 
+class ArchiveUsage(NamedTuple):
+    """What a collector reports of its archive beside its partitions."""
+
+    doubled_bytes: int = 0
+    over_share: Sequence[str] = ()  #: hosts that hold more than their share, the largest first
+
+
 class Collector:
     """One process that writes partitions, from its start to its end."""
 
     def __init__(
-        self, place: Place, registry: Registry, holdings: Holdings, me: Member, find: Find, stop: Stop,
-        patience: Patience, doubled: Callable[[], int] = lambda: 0,
-        over_share: Callable[[], Sequence[str]] = lambda: (),
+        self, registry: Registry, owned: OwnedPartitions, find: Find, stop: Stop, patience: Patience,
+        usage: Callable[[], ArchiveUsage] = ArchiveUsage,
     ) -> None:  # fmt: skip
-        self._place = place
         self._registry = registry
-        self._holdings = holdings
-        self._me = me
+        self._owned = owned
+        self._place = owned.place
+        self._me = owned.me
         self._find = find
         self._stop = stop
         self._patience = patience
         self._retry = SessionRetry("collector", patience, report=self._note)
-        self._doubled = doubled
-        self._over_share = over_share
+        self._usage = usage
         self._find_due = 0.0
         self._rounds_without = 0  # a partition
         self._may_end = asyncio.Event()
         self._stands_by = self._has_shared = False
-        self.partitions: list[int] = []  #: that there are for this collector
-        self._known: list[int] = []  # that there are for anybody: all have to spread the same
+        self.partitions: list[int] = []  #: partitions that this collector can read
+        self._known: list[int] = []  # that any collector can read: every one has to assign the same
         self._others: list[Member] = []
         self.trouble = "it has not asked yet who else is there"
         self._pulse = Pulse("the share of the partitions")
@@ -116,9 +69,9 @@ class Collector:
         Raises:
             ShipperError: what ended the first partition that failed, or why nothing could begin.
         """
-        self._stop.on_ask(self._holdings.stop)
+        self._stop.on_ask(self._owned.stop)
         try:
-            while not self._stop.asked and self._holdings.failure is None:
+            while not self._stop.asked and self._owned.failure is None:
                 async with self._retry.attempt():
                     await self._round()
                     await self._share()
@@ -139,13 +92,13 @@ class Collector:
         Raises:
             ShipperError: another collector that lives has one of them; or as `serve`.
         """
-        self._stop.on_ask(self._holdings.stop)
-        for holding in await self._claim_all():
-            self._holdings.start(holding, lasting=self._until_all_are_done)
+        self._stop.on_ask(self._owned.stop)
+        for owner in await self._claim_all():
+            self._owned.start(owner, lasting=self._until_all_are_done)
         self._known, self._has_shared = self.partitions, True
         keeping = asyncio.create_task(self._keep())
-        await self._holdings.idle()
-        if self._holdings.failure is None and not self._stop.asked:
+        await self._owned.idle()
+        if self._owned.failure is None and not self._stop.asked:
             await before_the_end()
         self._may_end.set()
         keeping.cancel()
@@ -155,26 +108,26 @@ class Collector:
         await self._may_end.wait()
 
     @property
-    def held(self) -> list[Holding]:
+    def held(self) -> list[OwnedPartition]:
         """What is written now."""
-        return list(self._holdings)
+        return list(self._owned)
 
     def pulses(self) -> list[Pulse]:
         """Of what has to go on: the rounds, and each partition."""
-        return [self._pulse, *(holding.pulse for holding in self._holdings)]
+        return [self._pulse, *(owner.pulse for owner in self._owned)]
 
     def sentence(self) -> str:
         """What the collector does now, in a line for people."""
-        partitions = ",".join(str(holding.partition) for holding in self._holdings)
+        partitions = ",".join(str(owner.partition) for owner in self._owned)
         if self._stands_by:
             return f"stands by: others have all of the {len(self.partitions)} partitions"
-        behind = sum(holding.pending for holding in self._holdings)
+        behind = sum(owner.pending for owner in self._owned)
         return f"writing partitions {partitions or 'none yet'}, {behind} messages behind"
 
     @property
     def is_sure(self) -> bool:
         """Whether nobody can have taken anything over yet, and nobody asks to stop."""
-        return not self._stop.asked and all(holding.lease.is_sure for holding in self._holdings)
+        return not self._stop.asked and all(owner.lease.is_sure for owner in self._owned)
 
     def is_retired(self, partition: int) -> bool:
         """Whether a partition is no more: the map has no host in it, and its stream is gone."""
@@ -182,7 +135,7 @@ class Collector:
 
     def others_past(self, date: str) -> bool:
         """Whether the collectors of the other partitions of this archive have sealed all of `date`."""
-        others = [number for number in self._known if number not in self._holdings]
+        others = [number for number in self._known if number not in self._owned]
         return self._has_shared and all(self._is_past_elsewhere(number, date) for number in others)
 
     def _is_past_elsewhere(self, partition: int, date: str) -> bool:
@@ -193,35 +146,35 @@ class Collector:
         return claim.past >= date and not (theirs and self._place.has_open_files(partition, date))
 
     @property
-    def archived(self) -> Archived:
+    def archived(self) -> RunTotals:
         """What the workers that ended have made durable, where the run has an end."""
-        return self._holdings.archived
+        return self._owned.archived
 
     def status(self) -> dict[str, Any]:
         """What the collector does now, for people and scripts."""
         return {
             "collector": self._me.name,
-            "partitions": self._holdings.status(),
+            "partitions": self._owned.status(),
             "stands_by": self._stands_by,
             "others": sorted(member.name for member in self._others),
-            "doubled_bytes": self._doubled(),
+            "doubled_bytes": self._usage().doubled_bytes,
             "forked_hosts": self._forked(),
-            "hosts_over_share": list(self._over_share()[:NAMED_HOSTS]),
+            "hosts_over_share": list(self._usage().over_share[:NAMED_HOSTS]),
         }
 
     def _forked(self) -> list[str]:
         """The hosts of which two producers continued one source lately, as many as others are told of."""
         since = time.time_ns() - int(FORKED_SECONDS * 1e9)
-        workers = [holding.worker for holding in self._holdings if holding.worker is not None]
+        workers = [owner.worker for owner in self._owned if owner.worker is not None]
         return sorted({host for each in workers for host, at in each.forked.items() if at >= since})[:MAX_FORKED]
 
     # -- rounds -------------------------------------------------------------------------------------------------
 
     async def _round(self) -> None:
         """Renew what is held first; then look what the others do."""
-        await self._holdings.renew()
+        await self._owned.renew()
         await self._find_partitions()
-        self._me = replace(self._me, known=tuple(self.partitions), doubled=self._doubled())
+        self._me = replace(self._me, known=tuple(self.partitions), doubled=self._usage().doubled_bytes)
         await self._registry.put(self._registry.key_of(self._me), self._me)
         await self._registry.look(self._known or self.partitions)
         self._others = [member for member in self._registry.members() if self._lives(member)]
@@ -249,36 +202,36 @@ class Collector:
         await self._registry.forget_dead()
 
     async def _share(self) -> None:
-        wanted = spread(self._known, [*self._others, self._me], self._holders())
+        wanted = assign(self._known, [*self._others, self._me], self._holders())
         lives = {member.instance for member in self._others}
-        for holding in self._holdings:
-            if self.is_retired(holding.partition):
-                holding.stop.ask()
-            if wanted.get(holding.partition) in lives:
-                holding.stop.ask()
+        for owner in self._owned:
+            if self.is_retired(owner.partition):
+                owner.stop.ask()
+            if wanted.get(owner.partition) in lives:
+                owner.stop.ask()
         for partition, instance in sorted(wanted.items()):
             mine = instance == self._me.instance and partition in self.partitions
-            if mine and partition not in self._holdings and not self._stop.asked:
+            if mine and partition not in self._owned and not self._stop.asked:
                 await self._take(partition)
         self._has_shared = True
         self._tell_standing_by(wanted)
 
     async def _take(self, partition: int) -> None:
         try:
-            holding = await self._holdings.claim(partition)
+            owner = await self._owned.claim(partition)
         except Fatal as error:
             if not self._has_shared:  # at the start a person is near
                 raise
             self._me = replace(self._me, refused=(*self._me.refused, partition))
             events.partition_refused(partition=partition, error=str(error))
             return
-        if holding is not None and self._stop.asked:
-            await holding.give_up()
-        elif holding is not None:
-            self._holdings.start(holding)
+        if owner is not None and self._stop.asked:
+            await owner.give_up()
+        elif owner is not None:
+            self._owned.start(owner)
 
     def _holders(self) -> dict[int, str]:
-        held = {holding.partition: self._me.instance for holding in self._holdings}
+        held = {owner.partition: self._me.instance for owner in self._owned}
         claims = {number: self._registry.claim(number)[0] for number in self._known}
         others = {number: claim.instance for number, claim in claims.items() if claim and not claim.released}
         return others | held
@@ -296,7 +249,7 @@ class Collector:
         return free is None
 
     def _tell_standing_by(self, wanted: Mapping[int, str]) -> None:
-        self._rounds_without = 0 if len(self._holdings) else self._rounds_without + 1
+        self._rounds_without = 0 if len(self._owned) else self._rounds_without + 1
         stands_by = self._me.instance not in wanted.values() or self._rounds_without > RENEWALS
         if stands_by and not self._stands_by:
             events.standing_by(partitions=len(self.partitions))
@@ -309,9 +262,9 @@ class Collector:
 
     # -- draining, and the end ----------------------------------------------------------------------------------
 
-    async def _claim_all(self) -> list[Holding]:
+    async def _claim_all(self) -> list[OwnedPartition]:
         """Every partition. Who was on another machine, or has another archive, may be alive: that takes a lease."""
-        claimed: dict[int, Holding] = {}
+        claimed: dict[int, OwnedPartition] = {}
         try:
             while not self._stop.asked:
                 async with self._retry.attempt():
@@ -325,7 +278,7 @@ class Collector:
         await _give_up(claimed.values())
         return []
 
-    async def _look_and_claim(self, claimed: dict[int, Holding]) -> None:
+    async def _look_and_claim(self, claimed: dict[int, OwnedPartition]) -> None:
         for held in claimed.values():
             await held.lease.prove()
         await self._find_partitions()
@@ -333,8 +286,8 @@ class Collector:
         self._refuse_second_archive()
         for partition in self.partitions:
             if partition not in claimed:
-                if (holding := await self._holdings.claim(partition)) is not None:
-                    claimed[partition] = holding
+                if (owner := await self._owned.claim(partition)) is not None:
+                    claimed[partition] = owner
                 else:
                     self._check_holder(partition)
 
@@ -372,7 +325,7 @@ class Collector:
     async def _keep(self) -> None:
         while True:
             try:
-                await self._holdings.renew()
+                await self._owned.renew()
             except ShipperError as error:
                 self.trouble = str(error)  # the workers wait for their leases, and have patience of their own
             await asyncio.sleep(self._registry.every)
@@ -380,18 +333,18 @@ class Collector:
     async def _end(self) -> None:
         """Give everything back, and leave."""
         self._may_end.set()
-        self._holdings.stop()
+        self._owned.stop()
         keeping = asyncio.create_task(self._keep())
-        await self._holdings.ended()
+        await self._owned.ended()
         keeping.cancel()
         with contextlib.suppress(ShipperError):  # who does not hear it waits for the time of a lease
             await self._registry.put(self._registry.key_of(self._me), replace(self._me, left=True))
         await self._registry.close()
-        events.drained(program="collector", left=self._holdings.left)
-        if self._holdings.failure is not None:
-            raise self._holdings.failure
+        events.drained(program="collector", left=self._owned.left)
+        if self._owned.failure is not None:
+            raise self._owned.failure
 
 
-async def _give_up(holdings: Iterable[Holding]) -> None:
-    for holding in holdings:
-        await holding.give_up()
+async def _give_up(owned: Iterable[OwnedPartition]) -> None:
+    for owner in owned:
+        await owner.give_up()

@@ -16,7 +16,7 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.cluster.locks import Place, holder_of, lock_identity, try_lock
+from consumer.cluster.locks import ArchiveLocation, holder_of, lock_identity, try_lock
 from consumer.cluster.membership import Claim
 from shipper import layout
 from shipper.durable_files import sync_directory
@@ -25,7 +25,7 @@ from shipper.errors import ArchiveTrouble, Fenced
 ATTEMPTS = 50
 
 
-def begin_epoch(place: Place, partition: int, *, copied: int, epoch: int) -> None:
+def begin_epoch(place: ArchiveLocation, partition: int, *, copied: int, epoch: int) -> None:
     """Make the journal of `epoch`, as a copy of the one of epoch `copied`. All of it or nothing; durable.
 
     Raises:
@@ -86,7 +86,12 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def sweep(
-    place: Place, partition: int, *, epoch: int, known: frozenset[str], put_aside: frozenset[str] = frozenset()
+    place: ArchiveLocation,
+    partition: int,
+    *,
+    epoch: int,
+    known: frozenset[str],
+    put_aside: frozenset[str] = frozenset(),
 ) -> bool:
     """Remove what epochs before `epoch` left, as soon as nobody can write it any more: their locks are free.
 
@@ -111,7 +116,7 @@ def sweep(
     return done
 
 
-def _epochs(place: Place, partition: int) -> list[int]:
+def _epochs(place: ArchiveLocation, partition: int) -> list[int]:
     newest = place.newest_epoch(partition) or 0
     return [number for number in range(newest) if place.journal(partition, number).exists()]
 
@@ -122,7 +127,9 @@ def _remove_journal(journal: Path) -> None:
     sync_directory(journal.parent)
 
 
-def _remove_strays(place: Place, partition: int, number: int, known: frozenset[str], put_aside: frozenset[str]) -> bool:
+def _remove_strays(
+    place: ArchiveLocation, partition: int, number: int, known: frozenset[str], put_aside: frozenset[str]
+) -> bool:
     """Files that the old owner began behind the copy: no journal counts their bytes, the stream brought them again.
 
     Returns whether all are gone: what lies under a name that is to be put aside is looked at again.
@@ -139,7 +146,7 @@ def _remove_strays(place: Place, partition: int, number: int, known: frozenset[s
     return are_gone
 
 
-class Step(enum.Enum):
+class ClaimAction(enum.Enum):
     """What to do about a partition that this collector should have."""
 
     CONTINUE = "continue"  #: in the epoch of the one before
@@ -148,7 +155,7 @@ class Step(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class OwnerState:
     """What is known of who writes a partition."""
 
     claim: Claim | None  #: what the bucket says; None: nothing
@@ -161,33 +168,35 @@ class Sight:
     has_epochs: bool = True  #: a template's files have one name only
 
 
-def step(sight: Sight) -> Step:
+def step(sight: OwnerState) -> ClaimAction:
     """What may be done now. Pure."""
     claim = sight.claim
     if claim is None or claim.released:
         return _by_lock(sight)
     if claim.archive != sight.archive:
-        return _by_lock(sight) if sight.expired else Step.WAIT
+        return _by_lock(sight) if sight.expired else ClaimAction.WAIT
     if sight.locked and claim.lock == sight.lock:
         return _by_lock(sight)  # the kernel says that its process is gone
     if not sight.expired:
-        return Step.WAIT
+        return ClaimAction.WAIT
     if not sight.has_epochs:
-        return Step.CONTINUE if sight.locked else Step.WAIT
+        return ClaimAction.CONTINUE if sight.locked else ClaimAction.WAIT
     stuck = sight.locked or claim.lock != sight.lock or claim.pid == sight.holder
-    return Step.BEGIN if stuck else Step.WAIT  # else a process without a lease has the lock: it would not be fenced
+    return (
+        ClaimAction.BEGIN if stuck else ClaimAction.WAIT
+    )  # else a process without a lease has the lock: it would not be fenced
 
 
-def _by_lock(sight: Sight) -> Step:
+def _by_lock(sight: OwnerState) -> ClaimAction:
     if not sight.locked:
-        return Step.WAIT
+        return ClaimAction.WAIT
     claim = sight.claim
     unfinished = claim is not None and claim.archive == sight.archive and claim.epoch > (sight.newest or 0)
-    return Step.BEGIN if unfinished and sight.has_epochs else Step.CONTINUE
+    return ClaimAction.BEGIN if unfinished and sight.has_epochs else ClaimAction.CONTINUE
 
 
 @dataclass(slots=True, kw_only=True)
-class Footing:
+class Takeover:
     """What a collector stands on when it claims a partition; the locks are held until `locks` is closed."""
 
     epoch: int
@@ -196,13 +205,13 @@ class Footing:
     locks: contextlib.ExitStack
 
 
-def find_footing(place: Place, partition: int, claim: Claim | None, *, expired: bool) -> Footing | None:
+def find_takeover(place: ArchiveLocation, partition: int, claim: Claim | None, *, expired: bool) -> Takeover | None:
     """The locks and the epoch with which `partition` may be claimed now; None: somebody has it."""
     newest = place.newest_epoch(partition)
     path = place.lock(partition, newest or 0)
     locks = try_lock(path, place.what(partition))
     found = step(
-        Sight(
+        OwnerState(
             claim=claim,
             expired=expired,
             archive=place.archive,
@@ -213,17 +222,17 @@ def find_footing(place: Place, partition: int, claim: Claim | None, *, expired: 
             has_epochs=place.layout.seals,
         )
     )
-    if found is Step.CONTINUE and locks is not None:
-        return Footing(epoch=newest or 0, copied=None, lock=lock_identity(path), locks=locks)
+    if found is ClaimAction.CONTINUE and locks is not None:
+        return Takeover(epoch=newest or 0, copied=None, lock=lock_identity(path), locks=locks)
     if locks is not None:
         locks.close()
-    return _new_epoch(place, partition, claim, newest) if found is Step.BEGIN else None
+    return _new_epoch(place, partition, claim, newest) if found is ClaimAction.BEGIN else None
 
 
-def _new_epoch(place: Place, partition: int, claim: Claim | None, newest: int | None) -> Footing | None:
+def _new_epoch(place: ArchiveLocation, partition: int, claim: Claim | None, newest: int | None) -> Takeover | None:
     """A number that no claim before had; who claimed it and fell asleep can only make a journal below it."""
     claimed = claim.epoch if claim is not None and claim.archive == place.archive else 0
     epoch = max(claimed, newest or 0) + 1
     path = place.lock(partition, epoch)
     locks = try_lock(path, place.what(partition))
-    return None if locks is None else Footing(epoch=epoch, copied=newest, lock=lock_identity(path), locks=locks)
+    return None if locks is None else Takeover(epoch=epoch, copied=newest, lock=lock_identity(path), locks=locks)

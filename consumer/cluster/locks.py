@@ -17,7 +17,7 @@ OTHER_NAMES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArchiveLocation:
     """An archive as one collector sees it."""
 
     layout: Layout

@@ -182,20 +182,20 @@ def clock() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Observation:
     revision: int
     still: float = 0.0
     changed: bool = False  # since it was seen first
 
 
-class Watch:
+class ChangeClock:
     """Looks again and again; a pause in looking, long or short, proves nothing about others."""
 
     def __init__(self, *, every: float, clock: Callable[[], float] = clock) -> None:
         self._longest = 2 * every
         self._clock = clock
         self._looked: float | None = None
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _Observation] = {}
 
     def look(self, entries: Mapping[str, Entry]) -> None:
         """What the bucket holds just now."""
@@ -207,7 +207,9 @@ class Watch:
             seen = self._seen.get(key)
             same = seen is not None and seen.revision == revision
             self._seen[key] = (
-                replace(seen, still=seen.still + passed) if seen and same else _Seen(revision, changed=seen is not None)
+                replace(seen, still=seen.still + passed)
+                if seen and same
+                else _Observation(revision, changed=seen is not None)
             )
 
     def still(self, key: str) -> float:
@@ -226,7 +228,7 @@ class Watch:
     def forget(self) -> None:
         """The session ended: what did not change meanwhile may only not have been able to."""
         self._looked = None
-        self._seen = {key: _Seen(seen.revision) for key, seen in self._seen.items()}
+        self._seen = {key: _Observation(seen.revision) for key, seen in self._seen.items()}
 
 
 OpenBucket = Callable[[], Awaitable[Bucket]]
@@ -247,7 +249,7 @@ class Registry:
         self._prefix = prefix
         self._bucket: Bucket | None = None
         self._opening = asyncio.Lock()
-        self._watch = Watch(every=self.every)
+        self._watch = ChangeClock(every=self.every)
         self._entries: Mapping[str, Entry] = MappingProxyType({})
 
     async def look(self, partitions: Iterable[int]) -> None:

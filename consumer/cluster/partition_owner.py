@@ -9,27 +9,20 @@ import os
 import socket
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from consumer.archive import check_journal, note_journal
-from consumer.cluster.epochs import Footing, begin_epoch, find_footing, sweep
+from consumer.archive import check_journal
+from consumer.cluster.epochs import Takeover, begin_epoch, find_takeover, sweep
 from consumer.cluster.lease import Lease
-from consumer.cluster.locks import Place
 from consumer.cluster.membership import Claim, Member, Registry, clock, forked_text
-from consumer.commit.applier import Archived
-from consumer.commit.journal import Journal
-from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
-from consumer.commit.sink import Sink
-from consumer.model import Position
-from consumer.options import Task
-from consumer.pipeline import OpenInbox, Worker
-from consumer.segments.sealer import Sealer
+from consumer.cluster.open_partition import Claimed, WorkerParts, open_worker
+from consumer.commit.applier import RunTotals
+from consumer.pipeline import Worker
 from shipper import events
-from shipper.durable_files import Lock, LockHolder
+from shipper.durable_files import LockHolder
 from shipper.errors import ArchiveTrouble, Fenced, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop
-from shipper.retry import Patience
 from shipper.watchdog import Pulse
 
 SWEEP_SECONDS = 30.0
@@ -38,34 +31,20 @@ AGAIN_SECONDS = 1.0
 Lasting = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outfit:
-    """What every worker of a collector gets."""
-
-    place: Place
-    sealer: Sealer
-    open_files: Callable[[], int]  #: of one partition
-    task: Callable[[int], Task]
-    open_inbox: Callable[[int], OpenInbox]
-    patience: Callable[[], Patience]
-    sources: ArchiveSources
-
-
-class Holding:
+class OwnedPartition:
     """A partition whose lease is ours. Owned by the collector's loop; `run` is its whole life."""
 
-    def __init__(self, outfit: Outfit, partition: int, footing: Footing, lease: Lease, before: Claim | None) -> None:
-        self.partition = partition
-        self.lease = lease
+    def __init__(self, parts: WorkerParts, claimed: Claimed) -> None:
+        self.partition = claimed.partition
+        self.lease = lease = claimed.lease
         self.stop = Stop()
         self.done = asyncio.Event()  #: nothing is left to write
         self.worker: Worker | None = None
-        self.pulse = Pulse(f"partition {partition}")
+        self.pulse = Pulse(f"partition {claimed.partition}")
         self._opening_trouble = "it is not open yet"
-        self._outfit = outfit
-        self._footing = footing
-        self._before = before  # what the bucket said before the claim
-        self._layout = replace(outfit.place.layout, epoch=footing.epoch)
+        self._parts = parts
+        self._claimed = claimed
+        self._footing = claimed.footing
         lease.confirm = self._confirm
 
     async def run(self, lasting: Lasting | None = None) -> None:
@@ -152,7 +131,7 @@ class Holding:
         if self._footing.copied is not None:
             await asyncio.to_thread(
                 begin_epoch,
-                self._outfit.place,
+                self._parts.place,
                 self.partition,
                 copied=self._footing.copied,
                 epoch=self._footing.epoch,
@@ -160,63 +139,13 @@ class Holding:
             self._footing.copied = None
         await self.lease.hold()
         with contextlib.ExitStack() as opening:
-            worker = await asyncio.to_thread(self._make_worker, opening)
+            worker = await asyncio.to_thread(open_worker, self._claimed, self._parts, self.stop, self.pulse, opening)
             stack.enter_context(opening.pop_all())
         return worker
 
-    def _make_worker(self, opening: contextlib.ExitStack) -> Worker:
-        outfit = self._outfit
-        path = outfit.place.journal(self.partition, self._footing.epoch)
-        opening.enter_context(Lock(path.with_suffix(".lock"), outfit.place.what(self.partition)))
-        journal = Journal(path)
-        opening.callback(journal.close)
-        note_journal(outfit.place.directory, self.partition)
-        task = outfit.task(self.partition)
-        if self._before is not None and self._before.archive != outfit.place.archive:
-            task = self._go_on_elsewhere(journal, self._before, task)
-        worker = Worker(
-            task,
-            journal,
-            Sink(self._layout.archive, open_files=outfit.open_files(), links=self._layout.seals),
-            outfit.sealer,
-            self._layout,
-            outfit.open_inbox(self.partition),
-            self.stop,
-            outfit.patience(),
-            self.lease,
-            pulse=self.pulse,
-            others=OtherPartitions(self.partition, outfit.sources),
-        )
-        opening.callback(worker.close)
-        return worker
-
-    def _go_on_elsewhere(self, journal: Journal, before: Claim, task: Task) -> Task:
-        """Begin where the other archive ends. What it has of a source is asked for at once, not after half a minute."""
-        at = journal.position
-        if before.applied > at.applied:
-            events.archived_elsewhere(
-                partition=self.partition,
-                directory=before.directory,
-                collector=before.owner,
-                host=before.host,
-                first=at.applied + 1,
-                last=before.applied,
-            )
-        if before.created and (before.applied > at.applied or before.created != at.created):
-            journal.move_to(
-                Position(
-                    applied=before.applied,
-                    applied_ns=before.applied_ns,
-                    resume=before.resume,
-                    plain_after_ns=max(at.plain_after_ns, before.plain_after_ns),
-                    created=before.created,
-                )
-            )
-        return replace(task, hole_patience=min(task.hole_patience, self.lease.every))
-
     def _confirm(self) -> None:
         """Whether the archive knows of nobody who followed. Raises Fenced."""
-        newest = self._outfit.place.newest_epoch(self.partition)
+        newest = self._parts.place.newest_epoch(self.partition)
         if newest is not None and newest > self._footing.epoch:
             raise Fenced(f"partition {self.partition} was taken over: its epoch is {newest} now")
 
@@ -240,7 +169,7 @@ class Holding:
 
     async def _sweep(self, worker: Worker) -> None:
         """Remove what epochs before this one left, once nobody can write it any more."""
-        place, epoch = self._outfit.place, self._footing.epoch
+        place, epoch = self._parts.place, self._footing.epoch
         while epoch and not self.stop.asked:
             with contextlib.suppress(OSError):
                 known, aside = (
@@ -268,20 +197,21 @@ NOTHING_TO_DRAIN = (
 )
 
 
-class Holdings:
+class OwnedPartitions:
     """The partitions of one collector. Owned by its loop."""
 
-    def __init__(self, outfit: Outfit, registry: Registry, me: Member) -> None:
-        self._outfit = outfit
+    def __init__(self, parts: WorkerParts, registry: Registry, me: Member) -> None:
+        self._parts = parts
         self._registry = registry
-        self._me = me
-        self._running: dict[int, tuple[Holding, asyncio.Task[None]]] = {}
+        self.place = parts.place
+        self.me = me
+        self._running: dict[int, tuple[OwnedPartition, asyncio.Task[None]]] = {}
         self.failure: BaseException | None = None  #: of the first partition that failed
-        self.archived = Archived()  #: by those that ended
+        self.archived = RunTotals()  #: by those that ended
         self.left = 0  #: messages that were in the streams behind what was written
 
-    def __iter__(self) -> Iterator[Holding]:
-        return iter([holding for holding, _ in list(self._running.values())])
+    def __iter__(self) -> Iterator[OwnedPartition]:
+        return iter([owner for owner, _ in list(self._running.values())])
 
     def __contains__(self, partition: int) -> bool:
         return partition in self._running
@@ -289,7 +219,7 @@ class Holdings:
     def __len__(self) -> int:
         return len(self._running)
 
-    async def claim(self, partition: int) -> Holding | None:
+    async def claim(self, partition: int) -> OwnedPartition | None:
         """The partition, if it is free now; nothing is written before `start`.
 
         Raises:
@@ -297,7 +227,7 @@ class Holdings:
         """
         before, revision = self._registry.claim(partition)
         silent = self._registry.silent(partition)
-        footing = find_footing(self._outfit.place, partition, before, expired=self._registry.expired(partition))
+        footing = find_takeover(self._parts.place, partition, before, expired=self._registry.expired(partition))
         if footing is None:
             return None
         try:
@@ -314,19 +244,19 @@ class Holdings:
         lease = Lease(self._registry, partition, claim, taken, sent=sent)
         previous = before.owner if before is not None and not before.released else ""
         events.lease_taken(partition=partition, epoch=footing.epoch, previous=previous, silent=silent)
-        return Holding(self._outfit, partition, footing, lease, before)
+        return OwnedPartition(self._parts, Claimed(partition=partition, footing=footing, lease=lease, before=before))
 
-    def start(self, holding: Holding, lasting: Lasting | None = None) -> None:
+    def start(self, owner: OwnedPartition, lasting: Lasting | None = None) -> None:
         """Write the partition from now on; with its work done it is held until `lasting` returns."""
-        self._running[holding.partition] = holding, asyncio.create_task(self._run(holding, lasting))
+        self._running[owner.partition] = owner, asyncio.create_task(self._run(owner, lasting))
 
     async def renew(self) -> None:
         """Renew every lease. Raises SessionLost: some could not be."""
-        leases = [(holding, holding.lease.prove()) for holding in self]
+        leases = [(owner, owner.lease.prove()) for owner in self]
         outcomes = await asyncio.gather(*(renewal for _, renewal in leases), return_exceptions=True)
-        for (holding, _), outcome in zip(leases, outcomes, strict=True):
+        for (owner, _), outcome in zip(leases, outcomes, strict=True):
             if isinstance(outcome, Fenced):
-                holding.stop.ask()
+                owner.stop.ask()
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Fenced):
                 raise outcome
@@ -337,8 +267,8 @@ class Holdings:
 
     def stop(self) -> None:
         """Release all."""
-        for holding in self:
-            holding.stop.ask()
+        for owner in self:
+            owner.stop.ask()
 
     async def ended(self) -> None:
         """Return when nothing is written any more."""
@@ -347,33 +277,33 @@ class Holdings:
 
     def status(self) -> list[dict[str, Any]]:
         """What each does now, for people and scripts."""
-        return [holding.status() for holding in sorted(self, key=lambda holding: holding.partition)]
+        return [owner.status() for owner in sorted(self, key=lambda owner: owner.partition)]
 
     async def idle(self) -> None:
         """Return when every partition's work is done, though some may be held still."""
-        while self.failure is None and any(not holding.done.is_set() for holding in self):
-            waiting = [asyncio.create_task(holding.done.wait()) for holding in self]
+        while self.failure is None and any(not owner.done.is_set() for owner in self):
+            waiting = [asyncio.create_task(owner.done.wait()) for owner in self]
             await asyncio.wait(waiting)
 
-    async def _run(self, holding: Holding, lasting: Lasting | None) -> None:
+    async def _run(self, owner: OwnedPartition, lasting: Lasting | None) -> None:
         try:
-            await holding.run(lasting)
+            await owner.run(lasting)
         except BaseException as error:  # noqa: BLE001 - the first that fails ends the program, with its error
             self.failure = self.failure or error
             self.stop()
         finally:
-            self.left += holding.pending
-            if holding.worker is not None:
-                self.archived.add(holding.worker.archived)
-            del self._running[holding.partition]
+            self.left += owner.pending
+            if owner.worker is not None:
+                self.archived.add(owner.worker.archived)
+            del self._running[owner.partition]
 
-    def _check_journal(self, partition: int, footing: Footing) -> None:
-        place, epoch = self._outfit.place, footing.epoch if footing.copied is None else footing.copied
+    def _check_journal(self, partition: int, footing: Takeover) -> None:
+        place, epoch = self._parts.place, footing.epoch if footing.copied is None else footing.copied
         check_journal(place.directory, place.journal(partition, epoch), partition)
 
     def _claim(self, before: Claim | None, epoch: int, lock: str) -> Claim:
         """What the bucket is to say. How far the one before came is kept until more is known."""
-        me = self._me
+        me = self.me
         said = before or Claim(owner="", instance="", host="", pid=0, archive=me.archive, lock="")
         return Claim(
             owner=me.name,
@@ -388,7 +318,7 @@ class Holdings:
             resume=said.resume,
             plain_after_ns=said.plain_after_ns,
             created=said.created,
-            directory=str(self._outfit.place.directory.absolute()),
+            directory=str(self._parts.place.directory.absolute()),
             past=said.past if said.archive == me.archive else "",
         )
 

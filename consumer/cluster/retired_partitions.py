@@ -6,12 +6,11 @@ All that such a partition had is archived, so what its journal says is its last 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from consumer.cluster.locks import Place, try_lock
+from consumer.cluster.locks import ArchiveLocation, try_lock
 from consumer.commit.journal import Journal
 from consumer.model import SourceKey
 from consumer.partition import receipts
-from consumer.partition.receipts import Place as From
-from consumer.partition.receipts import Questions
+from consumer.partition.receipts import ReceiptOrigin, RequestLimit
 from shipper.control import MAX_SOURCES, ReceiptsReply, ReceiptsRequest, request_from_json
 from shipper.subjects import control_up
 
@@ -22,10 +21,10 @@ class Retired:
     `is_retired`: whether the map has no place for a partition, and the server no stream.
     """
 
-    def __init__(self, place: Place, is_retired: Callable[[int], bool]) -> None:
+    def __init__(self, place: ArchiveLocation, is_retired: Callable[[int], bool]) -> None:
         self._place = place
         self._is_retired = is_retired
-        self._questions = Questions(None)
+        self._limit = RequestLimit(None)
 
     async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The last receipts of the host that requests them; None: the message is no request for a retired partition."""
@@ -33,7 +32,7 @@ class Retired:
         if not isinstance(request, ReceiptsRequest) or not self._is_retired(request.partition):
             return None
         host = subject.removeprefix(control_up(""))
-        if not self._questions.may_ask(host, request):
+        if not self._limit.may_ask(host, request):
             return None
         reply = self._reply(host, request.partition, request.sources)
         return reply.to_json() if reply else None
@@ -54,4 +53,4 @@ class Retired:
                 through = journal.position.applied
             finally:
                 journal.close()
-        return receipts.reply(known, From(place.archive, through), is_retired=True)
+        return receipts.reply(known, ReceiptOrigin(place.archive, through), is_retired=True)

@@ -11,21 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from consumer.archive import Layout
-from consumer.commit.archived_bytes import Copies
+from consumer.commit.archived_bytes import ArchivedBytes
 from consumer.commit.batch_plan import Draft, Plan
-from consumer.commit.forks import Forked, Forks, begin_fork, check_room
+from consumer.commit.forks import ForkDetector, NewFork, begin_fork, check_room
 from consumer.commit.frame_cache import ReadyFrames
-from consumer.commit.journal import Journal
-from consumer.commit.other_partitions import Found, OtherPartitions
-from consumer.commit.sink import Sink
+from consumer.commit.other_partitions import FoundSource
+from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import (
     REASON_ELSEWHERE,
     REASON_FORKED,
     REASON_MISSING,
     REASON_REWRITTEN,
+    BlockOutcome,
     GivenUp,
-    Verdict,
     begin,
     judge,
     missing_before,
@@ -33,7 +31,8 @@ from consumer.commit.watermark import (
     missing_parts,
     taken_up,
 )
-from consumer.model import Account, Budget, Changes, Known, Loss, OpenFile, Position, SourceKey
+from consumer.model import Account, ArchivedSource, Budget, Changes, Loss, OpenFile, Position, SourceKey
+from consumer.options import PartitionOptions
 from shipper import codec, control
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.compression import Compressor, Decompressor
@@ -63,7 +62,7 @@ FULL_BYTES = 16 * 1024 * 1024
 """Bytes of dead letters of a host that are kept whole in a day; of further ones the beginnings are kept."""
 
 
-class Crowd:
+class HostBudgets:
     """The counts of one batch; made when they are first asked for, which is seldom."""
 
     def __init__(
@@ -196,7 +195,7 @@ class Hole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dead:
+class DeadLetter:
     """A message that fails for its own sake."""
 
     delivery: Delivery
@@ -210,18 +209,20 @@ class Staged:
     """A batch that is judged, and written but not synced."""
 
     changes: Changes
-    dead: list[Dead] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     written_bytes: int = 0
     lines: int = 0  #: newlines in the text that is new
     text_bytes: int = 0
     files: set[tuple[str, str]] = field(default_factory=set)  #: host and log file of the text that is new
     holes: dict[SourceKey, Hole] = field(default_factory=dict)
-    forked: list[Forked] = field(default_factory=list)  #: forks that began
-    rewritten: list[Known] = field(default_factory=list)  #: as they were before the block that shows it
-    archived_before: list[Found] = field(default_factory=list)  #: first met here, and another partition has a part
+    forked: list[NewFork] = field(default_factory=list)  #: forks that began
+    rewritten: list[ArchivedSource] = field(default_factory=list)  #: as they were before the block that shows it
+    archived_before: list[FoundSource] = field(
+        default_factory=list
+    )  #: first met here, and another partition has a part
     keeps_up: bool  #: no more wait than go between two syncs
-    crowd: Crowd
+    crowd: HostBudgets
     crowded: Counter[str] = field(default_factory=Counter)  #: messages of hosts that have too many files
 
     def count(self, key: FileKey, *, lines: int, octets: int) -> None:
@@ -240,14 +241,14 @@ class _Target:
 
 
 @dataclass(slots=True)
-class Archived:
+class RunTotals:
     """What a run with an end made durable: the numbers of its summary line."""
 
     files: set[tuple[str, str]] = field(default_factory=set)  #: host and log file
     lines: int = 0
     bytes: int = 0
 
-    def add(self, more: "Staged | Archived") -> None:
+    def add(self, more: "Staged | RunTotals") -> None:
         """Count a committed batch, or what another worker archived."""
         self.files |= more.files
         self.lines += more.lines
@@ -259,24 +260,22 @@ class Archived:
         return len({host for host, _ in self.files})
 
 
-class Stager:
+class Applier:
     """Turns deliveries into appended bytes and journal changes. Owned by the partition's worker."""
 
-    def __init__(
-        self, journal: Journal, sink: Sink, *, output: str, partition: int, layout: Layout, ready: ReadyFrames,
-        archive: str = "", others: OtherPartitions | None = None,
-    ) -> None:  # fmt: skip
-        self._journal = journal
-        self._others = others or OtherPartitions(partition)
-        self._sink = sink
-        self._output = output
-        self._partition = partition
-        self._layout = layout
+    def __init__(self, options: PartitionOptions, store: PartitionStore, ready: ReadyFrames) -> None:
+        self._journal = store.journal
+        self._others = store.others
+        self._sink = store.sink
+        self._layout = store.layout
+        self._output = options.output
+        self._partition = options.partition
+        self._archive = options.archive
         self._ready = ready
-        self._archive = archive
         self._decompressor = Decompressor()
-        self._copies, self._forks = Copies(sink.archive, journal), Forks()
-        self._compress = None if layout.frames == "none" else Compressor(Encoding(layout.frames)).encode
+        self._copies, self._forks = ArchivedBytes(store.sink.archive, store.journal), ForkDetector()
+        frames = store.layout.frames
+        self._compress = None if frames == "none" else Compressor(Encoding(frames)).encode
 
     def stage(
         self, batch: list[Delivery], holes: Mapping[SourceKey, Hole], given_up: Mapping[SourceKey, GivenUp]
@@ -286,7 +285,7 @@ class Stager:
             changes=Changes(position=self._journal.position),
             holes=dict(holes),
             keeps_up=batch[-1].pending <= MANY_WAITING,
-            crowd=Crowd(
+            crowd=HostBudgets(
                 self._journal.files,
                 lambda: ((source.host, hole.missing.length) for source, hole in holes.items()),
                 self._journal.spent,
@@ -315,7 +314,7 @@ class Stager:
                 outcome = self._stage_block(delivery, host, staged, plan, given_up)
         except Poison as error:
             buried = self._is_applied(delivery)
-            outcome = Verdict.DUPLICATE.value if buried else _bury(delivery, host, error, staged)
+            outcome = BlockOutcome.DUPLICATE.value if buried else _bury(delivery, host, error, staged)
         staged.outcomes[outcome] += 1
 
     def _is_applied(self, delivery: Delivery) -> bool:
@@ -337,10 +336,10 @@ class Stager:
         """One line from anybody: it has no offsets, so the journal's sequence makes it exactly once."""
         target = self._target(delivery, host, self._output, staged, plan)
         if self._is_applied(delivery):
-            return Verdict.DUPLICATE.value
+            return BlockOutcome.DUPLICATE.value
         self._draft(target, delivery, plan).append(delivery, "", delivery.payload + b"\n")
         staged.count(target.key, lines=1, octets=len(delivery.payload) + 1)
-        return Verdict.WRITE.value
+        return BlockOutcome.WRITE.value
 
     def _stage_block(
         self, delivery: Delivery, host: str, staged: Staged, plan: Plan, given_up: Mapping[SourceKey, GivenUp]
@@ -364,12 +363,12 @@ class Stager:
             block, source, known = replace(block, source=fork.id, handoff=None), fork.key, fork
         gone = given_up.get(source)
         verdict = judge(block, known, given_up_at=gone.offset if gone else None)
-        if verdict is Verdict.HOLE:
+        if verdict is BlockOutcome.HOLE:
             try:
                 _note_hole(delivery, block, known, staged)
             except Poison as error:
                 return _bury(delivery, host, error, staged)
-        elif verdict is Verdict.DUPLICATE:
+        elif verdict is BlockOutcome.DUPLICATE:
             plan.duplicate(target.path)
         else:
             try:
@@ -383,7 +382,9 @@ class Stager:
                 return _bury(delivery, host, error, staged)
         return verdict.value
 
-    def _fork_of(self, delivery: Delivery, block: Block, known: Known, staged: Staged, plan: Plan) -> Known | None:
+    def _fork_of(
+        self, delivery: Delivery, block: Block, known: ArchivedSource, staged: Staged, plan: Plan
+    ) -> ArchivedSource | None:
         """The fork of `known` that a block belongs to, as far as it is archived; None: it belongs to `known` itself.
 
         Raises Poison: it begins another fork, and the source has too many.
@@ -411,10 +412,10 @@ class Stager:
                 return plan.source(chosen.key)
             check_room(known, len(forks))
             plan.begin_fork(known.key, chosen.id)
-            staged.forked.append(Forked(known, chosen.id, chosen.watermark))
+            staged.forked.append(NewFork(known, chosen.id, chosen.watermark))
         return chosen
 
-    def _is_held(self, plan: Plan, staged: Staged, known: Known, block: Block, content: bytes) -> bool | None:
+    def _is_held(self, plan: Plan, staged: Staged, known: ArchivedSource, block: Block, content: bytes) -> bool | None:
         """Whether the archive, with what this batch wrote, has `content` for a block; None: it cannot be compared."""
         opened = []
         for path, draft in plan.drafts.items():
@@ -425,7 +426,7 @@ class Stager:
         self._sink.flush()
         return self._copies.hold(known, block.span, content, opened)
 
-    def _as_archived(self, source: SourceKey, block: Block, staged: Staged, plan: Plan) -> Known | None:
+    def _as_archived(self, source: SourceKey, block: Block, staged: Staged, plan: Plan) -> ArchivedSource | None:
         """What the archive has of a source, in whichever partition; None: nothing.
 
         A block with a handoff says itself where the former partition ended.
@@ -443,8 +444,8 @@ class Stager:
         return found.known
 
     def _accept(
-        self, delivery: Delivery, block: Block, known: Known, gone: GivenUp | None, target: _Target, plan: Plan,
-        staged: Staged,
+        self, delivery: Delivery, block: Block, known: ArchivedSource, gone: GivenUp | None, target: _Target,
+        plan: Plan, staged: Staged,
     ) -> None:  # fmt: skip
         """Write the new bytes of a sound block; a damaged one leaves a gap, so that the next can follow it."""
         if block.span.start > known.watermark:
@@ -491,7 +492,7 @@ class Stager:
         self._grow(block, known, rest.content, target, delivery, plan, staged)
 
     def _grow(
-        self, block: Block, known: Known, content: bytes, target: _Target, delivery: Delivery, plan: Plan,
+        self, block: Block, known: ArchivedSource, content: bytes, target: _Target, delivery: Delivery, plan: Plan,
         staged: Staged,
     ) -> None:  # fmt: skip
         """The source after a sound block, of which `content` is new."""
@@ -522,7 +523,8 @@ class Stager:
         return plan.draft(target.path, target.key, delivery, length_before=before)
 
     def _lose(
-        self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan, staged: Staged
+        self, known: ArchivedSource, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan,
+        staged: Staged,
     ) -> None:  # fmt: skip
         """Note that bytes are missing in the file, which is there from now on even if it stays empty."""
         if span.length > 0:
@@ -530,7 +532,9 @@ class Stager:
             if reason != REASON_ELSEWHERE:
                 staged.crowd.lose(day_of(delivery.time_ns), known.host, span.length)
 
-    def _note(self, known: Known, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan) -> None:
+    def _note(
+        self, known: ArchivedSource, span: Span, reason: str, target: _Target, delivery: Delivery, plan: Plan
+    ) -> None:
         self._draft(target, delivery, plan)
         plan.losses.append(Loss(target.path, known.key, span, reason))
 
@@ -584,11 +588,11 @@ def _bury(delivery: Delivery, host: str, error: Poison, staged: Staged) -> str:
     octets = len(delivery.payload) + sum(len(name) + len(value) for name, value in delivery.headers.items())
     is_kept, is_whole = staged.crowd.keep_letter(day_of(delivery.time_ns), host, octets)
     if is_kept:
-        staged.dead.append(Dead(delivery=delivery, host=host, reason=str(error), is_whole=is_whole))
+        staged.dead.append(DeadLetter(delivery=delivery, host=host, reason=str(error), is_whole=is_whole))
     return REASON_POISON
 
 
-def _charge(block: Block, date: str, host: str, crowd: Crowd, *, is_new: bool) -> None:
+def _charge(block: Block, date: str, host: str, crowd: HostBudgets, *, is_new: bool) -> None:
     """Charge a block to the budgets of its host. Raises Poison: it reports too many bytes as lost."""
     if block.gap:
         crowd.admit_loss(date, host, block.gap)
@@ -603,7 +607,7 @@ def _check_offsets(block: Block) -> None:
         raise Poison(f"Log-Handoff {block.handoff.offset} is beyond what any file can hold")
 
 
-def _sum(block: Block, known: Known, new: bytes, staged: Staged) -> tuple[int | None, bool]:
+def _sum(block: Block, known: ArchivedSource, new: bytes, staged: Staged) -> tuple[int | None, bool]:
     """The source's CRC behind `block`, and whether it proves the archive's copy.
 
     Another one than the block says means that the file was rewritten: from then on the sum is the host's only.
@@ -625,14 +629,14 @@ def _behind(crc: int, block: Block, new: bytes) -> int:
     return crc32_combine(crc, block.block_crc, len(new)) if whole else crc32(new, crc)
 
 
-def _note_hole(delivery: Delivery, block: Block, known: Known, staged: Staged) -> None:
+def _note_hole(delivery: Delivery, block: Block, known: ArchivedSource, staged: Staged) -> None:
     if known.key not in staged.holes:
         missing = missing_before(block, known)
         staged.crowd.admit_hole(day_of(delivery.time_ns), known.host, missing.length)
         staged.holes[known.key] = Hole(source=known.key, file=known.file, sequence=delivery.sequence, missing=missing)
 
 
-def _note_filled(block: Block, known: Known, staged: Staged) -> None:
+def _note_filled(block: Block, known: ArchivedSource, staged: Staged) -> None:
     if not staged.holes:
         return
     hole = staged.holes.get(known.key)

@@ -9,10 +9,10 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from consumer.archive import manifests_of_day
 from consumer.commit.journal import Journal
-from consumer.model import Known, OpenFile
+from consumer.model import ArchivedSource, OpenFile
 from consumer.segment_io import BROKEN, Passing, texts
-from consumer.segments import manifest_store
 from shipper import manifest
 from shipper.layout import day_of
 from shipper.manifest import Segment, SourceSpan
@@ -24,7 +24,7 @@ MAX_DAYS = 2
 """Days whose sealed segments are searched: the day of the source's newest block, and the day before it."""
 
 
-class _Copy(NamedTuple):
+class _ArchivedFile(NamedTuple):
     """A file of the archive that may hold some of a source's bytes."""
 
     path: Path
@@ -45,14 +45,14 @@ class _Copy(NamedTuple):
         return next(found, None)
 
 
-class Copies:
+class ArchivedBytes:
     """Reads the archive of one partition. Owned by its worker: one call at a time, from any thread."""
 
     def __init__(self, archive: Path, journal: Journal) -> None:
         self._archive = archive
         self._journal = journal
         self._left = 0
-        self._sealed: dict[tuple[str, str, str], list[_Copy]] = {}
+        self._sealed: dict[tuple[str, str, str], list[_ArchivedFile]] = {}
 
     def begin(self) -> None:
         """A batch begins."""
@@ -60,7 +60,7 @@ class Copies:
         self._sealed.clear()
 
     def hold(
-        self, known: Known, span: Span, content: bytes, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
+        self, known: ArchivedSource, span: Span, content: bytes, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
     ) -> bool | None:
         """Whether the archive has `content` as the bytes `span` of a source; None: that cannot be compared.
 
@@ -81,8 +81,8 @@ class Copies:
         return answer
 
     def _find(
-        self, known: Known, offset: int, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
-    ) -> tuple[_Copy, SourceSpan] | None:
+        self, known: ArchivedSource, offset: int, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
+    ) -> tuple[_ArchivedFile, SourceSpan] | None:
         """The file that holds one byte of a source, and the run of the source's bytes in it."""
         for copy in self._copies(known, opened):
             for held in copy.spans:
@@ -90,7 +90,9 @@ class Copies:
                     return copy, held
         return None
 
-    def _copies(self, known: Known, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]) -> Iterator[_Copy]:
+    def _copies(
+        self, known: ArchivedSource, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
+    ) -> Iterator[_ArchivedFile]:
         fresh = {file.path: (file, added) for file, added in opened}
         for file, added in fresh.values():
             yield self._of_open(file, added)
@@ -102,24 +104,24 @@ class Copies:
         for date in islice((day for day in days if day <= newest), MAX_DAYS):
             yield from self._sealed_on(date, known)
 
-    def _of_open(self, file: OpenFile, added: list[SourceSpan]) -> _Copy:
+    def _of_open(self, file: OpenFile, added: list[SourceSpan]) -> _ArchivedFile:
         spans = (*self._journal.spans(file.path), *added)
         is_as_sent = not (file.filtered or file.edited)
-        return _Copy(self._archive / file.path, file.codec, file.length, file.raw, spans, is_as_sent)
+        return _ArchivedFile(self._archive / file.path, file.codec, file.length, file.raw, spans, is_as_sent)
 
-    def _sealed_on(self, date: str, known: Known) -> list[_Copy]:
+    def _sealed_on(self, date: str, known: ArchivedSource) -> list[_ArchivedFile]:
         key = (date, known.host, known.file)
         if key not in self._sealed:
             host = known.host.encode()
-            lines = (line for path in manifest_store.of_day(self._archive, date) for line in _lines_with(path, host))
+            lines = (line for path in manifests_of_day(self._archive, date) for line in _lines_with(path, host))
             segments = [each for line in lines if (each := _segment(line)) and each.host == known.host]
             standing = manifest.standing(segments)
             self._sealed[key] = [self._of_segment(each) for each in standing if each.file == known.file]
         return self._sealed[key]
 
-    def _of_segment(self, segment: Segment) -> _Copy:
+    def _of_segment(self, segment: Segment) -> _ArchivedFile:
         is_as_sent = not (segment.filtered or segment.edited or segment.redactions or segment.removals)
-        return _Copy(
+        return _ArchivedFile(
             self._archive / segment.path,
             segment.codec,
             segment.bytes_stored,
@@ -128,7 +130,7 @@ class Copies:
             is_as_sent,
         )
 
-    def _compare(self, copy: _Copy, span: Span, content: bytes) -> bool | None:
+    def _compare(self, copy: _ArchivedFile, span: Span, content: bytes) -> bool | None:
         place = copy.place_of(span)
         is_direct = place is not None and copy.codec == "none"
         cost = len(content) if is_direct else copy.raw

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from consumer.commit.journal import Journal
-from consumer.model import Extent, Known, Loss, OpenFile, SourceKey
+from consumer.model import ArchivedSource, Extent, Loss, OpenFile, SourceKey
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.edit_map import Rest
 from shipper.errors import ArchiveTrouble
@@ -150,14 +150,14 @@ class Plan:
     def __init__(self, journal: Journal, compress: Compress | None = None) -> None:
         self._journal = journal
         self._compress = compress
-        self.sources: dict[SourceKey, Known] = {}
+        self.sources: dict[SourceKey, ArchivedSource] = {}
         self.drafts: dict[str, Draft] = {}
         self.created: list[OpenFile] = []
         self.losses: list[Loss] = []
         self.new_forks: dict[SourceKey, tuple[str, ...]] = {}
         self._extents: dict[tuple[str, str], list[Span]] = {}
 
-    def source(self, key: SourceKey) -> Known | None:
+    def source(self, key: SourceKey) -> ArchivedSource | None:
         """A source as it is behind what was staged so far."""
         return self.sources.get(key) or self._journal.source(key)
 

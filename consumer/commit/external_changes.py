@@ -19,7 +19,7 @@ class Inode(NamedTuple):
     number: int
 
 
-class Moored:
+class PinnedPath:
     """A path that has to go on leading to the file that it leads to now."""
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +32,7 @@ class Moored:
             raise changed(str(self._path))
 
 
-class Home:
+class ArchiveDirectory:
     """The archive that a collector began with. An empty mount point in its place is not it."""
 
     def __init__(self, archive: Path) -> None:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from consumer.model import Known, SourceKey
+from consumer.model import ArchivedSource, SourceKey
 from shipper.bytes_ops import crc32, crc32_combine
 from shipper.errors import Poison
 from shipper.model import Block
@@ -21,25 +21,25 @@ MAX_SUMS = 4096
 1 MiB for each partition."""
 _PERIOD = (1 << 32) - 1  # so many zero bytes leave a CRC-32 as it was
 
-Hold = Callable[[Known, Block, bytes], bool | None]
+Hold = Callable[[ArchivedSource, Block, bytes], bool | None]
 """Whether the archive has this text of a block in its copy of a source; None: that cannot be compared."""
 
 
-class Forked(NamedTuple):
+class NewFork(NamedTuple):
     """A block begins a fork of a source."""
 
-    source: Known
+    source: ArchivedSource
     id: str  #: of the fork
     start: int  #: of its first block, at or before the first byte that differs
 
 
-class Forks:
+class ForkDetector:
     """Compares blocks that the archive may have already. Owned by the worker of a partition: one call at a time."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[SourceKey, int], int] = {}
 
-    def written(self, known: Known) -> None:
+    def written(self, known: ArchivedSource) -> None:
         """A block of the source `known` was written, which ends at its watermark."""
         if known.crc is not None:
             if len(self._sums) >= MAX_SUMS:
@@ -47,8 +47,13 @@ class Forks:
             self._sums[known.key, known.watermark] = known.crc
 
     def choose(
-        self, block: Block, content: Callable[[], bytes], known: Known, forks: Sequence[Known], hold: Hold
-    ) -> Known | None:
+        self,
+        block: Block,
+        content: Callable[[], bytes],
+        known: ArchivedSource,
+        forks: Sequence[ArchivedSource],
+        hold: Hold,
+    ) -> ArchivedSource | None:
         """The source that `block` belongs to: `known`, or one of its `forks`; None: it begins another fork.
 
         Raises Poison: the block is damaged.
@@ -61,7 +66,7 @@ class Forks:
                 return fork
         return None if is_main is False and block.span.start < known.watermark else known
 
-    def _is_of(self, block: Block, content: Callable[[], bytes], known: Known, hold: Hold) -> bool | None:
+    def _is_of(self, block: Block, content: Callable[[], bytes], known: ArchivedSource, hold: Hold) -> bool | None:
         """Whether `block` continues or repeats `known`; None: that cannot be known."""
         start, end = block.span
         if start > known.watermark:
@@ -86,10 +91,10 @@ def crc_before(block: Block) -> int | None:
     return crc32_combine(block.source_crc ^ block.block_crc, 0, _PERIOD - length)
 
 
-def begin_fork(block: Block, known: Known) -> Known:
+def begin_fork(block: Block, known: ArchivedSource) -> ArchivedSource:
     """The fork of `known` that `block` begins. The same block begins the same one, however often it is delivered."""
     text = f"{known.host}\0{known.id}\0{block.span}\0{block.source_crc:08x}"
-    return Known(
+    return ArchivedSource(
         id=hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16],
         host=known.host,
         file=known.file,
@@ -99,7 +104,7 @@ def begin_fork(block: Block, known: Known) -> Known:
     )
 
 
-def check_room(known: Known, forks: int) -> None:
+def check_room(known: ArchivedSource, forks: int) -> None:
     """Raises Poison: the source has as many forks as one may have."""
     if forks >= MAX_FORKS:
         raise Poison(f"source {known.id} of {known.file} has {forks} forks: more than {MAX_FORKS} are not archived")

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.commit.external_changes import Moored, changed
-from consumer.model import Account, Budget, Changes, Extent, Known, OpenFile, Position, SourceKey
+from consumer.commit.external_changes import PinnedPath, changed
+from consumer.model import Account, ArchivedSource, Budget, Changes, Extent, OpenFile, Position, SourceKey
 from shipper.codec import decode_labels, encode_labels
 from shipper.errors import ConfigError, Fatal
 from shipper.layout import DAY_NS, FileKey, day_of, sealing_path
@@ -91,7 +91,7 @@ FILE_COLUMNS = (
 )
 
 
-def source_row(known: Known) -> tuple[object, ...]:
+def source_row(known: ArchivedSource) -> tuple[object, ...]:
     """A row of `sources`; the sum of a copy that is not the host's file byte for byte is kept inverted, so negative."""
     crc = known.crc if known.crc is None or known.proven else ~known.crc
     return (
@@ -99,11 +99,11 @@ def source_row(known: Known) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def to_known(row: tuple[str, str, bytes, int, int, int | None, int, int]) -> Known:
+def to_known(row: tuple[str, str, bytes, int, int, int | None, int, int]) -> ArchivedSource:
     """The source of a row."""
     host, id_, file, origin, watermark, crc, ended, seen_ns = row
     proven = crc is not None and crc >= 0
-    return Known(
+    return ArchivedSource(
         id=id_, host=host, file=_text(file), origin=origin, watermark=watermark,
         crc=crc if crc is None or proven else ~crc, proven=proven, ended=bool(ended), seen_ns=seen_ns,
     )  # fmt: skip
@@ -195,7 +195,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._sources: dict[SourceKey, Known] = {}
+        self._sources: dict[SourceKey, ArchivedSource] = {}
         self._newest_runs: dict[str, dict[str, _Run]] = {}  # by the path of an open file, and source
         try:
             self._open()
@@ -217,7 +217,7 @@ class Journal:
         self._newest_runs.clear()
         self._open()
 
-    def source(self, key: SourceKey) -> Known | None:
+    def source(self, key: SourceKey) -> ArchivedSource | None:
         """What the archive has of a source; None: nothing."""
         known = self._sources.get(key)
         if known is None:
@@ -238,7 +238,7 @@ class Journal:
         """The sources that were first met here when another partition had archived some of them."""
         return [SourceKey(host, id_) for host, id_ in self._database.execute("SELECT host, id FROM shared")]
 
-    def sources_of(self, host: str, *, newest: int) -> list[Known]:
+    def sources_of(self, host: str, *, newest: int) -> list[ArchivedSource]:
         """The `newest` sources of `host` that the archive has something of, newest first."""
         rows = self._database.execute(
             f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? ORDER BY seen_ns DESC LIMIT ?",  # noqa: S608
@@ -393,7 +393,7 @@ class Journal:
         return others
 
     def _open(self) -> None:
-        self._moored: Moored | None = None
+        self._moored: PinnedPath | None = None
         self._database = sqlite3.connect(self.path, check_same_thread=False)
         try:
             self._database.execute("PRAGMA journal_mode = WAL")
@@ -407,7 +407,7 @@ class Journal:
             self.position = self._read_position()
             self.forks, self.forked = self._read_forks(), self._read_forked()
             self.left = dict(self._database.execute("SELECT host, version FROM departures").fetchall())
-            self._moored = Moored(self.path)
+            self._moored = PinnedPath(self.path)
         except BaseException:
             self._database.close()
             raise
@@ -495,7 +495,7 @@ class Journal:
         ).fetchone()
         return _Run(*row) if row else None
 
-    def _remember(self, sources: Iterable[Known]) -> None:
+    def _remember(self, sources: Iterable[ArchivedSource]) -> None:
         if len(self._sources) > MAX_CACHED:
             self._sources.clear()
         self._sources.update((known.key, known) for known in sources)

@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from consumer.commit.journal import SOURCE_COLUMNS, to_known
-from consumer.model import Known, SourceKey
+from consumer.model import ArchivedSource, SourceKey
 from shipper import events
+from shipper.errors import Poison
+from shipper.model import Delivery
+from shipper.subjects import parse_log_subject
 
 RESCAN_SECONDS = 5.0
 """Between two scans for journals of partitions that another process has begun meanwhile."""
@@ -29,16 +32,16 @@ Journals = Callable[[], Mapping[int, Path]]
 """The journals that count of all partitions of the archive, by partition."""
 
 
-class Found(NamedTuple):
+class FoundSource(NamedTuple):
     """A source as another partition's journal has it."""
 
     partition: int
-    known: Known
+    known: ArchivedSource
 
 
-def each_once(found: Iterable[Known], *, newest: int) -> list[Known]:
+def each_once(found: Iterable[ArchivedSource], *, newest: int) -> list[ArchivedSource]:
     """The `newest` sources of one host, newest first; each as the partition has it that archived most of it."""
-    best: dict[str, Known] = {}
+    best: dict[str, ArchivedSource] = {}
     for known in found:
         if known.id not in best or known.watermark > best[known.id].watermark:
             best[known.id] = known
@@ -84,11 +87,21 @@ class OtherPartitions:
         self._rescan_at = 0.0
         self._complained_at = -COMPLAIN_SECONDS
 
-    def find(self, key: SourceKey) -> Found | None:
+    def find(self, key: SourceKey) -> FoundSource | None:
         """The partition that has archived most of a source; None: no other one knows it."""
         query = f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? AND id = ?"  # noqa: S608 - fixed names
-        found = [Found(number, known) for number, rows in self._ask(query, key) for known in map(to_known, rows)]
+        found = [FoundSource(number, known) for number, rows in self._ask(query, key) for known in map(to_known, rows)]
         return max(found, key=lambda each: each.known.watermark, default=None)
+
+    def maybe_shared(self, batch: Iterable[Delivery], is_cached: Callable[[SourceKey], bool]) -> frozenset[SourceKey]:
+        """The sources of a batch that another partition may have, too: shared ones, and those that are new here.
+
+        `is_cached`: whether this partition's journal has a source in memory.
+        """
+        shared = self.sources.shared
+        named = {(delivery.subject, id_) for delivery in batch if (id_ := delivery.headers.get("Log-Id"))}
+        keys = (SourceKey(host, id_) for subject, id_ in named if (host := _host_of(subject)))
+        return frozenset(key for key in keys if key in shared or not is_cached(key))
 
     def shared(self) -> set[SourceKey]:
         """The sources that other partitions first met when a further one had archived some of them."""
@@ -99,7 +112,7 @@ class OtherPartitions:
                 found |= {SourceKey(*row) for row in database.execute("SELECT host, id FROM shared")}
         return found
 
-    def newest_of(self, host: str, *, newest: int) -> list[Known]:
+    def newest_of(self, host: str, *, newest: int) -> list[ArchivedSource]:
         """The sources of `host` that other partitions have something of, newest first; each source once."""
         query = f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? ORDER BY seen_ns DESC LIMIT ?"  # noqa: S608
         return each_once((to_known(row) for _, rows in self._ask(query, (host, newest)) for row in rows), newest=newest)
@@ -149,3 +162,11 @@ class OtherPartitions:
         if time.monotonic() - self._complained_at >= COMPLAIN_SECONDS:
             self._complained_at = time.monotonic()
             events.journal_unreadable(partition=self._partition, journal=str(path), error=str(error))
+
+
+def _host_of(subject: str) -> str:
+    """The host that published on `subject`; empty: it is no log subject, so its message is a dead letter."""
+    try:
+        return parse_log_subject(subject).host
+    except Poison:
+        return ""

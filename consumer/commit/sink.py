@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from consumer.commit.disk_io import PastCache, Syncing, forget_cached, start_writing, write_all
-from consumer.commit.external_changes import Home, check_file, check_length, check_name
+from consumer.commit.external_changes import ArchiveDirectory, check_file, check_length, check_name
 from consumer.model import OpenFile
 from consumer.segment_io import whole_frames
 from shipper import events, layout
@@ -54,7 +54,7 @@ class Sink:
         self._named: set[str] = set()  # directories in which a name may not be durable
         self._past_cache = PastCache()
         self._syncing = Syncing(archive)
-        self._home = Home(archive)
+        self._home = ArchiveDirectory(archive)
         self._has_recovered = False
 
     @property

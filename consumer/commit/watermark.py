@@ -4,7 +4,7 @@ import enum
 from dataclasses import replace
 from typing import NamedTuple
 
-from consumer.model import Known
+from consumer.model import ArchivedSource
 from shipper.manifest import FORKED
 from shipper.model import Block, End, Span
 
@@ -31,7 +31,7 @@ class GivenUp(NamedTuple):
     reason: str = REASON_MISSING  #: of the gap that the others leave
 
 
-class Verdict(enum.Enum):
+class BlockOutcome(enum.Enum):
     """What becomes of a block."""
 
     WRITE = "written"  #: it continues the source, or reaches beyond what is there
@@ -40,12 +40,14 @@ class Verdict(enum.Enum):
     GAP = "gap"  #: something before it is missing for good; write it behind a gap record
 
 
-def begin(block: Block, host: str) -> Known:
+def begin(block: Block, host: str) -> ArchivedSource:
     """A source that the archive has nothing of."""
-    return Known(id=block.source, host=host, file=block.file, origin=block.origin, watermark=block.origin, crc=0)
+    return ArchivedSource(
+        id=block.source, host=host, file=block.file, origin=block.origin, watermark=block.origin, crc=0
+    )
 
 
-def taken_up(block: Block, known: Known, archive: str) -> Known:
+def taken_up(block: Block, known: ArchivedSource, archive: str) -> ArchivedSource:
     """`known` where the host's former partition ended, if that is further; `archive`: the identity of this one.
 
     Every block of a host that moved says so, and it moved when that much of its source was archived for good. The sum
@@ -58,7 +60,7 @@ def taken_up(block: Block, known: Known, archive: str) -> Known:
     return replace(known, watermark=handoff.offset, crc=handoff.crc, proven=proven, ended=False)
 
 
-def judge(block: Block, known: Known, *, given_up_at: int | None = None) -> Verdict:
+def judge(block: Block, known: ArchivedSource, *, given_up_at: int | None = None) -> BlockOutcome:
     """What to do with `block`; `given_up_at`: the offset up to which missing bytes are given up.
 
     Accept iff start <= watermark < end, so that sending too much is always safe. An empty block ends a source: it is
@@ -66,13 +68,13 @@ def judge(block: Block, known: Known, *, given_up_at: int | None = None) -> Verd
     """
     start, end = block.span
     if start > known.watermark:
-        return Verdict.GAP if given_up_at is not None and start <= given_up_at else Verdict.HOLE
+        return BlockOutcome.GAP if given_up_at is not None and start <= given_up_at else BlockOutcome.HOLE
     if block.end is not None and not known.ended:
-        return Verdict.WRITE
-    return Verdict.WRITE if end > known.watermark else Verdict.DUPLICATE
+        return BlockOutcome.WRITE
+    return BlockOutcome.WRITE if end > known.watermark else BlockOutcome.DUPLICATE
 
 
-def missing_before(block: Block, known: Known) -> Span:
+def missing_before(block: Block, known: ArchivedSource) -> Span:
     """The bytes between the watermark and the block."""
     return Span(known.watermark, block.span.start)
 
@@ -83,7 +85,7 @@ def missing_parts(missing: Span, given_up: GivenUp) -> tuple[tuple[Span, str], .
     return (Span(missing.start, border), REASON_ELSEWHERE), (Span(border, missing.end), given_up.reason)
 
 
-def missing_behind(block: Block, known: Known) -> Span:
+def missing_behind(block: Block, known: ArchivedSource) -> Span:
     """The bytes that the producer gave up behind the last block, as far as the archive lacks them."""
     start = max(block.span.end, known.watermark)
     return Span(start, max(start, block.span.end + block.gap))

@@ -11,8 +11,8 @@ from typing import Annotated, TypeVar
 import typer
 
 from consumer.dlq import display, message
-from consumer.dlq.message import Advisory, Letter, Wanted
-from consumer.dlq.store import Desk, desk
+from consumer.dlq.message import Advisory, Letter, LetterFilter
+from consumer.dlq.store import DeadLetterStore, desk
 from shipper.config import load
 from shipper.errors import StreamMissing, UsageError
 from shipper.settings import Settings
@@ -48,7 +48,7 @@ def ls(
     """List dead letters, newest first, and what the server gave up delivering."""
     wanted = _wanted(host, stream, reason)
 
-    async def work(at: Desk) -> None:
+    async def work(at: DeadLetterStore) -> None:
         await (_list_json if as_json else _list)(at, wanted, limit)
 
     _at_desk(_settings(url, config, subject), work)
@@ -86,7 +86,7 @@ def requeue(
     """Send their text to the collector, into a `.recovered` file beside the original; twice doubles nothing."""
     wanted, chosen = _wanted(host, stream, reason), _chosen(numbers, everything, host + stream + reason)
 
-    async def work(at: Desk) -> None:
+    async def work(at: DeadLetterStore) -> None:
         await at.requeue(chosen or [each.sequence async for each in at.oldest(wanted)], _say_requeued)
 
     _at_desk(_settings(url, config, subject), work)
@@ -109,7 +109,7 @@ def drop(
     wanted, chosen = _wanted(host, stream, reason), _chosen(numbers, everything, host + stream + reason)
     settings = _settings(url, config, subject)
 
-    async def found(at: Desk) -> list[int]:
+    async def found(at: DeadLetterStore) -> list[int]:
         return [each.sequence async for each in at.oldest(wanted)]
 
     sequences = chosen or _at_desk(settings, found)
@@ -118,12 +118,12 @@ def drop(
         _at_desk(settings, lambda at: _drop_all(at, sequences))
 
 
-async def _drop_all(at: Desk, sequences: list[int]) -> None:
+async def _drop_all(at: DeadLetterStore, sequences: list[int]) -> None:
     for sequence in sequences:
         sys.stderr.write(display.dropped_line(await at.drop(sequence)) + "\n")
 
 
-async def _list(at: Desk, wanted: Wanted, limit: int) -> None:
+async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
     page: list[Letter] = []
     found = 0
     async with contextlib.aclosing(at.newest(wanted, limit)) as letters:
@@ -136,7 +136,7 @@ async def _list(at: Desk, wanted: Wanted, limit: int) -> None:
     if page:
         _write(display.table(page))
     elif not found:
-        sys.stderr.write("no dead letters" + (" like that" if wanted != Wanted() else "") + "\n")
+        sys.stderr.write("no dead letters" + (" like that" if wanted != LetterFilter() else "") + "\n")
     try:
         async for told in _advisories(at, wanted, limit):
             _write([display.advisory_line(told)])
@@ -144,7 +144,7 @@ async def _list(at: Desk, wanted: Wanted, limit: int) -> None:
         sys.stderr.write(f"hint: {error}; fshipper partition apply creates it\n")
 
 
-async def _list_json(at: Desk, wanted: Wanted, limit: int) -> None:
+async def _list_json(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
     async with contextlib.aclosing(at.newest(wanted, limit)) as letters:
         async for each in letters:
             _write([display.json_line(message.letter_json(each))])
@@ -153,7 +153,7 @@ async def _list_json(at: Desk, wanted: Wanted, limit: int) -> None:
             _write([display.json_line(message.advisory_json(told))])
 
 
-async def _advisories(at: Desk, wanted: Wanted, limit: int) -> AsyncGenerator[Advisory]:
+async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> AsyncGenerator[Advisory]:
     """They know of streams only: where a host or a reason is asked for, there are none."""
     if not wanted.host and not wanted.reason:
         async with contextlib.aclosing(at.gave_up(wanted.stream, limit)) as found:
@@ -190,20 +190,20 @@ def _chosen(numbers: list[int] | None, everything: bool, filters: str) -> list[i
     return numbers or []
 
 
-def _wanted(host: str, stream: str, reason: str) -> Wanted:
+def _wanted(host: str, stream: str, reason: str) -> LetterFilter:
     for option, value in (("--host", host), ("--stream", stream)):
         if value and not _TOKENS.fullmatch(value):
             raise UsageError(f"{option} {value!r} is no name that a dead letter can have")
     if "." in stream:
         raise UsageError(f"--stream {stream!r} is no name of a stream")
-    return Wanted(host=host, stream=stream, reason=reason)
+    return LetterFilter(host=host, stream=stream, reason=reason)
 
 
 def _settings(url: str | None, config: Path | None, subject: str | None) -> Settings:
     return load({"nats.url": url, "logs.subject": subject}, config=config)
 
 
-def _at_desk(settings: Settings, work: Callable[[Desk], Awaitable[_T]]) -> _T:
+def _at_desk(settings: Settings, work: Callable[[DeadLetterStore], Awaitable[_T]]) -> _T:
     async def within() -> _T:
         async with desk(settings) as at:
             return await work(at)

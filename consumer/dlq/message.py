@@ -85,7 +85,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class LetterFilter:
     """Which letters are meant; an empty text is any."""
 
     host: str = ""

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from consumer.commit.applier import Dead
+from consumer.commit.applier import DeadLetter
 from shipper.ports import Inbox
 from shipper.subjects import dead_letter_subject
 
@@ -27,7 +27,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+(\.[^\s.*>\x00-\x20\x7f]+)*")
 
 
-async def keep_all(inbox: Inbox, letters: Sequence[Dead], *, stream: str) -> None:
+async def keep_all(inbox: Inbox, letters: Sequence[DeadLetter], *, stream: str) -> None:
     """Copy all of `letters` and wait until they are stored.
 
     Some at a time: a host that sends only poison is not to hold up the others for a round trip each.
@@ -40,7 +40,7 @@ async def keep_all(inbox: Inbox, letters: Sequence[Dead], *, stream: str) -> Non
                 raise outcome
 
 
-async def keep(inbox: Inbox, dead: Dead, *, stream: str) -> None:
+async def keep(inbox: Inbox, dead: DeadLetter, *, stream: str) -> None:
     """Copy `dead` to the dead letters and wait until it is stored; a second copy is dropped there."""
     delivery = dead.delivery
     headers = {

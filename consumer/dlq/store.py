@@ -18,7 +18,7 @@ import zstandard
 
 from consumer.dlq import message as advisory
 from consumer.dlq import message as letter
-from consumer.dlq.message import Advisory, Letter, Wanted
+from consumer.dlq.message import Advisory, Letter, LetterFilter
 from shipper import codec
 from shipper.bytes_ops import crc32
 from shipper.errors import Poison, UsageError
@@ -36,7 +36,7 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _EDITS = re.compile(r"(\d{1,7})-\d{1,7}")
 
 
-class Message(NamedTuple):
+class RequeuedMessage(NamedTuple):
     """What is published for a letter."""
 
     subject: str
@@ -46,7 +46,7 @@ class Message(NamedTuple):
 
 def messages(
     letter: Letter, payload: bytes, *, created: str, prefix: str, output: str, read_at: str
-) -> Iterator[Message]:
+) -> Iterator[RequeuedMessage]:
     """The blocks of a letter in their order; none where it holds no bytes.
 
     `created`: when its stream was, which tells two streams of dead letters apart; `output`: the file of plain messages.
@@ -72,7 +72,7 @@ def messages(
             read_at=read_at,
             end=End.ROTATED if end == len(text) else None,
         )
-        yield Message(subject, codec.to_headers(block), data)
+        yield RequeuedMessage(subject, codec.to_headers(block), data)
 
 
 def address(letter: Letter, prefix: str) -> str:
@@ -144,14 +144,14 @@ Sent = Callable[[Letter, int], None]
 """Is told of each letter how many bytes of text its collector gets; 0: it holds none, and stays."""
 
 
-class Found(NamedTuple):
+class StoredLetter(NamedTuple):
     """A letter and its payload."""
 
     letter: Letter
     payload: bytes
 
 
-class Desk:
+class DeadLetterStore:
     """Dead letters and advisories of one server, over a connection that it does not own."""
 
     def __init__(self, letters: MessageBrowser, advisories: MessageBrowser, settings: Settings) -> None:
@@ -159,7 +159,7 @@ class Desk:
         self._advisories = advisories
         self._settings = settings
 
-    async def newest(self, wanted: Wanted, limit: int) -> AsyncGenerator[Letter]:
+    async def newest(self, wanted: LetterFilter, limit: int) -> AsyncGenerator[Letter]:
         """At most `limit` (0: all) letters, newest first."""
         left = limit
         for first, last in _windows_back(await self._letters.state()):
@@ -169,19 +169,19 @@ class Desk:
                 if left == 0:
                     return
 
-    async def oldest(self, wanted: Wanted) -> AsyncGenerator[Letter]:
+    async def oldest(self, wanted: LetterFilter) -> AsyncGenerator[Letter]:
         """All letters that are there now, oldest first."""
         state = await self._letters.state()
         async with contextlib.aclosing(self._between(state.first_sequence, state.last_sequence, wanted)) as found:
             async for each in found:
                 yield each
 
-    async def find(self, sequence: int) -> Found:
+    async def find(self, sequence: int) -> StoredLetter:
         """One letter with its payload. Raises UsageError: there is none of that number."""
         kept = await self._letters.get(sequence) if sequence > 0 else None
         if kept is None:
             raise UsageError(f"there is no dead letter {sequence}", hint=await self._what_there_is())
-        return Found(
+        return StoredLetter(
             letter.read_letter(kept.sequence, kept.time_ns, kept.subject, kept.headers, len(kept.payload)), kept.payload
         )
 
@@ -217,14 +217,14 @@ class Desk:
                 if limit and left == 0:
                     return
 
-    async def _between(self, first: int, last: int, wanted: Wanted) -> AsyncGenerator[Letter]:
+    async def _between(self, first: int, last: int, wanted: LetterFilter) -> AsyncGenerator[Letter]:
         async with contextlib.aclosing(self._letters.heads(first, last, pattern=wanted.pattern)) as heads:
             async for head in heads:
                 each = letter.read_letter(head.sequence, head.time_ns, head.subject, head.headers, len(head.payload))
                 if wanted.takes(each):
                     yield each
 
-    async def _store(self, found: Found, created: str) -> int:
+    async def _store(self, found: StoredLetter, created: str) -> int:
         """Bytes of text that the stream of the letter's partition has now."""
         octets = 0
         for message in messages(
@@ -246,7 +246,7 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def desk(settings: Settings) -> AsyncIterator[Desk]:
+async def desk(settings: Settings) -> AsyncIterator[DeadLetterStore]:
     """A desk on a connection of its own.
 
     Raises:
@@ -256,7 +256,7 @@ async def desk(settings: Settings) -> AsyncIterator[Desk]:
     try:
         letters = browser_of(connection, DEAD_LETTERS)
         await letters.state()
-        yield Desk(letters, browser_of(connection, ADVISORIES), settings)
+        yield DeadLetterStore(letters, browser_of(connection, ADVISORIES), settings)
     finally:
         await connection.close()
 

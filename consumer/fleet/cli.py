@@ -16,9 +16,9 @@ from rich.text import Text
 
 from consumer.fleet import display
 from consumer.fleet.display import fleet_json, host_json, printable
-from consumer.fleet.health import ALIASES, TROUBLED, State, Thresholds
-from consumer.fleet.host_table import Host
-from consumer.fleet.poller import Looking
+from consumer.fleet.health import ALIASES, TROUBLED, HostState, Thresholds
+from consumer.fleet.host_table import HostStatus
+from consumer.fleet.poller import FleetPoller
 from consumer.fleet.snapshot import LEAST_SECONDS, Fleet
 from shipper.config import load
 from shipper.errors import InsecureConnection, Transient, Unavailable, UsageError
@@ -68,13 +68,13 @@ def status(
     a partition is not read, or an archive holds bytes twice.
     """
     settings = load({"nats.url": url, "logs.subject": subject}, config=config)
-    wanted = _Wanted(hosts or (), state or ())
+    wanted = _HostFilter(hosts or (), state or ())
     limits = Thresholds(dead=_duration("--dead-after", dead_after), stuck=_duration("--stuck-after", stuck_after))
-    looking = Looking(settings.nats, settings.logs.subject, name="status", limits=limits)
+    looking = FleetPoller(settings.nats, settings.logs.subject, name="status", limits=limits)
     if forget:
         asyncio.run(_forget(looking, [checked_host(host) for host in forget]))
         return
-    showing = _Showing(wanted, limit=limit, as_json=as_json)
+    showing = _DisplayOptions(wanted, limit=limit, as_json=as_json)
     if watch:
         with suppress(KeyboardInterrupt):
             asyncio.run(_watch(looking, showing, _duration("--every", every)))
@@ -101,14 +101,14 @@ def _known(fleet: Fleet) -> str:
     return f"there is {', '.join(map(printable, names))}{more}"
 
 
-class _Wanted:
+class _HostFilter:
     """Which hosts somebody asked for. Raises UsageError: there is no such state."""
 
     def __init__(self, globs: Sequence[str], states: Sequence[str]) -> None:
         self._globs = [glob.lower() for glob in globs]
         self._states = frozenset(_state(word) for text in states for word in text.split(",") if word)
 
-    def hosts(self, fleet: Fleet) -> list[Host]:
+    def hosts(self, fleet: Fleet) -> list[HostStatus]:
         return [host for host in fleet.hosts if self._fits(host)]
 
     def unknown(self, fleet: Fleet) -> list[str]:
@@ -121,15 +121,15 @@ class _Wanted:
         hosts = any(host.state in TROUBLED for host in self.hosts(fleet))
         return hosts or (everything and bool(fleet.troubled_partitions or fleet.doubled))
 
-    def _fits(self, host: Host) -> bool:
+    def _fits(self, host: HostStatus) -> bool:
         named = not self._globs or any(fnmatch.fnmatchcase(host.name, glob) for glob in self._globs)
         return named and (not self._states or host.state in self._states)
 
 
-class _Showing:
+class _DisplayOptions:
     """How it is shown."""
 
-    def __init__(self, wanted: _Wanted, *, limit: int, as_json: bool) -> None:
+    def __init__(self, wanted: _HostFilter, *, limit: int, as_json: bool) -> None:
         self._wanted = wanted
         self._limit = limit
         self.as_json = as_json
@@ -152,7 +152,7 @@ class _Showing:
         return json.dumps(fleet_json(fleet) | chosen, indent=indent)
 
 
-async def _once(looking: Looking) -> Fleet:
+async def _once(looking: FleetPoller) -> Fleet:
     """One look; a second one where something may only have been caught at a bad moment."""
 
     async def attempt() -> Fleet:
@@ -168,7 +168,7 @@ async def _once(looking: Looking) -> Fleet:
         await looking.close()
 
 
-async def _watch(looking: Looking, showing: _Showing, every: float) -> None:
+async def _watch(looking: FleetPoller, showing: _DisplayOptions, every: float) -> None:
     out = display.console()
     try:
         if showing.as_json or not out.is_terminal:
@@ -188,7 +188,7 @@ async def _watch(looking: Looking, showing: _Showing, every: float) -> None:
         await looking.close()
 
 
-async def _screen(looking: Looking, showing: _Showing, out: Console) -> Any:
+async def _screen(looking: FleetPoller, showing: _DisplayOptions, out: Console) -> Any:
     try:
         return showing.screen(await looking.look(), out)
     except InsecureConnection:
@@ -197,7 +197,7 @@ async def _screen(looking: Looking, showing: _Showing, out: Console) -> Any:
         return Text(f"{error}\n{error.hint}\n\ntrying again …", style="red")
 
 
-async def _forget(looking: Looking, hosts: Sequence[str]) -> None:
+async def _forget(looking: FleetPoller, hosts: Sequence[str]) -> None:
     try:
         for host in hosts:
             known = await looking.forget(host)
@@ -206,11 +206,11 @@ async def _forget(looking: Looking, hosts: Sequence[str]) -> None:
         await looking.close()
 
 
-def _state(word: str) -> State:
+def _state(word: str) -> HostState:
     try:
-        return ALIASES.get(word.lower()) or State(word.lower())
+        return ALIASES.get(word.lower()) or HostState(word.lower())
     except ValueError:
-        raise UsageError(f"there is no state {word!r}", hint=f"states are {', '.join(State)}") from None
+        raise UsageError(f"there is no state {word!r}", hint=f"states are {', '.join(HostState)}") from None
 
 
 def _duration(option: str, text: str) -> float:

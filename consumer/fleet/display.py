@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from consumer.fleet.health import State
-from consumer.fleet.host_table import Host, counts
+from consumer.fleet.health import HostState
+from consumer.fleet.host_table import HostStatus, counts
 from consumer.fleet.snapshot import Fleet, Partition, rate_of
 from shipper import units
 from shipper.table_printer import STACK, fitted, standard_output
@@ -43,7 +43,7 @@ def fleet_json(fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def host_json(host: Host) -> dict[str, Any]:
+def host_json(host: HostStatus) -> dict[str, Any]:
     """One host; what only a heartbeat tells is null where there was none."""
     beat = host.beat
     return {
@@ -94,12 +94,12 @@ def printable(value: Any) -> Any:
 
 
 STYLES = {
-    State.DEAD: "bold red",
-    State.STUCK: "bold yellow",
-    State.UNKNOWN: "cyan",
-    State.SHIPPING: "green",
-    State.QUIET: "dim",
-    State.SHARED: "bold red",
+    HostState.DEAD: "bold red",
+    HostState.STUCK: "bold yellow",
+    HostState.UNKNOWN: "cyan",
+    HostState.SHIPPING: "green",
+    HostState.QUIET: "dim",
+    HostState.SHARED: "bold red",
 }
 HOST_COLUMNS = ("host", "state", "heard", "partition", "files", "backlog", "age", "rate", "version", "why")
 PARTITION_COLUMNS = ("partition", "lag", "in", "archived", "full", "hosts", "collector", "why")
@@ -113,7 +113,7 @@ def console() -> Console:
     return standard_output()
 
 
-def whole(out: Console, fleet: Fleet, hosts: Sequence[Host], *, limit: int) -> RenderableType:
+def whole(out: Console, fleet: Fleet, hosts: Sequence[HostStatus], *, limit: int) -> RenderableType:
     """Everything as wide as `out`: the chosen `hosts`, at most `limit` of them (0: all), the partitions, and a sum."""
     shown = hosts[:limit] if limit else hosts
     parts: list[RenderableType] = []
@@ -182,7 +182,7 @@ def _doubled_text(octets: int) -> str:
     return f"{octets:,} bytes are in the archive twice"
 
 
-def _host_cells(host: Host) -> list[Text]:
+def _host_cells(host: HostStatus) -> list[Text]:
     beat = host.beat
     style = STYLES[host.state]
     if beat is None:
@@ -203,7 +203,9 @@ def _host_cells(host: Host) -> list[Text]:
         *told,
         host.why,
     ]
-    styles = ["", style] + [""] * (len(cells) - 3) + ["" if host.state in {State.SHIPPING, State.QUIET} else style]
+    styles = (
+        ["", style] + [""] * (len(cells) - 3) + ["" if host.state in {HostState.SHIPPING, HostState.QUIET} else style]
+    )
     return [Text(printable(cell), style=each) for cell, each in zip(cells, styles, strict=True)]
 
 

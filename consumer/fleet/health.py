@@ -7,7 +7,7 @@ from shipper.heartbeat import DEAD_BEATS, DEAD_SECONDS, Heartbeat
 from shipper.units import counted, format_bytes, format_duration
 
 
-class State(enum.StrEnum):
+class HostState(enum.StrEnum):
     """How a host is; the worst first."""
 
     DEAD = "dead"  #: no heartbeat for too long
@@ -18,8 +18,8 @@ class State(enum.StrEnum):
     SHARED = "shared"  #: two live producers have its name, or it has a name that every machine has
 
 
-TROUBLED = frozenset({State.DEAD, State.STUCK, State.SHARED})
-ALIASES = {"ok": State.SHIPPING, "new": State.UNKNOWN, "silent": State.DEAD}
+TROUBLED = frozenset({HostState.DEAD, HostState.STUCK, HostState.SHARED})
+ALIASES = {"ok": HostState.SHIPPING, "new": HostState.UNKNOWN, "silent": HostState.DEAD}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,39 +41,39 @@ USUAL = Thresholds()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HostHealth:
     """How a host is, and why, as a sentence for people; empty where there is nothing to say."""
 
-    state: State
+    state: HostState
     why: str = ""
 
 
-def shared(verdict: Verdict, why: str) -> Verdict:
+def shared(verdict: HostHealth, why: str) -> HostHealth:
     """The verdict on a host whose name is not its own; `why` in a sentence. One that is dead or stuck stays that."""
-    if verdict.state in {State.DEAD, State.STUCK}:
-        return Verdict(verdict.state, f"{verdict.why}; {why}" if verdict.why else why)
-    return Verdict(State.SHARED, why)
+    if verdict.state in {HostState.DEAD, HostState.STUCK}:
+        return HostHealth(verdict.state, f"{verdict.why}; {why}" if verdict.why else why)
+    return HostHealth(HostState.SHARED, why)
 
 
-def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> Verdict:
+def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> HostHealth:
     """How a host is that said `beat` so many seconds ago; None: it never said anything that can be read."""
     if beat is None:
-        return Verdict(State.UNKNOWN, "sends lines, and no heartbeats")
+        return HostHealth(HostState.UNKNOWN, "sends lines, and no heartbeats")
     if age > limits.dead_after(beat.every):
-        return Verdict(State.DEAD, _how_it_went(beat, age))
+        return HostHealth(HostState.DEAD, _how_it_went(beat, age))
     return _of_the_living(beat, limits)
 
 
-def _of_the_living(beat: Heartbeat, limits: Thresholds) -> Verdict:
+def _of_the_living(beat: Heartbeat, limits: Thresholds) -> HostHealth:
     if beat.unreadable:
-        return Verdict(State.STUCK, f"{counted(beat.unreadable, 'file')} cannot be opened")
+        return HostHealth(HostState.STUCK, f"{counted(beat.unreadable, 'file')} cannot be opened")
     if beat.backlog and beat.shipped == 0 and beat.up < limits.new:
-        return Verdict(State.UNKNOWN, "has just begun")
+        return HostHealth(HostState.UNKNOWN, "has just begun")
     if beat.backlog and min(beat.silent, beat.backlog_age) >= limits.stuck:
-        return Verdict(State.STUCK, _why_stuck(beat))
+        return HostHealth(HostState.STUCK, _why_stuck(beat))
     if beat.backlog or (beat.shipped and beat.silent <= max(limits.lately, 2 * beat.every)):
-        return Verdict(State.SHIPPING, _how_far_behind(beat, limits))
-    return Verdict(State.QUIET)
+        return HostHealth(HostState.SHIPPING, _how_far_behind(beat, limits))
+    return HostHealth(HostState.QUIET)
 
 
 def _how_it_went(beat: Heartbeat, age: float) -> str:

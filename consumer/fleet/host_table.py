@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from consumer.fleet.health import TROUBLED, USUAL, State, Thresholds, Verdict, judge, shared
+from consumer.fleet.health import TROUBLED, USUAL, HostHealth, HostState, Thresholds, judge, shared
 from shipper.errors import ConfigError
 from shipper.heartbeat import Heartbeat, decode, plausible
 from shipper.jetstream.heartbeat_stream import HeartbeatUpdate
@@ -18,7 +18,7 @@ FORKED_HINT = "fshipper audit names the file; both are archived; give one machin
 _SECOND_NS = 1_000_000_000
 
 
-class _Heard(NamedTuple):
+class _LastHeartbeat(NamedTuple):
     """What a host said last, and when the server stored it."""
 
     beat: Heartbeat | None
@@ -29,24 +29,24 @@ class _Heard(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostStatus:
     """One host at one moment."""
 
     name: str
-    state: State
+    state: HostState
     why: str
     age: float | None  #: seconds since its last heartbeat; None: there was none
     beat: Heartbeat | None
     partition: int | None = None
 
 
-class Table:
+class HostTable:
     """What each host said last. Owned by whoever looks."""
 
     def __init__(self, limits: Thresholds = USUAL, *, most: int = MOST_HOSTS) -> None:
         self._limits = limits
         self._most = most
-        self._heard: dict[str, _Heard] = {}
+        self._heard: dict[str, _LastHeartbeat] = {}
         self._lines: Mapping[str, int] = {}
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Table:
         """Hosts of which there are lines in the streams, with their partitions."""
         self._lines = partitions
 
-    def hosts(self, now_ns: int, forked: Collection[str] = ()) -> list[Host]:
+    def hosts(self, now_ns: int, forked: Collection[str] = ()) -> list[HostStatus]:
         """Every host, the worst state first, by name within; `forked`: two producers continue a source of these."""
         told = [self._judged(name, heard, now_ns) for name, heard in self._heard.items()]
         room = max(0, self._most - len(told))
@@ -77,40 +77,40 @@ class Table:
         told = [_forked(host) if host.name in forked else host for host in told]
         return sorted(told, key=_worst_first)
 
-    def _judged(self, name: str, heard: _Heard, now_ns: int) -> Host:
+    def _judged(self, name: str, heard: _LastHeartbeat, now_ns: int) -> HostStatus:
         age = max(0.0, (now_ns - heard.at_ns) / _SECOND_NS)
         if heard.beat is None:
-            verdict = Verdict(State.UNKNOWN, "says what this version does not understand")
+            verdict = HostHealth(HostState.UNKNOWN, "says what this version does not understand")
         else:
             verdict = judge(heard.beat, age, self._limits)
         if why := _why_shared(name, heard, now_ns):
             verdict = shared(verdict, why)
         partition = heard.beat.partition if heard.beat else self._lines.get(name)
-        return Host(name, verdict.state, verdict.why, age, heard.beat, partition)
+        return HostStatus(name, verdict.state, verdict.why, age, heard.beat, partition)
 
-    def _only_lines(self, name: str) -> Host:
+    def _only_lines(self, name: str) -> HostStatus:
         verdict = judge(None, 0.0, self._limits)
-        return Host(name, verdict.state, verdict.why, None, None, self._lines.get(name))
+        return HostStatus(name, verdict.state, verdict.why, None, None, self._lines.get(name))
 
 
-def counts(hosts: Iterable[Host]) -> dict[State, int]:
+def counts(hosts: Iterable[HostStatus]) -> dict[HostState, int]:
     """How many hosts are in each state, all of them named."""
-    found = dict.fromkeys(State, 0)
+    found = dict.fromkeys(HostState, 0)
     for host in hosts:
         found[host.state] += 1
     return found
 
 
-_ORDER = {state: place for place, state in enumerate(sorted(State, key=lambda state: state not in TROUBLED))}
+_ORDER = {state: place for place, state in enumerate(sorted(HostState, key=lambda state: state not in TROUBLED))}
 
 
-def _after(before: _Heard | None, beat: Heartbeat | None, at_ns: int) -> _Heard:
+def _after(before: _LastHeartbeat | None, beat: Heartbeat | None, at_ns: int) -> _LastHeartbeat:
     """What is known of a host after a heartbeat.
 
     A restart changes the run once. A run that comes back after another one means that both live.
     """
     if beat is None or not beat.run:
-        return _Heard(beat, at_ns)
+        return _LastHeartbeat(beat, at_ns)
     run_before, clash, clash_ns = (before.run_before, before.clash, before.clash_ns) if before else ("", "", 0)
     last = before.beat if before else None
     if beat.refused:
@@ -123,10 +123,10 @@ def _after(before: _Heard | None, beat: Heartbeat | None, at_ns: int) -> _Heard:
         if beat.run == run_before:
             clash, clash_ns = f"{last.sender}, and {beat.sender}", at_ns
         run_before = last.run
-    return _Heard(beat, at_ns, run_before, clash, clash_ns)
+    return _LastHeartbeat(beat, at_ns, run_before, clash, clash_ns)
 
 
-def _why_shared(name: str, heard: _Heard, now_ns: int) -> str:
+def _why_shared(name: str, heard: _LastHeartbeat, now_ns: int) -> str:
     """Why the name of a host is not its own; empty: nothing speaks against it."""
     if heard.beat is not None and is_everybodys(name):
         return f"every machine is called {name}: set HOSTNAME (--host) to a name of its own"
@@ -135,13 +135,15 @@ def _why_shared(name: str, heard: _Heard, now_ns: int) -> str:
     return ""
 
 
-def _forked(host: Host) -> Host:
+def _forked(host: HostStatus) -> HostStatus:
     why = f"two producers continued one log file of it: {FORKED_HINT}"
-    verdict = shared(Verdict(host.state, host.why), why if host.state is not State.SHARED else f"{host.why}; {why}")
+    verdict = shared(
+        HostHealth(host.state, host.why), why if host.state is not HostState.SHARED else f"{host.why}; {why}"
+    )
     return replace(host, state=verdict.state, why=verdict.why)
 
 
-def _worst_first(host: Host) -> tuple[int, str]:
+def _worst_first(host: HostStatus) -> tuple[int, str]:
     return _ORDER[host.state], host.name
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from consumer.cluster.membership import FORKED_SECONDS, Claim, Member, forked_since, to_claim, to_member
-from consumer.fleet.health import USUAL, State, Thresholds
-from consumer.fleet.host_table import Table, counts
+from consumer.fleet.health import USUAL, HostState, Thresholds
+from consumer.fleet.host_table import HostTable, counts
 from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
 from shipper import events
 from shipper.bucket import lease_key, members_of
@@ -35,7 +35,7 @@ LINES_SECONDS = 60.0
 NO_BEATS = "nobody keeps heartbeats here: fshipper partition apply makes their stream"
 
 
-class Looking:
+class FleetPoller:
     """Looks at the fleet of one prefix, over sessions that may come and go. Owned by one event loop."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Looking:
         self._settings = settings
         self._prefix = prefix
         self._name = name
-        self._table = Table(limits)
+        self._table = HostTable(limits)
         self._may_make = makes_stream
         self._connection: Connection | None = None
         self._beats: HeartbeatReader | None = None
@@ -189,7 +189,7 @@ class Disk:
     free: int
 
 
-class Past(NamedTuple):
+class FleetSample(NamedTuple):
     """The whole fleet at one moment, for a curve."""
 
     at: float  #: seconds since 1970
@@ -198,7 +198,7 @@ class Past(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class FleetView:
     """What the last look found, and what came of the last attempt."""
 
     number: int = 0  #: grows with each attempt
@@ -207,17 +207,17 @@ class View:
     fleet_at: float = 0.0  #: seconds since 1970 of that look
     trouble: str = ""  #: why the last attempt found nothing
     disk: Disk | None = None
-    history: tuple[Past, ...] = ()  #: the last minutes, oldest first
+    history: tuple[FleetSample, ...] = ()  #: the last minutes, oldest first
 
 
-class Watching:
+class FleetWatcher:
     """Looks at the fleet again and again in its own thread. `view` and `wait` may be called from any thread."""
 
-    def __init__(self, looking: Callable[[], Looking], archive: Path) -> None:
+    def __init__(self, looking: Callable[[], FleetPoller], archive: Path) -> None:
         self._make = looking
         self._archive = archive
         self._changed = threading.Condition()
-        self._view = View()
+        self._view = FleetView()
         self._watchers = 0
         self._partitions: set[int] = set()  # that the metrics name
         self._top_hosts: dict[int, str] = {}  # by partition, as the log has named them
@@ -244,11 +244,11 @@ class Watching:
         return self._ended
 
     @property
-    def view(self) -> View:
+    def view(self) -> FleetView:
         """What is known now."""
         return self._view
 
-    def wait(self, number: int, within: float) -> View:
+    def wait(self, number: int, within: float) -> FleetView:
         """The view as soon as it is another one than `number`, or after `within` seconds as it is."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or self._view.number != number, within)
@@ -282,7 +282,7 @@ class Watching:
         finally:
             await looking.close()
 
-    async def _attempt(self, looking: Looking) -> None:
+    async def _attempt(self, looking: FleetPoller) -> None:
         fleet, trouble = None, ""
         try:
             async with asyncio.timeout(LOOK_SECONDS):
@@ -300,7 +300,7 @@ class Watching:
         self._show(fleet, trouble, await asyncio.to_thread(self._disk))
 
     def _measure(self, fleet: Fleet) -> None:
-        living = [host.beat for host in fleet.hosts if host.beat and host.state is not State.DEAD]
+        living = [host.beat for host in fleet.hosts if host.beat and host.state is not HostState.DEAD]
         events.fleet_seen(
             states={str(state): count for state, count in counts(fleet.hosts).items()},
             backlog=sum(beat.backlog for beat in living),
@@ -327,7 +327,7 @@ class Watching:
 
     def _show(self, fleet: Fleet | None, trouble: str, disk: Disk | None) -> None:
         now, before = time.time(), self._view
-        view = View(
+        view = FleetView(
             number=before.number + 1,
             at=now,
             fleet=fleet or before.fleet,
@@ -367,7 +367,7 @@ async def _either(event: asyncio.Event, within: float, *others: asyncio.Event) -
         each.cancel()
 
 
-def _longer(history: tuple[Past, ...], now: float, fleet: Fleet | None) -> tuple[Past, ...]:
+def _longer(history: tuple[FleetSample, ...], now: float, fleet: Fleet | None) -> tuple[FleetSample, ...]:
     if fleet is None or (history and now - history[-1].at < HISTORY_SECONDS):
         return history
-    return (*history, Past(round(now, 1), round(fleet.rate), fleet.lag))[-MOST_HISTORY:]
+    return (*history, FleetSample(round(now, 1), round(fleet.rate), fleet.lag))[-MOST_HISTORY:]

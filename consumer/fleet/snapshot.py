@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from consumer.fleet.health import TROUBLED, State
-from consumer.fleet.host_table import Host
+from consumer.fleet.health import TROUBLED, HostState
+from consumer.fleet.host_table import HostStatus
 from shipper.jetstream.stream_status import PartitionStatus
 from shipper.units import format_duration
 
@@ -58,7 +58,7 @@ class Fleet:
     """Everything that one look found."""
 
     at: float  #: seconds since 1970, by the server's clock
-    hosts: tuple[Host, ...] = ()
+    hosts: tuple[HostStatus, ...] = ()
     partitions: tuple[Partition, ...] = ()
     dead_letters: int | None = None
     dead_letters_full: float | None = None
@@ -68,7 +68,7 @@ class Fleet:
     floors: Mapping[int, tuple[float, int]] = field(default_factory=dict)  #: by partition: when, and its ack floor
 
     @property
-    def troubled_hosts(self) -> list[Host]:
+    def troubled_hosts(self) -> list[HostStatus]:
         """Those that somebody should look at."""
         return [host for host in self.hosts if host.state in TROUBLED]
 
@@ -93,13 +93,19 @@ class Fleet:
         return sum(partition.status.lag or 0 for partition in self.partitions)
 
 
-def rate_of(host: Host) -> float:
+def rate_of(host: HostStatus) -> float:
     """What a host ships, as far as its word is fresh."""
-    return host.beat.rate if host.beat and host.state in {State.SHIPPING, State.QUIET, State.SHARED} else 0.0
+    return (
+        host.beat.rate if host.beat and host.state in {HostState.SHIPPING, HostState.QUIET, HostState.SHARED} else 0.0
+    )
 
 
 def partitions_of(
-    found: Sequence[PartitionStatus], hosts: Sequence[Host], owners: Mapping[int, str], before: Fleet | None, at: float
+    found: Sequence[PartitionStatus],
+    hosts: Sequence[HostStatus],
+    owners: Mapping[int, str],
+    before: Fleet | None,
+    at: float,
 ) -> tuple[Partition, ...]:
     """The partitions as their streams, their hosts and the look `before` show them."""
     floors = before.floors if before else {}

@@ -35,7 +35,7 @@ class _Next(NamedTuple):
     cost: int
 
 
-class Archived:
+class ArchiveReader:
     """The pieces of some files, oldest first. `trouble` is told of files that cannot be read."""
 
     def __init__(self, archive: Path, parts: Sequence[Part], wanted: Wanted, trouble: Trouble) -> None:

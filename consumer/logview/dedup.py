@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from consumer.commit.watermark import Verdict, judge, missing_before
+from consumer.commit.watermark import BlockOutcome, judge, missing_before
 from consumer.logview.query import Piece, Wanted
-from consumer.model import Known, SourceKey
+from consumer.model import ArchivedSource, SourceKey
 from shipper import codec
 from shipper.compression import Decompressor
 from shipper.errors import Poison
@@ -20,28 +20,28 @@ MAX_HOLES = 16
 """Of one source."""
 
 
-class Shown(NamedTuple):
+class ArchivedSpans(NamedTuple):
     """What the archive has of what the streams hold still, so that it is not told twice."""
 
-    sources: Mapping[SourceKey, Known] = {}
+    sources: Mapping[SourceKey, ArchivedSource] = {}
     plain: Mapping[tuple[int, str], tuple[int, int]] = {}
     """Of partition and host: sequence and time (ns) of the last plain message that the archive has."""
 
 
-class _Seen(NamedTuple):
-    known: Known
+class _SourceProgress(NamedTuple):
+    known: ArchivedSource
     holes: tuple[Span, ...] = ()  #: before its watermark, of which no byte came
 
 
-class Cutter:
+class Deduplicator:
     """Remembers of each source how far it was told. Owned by one reader."""
 
-    def __init__(self, wanted: Wanted, *, plain_file: str, shown: Shown = Shown()) -> None:  # noqa: B008 - frozen
+    def __init__(self, wanted: Wanted, *, plain_file: str, shown: ArchivedSpans = ArchivedSpans()) -> None:  # noqa: B008 - frozen
         self.unreadable = 0  #: messages that fail for their own sake, so that no collector applies them either
         self._wanted = wanted
         self._plain_file = plain_file
         self._shown = shown
-        self._seen: OrderedDict[SourceKey, _Seen] = OrderedDict()
+        self._seen: OrderedDict[SourceKey, _SourceProgress] = OrderedDict()
         self._decompressor = Decompressor()
 
     def cut(self, delivery: Delivery) -> list[Piece]:
@@ -68,16 +68,16 @@ class Cutter:
 
     def _block(self, delivery: Delivery, host: str, block: Block) -> list[Piece]:
         key = SourceKey(host, block.source)
-        known, holes = self._seen.get(key) or _Seen(self._shown.sources.get(key) or _from_here(block, host))
+        known, holes = self._seen.get(key) or _SourceProgress(self._shown.sources.get(key) or _from_here(block, host))
         verdict = judge(block, known)
         parts = [part for hole in holes if (part := _common(hole, block.span)).length > 0]
         holes = tuple(rest for hole in holes for rest in _without(hole, block.span))
-        if verdict is Verdict.HOLE:
+        if verdict is BlockOutcome.HOLE:
             holes = (*holes, missing_before(block, known))[-MAX_HOLES:]
-        if verdict is not Verdict.DUPLICATE:
+        if verdict is not BlockOutcome.DUPLICATE:
             parts.append(Span(max(known.watermark, block.span.start), block.span.end))
             known = replace(known, watermark=max(known.watermark, block.span.end), ended=block.end is not None)
-        self._remember(key, _Seen(known, holes))
+        self._remember(key, _SourceProgress(known, holes))
         return [self._piece(delivery, host, block, part) for part in parts if part.length > 0]
 
     def _piece(self, delivery: Delivery, host: str, block: Block, part: Span) -> Piece:
@@ -89,17 +89,17 @@ class Cutter:
         offset = part.start if block.edited is None else None
         return Piece(delivery.time_ns, host, block.file, block.source, offset, text)
 
-    def _remember(self, key: SourceKey, seen: _Seen) -> None:
+    def _remember(self, key: SourceKey, seen: _SourceProgress) -> None:
         self._seen[key] = seen
         self._seen.move_to_end(key)
         if len(self._seen) > MAX_SOURCES:
             self._seen.popitem(last=False)
 
 
-def _from_here(block: Block, host: str) -> Known:
+def _from_here(block: Block, host: str) -> ArchivedSource:
     """A source that is met in its middle: what is before counts as told."""
     start = block.span.start
-    return Known(id=block.source, host=host, file=block.file, origin=start, watermark=start, crc=None)
+    return ArchivedSource(id=block.source, host=host, file=block.file, origin=start, watermark=start, crc=None)
 
 
 def _common(one: Span, other: Span) -> Span:

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.archive import IDENTITY, JOURNALS
+from consumer.archive import IDENTITY, JOURNALS, manifests_of_day
 from consumer.audit import manifest_listing
-from consumer.audit.expected_file import Entry
-from consumer.audit.journal_snapshot import Journals
-from consumer.logview.dedup import Shown
+from consumer.audit.expected_file import ExpectedFile
+from consumer.audit.journal_snapshot import JournalSnapshots
+from consumer.logview.dedup import ArchivedSpans
 from consumer.logview.query import Wanted
-from consumer.model import Known, SourceKey
-from consumer.segments import manifest_store
+from consumer.model import ArchivedSource, SourceKey
 from shipper import layout, manifest
 from shipper.errors import ConfigError
 from shipper.layout import NANOSECONDS
@@ -85,9 +84,9 @@ def is_empty(archive: Path) -> bool:
     return not manifest_listing.days(archive) and all(name.startswith(("_", ".")) for name in names)
 
 
-def shown(parts: Iterable[Part], borders: Mapping[int, int], plain_file: str) -> Shown:
+def shown(parts: Iterable[Part], borders: Mapping[int, int], plain_file: str) -> ArchivedSpans:
     """What of the streams' messages these files hold already."""
-    sources: dict[SourceKey, Known] = {}
+    sources: dict[SourceKey, ArchivedSource] = {}
     plain: dict[tuple[int, str], tuple[int, int]] = {}
     for part in parts:
         if part.last_ns + _ROUNDED_NS < borders.get(part.partition, 1 << 63):
@@ -99,19 +98,19 @@ def shown(parts: Iterable[Part], borders: Mapping[int, int], plain_file: str) ->
             where = (part.partition, part.host)
             last = (part.last_sequence, part.last_ns + _ROUNDED_NS)
             plain[where] = max(plain.get(where, last), last)
-    return Shown(sources, plain)
+    return ArchivedSpans(sources, plain)
 
 
-def _extended(known: Known | None, part: Part, span: SourceSpan) -> Known:
+def _extended(known: ArchivedSource | None, part: Part, span: SourceSpan) -> ArchivedSource:
     start = min(span.start, known.origin) if known else span.start
     end = max(span.end, known.watermark) if known else span.end
-    return Known(id=span.source, host=part.host, file=part.file, origin=start, watermark=end, crc=None)
+    return ArchivedSource(id=span.source, host=part.host, file=part.file, origin=start, watermark=end, crc=None)
 
 
 def _sealed(archive: Path, wanted: Wanted) -> Iterator[Part]:
     for date in sorted(filter(lambda day: _has_day(wanted, day), manifest_listing.days(archive))):
         segments: list[Segment] = []
-        for path in manifest_store.of_day(archive, date):
+        for path in manifests_of_day(archive, date):
             with path.open("rb") as lines:
                 segments += [each for each in manifest.segments_in(lines) if _is_of(wanted, each.host, each.file)]
         for segment in manifest.standing(segments):
@@ -127,7 +126,7 @@ def _open(archive: Path, state: Path | None, identity: str, wanted: Wanted) -> I
         directory = own
     if not directory.is_dir():
         return
-    with Journals(directory) as journals:
+    with JournalSnapshots(directory) as journals:
         for entry in journals.entries():
             part = _of_entry(entry)
             if _is_of(wanted, part.host, part.file) and part.is_within(wanted):
@@ -153,7 +152,7 @@ def _of_segment(segment: Segment) -> Part:
     )
 
 
-def _of_entry(entry: Entry) -> Part:
+def _of_entry(entry: ExpectedFile) -> Part:
     return Part(
         partition=entry.key.partition,
         host=entry.key.host,

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Protocol
 
 from consumer.logview import file_index
-from consumer.logview.archive_source import Archived
-from consumer.logview.dedup import Cutter, Shown
+from consumer.logview.archive_source import ArchiveReader
+from consumer.logview.dedup import ArchivedSpans, Deduplicator
 from consumer.logview.file_index import Part
 from consumer.logview.query import Globs, Piece, Wanted
 from shipper import layout
@@ -156,7 +156,7 @@ class FleetLog:
         self._taken: dict[str, int] = {}  # the last sequence of each stream that was cut
         self._hosts: set[str] = set()
         self._parts: list[Part] = []  # of the archive, older than what the streams hold
-        self._cutter = self._new_cutter(Shown())
+        self._cutter = self._new_cutter(ArchivedSpans())
 
     async def __aenter__(self) -> "FleetLog":
         try:
@@ -210,7 +210,7 @@ class FleetLog:
 
     def _archived(self, found: list[Part], wanted: Wanted) -> Iterator[Piece]:
         archive = self._places.archive
-        return iter(Archived(archive, found, wanted, self._trouble)) if archive else iter(())
+        return iter(ArchiveReader(archive, found, wanted, self._trouble)) if archive else iter(())
 
     def _borders(self) -> dict[int, int]:
         return {seen.partition: seen.first_ns for seen in self._ends.values() if seen.first_ns is not None}
@@ -324,8 +324,8 @@ class FleetLog:
     def _filters(self, partition: int) -> list[str]:
         return self._wanted.subjects(f"{self._places.settings.logs.subject}.p{partition}")
 
-    def _new_cutter(self, shown: Shown) -> Cutter:
-        return Cutter(self._wanted, plain_file=self._plain_file, shown=shown)
+    def _new_cutter(self, shown: ArchivedSpans) -> Deduplicator:
+        return Deduplicator(self._wanted, plain_file=self._plain_file, shown=shown)
 
     @property
     def _plain_file(self) -> str:

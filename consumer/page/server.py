@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import shipper
 from consumer.fleet.display import host_json, partition_json, printable
-from consumer.fleet.health import State
-from consumer.fleet.host_table import Host, counts
-from consumer.fleet.poller import Disk, Looking, View, Watching
+from consumer.fleet.health import HostState
+from consumer.fleet.host_table import HostStatus, counts
+from consumer.fleet.poller import Disk, FleetPoller, FleetView, FleetWatcher
 from consumer.fleet.snapshot import Fleet, Partition
 from shipper.events.collecting import ReportedGap, recent_gaps
 from shipper.http_endpoints import NO_PAGES, Answer, Page
@@ -48,7 +48,9 @@ class About(NamedTuple):
     began: float  #: seconds since 1970
 
 
-def snapshot(about: About, view: View, collecting: Mapping[str, Any], gaps: Sequence[ReportedGap]) -> dict[str, Any]:
+def snapshot(
+    about: About, view: FleetView, collecting: Mapping[str, Any], gaps: Sequence[ReportedGap]
+) -> dict[str, Any]:
     """Everything that the page draws; sizes in bytes, durations in seconds, times in seconds since 1970.
 
     `collecting`: what the collector says of itself (`/status`).
@@ -86,16 +88,18 @@ def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) ->
     """What somebody should look at, what concerns most first: where, how bad, and why."""
     found = []
     if disk is not None and disk.free < LEAST_FREE * disk.size:
-        found.append(_trouble("disk", "archive disk", f"{format_bytes(disk.free)} free", State.STUCK))
+        found.append(_trouble("disk", "archive disk", f"{format_bytes(disk.free)} free", HostState.STUCK))
     mine = [each for each in collecting.get("partitions", ()) if each.get("trouble")]
-    found += [_trouble("collector", f"partition {each['partition']}", each["trouble"], State.STUCK) for each in mine]
     found += [
-        _trouble("partition", f"partition {each.status.partition}", each.why, State.STUCK)
+        _trouble("collector", f"partition {each['partition']}", each["trouble"], HostState.STUCK) for each in mine
+    ]
+    found += [
+        _trouble("partition", f"partition {each.status.partition}", each.why, HostState.STUCK)
         for each in fleet.troubled_partitions
     ]
     if doubled := max(fleet.doubled, int(collecting.get("doubled_bytes") or 0)):
         why = f"{doubled:,} bytes are in it twice: fshipper audit --repair-duplicates"
-        found.append(_trouble("duplicates", "archive", why, State.STUCK))
+        found.append(_trouble("duplicates", "archive", why, HostState.STUCK))
     found += [_trouble("host", host.name, host.why, host.state) for host in fleet.troubled_hosts]
     return found + _set_aside(fleet)
 
@@ -115,7 +119,7 @@ def _trouble(kind: str, what: str, why: str, state: str) -> dict[str, str]:
     return {"kind": kind, "what": what, "why": why, "state": str(state)}
 
 
-def _host(host: Host) -> dict[str, Any]:
+def _host(host: HostStatus) -> dict[str, Any]:
     told = host_json(host)
     told["behind"] = told["behind"][:NO_FILES]
     return told
@@ -127,12 +131,12 @@ def _partition(partition: Partition, collecting: Mapping[str, Any]) -> dict[str,
     return partition_json(partition) | {"mine": bool(held), "holes": held.get("holes", 0)}
 
 
-def _most_telling(hosts: Sequence[Host]) -> list[Host]:
+def _most_telling(hosts: Sequence[HostStatus]) -> list[HostStatus]:
     """The worst, then those that ship most: of ten thousand quiet hosts nobody wants the first by name."""
     shown = hosts[:MOST_HOSTS]
     if len(hosts) <= MOST_HOSTS:
         return list(shown)
-    worst = [host for host in hosts if host.state not in {State.SHIPPING, State.QUIET}]
+    worst = [host for host in hosts if host.state not in {HostState.SHIPPING, HostState.QUIET}]
     well = sorted(hosts[len(worst) :], key=lambda host: -(host.beat.rate if host.beat else 0.0))
     return (worst + well)[:MOST_HOSTS]
 
@@ -154,10 +158,10 @@ def status_page(
         yield NO_PAGES
         return
 
-    def looking() -> Looking:
-        return Looking(settings.nats, settings.logs.subject, name=f"consume {name} page", makes_stream=True)
+    def looking() -> FleetPoller:
+        return FleetPoller(settings.nats, settings.logs.subject, name=f"consume {name} page", makes_stream=True)
 
-    watching = Watching(looking, archive)
+    watching = FleetWatcher(looking, archive)
     about = About(name, shipper.__version__, str(archive.absolute()), time.time())
     watching.start()
     try:
@@ -166,7 +170,7 @@ def status_page(
         watching.end()
 
 
-def pages(watching: Watching, content: Callable[[View], dict[str, Any]]) -> Mapping[str, Page]:
+def pages(watching: FleetWatcher, content: Callable[[FleetView], dict[str, Any]]) -> Mapping[str, Page]:
     """The page, its events, and its icon."""
     readers = Readers(watching, content)
     return {"/": page, "/events": readers.answer, "/favicon.ico": lambda: Answer("image/svg+xml", ICON)}
@@ -200,7 +204,7 @@ def _sums(text: str, tag: str) -> str:
 class Readers:
     """Those who have the page open. One snapshot is made for all of them."""
 
-    def __init__(self, watching: Watching, content: Callable[[View], dict[str, Any]]) -> None:
+    def __init__(self, watching: FleetWatcher, content: Callable[[FleetView], dict[str, Any]]) -> None:
         self._watching = watching
         self._content = content
         self._room = threading.BoundedSemaphore(MOST_READERS)
@@ -214,7 +218,7 @@ class Readers:
             return Answer("text/plain", b"too many have this page open\n", 503, again)
         return Answer("text/event-stream; charset=utf-8", Events(self._watching, self.event, self._room.release))
 
-    def event(self, view: View) -> bytes:
+    def event(self, view: FleetView) -> bytes:
         """`view` as an event."""
         with self._making:
             if self._made[0] != view.number:
@@ -226,7 +230,7 @@ class Readers:
 class Events:
     """What one reader is sent: a snapshot at once, each one that follows, and signs of life in between."""
 
-    def __init__(self, watching: Watching, event: Callable[[View], bytes], leave: Callable[[], None]) -> None:
+    def __init__(self, watching: FleetWatcher, event: Callable[[FleetView], bytes], leave: Callable[[], None]) -> None:
         self._watching = watching
         self._event = event
         self._leave = leave

@@ -1,14 +1,18 @@
-"""What a committed batch brought, told to people and counters. Only behind the commit: an attempt is no news."""
+"""The log events and metrics of a committed batch. They are reported after the commit only, not for each attempt."""
 
-from consumer.commit.applier import Staged
+from collections.abc import Mapping
+
+from consumer.commit.applier import Hole, Staged
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
-from consumer.partition.missing_ranges import Holes
+from consumer.model import SourceKey
 from shipper import events
 
 
-def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pending: int) -> None:
-    """Tell all of it; `holes` are still the ones from before the batch."""
-    _tell_losses(staged, partition)
+def report(
+    staged: Staged, holes_before: Mapping[SourceKey, Hole], *, partition: int, seconds: float, pending: int
+) -> None:
+    """Report a batch that took `seconds`; `pending` messages follow it in the stream."""
+    _report_losses(staged, partition)
     for source, fork, start in staged.forked:
         events.source_forked(
             partition=partition, host=source.host, file=source.file, source=source.id, fork=fork, start=start
@@ -36,7 +40,7 @@ def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pendin
         events.dead_letter_cut(partition=partition, host=host, letters=letters)
     for (host, budget), messages in staged.crowd.refused.items():
         events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
-    _tell_of_holes(staged, holes, partition)
+    _report_holes(staged, holes_before, partition)
     events.batch_committed(
         partition=partition,
         outcomes=dict(staged.outcomes),
@@ -46,8 +50,7 @@ def tell(staged: Staged, holes: Holes, *, partition: int, seconds: float, pendin
     )
 
 
-def _tell_of_holes(staged: Staged, holes: Holes, partition: int) -> None:
-    before = holes.open
+def _report_holes(staged: Staged, before: Mapping[SourceKey, Hole], partition: int) -> None:
     for source, hole in staged.holes.items():
         if source not in before:
             start, end = hole.missing
@@ -55,7 +58,7 @@ def _tell_of_holes(staged: Staged, holes: Holes, partition: int) -> None:
     events.holes_open(partition=partition, count=len(staged.holes))
 
 
-def _tell_losses(staged: Staged, partition: int) -> None:
+def _report_losses(staged: Staged, partition: int) -> None:
     for loss in staged.changes.losses:
         if loss.reason in {REASON_FORKED, REASON_REWRITTEN}:
             continue  # source_forked and source_rewritten report these

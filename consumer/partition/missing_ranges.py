@@ -1,6 +1,6 @@
-"""Missing bytes: ask their producer, and find out whether anybody can have them any more.
+"""Holes, which are missing ranges of a source: request the bytes from the producer, and when to give them up.
 
-Holes that last: ask the producer for the bytes, and give them up only when nobody can have them any more.
+A hole is given up, and a gap recorded, when its producer no longer has the bytes, or does not answer for `hole_limit`.
 """
 
 import asyncio
@@ -9,17 +9,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from consumer.commit.applier import Hole
+from consumer.commit.applier import Hole, Staged
+from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_MISSING, GivenUp
 from consumer.model import SourceKey
-from consumer.options import Task
+from consumer.options import PartitionOptions
+from consumer.partition.stream import StreamView
 from shipper import events
 from shipper.control import ResendAnswer, ResendReply, ResendRequest
+from shipper.errors import SessionLost, ShipperError
 from shipper.ports import Inbox
 from shipper.subjects import control_down
 
 
-class Step(enum.Enum):
+class HoleAction(enum.Enum):
     """What to do about a hole now."""
 
     WAIT = "wait"
@@ -28,7 +31,7 @@ class Step(enum.Enum):
 
 
 class Answer(enum.Enum):
-    """What a producer says to the question for missing bytes."""
+    """A producer's reply to the request for missing bytes."""
 
     NONE = "no answer"
     RESENT = "resent"
@@ -48,22 +51,22 @@ _ANSWERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Watched:
+class _HoleState:
     hole: Hole
     since: float
     asked_at: float = 0.0
     answer: Answer | None = None
 
 
-class Holes:
-    """The open holes of a partition and what was done about them. Owned by the partition's worker."""
+class OpenHoles:
+    """The open holes of a partition, and what was done about each. Part of `MissingRanges`."""
 
     def __init__(self, *, patience: float, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._patience = patience
         self._limit = limit
         self._clock = clock
-        self._watched: dict[SourceKey, _Watched] = {}
-        self._before: dict[SourceKey, _Watched] = {}  # of earlier sessions, until they are read past
+        self._watched: dict[SourceKey, _HoleState] = {}
+        self._before: dict[SourceKey, _HoleState] = {}  # of earlier sessions, until they are read past
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -75,115 +78,199 @@ class Holes:
 
     @property
     def unanswered(self) -> list[Hole]:
-        """The holes of which the producer was asked and did not answer."""
+        """The holes whose producer did not answer the request."""
         return [watched.hole for watched in self._watched.values() if watched.answer is Answer.NONE]
 
     @property
     def are_promised(self) -> bool:
-        """Whether every host sends again from its hole on, even if its producer ends now."""
+        """Whether every producer sends again from its hole on, even if its process ends now."""
         return all(watched.answer is Answer.LASTING for watched in self._watched.values())
 
     @property
     def first_sequence(self) -> int:
-        """Where the stream is to be read again, so that every open hole is met."""
+        """The first sequence to read again, so that every open hole is found."""
         return min(watched.hole.sequence for watched in self._watched.values())
 
     def update(self, holes: Mapping[SourceKey, Hole]) -> None:
-        """What the last batch left open."""
+        """`holes` are the ones that are open after the last batch."""
         now = self._clock()
         self._watched = {
-            source: replace(self._known(source) or _Watched(hole=hole, since=now), hole=hole)
+            source: replace(self._known(source) or _HoleState(hole=hole, since=now), hole=hole)
             for source, hole in holes.items()
         }
 
-    def _known(self, source: SourceKey) -> _Watched | None:
+    def _known(self, source: SourceKey) -> _HoleState | None:
         return self._watched.get(source) or self._before.pop(source, None)
 
-    def pass_by(self, sequence: int) -> None:
-        """What the stream has of them below `sequence` is not read again: their producers send it again."""
+    def skip(self, sequence: int) -> None:
+        """Do not read again what follows them below `sequence`: their producers send it again."""
         self._watched = {
             source: replace(watched, hole=replace(watched.hole, sequence=sequence))
             for source, watched in self._watched.items()
         }
 
     def read_to(self, sequence: int) -> None:
-        """The session has read so far: what was not found again up to here is filled."""
+        """The session has read up to `sequence`: holes before it that it did not find again are filled."""
         self._before = {source: watched for source, watched in self._before.items() if watched.hole.sequence > sequence}
 
-    def clear(self) -> None:
-        """A new session reads again from before the first hole, so each is found again, as old as it was."""
+    def begin_session(self) -> None:
+        """A session begins before the first hole, so it finds each again; each keeps its age."""
         found = {source: replace(watched, asked_at=0.0, answer=None) for source, watched in self._watched.items()}
         self._before |= found
         self._watched = {}
 
-    def next_step(self, hole: Hole, *, at_once: bool) -> Step:
-        """What to do about `hole` now; `at_once`: nothing else is to be expected from the stream."""
+    def next_action(self, hole: Hole, *, at_once: bool) -> HoleAction:
+        """What to do about `hole` now; `at_once`: request without waiting, the stream has nothing more to read."""
         watched, now = self._watched[hole.source], self._clock()
         if watched.answer in {Answer.GONE, Answer.EXCLUDED, Answer.ELSEWHERE} or now - watched.since >= self._limit:
-            return Step.GIVE_UP
+            return HoleAction.GIVE_UP
         waited = now - (watched.asked_at or watched.since)
         ask_now = at_once and not watched.asked_at
-        return Step.ASK if ask_now or waited >= self._patience else Step.WAIT
+        return HoleAction.ASK if ask_now or waited >= self._patience else HoleAction.WAIT
 
     def answer_of(self, hole: Hole) -> Answer | None:
-        """What the producer said of a hole; None: nothing yet."""
+        """The producer's reply about a hole; None: it was not asked yet."""
         watched = self._watched.get(hole.source)
         return watched.answer if watched else None
 
     def answered(self, hole: Hole, answer: Answer) -> None:
-        """The producer was asked: it sends again, or cannot, or did not answer."""
+        """The producer was asked, and replied `answer`."""
         self._watched[hole.source] = replace(self._watched[hole.source], asked_at=self._clock(), answer=answer)
 
 
-ASK_SECONDS = 2.0
-ASKED_AT_ONCE = 256
+REPLY_SECONDS = 2.0
+"""Seconds to wait for a producer's reply."""
+REQUESTS_AT_ONCE = 256
+"""Maximum number of requests that wait for a reply."""
 
 
-class Asking:
-    """Asks for the open holes of a partition. Owned by the partition's worker."""
+class MissingRanges:
+    """The missing ranges of a partition, from the block that shows one to the block that fills it, or to a gap.
 
-    def __init__(self, task: Task, holes: Holes) -> None:
-        self._task = task
-        self._holes = holes
-        self.given_up: dict[SourceKey, GivenUp] = {}
+    Owned by the partition's worker.
+    """
 
-    async def see_to(self, inbox: Inbox, *, at_once: bool) -> list[Hole]:
-        """Ask for what is due; the holes that are to be given up now."""
-        due = [hole for hole in self._holes.open.values() if self._step(hole, at_once=at_once) is Step.ASK]
-        await asyncio.gather(*(self._ask_for(inbox, hole) for hole in due[:ASKED_AT_ONCE]))
-        return [hole for hole in self._holes.open.values() if self._step(hole, at_once=at_once) is Step.GIVE_UP]
+    def __init__(
+        self, options: PartitionOptions, store: PartitionStore, stream: StreamView,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._options = options
+        self._store = store
+        self._stream = stream
+        self._holes = OpenHoles(patience=options.hole_patience, limit=options.hole_limit, clock=clock)
+        self._read_to = 0  # sequence that this session has committed last
+        self.given_up: dict[SourceKey, GivenUp] = {}  #: ranges that the next session accepts as missing
 
-    def give_up(self, hole: Hole) -> None:
-        """What is missing is accepted as missing from now on."""
-        elsewhere = self.given_up.get(hole.source, GivenUp(0)).elsewhere
-        reason = REASON_EXCLUDED if self._holes.answer_of(hole) is Answer.EXCLUDED else REASON_MISSING
-        self.given_up[hole.source] = GivenUp(hole.missing.end, elsewhere, reason)
+    def __len__(self) -> int:
+        return len(self._holes)
 
-    def written(self, watermarks: dict[SourceKey, int]) -> None:
-        """So far these sources are archived: what was given up before is passed."""
+    @property
+    def open(self) -> Mapping[SourceKey, Hole]:
+        """The open holes by source."""
+        return self._holes.open
+
+    def begin_session(self) -> None:
+        """A session begins before the first open hole."""
+        self._holes.begin_session()
+        self._read_to = 0
+
+    def committed(self, staged: Staged, through: int) -> None:
+        """A batch is committed, up to the sequence `through`."""
+        self._holes.update(staged.holes)
+        self._read_to = through
+        self._holes.read_to(through)
+        watermarks = {key: known.watermark for key, known in staged.changes.sources.items()}
         for source in [source for source in self.given_up if source in watermarks]:
             if watermarks[source] >= self.given_up[source].offset:
                 del self.given_up[source]
 
-    def _step(self, hole: Hole, *, at_once: bool) -> Step:
-        return self._holes.next_step(hole, at_once=at_once)
+    async def check(self, inbox: Inbox) -> None:
+        """Request what is due, give up what no producer has, and skip holes that hold up a full stream.
 
-    async def _ask_for(self, inbox: Inbox, hole: Hole) -> None:
+        Raises SessionLost: the stream has to be read again.
+        """
+        await self._fill(inbox, at_once=self._stream.is_held_up)
+        await self._skip_promised(inbox)
+
+    async def is_drained(self, inbox: Inbox) -> bool:
+        """Whether no hole is open in a stream that is read to its end.
+
+        Raises:
+            ShipperError: bytes are missing and their producer does not answer. SessionLost: as `check`.
+        """
+        await self._fill(inbox, at_once=True)
+        for hole in self._holes.unanswered:
+            raise ShipperError(
+                f"bytes {hole.missing} of {hole.file} on {hole.source.host} are not in the stream,"
+                " and the host does not answer",
+                hint="start its producer and drain again: it sends them anew; nothing is lost meanwhile",
+            )
+        return not len(self._holes)
+
+    async def _fill(self, inbox: Inbox, *, at_once: bool) -> None:
+        await self._fill_from_other_partitions()
+        due = self._holes_for(HoleAction.ASK, at_once=at_once)
+        await asyncio.gather(*(self._request(inbox, hole) for hole in due[:REQUESTS_AT_ONCE]))
+        if lasting := self._holes_for(HoleAction.GIVE_UP, at_once=at_once):
+            await self._give_up(lasting)
+
+    def _holes_for(self, action: HoleAction, *, at_once: bool) -> list[Hole]:
+        return [hole for hole in self.open.values() if self._holes.next_action(hole, at_once=at_once) is action]
+
+    async def _fill_from_other_partitions(self) -> None:
+        """Read the stream again where another partition of this archive has what is missing. Raises SessionLost."""
+        others = self._store.others
+        found = [(hole, await self._store.run(others.find, hole.source)) for hole in list(self.open.values())]
+        filled = [hole for hole, other in found if other and other.known.watermark >= hole.missing.end]
+        if filled:
+            others.sources.shared |= {hole.source for hole in filled}
+            await self._read_again()
+            raise SessionLost(f"another partition has archived what was missing of {filled[0].file}; reading again")
+
+    async def _request(self, inbox: Inbox, hole: Hole) -> None:
         start = max(hole.missing.start, self.given_up.get(hole.source, GivenUp(0)).elsewhere)
-        request = ResendRequest(hole.source.id, start, self._task.archive).to_json()
-        reply = ResendReply.from_json(await inbox.ask(control_down(hole.source.host), request, ASK_SECONDS))
+        request = ResendRequest(hole.source.id, start, self._options.archive).to_json()
+        reply = ResendReply.from_json(await inbox.ask(control_down(hole.source.host), request, REPLY_SECONDS))
         upto = _archived_elsewhere(reply, start)
         answer = _answer(reply, upto, hole)
         events.hole_asked(
-            partition=self._task.partition, host=hole.source.host, file=hole.file, start=start, answer=answer.value
+            partition=self._options.partition, host=hole.source.host, file=hole.file, start=start, answer=answer.value
         )
         if upto > start:
             upto = min(upto, hole.missing.end)
             self.given_up[hole.source] = GivenUp(upto, elsewhere=upto)
         if start < upto < hole.missing.end:  # only the rest of it is missing
-            await self._ask_for(inbox, hole)
-        elif hole.source in self._holes.open:
+            await self._request(inbox, hole)
+        elif hole.source in self.open:
             self._holes.answered(hole, answer)
+
+    async def _give_up(self, holes: list[Hole]) -> None:
+        """Accept these ranges as missing, and read the stream again from the first hole. Raises SessionLost."""
+        for hole in holes:
+            elsewhere = self.given_up.get(hole.source, GivenUp(0)).elsewhere
+            reason = REASON_EXCLUDED if self._holes.answer_of(hole) is Answer.EXCLUDED else REASON_MISSING
+            self.given_up[hole.source] = GivenUp(hole.missing.end, elsewhere, reason)
+        await self._read_again()
+        missing = ", ".join(f"bytes {hole.missing} of {hole.file} on {hole.source.host}" for hole in holes[:5])
+        raise SessionLost(f"{missing} are given up; reading again behind them")
+
+    async def _read_again(self) -> None:
+        await self._store.move_to(replace(self._store.journal.position, resume=self._holes.first_sequence))
+
+    async def _skip_promised(self, inbox: Inbox) -> None:
+        """Allow the purge of what follows holes, once every producer has promised to send from its hole on.
+
+        In a stream that is full of it, neither it nor the missing bytes would have room until the hole is given up. A
+        session that reads again has found every hole only when it is where the last session was.
+        """
+        at = self._store.journal.position
+        promised = self._stream.is_held_up and len(self._holes) and self._holes.are_promised
+        if promised and (self._read_to >= at.applied or await inbox.all_taken()):
+            await self._store.lease.hold()
+            await self._store.move_to(replace(at, resume=at.applied + 1))
+            self._holes.skip(at.applied + 1)
+            self._stream.passed_holes()
+            events.holes_passed_by(partition=self._options.partition, holes=len(self._holes), below=at.applied + 1)
 
 
 def _answer(reply: ResendReply | None, upto: int, hole: Hole) -> Answer:

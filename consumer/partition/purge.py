@@ -1,7 +1,7 @@
-"""The stream of an edge site is purged behind the archive, over a link that may be down for days.
+"""Remove from the stream what the archive holds: from the partition's own stream, and from that of its edge site.
 
-The server at the site cannot know what the centre has archived, so its stream keeps everything until this removes it.
-Nothing waits for it here: a site that is away is tried again.
+The server at a site cannot know what the center has archived, so its stream keeps everything until this removes it. The
+link to a site may be down for days: its purge runs in the background and is retried.
 """
 
 import asyncio
@@ -10,60 +10,112 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from consumer.partition.fence import Fence
+from consumer.commit.fence import Fence
+from consumer.commit.store import PartitionStore
+from consumer.options import PartitionOptions
+from consumer.partition.stream import StreamView
 from shipper import events
 from shipper.errors import Fenced, RightMissing, ShipperError
 from shipper.model import StreamState
 from shipper.ports import Inbox
 
+PURGE_SECONDS = 10.0
+PURGE_AGAIN_SECONDS = 1.0
+"""Seconds between two purges while the stream is, or may be, nearly full."""
 SITE_SECONDS = 10.0
+"""Seconds between two purges of the stream of a site."""
 REFUSED_SECONDS = 600.0
-PURGE_ABOVE = 0.7  # of max_bytes: producers must never be blocked by what is archived already
+"""Seconds until a site is purged again whose server refused the right to do it."""
+PURGE_ABOVE = 0.7
+"""Part of `max_bytes` above which a stream is nearly full: archived messages must never block the producers."""
 
 Dispensable = Callable[[StreamState], Awaitable[int]]
 
 
 def is_nearly_full(state: StreamState) -> bool:
-    """Whether what is archived must make room, however young it is."""
+    """Whether archived messages are removed even if the replay window still covers them."""
     return room_of(state) < 0
 
 
 def room_of(state: StreamState) -> float:
-    """Bytes that a stream may take until it is nearly full; infinite: it has no limit."""
+    """Bytes that a stream can still take until it is nearly full; infinite: it has no limit."""
     return state.max_bytes * PURGE_ABOVE - state.bytes if state.max_bytes > 0 else math.inf
 
 
-class SiteKeeper:
-    """Purges the site's stream of one partition, beside the work. Owned by the partition's house."""
+class StreamPurge:
+    """Purges the stream of one partition, and that of its site. Owned by the partition's worker."""
 
-    def __init__(self, partition: int, fence: Fence, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, options: PartitionOptions, store: PartitionStore, stream: StreamView) -> None:
+        self._options = options
+        self._store = store
+        self.stream = stream
+        self.site = SitePurge(options.partition, store.lease, stream)
+
+    def interval(self) -> float:
+        """Seconds between two purges."""
+        return PURGE_AGAIN_SECONDS if self.stream.room < 0 else PURGE_SECONDS
+
+    async def run(self, inbox: Inbox) -> None:
+        """Remove what is committed and older than the replay window, or all that is committed of a nearly full stream.
+
+        Nothing after an open hole is removed.
+        """
+        stream, state = self.stream, await inbox.state()
+        below = await self._dispensable_below(state)
+        if state.site:
+            self.site.start_if_due(inbox, self._dispensable_below)
+            below -= 1  # the last message tells which site it came from, and where the server continues to copy
+        stream.room, stream.checked_at = room_of(state), time.monotonic()
+        may_purge = below > max(1, state.first_sequence)
+        is_stuck = is_nearly_full(state) and not may_purge
+        stream.is_held_up = (is_stuck or stream.is_site_held_up) and self._store.journal.position.is_behind
+        if may_purge:
+            await self._store.lease.prove()  # else a process that slept would remove what the next owner has not read
+            purged = await inbox.purge(below)
+            events.stream_purged(partition=self._options.partition, below=below, messages=purged)
+
+    async def _dispensable_below(self, state: StreamState) -> int:
+        """The sequence below which a stream, this one or that of its site, need not keep anything for this archive."""
+        at = self._store.journal.position
+        before = int((self.stream.wall() - self._options.replay_window) * 1e9)
+        if is_nearly_full(state):
+            return at.resume
+        return min(await self._store.run(self._store.journal.applied_before, before) + 1, at.resume)
+
+
+class SitePurge:
+    """Purges the stream of one partition at its edge site, in the background."""
+
+    def __init__(
+        self, partition: int, fence: Fence, stream: StreamView, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._partition = partition
         self._fence = fence
+        self._stream = stream
         self._clock = clock
         self._due = 0.0
         self._is_away = False
-        self.is_held_up = False  #: its stream is nearly full, and nothing of it could go
         self._state: StreamState | None = None
         self._purging: asyncio.Task[None] | None = None
 
-    def see_to(self, inbox: Inbox, dispensable_below: Dispensable) -> None:
-        """Purge, if that is due and not being done.
+    def start_if_due(self, inbox: Inbox, dispensable_below: Dispensable) -> None:
+        """Start a purge, unless it is too early or one is running.
 
-        `dispensable_below`: for the state of the site's stream, the centre's sequence below which all is archived.
+        `dispensable_below`: for the state of the site's stream, the sequence here below which everything is archived.
         """
         if self._clock() >= self._due and (self._purging is None or self._purging.done()):
             self._due = self._clock() + SITE_SECONDS
             self._purging = asyncio.create_task(self._purge(inbox, dispensable_below))
 
     def status(self) -> dict[str, Any]:
-        """How the site's stream was when it was last heard; {}: there is none, or it was not heard yet."""
+        """The last known state of the site's stream; {}: there is none, or it is not known yet."""
         if self._state is None:
             return {}
         held = {name: getattr(self._state, name) for name in ("messages", "bytes", "max_bytes")}
         return {"site": {**held, "away": self._is_away}}
 
     def end(self) -> None:
-        """Give up what is under way; it may be done any number of times."""
+        """Cancel the running purge. Idempotent."""
         if self._purging is not None:
             self._purging.cancel()
 
@@ -74,17 +126,17 @@ class SiteKeeper:
             is_full = state is not None and is_nearly_full(state)
             below = await dispensable_below(state) if state is not None and state.messages else 0
             if below <= 1:
-                self.is_held_up = is_full
+                self._stream.is_site_held_up = is_full
                 return
-            await self._fence.prove()  # else one that slept would remove what the next owner has not got
+            await self._fence.prove()  # else a process that slept would remove what the next owner has not read
             purged = await inbox.purge_site(below)
-            self.is_held_up = is_full and purged == 0
+            self._stream.is_site_held_up = is_full and purged == 0
         except RightMissing as error:
             self._due = self._clock() + REFUSED_SECONDS
             events.site_refused(partition=self._partition, error=str(error))
         except Fenced:
             return  # the next owner purges
-        except ShipperError as error:  # the session's own calls meet what ends it, too
+        except ShipperError as error:  # the session's own calls report what ends it
             self._note_away(error)
         else:
             if purged is None:

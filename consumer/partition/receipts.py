@@ -1,29 +1,41 @@
 """Receipts for the producers: what the archive holds of their sources; the rate limit of their requests."""
 
+import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from consumer.model import Known
+from consumer.commit.store import PartitionStore
+from consumer.model import ArchivedSource, SourceKey
+from consumer.options import PartitionOptions
 from shipper import events
 from shipper.control import MAX_SOURCES, Receipt, ReceiptsReply, ReceiptsRequest, as_many_as_fit
+from shipper.ports import Inbox
+from shipper.subjects import control_down
+
+HOSTS_PER_ROUND = 100
+"""Maximum number of hosts that get receipts in one round: ten thousand would block the stream for seconds."""
+AGAIN_SECONDS = 1.0
+"""Seconds until the next round while more hosts wait for receipts."""
 
 
-class Place(NamedTuple):
-    """Where receipts come from, and when."""
+class ReceiptOrigin(NamedTuple):
+    """The archive that receipts come from, and its state."""
 
     archive: str  #: identity of the archive
     through: int  #: every message up to this sequence, as its producer was told it, is judged; no hole is before it
 
 
-def reply(newest_first: Iterable[Known], place: Place, *, left: int = -1, is_retired: bool = False) -> ReceiptsReply:
+def reply(
+    newest_first: Iterable[ArchivedSource], origin: ReceiptOrigin, *, left: int = -1, is_retired: bool = False
+) -> ReceiptsReply:
     """The receipts of as many sources as fit."""
     receipts = tuple(as_many_as_fit(map(_receipt, newest_first)))
-    return ReceiptsReply(place.archive, place.through, receipts, left, is_retired)
+    return ReceiptsReply(origin.archive, origin.through, receipts, left, is_retired)
 
 
-def _receipt(known: Known) -> Receipt:
+def _receipt(known: ArchivedSource) -> Receipt:
     """One receipt. An archived copy that is not the host's file byte for byte has no sum that could prove it: -1.
 
     The sum that the host itself reported still identifies its file.
@@ -31,6 +43,67 @@ def _receipt(known: Known) -> Receipt:
     crc = -1 if known.crc is None else known.crc
     proven, told = (crc, -1) if known.proven else (-1, crc)
     return Receipt(known.id, known.file, known.origin, known.watermark, proven, told)
+
+
+class ReceiptSender:
+    """Sends receipts to the producers of one partition: unrequested after commits, and as replies."""
+
+    def __init__(self, options: PartitionOptions, store: PartitionStore) -> None:
+        self._options = options
+        self._store = store
+        self._changed: dict[str, dict[SourceKey, None]] = {}  # by host: sources that changed since its last receipt
+        self._had_more = False  # hosts than one round takes, when the last one began
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether some host has receipts to get."""
+        return bool(self._changed)
+
+    def interval(self) -> float:
+        """Seconds between two rounds."""
+        return min(self._options.receipt_every, AGAIN_SECONDS) if self._had_more else self._options.receipt_every
+
+    def committed(self, sources: Iterable[SourceKey]) -> None:
+        """More of these sources is archived: their hosts get receipts in one of the next rounds."""
+        for source in sources:
+            self._changed.setdefault(source.host, {})[source] = None
+
+    async def send_round(self, inbox: Inbox) -> None:
+        """Send receipts to the hosts that wait longest."""
+        self._had_more = len(self._changed) > HOSTS_PER_ROUND
+        await self._send(inbox, HOSTS_PER_ROUND)
+
+    async def send_all(self, inbox: Inbox) -> None:
+        """Send every receipt that is due."""
+        await self._send(inbox, None)
+
+    async def _send(self, inbox: Inbox, most: int | None) -> None:
+        for host in list(itertools.islice(self._changed, most)):
+            left = list(self._changed.pop(host))
+            while left:
+                message = await self._of_sources(inbox, left[:MAX_SOURCES])
+                await inbox.tell(control_down(host), message.to_json())
+                left = left[max(1, len(message.receipts)) :]
+
+    async def reply(self, inbox: Inbox, host: str, request: ReceiptsRequest, *, left: int) -> ReceiptsReply:
+        """What the archive holds of `host`: of the requested sources, or of the newest.
+
+        `left`: the map version by which the host left the partition, determined before, so that the receipts are final.
+        """
+        if request.sources is not None:
+            return await self._of_sources(inbox, [SourceKey(host, source) for source in request.sources], left=left)
+        origin = await self._origin(inbox)
+        known = await self._store.run(self._store.newest_sources, host, MAX_SOURCES)
+        return reply(known, origin, left=left)
+
+    async def _of_sources(self, inbox: Inbox, sources: list[SourceKey], *, left: int = -1) -> ReceiptsReply:
+        origin = await self._origin(inbox)  # first: what is committed meanwhile is more than it promises
+        known = await self._store.run(lambda: [self._store.source(source) for source in sources])
+        return reply([each for each in known if each is not None], origin, left=left)
+
+    async def _origin(self, inbox: Inbox) -> ReceiptOrigin:
+        through = await inbox.at_origin(self._store.journal.position.resume - 1)
+        return ReceiptOrigin(self._options.archive, through or 0)
 
 
 PER_SECOND = 10.0
@@ -43,7 +116,7 @@ MAX_HOSTS = 20_000
 """Maximum number of hosts in memory; the one with the oldest request is dropped first, and has all its points again."""
 
 
-class Questions:
+class RequestLimit:
     """Rate limit of the requests of each host. Owned by a loop."""
 
     def __init__(self, partition: int | None, clock: Callable[[], float] = time.monotonic) -> None:

@@ -13,7 +13,7 @@ import typer
 from consumer.archive import existing_identity
 from consumer.audit import manifest_listing
 from consumer.audit.day_inventory import chosen_days
-from consumer.redact.rewriter import Blackened, Choice, Matching, OfSource, Rewriter, as_told
+from consumer.redact.rewriter import Choice, OfSource, RedactedSegment, RegexMatches, Rewriter, as_told
 from consumer.segments.manifest_store import removed_days
 from consumer.segments.rewrite_segment import standing_on, without_retention
 from shipper import layout
@@ -32,7 +32,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class RedactionScope:
     """Whose text it is about."""
 
     archive: Path
@@ -116,7 +116,7 @@ def redact(
     collector = load({"collector.directory": directory}, config=config).collector
     archive = collector.directory
     existing_identity(archive, hint="name the collector's directory: fshipper redact DIRECTORY, or SHIPPER_DIRECTORY")
-    where = Where(archive=archive, host=host, file=file, since=first, until=last)
+    where = RedactionScope(archive=archive, host=host, file=file, since=first, until=last)
     where.check()
     rewriter = Rewriter(archive, choice, reason=reason)
     told = _told(where, rewriter)
@@ -139,7 +139,7 @@ def _choice(match: str, source: str, span: str, *, whole_lines: bool) -> Choice:
         raise UsageError("say what to black out", hint="--match REGEX, or --source ID with --span START-END")
     if match:
         try:
-            return Matching(re.compile(match.encode(), re.MULTILINE), whole_lines)
+            return RegexMatches(re.compile(match.encode(), re.MULTILINE), whole_lines)
         except (re.error, OverflowError, UnicodeEncodeError) as error:
             raise UsageError(f"--match: {match!r} is no regular expression: {error}") from None
     found = _SPAN.fullmatch(span)
@@ -148,9 +148,9 @@ def _choice(match: str, source: str, span: str, *, whole_lines: bool) -> Choice:
     return OfSource(source, int(found[1]), int(found[2]))
 
 
-def _told(where: Where, rewriter: Rewriter) -> list[Blackened]:
+def _told(where: RedactionScope, rewriter: Rewriter) -> list[RedactedSegment]:
     """What would be blacked out, in the order of the segments. Raises Fatal: one cannot be read."""
-    found: list[Blackened] = []
+    found: list[RedactedSegment] = []
     for date in where.dates():
         for segment in standing_on(where.archive, date):
             if segment.host == where.host and where.file in {"", segment.file}:
@@ -159,7 +159,7 @@ def _told(where: Where, rewriter: Rewriter) -> list[Blackened]:
     return found
 
 
-def _do(where: Where, rewriter: Rewriter, told: Sequence[Blackened]) -> list[Blackened]:
+def _do(where: RedactionScope, rewriter: Rewriter, told: Sequence[RedactedSegment]) -> list[RedactedSegment]:
     """Black out what was told, while retention removes nothing; what a kill left before is finished."""
     with without_retention(where.archive):
         done = [rewriter.rewrite(each.segment.path) for each in told]
@@ -167,12 +167,12 @@ def _do(where: Where, rewriter: Rewriter, told: Sequence[Blackened]) -> list[Bla
     return [each for each in done if each is not None]
 
 
-def _finish(where: Where, rewriter: Rewriter) -> None:
+def _finish(where: RedactionScope, rewriter: Rewriter) -> None:
     for date in where.dates():
         rewriter.finish([each for each in standing_on(where.archive, date) if each.host == where.host])
 
 
-def _ask(told: Sequence[Blackened], *, yes: bool) -> None:
+def _ask(told: Sequence[RedactedSegment], *, yes: bool) -> None:
     """Raises UsageError: there is nobody to ask, or the answer is no."""
     if yes:
         return
@@ -185,7 +185,7 @@ def _ask(told: Sequence[Blackened], *, yes: bool) -> None:
         raise UsageError("nothing was changed")
 
 
-def _tell(told: Sequence[Blackened], waiting: Sequence[str], *, as_json: bool, done: bool) -> None:
+def _tell(told: Sequence[RedactedSegment], waiting: Sequence[str], *, as_json: bool, done: bool) -> None:
     if as_json:
         rows = [
             {"path": each.segment.path, "bytes": each.bytes, "places": each.places, "new_path": each.path or None}
@@ -203,7 +203,7 @@ def _tell(told: Sequence[Blackened], waiting: Sequence[str], *, as_json: bool, d
         sys.stderr.write("hint: it is sealed after an hour of silence and at the end of the day; then run this again\n")
 
 
-def _described(each: Blackened) -> str:
+def _described(each: RedactedSegment) -> str:
     places = f"{each.places} places" if each.places != 1 else "1 place"
     return f"{each.bytes} bytes in {places} of {each.segment.path}"
 

@@ -48,7 +48,7 @@ class Choice(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class RegexMatches:
     """What a regular expression finds, line by line."""
 
     pattern: re.Pattern[bytes]
@@ -145,7 +145,7 @@ def _line_around(text: bytes, each: Range) -> Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blackened:
+class RedactedSegment:
     """What was, or would be, blacked out in one segment."""
 
     segment: Segment
@@ -155,7 +155,7 @@ class Blackened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SegmentMatches:
     """What a segment holds of what is looked for."""
 
     segment: Segment
@@ -171,7 +171,7 @@ class Rewriter:
         self._choice = choice
         self._reason = reason
 
-    def look(self, segment: Segment) -> Found | None:
+    def look(self, segment: Segment) -> SegmentMatches | None:
         """What is to be blacked out in `segment`; None: nothing is left to be.
 
         The text is in memory: at most what the collector's `segment` setting lets one grow to.
@@ -190,9 +190,9 @@ class Rewriter:
                 " or joined lines",
                 hint="say what to black out by --match",
             ) from None
-        return None if is_black(text, black) else Found(segment=segment, text=text, black=black)
+        return None if is_black(text, black) else SegmentMatches(segment=segment, text=text, black=black)
 
-    def rewrite(self, path: str) -> Blackened | None:
+    def rewrite(self, path: str) -> RedactedSegment | None:
         """Black out what is to be in the segment `path` as it is now; None: nothing is, or it is gone.
 
         Raises:
@@ -206,7 +206,7 @@ class Rewriter:
         """Remove what a kill left of segments that were replaced; the paths of those."""
         return remove_replaced(self._archive, segments)
 
-    def _rewrite(self, path: str) -> Blackened | None:
+    def _rewrite(self, path: str) -> RedactedSegment | None:
         segment = {each.path: each for each in standing_on(self._archive, date_of(path))}.get(path)
         found = self.look(segment) if segment is not None else None
         if segment is None or found is None:
@@ -218,12 +218,12 @@ class Rewriter:
             blackened(found.text, found.black),
             redactions=(*segment.redactions, *records),
         )
-        return Blackened(segment=segment, bytes=_length(found.black), places=len(found.black), path=made.path)
+        return RedactedSegment(segment=segment, bytes=_length(found.black), places=len(found.black), path=made.path)
 
 
-def as_told(found: Found) -> Blackened:
+def as_told(found: SegmentMatches) -> RedactedSegment:
     """What would be blacked out."""
-    return Blackened(segment=found.segment, bytes=_length(found.black), places=len(found.black))
+    return RedactedSegment(segment=found.segment, bytes=_length(found.black), places=len(found.black))
 
 
 def _length(ranges: list[Range]) -> int:

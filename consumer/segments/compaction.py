@@ -21,7 +21,7 @@ from pathlib import Path
 from consumer.segment_io import BROKEN, Passing, Tally, Writer, Written, look_through, texts
 from consumer.segments import replace_segment
 from consumer.segments.manifest_store import Listing
-from consumer.segments.replace_segment import beside, number_of, split_name
+from consumer.segments.replace_segment import new_segment_file, number_of, split_name
 from consumer.segments.rewrite_segment import rewriting
 from consumer.segments.sealer import Sealer, now
 from shipper import events, layout
@@ -212,7 +212,7 @@ class Merger:
     def _merge_run(self, run: Sequence[Segment], go_on: Callable[[], bool]) -> None:
         target = target_of(run)
         before = self._sealer.listed_bytes(target)
-        with beside(self._archive / target) as fresh:
+        with new_segment_file(self._archive / target) as fresh:
             stored = Written(fresh.stream)
             text = self._join(run, stored)
             with self._sealer.naming:

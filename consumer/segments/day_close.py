@@ -1,4 +1,4 @@
-"""Days that are over: their small segments are merged, they are closed for good, and one day they are removed."""
+"""Days that are over: merge their small segments, close them for good, and remove them when retention says so."""
 
 import datetime as dt
 import time
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from consumer.segments.compaction import Merger
 from consumer.segments.manifest_store import Listing
-from consumer.segments.retention import HOSTS, Retention
+from consumer.segments.retention import Retention
 from consumer.segments.sealer import Sealer
 from shipper import events
 
@@ -19,36 +19,28 @@ def _today() -> dt.date:
     return dt.datetime.now(dt.UTC).date()
 
 
-class Owned(Protocol):
-    """A partition whose one writer this collector is."""
+class SealedDays(Protocol):
+    """A partition that this collector writes, by the days that it has sealed."""
 
     @property
     def partition(self) -> int:
         """Its number."""
 
     def is_past(self, date: str) -> bool:
-        """Whether nothing can come for `date` any more and all of it is sealed. Asked from another thread."""
+        """Whether nothing can arrive for `date` any more and all of it is sealed. Called from another thread."""
 
 
-class Days:
-    """Tends the days of one archive, for one collector. One call at a time, from any thread."""
+class DayCloser:
+    """Merges and closes the days of one archive, and enforces retention. One call at a time, from any thread."""
 
     def __init__(
-        self,
-        archive: Path,
-        sealer: Sealer,
-        *,
-        merge: int,
-        segment: int,
-        keep_days: int,
-        keep_bytes: int,
-        keep_by: str = HOSTS,
+        self, archive: Path, sealer: Sealer, merger: Merger, retention: Retention,
         today: Callable[[], dt.date] = _today,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._archive = archive
         self._sealer = sealer
-        self._merger = Merger(archive, sealer, below=merge, most=segment)
-        self._retention = Retention(archive, keep_days=keep_days, keep_bytes=keep_bytes, keep_by=keep_by)
+        self._merger = merger
+        self._retention = retention
         self._retention_due = 0.0
         self._today = today
 
@@ -57,18 +49,18 @@ class Days:
         """Hosts that hold more than their share of `keep_bytes`, the largest first. From any thread."""
         return self._retention.over_share
 
-    def tend(
+    def run(
         self,
-        owned: Sequence[Owned],
+        owned: Sequence[SealedDays],
         go_on: Callable[[], bool],
         dead: Iterable[str] = (),
         everywhere: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """Do what is due; trouble with the archive is told, and the next call tries again.
+        """Do what is due. Trouble with the archive is reported as an event, and the next call tries again.
 
-        `go_on` says whether the partitions are still owned and nobody asks to stop. `dead` are names of collectors
-        that write no more: their days are closed with the own ones. `everywhere` says whether the other collectors of
-        this archive are past a day too: a partition that is not may change hands, and be sealed here.
+        `go_on`: whether the partitions are still owned and no stop is requested. `dead`: names of collectors that have
+        ended; their days are closed too. `everywhere`: whether the other collectors of this archive have sealed all of
+        a day, because a partition that has not may change its owner, and be sealed here.
         """
         today = self._today()
         try:
@@ -82,7 +74,7 @@ class Days:
     def _close(
         self,
         today: dt.date,
-        owned: Sequence[Owned],
+        owned: Sequence[SealedDays],
         go_on: Callable[[], bool],
         dead: Iterable[str],
         everywhere: Callable[[str], bool],
@@ -95,14 +87,14 @@ class Days:
                 if go_on() and everywhere(date) and self._is_over(date, today, owned):
                     self._sealer.close_day(date, name)
 
-    def _merge(self, date: str, owned: Sequence[Owned], go_on: Callable[[], bool]) -> bool:
+    def _merge(self, date: str, owned: Sequence[SealedDays], go_on: Callable[[], bool]) -> bool:
         """Merge what is owned of a day; whether all of it is merged."""
         listing = Listing(self._archive, date)
 
-        def merged(one: Owned) -> bool:
+        def merged(one: SealedDays) -> bool:
             return self._merger.merge(date, one.partition, listing, lambda: go_on() and one.is_past(date))
 
         return all(map(merged, owned))
 
-    def _is_over(self, date: str, today: dt.date, owned: Sequence[Owned]) -> bool:
+    def _is_over(self, date: str, today: dt.date, owned: Sequence[SealedDays]) -> bool:
         return date < today.isoformat() and all(one.is_past(date) for one in owned)

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from consumer.archive import manifests_of_day
 from shipper import layout, manifest
 from shipper.durable_files import make_directory, replace_file, sync_directory
 from shipper.manifest import Segment
@@ -33,15 +34,10 @@ def append(path: Path, line: bytes, *, once: str = "", since: int = 0) -> None:
         os.fsync(lines.fileno())
 
 
-def of_day(archive: Path, date: str) -> list[Path]:
-    """The manifests of a day, of all collectors."""
-    return sorted((archive / layout.manifest_path(date, "x")).parent.glob("*.jsonl"))
-
-
 def is_listed(archive: Path, path: str) -> bool:
     """Whether any collector lists the segment `path`, merged into another or not."""
     date = path.partition("/")[0].removeprefix("date=")
-    return any(lists(file, path) for file in of_day(archive, date))
+    return any(lists(file, path) for file in manifests_of_day(archive, date))
 
 
 def lists(file: Path, path: str) -> bool:
@@ -49,7 +45,7 @@ def lists(file: Path, path: str) -> bool:
     return any(_lists(line, path) for _, line in _lines(file))
 
 
-class Held(NamedTuple):
+class DayTotals(NamedTuple):
     """What a day holds."""
 
     bytes_raw: int = 0
@@ -59,12 +55,12 @@ class Held(NamedTuple):
     hosts: int = 0
 
 
-def held(archive: Path, date: str) -> Held:
+def held(archive: Path, date: str) -> DayTotals:
     """What a day holds by the segments that count."""
     return total(held_by_host(archive, date))
 
 
-def held_by_host(archive: Path, date: str) -> dict[str, Held]:
+def held_by_host(archive: Path, date: str) -> dict[str, DayTotals]:
     """The same for each host."""
     by_path: dict[int, tuple[str, int, int, int]] = {}
     replaced: set[int] = set()
@@ -74,19 +70,19 @@ def held_by_host(archive: Path, date: str) -> dict[str, Held]:
         host = str(fields.get("host"))
         by_path[hash(fields.get("path"))] = (hosts.setdefault(host, host), raw, stored, lines)
         replaced.update(map(hash, fields.get("replaces", ())))
-    found: dict[str, Held] = {}
+    found: dict[str, DayTotals] = {}
     for path, (host, raw, stored, lines) in by_path.items():
         if path not in replaced:
-            before = found.get(host, Held())
-            found[host] = Held(
+            before = found.get(host, DayTotals())
+            found[host] = DayTotals(
                 before.bytes_raw + raw, before.bytes_stored + stored, before.lines + lines, before.segments + 1, 1
             )
     return found
 
 
-def total(by_host: Mapping[str, Held]) -> Held:
+def total(by_host: Mapping[str, DayTotals]) -> DayTotals:
     """What all hosts hold together."""
-    return Held(*map(sum, zip(*by_host.values(), strict=True))) if by_host else Held()
+    return DayTotals(*map(sum, zip(*by_host.values(), strict=True))) if by_host else DayTotals()
 
 
 def without_hosts(path: Path, hosts: Container[str]) -> None:
@@ -127,7 +123,7 @@ class Listing:
     """Where the segments of a day are listed. Remembers some hundred bytes for each, whatever its line holds."""
 
     def __init__(self, archive: Path, date: str) -> None:
-        self._files = of_day(archive, date)
+        self._files = manifests_of_day(archive, date)
         self._places: dict[int, tuple[int, int]] = {}  # manifest and offset, by the hash of the path
         self._replaced: dict[int, tuple[int, int]] = {}
         for number, file in enumerate(self._files):
@@ -160,7 +156,7 @@ class Listing:
 
 def fields_of_day(archive: Path, date: str) -> Iterator[dict[str, Any]]:
     """The fields of each line of a day, damaged ones skipped: a tenth of the time and memory of whole segments."""
-    for file in of_day(archive, date):
+    for file in manifests_of_day(archive, date):
         yield from filter(None, (_fields(line) for _, line in _lines(file)))
 
 

@@ -29,7 +29,7 @@ def number_of(segment: Segment) -> int:
     return int(_SEGMENT.fullmatch(segment.path)["number"])  # type: ignore[index]
 
 
-class Fresh:
+class NewSegmentFile:
     """A file beside its target that nobody counts yet."""
 
     def __init__(self, target: Path, path: Path, stream: BinaryIO) -> None:
@@ -62,12 +62,12 @@ class Fresh:
 
 
 @contextlib.contextmanager
-def beside(target: Path) -> Iterator[Fresh]:
+def new_segment_file(target: Path) -> Iterator[NewSegmentFile]:
     """A file under a name of its own in the target's directory; that name is gone at the end."""
     path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         with path.open("xb") as stream:
-            yield Fresh(target, path, stream)
+            yield NewSegmentFile(target, path, stream)
     finally:
         path.unlink(missing_ok=True)
 

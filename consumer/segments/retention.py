@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from consumer.archive import LOCKS
+from consumer.archive import LOCKS, manifests_of_day
 from consumer.segments import manifest_store
-from consumer.segments.manifest_store import Held
+from consumer.segments.manifest_store import DayTotals
 from consumer.segments.sealer import now
 from shipper import events, layout
 from shipper.bytes_ops import crc32
@@ -51,7 +51,9 @@ class Retention:
         self._keep_days = keep_days
         self._keep_bytes = keep_bytes
         self._keep_by = keep_by
-        self._known: dict[str, tuple[_Signature, dict[str, Held]]] = {}  # closed days do not change: they are read once
+        self._known: dict[
+            str, tuple[_Signature, dict[str, DayTotals]]
+        ] = {}  # closed days do not change: they are read once
         self.over_share: tuple[str, ...] = ()  #: hosts that hold more than their share, the largest first
 
     def enforce(self, today: dt.date, go_on: Callable[[], bool]) -> None:
@@ -135,7 +137,7 @@ class Retention:
 
     def _is_closed(self, date: str) -> bool:
         """Whether every collector is done with a day, and nothing of it is open."""
-        listed = manifest_store.of_day(self._archive, date)
+        listed = manifests_of_day(self._archive, date)
         if not listed or not all(path.with_suffix(".done").exists() for path in listed):
             return False
         return not any(self._waiting(date))
@@ -145,11 +147,11 @@ class Retention:
         found = (self._archive / f"date={date}").glob("partition=*/host=*/_*")
         return (path for path in found if path.name.startswith(WAITING))
 
-    def _held(self, date: str) -> Held:
+    def _held(self, date: str) -> DayTotals:
         return manifest_store.total(self._by_host(date))
 
-    def _by_host(self, date: str) -> dict[str, Held]:
-        stats = [(path.name, path.stat()) for path in manifest_store.of_day(self._archive, date)]
+    def _by_host(self, date: str) -> dict[str, DayTotals]:
+        stats = [(path.name, path.stat()) for path in manifests_of_day(self._archive, date)]
         signature = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         known = self._known.get(date)
         if known is None or known[0] != signature:
@@ -191,7 +193,7 @@ class Retention:
             todo = json.loads(self._removing.read_bytes())
         except (FileNotFoundError, ValueError):
             return
-        for path in manifest_store.of_day(self._archive, todo["date"]):
+        for path in manifests_of_day(self._archive, todo["date"]):
             manifest_store.without_hosts(path, set(todo["hosts"]))
         for relative in todo["directories"]:
             directory = self._archive / relative
@@ -208,7 +210,7 @@ class Retention:
 
     def _sum_of_manifests(self, date: str) -> str:
         crc = 0
-        for path in manifest_store.of_day(self._archive, date):
+        for path in manifests_of_day(self._archive, date):
             crc = crc32(path.read_bytes(), crc)
         return f"{crc:08x}"
 

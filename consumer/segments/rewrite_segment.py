@@ -22,10 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from consumer.archive import LOCKS, is_written
+from consumer.archive import LOCKS, is_written, manifests_of_day
 from consumer.segment_io import BROKEN, Passing, Tally, Written, pack, texts
 from consumer.segments import manifest_store
-from consumer.segments.replace_segment import beside, number_of, sweep
+from consumer.segments.replace_segment import new_segment_file, number_of, sweep
 from consumer.segments.sealer import Sealer, now
 from shipper import layout, manifest
 from shipper.duplicates import date_of
@@ -107,7 +107,7 @@ def put_instead(archive: Path, old: Segment, text: bytes, **changes: Any) -> Seg
     path = _free_path(archive, old)
     sweep_beside(archive / path)
     before = sealer.listed_bytes(path)
-    with beside(archive / path) as fresh:
+    with new_segment_file(archive / path) as fresh:
         packed = Written(fresh.stream)
         tally = pack(io.BytesIO(text), packed, old.codec)
         if not fresh.publish():  # of a run that was killed before its manifest line
@@ -177,7 +177,7 @@ def listed_on(archive: Path, date: str, about: str = "") -> list[Segment]:
     """
     wanted = json.dumps(about)[1:-1].encode()
     found: list[Segment] = []
-    for path in manifest_store.of_day(archive, date):
+    for path in manifests_of_day(archive, date):
         with path.open("rb") as lines:
             found += manifest.segments_in(line for line in lines if wanted in line)
     return found
@@ -191,7 +191,7 @@ def stands(archive: Path, segment: Segment) -> bool:
 
 def _manifest_of(archive: Path, segment: Segment) -> str:
     """The collector in whose manifest a segment is listed: another one's would open a day that is closed."""
-    for path in manifest_store.of_day(archive, date_of(segment.path)):
+    for path in manifests_of_day(archive, date_of(segment.path)):
         if manifest_store.lists(path, segment.path):
             return layout.unescape(path.stem)
     return segment.collector
@@ -224,5 +224,5 @@ def _free_path(archive: Path, old: Segment) -> str:
 
 def _may_be_sealed(archive: Path, date: str, partition: int) -> bool:
     """Whether a collector may list another segment of a day's partition now."""
-    closed = all(path.with_suffix(".done").exists() for path in manifest_store.of_day(archive, date))
+    closed = all(path.with_suffix(".done").exists() for path in manifests_of_day(archive, date))
     return not closed and is_written(archive, partition)

@@ -28,7 +28,7 @@ from consumer.commit.sink import Sink
 from consumer.model import OpenFile
 from consumer.segment_io import BROKEN, CHUNK_BYTES, Passing, Tally, Written, copy_frames, frames, look_through, pack
 from consumer.segments import manifest_store
-from consumer.segments.replace_segment import Fresh, beside, sweep
+from consumer.segments.replace_segment import NewSegmentFile, new_segment_file, sweep
 from shipper import events, layout, manifest
 from shipper.durable_files import make_directory, replace_file, sync_directory
 from shipper.layout import NANOSECONDS
@@ -125,7 +125,7 @@ class Sealer:
         """The segment, durable and listed, and what is not in it as it was committed."""
         make_directory(target.parent)
         before = self.listed_bytes(sealing.sealing)
-        with beside(target) as fresh:
+        with new_segment_file(target) as fresh:
             packed = Written(fresh.stream)
             text = _packed(sealing, raw, packed, frames)
             lost = _lost(sealing, text)
@@ -192,7 +192,7 @@ class Sealer:
         codec = self.codec if file.codec == "none" else file.codec
         return layout.segment_path(file.key, max([file.first_seq, *(number + 1 for number in numbers)]), codec)
 
-    def _settle(self, fresh: Fresh, target: Path, text: Tally, packed: Written) -> Written | Passing:
+    def _settle(self, fresh: NewSegmentFile, target: Path, text: Tally, packed: Written) -> Written | Passing:
         """The name is taken, by an attempt before a kill or by another collector: the same text stays as it is."""
         path = str(target.relative_to(self._archive))
         with contextlib.suppress(*BROKEN):

@@ -20,21 +20,50 @@ from typing import Any
 from fleet import condition, unpack, unsealed
 
 from consumer.archive import Layout
+from consumer.commit.applier import Applier
+from consumer.commit.fence import Fence, Unshared
+from consumer.commit.frame_cache import ReadyFrames
+from consumer.commit.io_thread import IoThread
 from consumer.commit.journal import Journal
+from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
-from consumer.options import Task, Until
-from consumer.partition.fence import Fence, Unshared
+from consumer.commit.store import PartitionStore
+from consumer.options import PartitionOptions, Until
+from consumer.partition.sessions import SessionLoop
 from consumer.pipeline import Worker
 from consumer.segments.sealer import Sealer
+from consumer.worker_factory import make_worker
 from shipper import codec, layout, manifest
 from shipper.compression import Compressor
 from shipper.lifecycle import Stop
 from shipper.model import Block, Encoding, End, Span
 from shipper.retry import Patience
 from shipper.testing import Bus, Clock, MemoryInbox, MemoryPublisher
+from shipper.watchdog import Pulse
 
 HOST = "web1.example.net"
 FILE = "/var/log/app.log"
+
+
+OPTIONS: dict[str, Any] = {
+    "partition": 0, "stream": "LOGS_0", "output": "messages.log", "batch_bytes": 1 << 20,
+    "segment_bytes": 1 << 30, "idle_seal": 1e9, "replay_window": 1e9, "hole_patience": 0.02,
+    "hole_limit": 1e9, "receipt_every": 1e9,
+}  # fmt: skip
+
+
+def store_of(
+    journal: Journal, sink: Sink, layout: Layout, fence: Fence | None = None, pulse: Pulse | None = None
+) -> PartitionStore:
+    """What partition 0 has on disk."""
+    thread = IoThread("partition-0", pulse or Pulse("partition 0"))
+    return PartitionStore(journal, sink, layout, OtherPartitions(0), fence or Unshared(), thread)
+
+
+def applier_of(journal: Journal, sink: Sink) -> Applier:
+    """An applier of partition 0 in Spark's layout."""
+    options = PartitionOptions(until=Until.DRAINED, **OPTIONS)
+    return Applier(options, store_of(journal, sink, Layout(sink.archive)), ReadyFrames("zstd"))
 
 
 class KilledError(Exception):
@@ -93,11 +122,7 @@ class Desk:
         self.open_files = 8
         self.fence: Fence = Unshared()
         self.sealer = Sealer(self.archive, collector="here", codec=codec)
-        self.task: dict[str, Any] = {
-            "partition": 0, "stream": "LOGS_0", "output": "messages.log", "batch_bytes": 1 << 20,
-            "segment_bytes": 1 << 30, "idle_seal": 1e9, "replay_window": 1e9, "hole_patience": 0.02,
-            "hole_limit": 1e9, "receipt_every": 1e9,
-        } | task  # fmt: skip
+        self.task: dict[str, Any] = OPTIONS | task
 
     # -- the stream ---------------------------------------------------------------------------------------------
 
@@ -132,18 +157,11 @@ class Desk:
         async def open_inbox() -> MemoryInbox:
             return self.inbox(self.bus, "LOGS_0")
 
-        worker = Worker(
-            Task(until=until, **(self.task | task)),
-            Journal(self.journal_path),
-            Sink(self.archive, open_files=self.open_files, links=self.layout.seals),
-            self.sealer,
-            self.layout,
-            open_inbox,
-            stop or Stop(),
-            Patience(at_start=0.5, later=0.5),
-            self.fence,
-            self.wall,
-        )
+        options, pulse = PartitionOptions(until=until, **(self.task | task)), Pulse("partition 0")
+        sink = Sink(self.archive, open_files=self.open_files, links=self.layout.seals)
+        store = store_of(Journal(self.journal_path), sink, self.layout, self.fence, pulse)
+        sessions = SessionLoop(options, open_inbox, stop or Stop(), Patience(at_start=0.5, later=0.5), pulse)
+        worker = make_worker(options, store, self.sealer, sessions, self.wall)
         try:
             yield worker
         finally:

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consumer.archive import Layout
-from consumer.commit.applier import Stager
-from consumer.commit.frame_cache import ReadyFrames
+from collecting import applier_of
+
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.dlq import publish
@@ -52,14 +51,7 @@ class Court:
         self.journal = Journal(directory / "journal.sqlite")
         self.journal._database.execute("PRAGMA synchronous = OFF")
         self.sink = Sink(self.archive, open_files=64, links=True)
-        self.stager = Stager(
-            self.journal,
-            self.sink,
-            output="messages.log",
-            partition=0,
-            layout=Layout(self.archive),
-            ready=ReadyFrames("zstd"),
-        )
+        self.applier = applier_of(self.journal, self.sink)
         self.holes: dict = {}
         self.good = b""
         self._sequence = 0
@@ -69,7 +61,7 @@ class Court:
         outcomes = []
         for message in messages:
             batch = [self._good(), self._delivery(message.subject, dict(message.headers), message.payload)]
-            staged = self.stager.stage(batch, self.holes, {})
+            staged = self.applier.stage(batch, self.holes, {})
             staged.outcomes["written"] -= 1
             (outcome,) = [name for name, count in (+staged.outcomes).items()]
             for dead in staged.dead:

@@ -17,7 +17,9 @@ from typing import Any
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import Changes, Extent, Loss, OpenFile, Position, SourceKey
-from consumer.segments.day_close import Days
+from consumer.segments.compaction import Merger
+from consumer.segments.day_close import DayCloser
+from consumer.segments.retention import HOSTS, Retention
 from consumer.segments.sealer import Sealer
 from shipper import layout, manifest
 from shipper.compression import Compressor
@@ -124,7 +126,17 @@ def tend(place: Path, *owned: Past, name: str = "here", go_on: Callable[[], bool
     sealer = Sealer(place / "archive", collector=name, codec="zstd")
     dead = more.pop("dead", ())
     settings = {"merge": 1 << 20, "segment": 1 << 27, "keep_days": 0, "keep_bytes": 0, "today": lambda: TODAY} | more
-    Days(place / "archive", sealer, **settings).tend(owned or (Past(),), go_on, dead)
+    day_closer(place / "archive", sealer, **settings).run(owned or (Past(),), go_on, dead)
+
+
+def day_closer(
+    archive: Path, sealer: Sealer, *, merge: int, segment: int, keep_days: int, keep_bytes: int, keep_by: str = HOSTS,
+    **more: Any,
+) -> DayCloser:  # fmt: skip
+    """What closes the days of an archive."""
+    merger = Merger(archive, sealer, below=merge, most=segment)
+    retention = Retention(archive, keep_days=keep_days, keep_bytes=keep_bytes, keep_by=keep_by)
+    return DayCloser(archive, sealer, merger, retention, **more)
 
 
 def lines(place: Path) -> list[Segment]:

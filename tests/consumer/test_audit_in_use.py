@@ -17,7 +17,7 @@ from natsd import NatsServer
 
 from consumer.audit import journal_snapshot
 from consumer.commit.journal import Journal
-from consumer.model import Changes, Known, OpenFile, Position
+from consumer.model import ArchivedSource, Changes, OpenFile, Position
 from shipper.layout import FileKey
 
 HOST = "web1.example.net"
@@ -181,7 +181,7 @@ def test_the_copy_of_a_journal_is_of_one_moment(tmp_path: Path, monkeypatch: pyt
                 commit(journal, moment + 100)
 
         monkeypatch.setattr(journal_snapshot.shutil, "copyfile", copied)
-        with journal_snapshot.Journals(tmp_path) as copies:
+        with journal_snapshot.JournalSnapshots(tmp_path) as copies:
             (place,) = copies.places.values()
             lengths = {entry.stored for entry in place.entries}
             assert lengths == {place.resume - 1}
@@ -210,13 +210,13 @@ def test_a_journal_whose_log_begins_anew_while_it_is_copied_is_copied_again(
             target.write_bytes(old[: len(old) // 2] + source.read_bytes()[len(old) // 2 :])
 
         monkeypatch.setattr(journal_snapshot.shutil, "copyfile", copied)
-        with journal_snapshot.Journals(tmp_path) as copies:
+        with journal_snapshot.JournalSnapshots(tmp_path) as copies:
             assert next(iter(copies.places.values())).resume == 12
 
 
 def commit(journal: Journal, moment: int) -> None:
     keys = [FileKey("2026-11-20", 0, f"web{number}.example.net", "/var/log/app.log") for number in range(40)]
-    known = [Known(id="a1", host=key.host, file=key.file, origin=0, watermark=moment, crc=0) for key in keys]
+    known = [ArchivedSource(id="a1", host=key.host, file=key.file, origin=0, watermark=moment, crc=0) for key in keys]
     files = [OpenFile(path=f"{key.host}/x", key=key, length=moment, raw=moment) for key in keys]
     journal.commit(
         Changes(
@@ -232,7 +232,7 @@ def test_a_journal_is_read_beside_the_process_that_has_it_and_left_as_it_is(tmp_
     with contextlib.closing(Journal(path)) as journal:
         for moment in range(1, 50):
             commit(journal, moment)
-            with journal_snapshot.Journals(tmp_path) as copies:
+            with journal_snapshot.JournalSnapshots(tmp_path) as copies:
                 assert next(iter(copies.places.values())).resume == moment + 1
     with contextlib.closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)

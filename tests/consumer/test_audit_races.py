@@ -14,15 +14,15 @@ from auditing import LINES, Audited
 from collecting import Log, cuts
 
 from consumer.audit import manifest_listing
-from consumer.audit.auditor import Audit, Progress, Result
+from consumer.audit.auditor import Audit, AuditResult, Progress
 from consumer.audit.day_inventory import Scope
 from consumer.audit.finding import Weight
-from consumer.audit.journal_snapshot import Journals
+from consumer.audit.journal_snapshot import JournalSnapshots
 from consumer.options import Until
 from shipper import manifest
 
 
-def audited(archive: Audited, *, meanwhile: Callable[[], object]) -> Result:
+def audited(archive: Audited, *, meanwhile: Callable[[], object]) -> AuditResult:
     """An audit; `meanwhile` happens once, when the first day is listed and nothing is read."""
     todo = [meanwhile]
 
@@ -31,15 +31,15 @@ def audited(archive: Audited, *, meanwhile: Callable[[], object]) -> Result:
             todo.pop()()
 
     scope = Scope(archive=archive.archive, journals=archive.journal_path.parent)
-    with Journals(scope.journals) as journals:
+    with JournalSnapshots(scope.journals) as journals:
         return Audit(scope, journals, Progress(expect=expect)).run()
 
 
-def proven(result: Result) -> int:
+def proven(result: AuditResult) -> int:
     return sum(row.archived.bytes for row in result.rows)
 
 
-def wrong(result: Result) -> list[str]:
+def wrong(result: AuditResult) -> list[str]:
     return [finding.text for finding in result.findings if finding.weight is not Weight.NOTE]
 
 

@@ -9,8 +9,8 @@ from collecting import FILE, HOST, Log, cuts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.audit.coverage import Coverage, Wanted
-from consumer.audit.expected_file import Entry, State
+from consumer.audit.coverage import Coverage, ExpectedRange
+from consumer.audit.expected_file import ExpectedFile, FileState
 from consumer.audit.verify_file import account_of
 from consumer.model import SourceKey
 from consumer.options import Until
@@ -39,7 +39,7 @@ def test_what_is_doubled_and_what_is_missing_is_what_a_set_of_bytes_says(
     for span in lost:
         coverage.lose(KEY, FILE, span)
         there |= set(range(*span))
-    holes = list(coverage.holes(KEY, FILE, Wanted(origin, watermark)))
+    holes = list(coverage.holes(KEY, FILE, ExpectedRange(origin, watermark)))
     missing = {byte for hole in holes for byte in range(*hole.span)}
     assert missing == set(range(origin, max([watermark, *(byte + 1 for byte in there)]))) - there
     assert sum(hole.span.length for hole in holes) == len(missing)
@@ -137,11 +137,11 @@ async def test_a_day_that_was_copied_beside_another_one_is_found_as_doubled(tmp_
 
 
 def test_the_account_of_a_file_adds_up_or_says_by_how_much_not() -> None:
-    def entry(raw: int, *, file: str = FILE, gaps: tuple[Gap, ...] = (), **more: int) -> Entry:
+    def entry(raw: int, *, file: str = FILE, gaps: tuple[Gap, ...] = (), **more: int) -> ExpectedFile:
         key = FileKey("2026-11-20", 0, HOST, file)
         held = (SourceSpan(source="a", start=0, end=60), SourceSpan(source="b", start=100, end=140))
-        said = {"state": State.SEALED, "codec": "none", "stored": raw, "raw": raw, "crc": 0} | more
-        return Entry(key=key, path="x", spans=held, gaps=gaps, **said)
+        said = {"state": FileState.SEALED, "codec": "none", "stored": raw, "raw": raw, "crc": 0} | more
+        return ExpectedFile(key=key, path="x", spans=held, gaps=gaps, **said)
 
     assert account_of(entry(100)) is None
     assert account_of(entry(80, joins=1, filtered=25, edited=-4)) is None

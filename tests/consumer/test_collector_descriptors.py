@@ -24,7 +24,7 @@ async def test_more_files_than_descriptors_are_all_written(tmp_path: Path) -> No
     before = len(os.listdir("/proc/self/fd"))
     with desk.worker() as worker:
         await worker.run()
-        assert len(worker._sink._descriptors) == desk.open_files
+        assert len(worker._store.sink._descriptors) == desk.open_files
     assert len(os.listdir("/proc/self/fd")) <= before + 1
     for log in logs:
         assert desk.text(log) == LINES

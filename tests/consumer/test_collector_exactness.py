@@ -6,17 +6,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from collecting import FILE, HOST, Desk, Log
+from collecting import FILE, HOST, Desk, Log, applier_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.archive import Layout
-from consumer.commit.applier import Stager
-from consumer.commit.frame_cache import ReadyFrames
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import Verdict, begin, judge, missing_before, missing_behind
-from consumer.model import Known, SourceKey
+from consumer.commit.watermark import BlockOutcome, begin, judge, missing_before, missing_behind
+from consumer.model import ArchivedSource, SourceKey
 from consumer.options import Until
 from shipper.codec import from_headers
 from shipper.model import Block, Delivery, Encoding, End, Span
@@ -31,39 +28,41 @@ def block(start: int, end: int, *, last: End | None = None, gap: int = 0, origin
     )  # fmt: skip
 
 
-def known(watermark: int, *, ended: bool = False, origin: int = 0) -> Known:
-    return Known(id="00000000000000a1", host=HOST, file=FILE, origin=origin, watermark=watermark, crc=0, ended=ended)
+def known(watermark: int, *, ended: bool = False, origin: int = 0) -> ArchivedSource:
+    return ArchivedSource(
+        id="00000000000000a1", host=HOST, file=FILE, origin=origin, watermark=watermark, crc=0, ended=ended
+    )
 
 
 @pytest.mark.parametrize(
     ("start", "end", "verdict"),
     [
-        (10, 20, Verdict.WRITE),  # continues
-        (0, 20, Verdict.WRITE),  # reaches beyond
-        (9, 11, Verdict.WRITE),
-        (0, 10, Verdict.DUPLICATE),
-        (2, 7, Verdict.DUPLICATE),
-        (10, 10, Verdict.DUPLICATE),
-        (11, 20, Verdict.HOLE),
-        (11, 11, Verdict.HOLE),
+        (10, 20, BlockOutcome.WRITE),  # continues
+        (0, 20, BlockOutcome.WRITE),  # reaches beyond
+        (9, 11, BlockOutcome.WRITE),
+        (0, 10, BlockOutcome.DUPLICATE),
+        (2, 7, BlockOutcome.DUPLICATE),
+        (10, 10, BlockOutcome.DUPLICATE),
+        (11, 20, BlockOutcome.HOLE),
+        (11, 11, BlockOutcome.HOLE),
     ],
 )
 def test_a_block_is_accepted_iff_it_begins_at_or_before_the_watermark_and_ends_behind_it(
-    start: int, end: int, verdict: Verdict
+    start: int, end: int, verdict: BlockOutcome
 ) -> None:
     assert judge(block(start, end), known(10)) is verdict
 
 
 def test_the_end_of_a_source_is_news_once() -> None:
     farewell = block(10, 10, last=End.ROTATED)
-    assert judge(farewell, known(10)) is Verdict.WRITE
-    assert judge(farewell, known(10, ended=True)) is Verdict.DUPLICATE
-    assert judge(farewell, known(9)) is Verdict.HOLE
+    assert judge(farewell, known(10)) is BlockOutcome.WRITE
+    assert judge(farewell, known(10, ended=True)) is BlockOutcome.DUPLICATE
+    assert judge(farewell, known(9)) is BlockOutcome.HOLE
 
 
 def test_what_is_given_up_is_passed_and_nothing_beyond_it() -> None:
-    assert judge(block(11, 20), known(10), given_up_at=11) is Verdict.GAP
-    assert judge(block(12, 20), known(10), given_up_at=11) is Verdict.HOLE
+    assert judge(block(11, 20), known(10), given_up_at=11) is BlockOutcome.GAP
+    assert judge(block(12, 20), known(10), given_up_at=11) is BlockOutcome.HOLE
     assert missing_before(block(15, 20), known(10)) == Span(10, 15)
 
 
@@ -79,12 +78,12 @@ def test_every_block_has_exactly_one_verdict_and_none_loses_bytes(
 ) -> None:
     verdict = judge(block(start, start + length, last=End.DELETED if ends else None), known(watermark, ended=ended))
     new = set(range(start, start + length)) - set(range(watermark))
-    if verdict is Verdict.DUPLICATE:
+    if verdict is BlockOutcome.DUPLICATE:
         assert not new
-    if verdict is Verdict.HOLE:
+    if verdict is BlockOutcome.HOLE:
         assert start > watermark
     if new and start <= watermark:
-        assert verdict is Verdict.WRITE
+        assert verdict is BlockOutcome.WRITE
 
 
 @st.composite
@@ -112,9 +111,7 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
     with TemporaryDirectory() as directory:
         archive = Path(directory)
         journal, sink = Journal(archive / "journal"), Sink(archive, open_files=8, links=True)
-        stager = Stager(
-            journal, sink, output="messages.log", partition=0, layout=Layout(archive), ready=ReadyFrames("zstd")
-        )
+        applier = applier_of(journal, sink)
         messages = [log.message(*span) for span in [*order, (0, SIZE)]]
         deliveries = [
             Delivery(number, number, 0, subject, headers, payload, "")
@@ -122,7 +119,7 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
         ]
         holes = {}
         for first in range(0, len(deliveries), at_once):
-            staged = stager.stage(deliveries[first : first + at_once], holes, {})
+            staged = applier.stage(deliveries[first : first + at_once], holes, {})
             sink.sync()
             journal.commit(staged.changes)
             holes = staged.holes

@@ -11,7 +11,7 @@ from collecting import HOST, Desk, Log, becomes
 from consumer.commit.applier import Hole
 from consumer.model import SourceKey
 from consumer.options import Until
-from consumer.partition.missing_ranges import Answer, Holes, Step
+from consumer.partition.missing_ranges import Answer, HoleAction, OpenHoles
 from shipper.errors import ShipperError
 from shipper.model import Span
 from shipper.testing import Clock
@@ -23,25 +23,25 @@ HOLE = Hole(source=SourceKey(HOST, "a"), file="/f", sequence=7, missing=Span(4, 
 
 def test_a_hole_is_waited_for_then_asked_for_again_and_again_then_given_up() -> None:
     clock = Clock()
-    holes = Holes(patience=30, limit=100, clock=clock)
+    holes = OpenHoles(patience=30, limit=100, clock=clock)
     holes.update({HOLE.source: HOLE})
-    assert holes.next_step(HOLE, at_once=False) is Step.WAIT
+    assert holes.next_action(HOLE, at_once=False) is HoleAction.WAIT
     clock.turn(30)
-    assert holes.next_step(HOLE, at_once=False) is Step.ASK
+    assert holes.next_action(HOLE, at_once=False) is HoleAction.ASK
     holes.answered(HOLE, Answer.RESENT)
-    assert holes.next_step(HOLE, at_once=True) is Step.WAIT
+    assert holes.next_action(HOLE, at_once=True) is HoleAction.WAIT
     clock.turn(30)
-    assert holes.next_step(HOLE, at_once=False) is Step.ASK
+    assert holes.next_action(HOLE, at_once=False) is HoleAction.ASK
     clock.turn(40)
-    assert holes.next_step(HOLE, at_once=False) is Step.GIVE_UP
+    assert holes.next_action(HOLE, at_once=False) is HoleAction.GIVE_UP
 
 
 def test_what_the_producer_does_not_have_is_given_up_at_once() -> None:
-    holes = Holes(patience=30, limit=100, clock=Clock())
+    holes = OpenHoles(patience=30, limit=100, clock=Clock())
     holes.update({HOLE.source: HOLE})
-    assert holes.next_step(HOLE, at_once=True) is Step.ASK
+    assert holes.next_action(HOLE, at_once=True) is HoleAction.ASK
     holes.answered(HOLE, Answer.GONE)
-    assert holes.next_step(HOLE, at_once=False) is Step.GIVE_UP
+    assert holes.next_action(HOLE, at_once=False) is HoleAction.GIVE_UP
 
 
 async def test_a_resend_fills_a_hole(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_giving_up_one_hole_keeps_what_lies_behind_another(tmp_path: Path)
 async def test_nothing_is_purged_past_an_open_hole(
     max_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.partition.maintenance.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.partition.purge.PURGE_SECONDS", 0.01)
     monkeypatch.setattr("consumer.partition.maintenance.MARK_SECONDS", 0.01)
     desk, log = Desk(tmp_path, replay_window=0, hole_patience=1e9), Log(LINES)
     desk.wall.turn(3600)
@@ -165,8 +165,8 @@ async def test_nothing_is_purged_past_an_open_hole(
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A stream that is nearly full of what lies behind a hole of `LINES`: two blocks and much else."""
     for seconds in ("PURGE_SECONDS", "PURGE_AGAIN_SECONDS"):
-        monkeypatch.setattr(f"consumer.partition.maintenance.{seconds}", 0.01)
-    monkeypatch.setattr("consumer.partition.maintenance.House.is_due", lambda *_: True)
+        monkeypatch.setattr(f"consumer.partition.purge.{seconds}", 0.01)
+    monkeypatch.setattr("consumer.partition.maintenance.PeriodicTask.is_due", lambda *_: True)
     desk = Desk(tmp_path, replay_window=1e9, hole_patience=1e9)
     desk.stream.max_bytes = 10_000
     desk.send(Log(LINES), 0, 4)

@@ -11,7 +11,7 @@ import pytest
 from collecting import HOST, Desk, Log, becomes
 
 from consumer.commit.journal import Journal
-from consumer.model import Changes, Known, Position, SourceKey
+from consumer.model import ArchivedSource, Changes, Position, SourceKey
 from consumer.partition import receipts
 from consumer.pipeline import _parts
 from shipper import control
@@ -37,18 +37,18 @@ def test_marks_tell_what_is_older_than_the_replay_window(tmp_path: Path) -> None
 async def test_what_is_archived_and_older_than_the_window_is_purged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.partition.maintenance.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.partition.purge.PURGE_SECONDS", 0.01)
     monkeypatch.setattr("consumer.partition.maintenance.MARK_SECONDS", 0.01)
     desk, log = Desk(tmp_path, replay_window=3600), Log(LINES)
     desk.wall.turn(7200)
     desk.send(log, 0, 4)
     async with desk.running() as worker:
-        await becomes(lambda: worker._journal.position.applied == 1)
+        await becomes(lambda: worker._store.journal.position.applied == 1)
         await becomes(lambda: not len(desk.stream))
         desk.clock.turn(7200)
         desk.send(log, 4, 8)  # within the window: it stays
-        await becomes(lambda: worker._journal.position.applied == 2)
-        await becomes(lambda: worker._journal.applied_before(1 << 62) == 2)
+        await becomes(lambda: worker._store.journal.position.applied == 2)
+        await becomes(lambda: worker._store.journal.applied_before(1 << 62) == 2)
     assert [message.sequence for message in desk.stream] == [2]
 
 
@@ -66,7 +66,7 @@ async def test_a_stream_that_fills_up_between_two_looks_is_looked_at_before_its_
     desk = Desk(tmp_path, replay_window=1e9)
     desk.stream.max_bytes = 20_000
     async with desk.running() as worker:
-        await becomes(lambda: worker._house._purged_at)
+        await becomes(lambda: worker._maintenance.stream.checked_at)
         for _ in range(150):
             desk.say(b"x" * 100)
         await becomes(lambda: not len(desk.stream), within=4.0)  # the next look is 10 s behind the first
@@ -86,7 +86,7 @@ async def test_a_producer_that_asks_is_told_what_is_archived_of_its_host_and_par
     desk.send(log, 0, 8)
     desk.send(other, 0, 4)
     async with desk.running() as worker:
-        await becomes(lambda: worker._journal.position.applied == 2)
+        await becomes(lambda: worker._store.journal.position.applied == 2)
         producer = MemoryPublisher(desk.bus, "LOGS_0")
         question = {"v": 1, "ask": "receipts", "partition": 0}
         told = await told_to(desk, question)
@@ -153,7 +153,7 @@ async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_pr
     with desk.journal() as journal:
         for log in (gap, rewritten):
             known = journal.source(SourceKey(HOST, log.id))
-            (receipt,) = receipts.reply([known], receipts.Place("a1", 1)).to_json()["receipts"]
+            (receipt,) = receipts.reply([known], receipts.ReceiptOrigin("a1", 1)).to_json()["receipts"]
             assert (receipt["watermark"], receipt["crc"], receipt["told"]) == (14, -1, zlib.crc32(log.data)), log.file
 
 
@@ -168,8 +168,8 @@ def test_what_ended_long_ago_is_forgotten_and_what_lives_is_not(tmp_path: Path) 
     journal.close()
 
 
-def known(number: int, file: str = "/f", crc: int | None = 1) -> Known:
-    return Known(
+def known(number: int, file: str = "/f", crc: int | None = 1) -> ArchivedSource:
+    return ArchivedSource(
         id=f"{number:016x}", host=HOST, file=file, origin=0, watermark=9, crc=crc, seen_ns=(number * 7919) % 5000
     )
 
@@ -186,7 +186,7 @@ def test_the_newest_sources_are_told_when_not_all_fit(tmp_path: Path) -> None:
 
 def test_receipts_fit_into_a_message_however_long_the_paths_are() -> None:
     many = [known(number, file="/" + "\udcff" * 4000, crc=None) for number in range(2000)]
-    message = receipts.reply(many, receipts.Place("a1", 1)).to_json()
+    message = receipts.reply(many, receipts.ReceiptOrigin("a1", 1)).to_json()
     assert 10 < len(message["receipts"]) < 2000
     assert len(json.dumps(message)) <= control.MAX_RECORDS_BYTES + 100
     assert message["receipts"][0]["crc"] == -1

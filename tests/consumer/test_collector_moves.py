@@ -10,7 +10,7 @@ from collecting import FILE, HOST, Desk, Log
 
 from consumer.model import SourceKey
 from consumer.options import Until
-from consumer.partition.receipts import Questions
+from consumer.partition.receipts import RequestLimit
 from shipper import codec
 from shipper.control import ReceiptsRequest
 from shipper.model import Handoff
@@ -166,7 +166,7 @@ async def test_questions_without_end_are_not_answered_and_do_not_keep_others_fro
 
 def test_an_honest_host_asks_for_all_of_100_000_files_in_one_go_and_forgotten_hosts_are_few() -> None:
     now = 0.0
-    questions = Questions(0, clock=lambda: now)
+    questions = RequestLimit(0, clock=lambda: now)
     full = ReceiptsRequest(0, tuple(f"{number:016x}" for number in range(2000)))
     assert all(questions.may_ask("honest", full) for _ in range(50))
     while questions.may_ask("flood", full):

@@ -45,7 +45,7 @@ def fleet(tmp_path: Path, natsd: NatsServer):
 @pytest.mark.parametrize(
     ("module", "owner", "name", "when"),
     [
-        ("consumer.commit.applier", "Stager", "_write", "behind"),
+        ("consumer.commit.applier", "Applier", "_write", "behind"),
         ("consumer.commit.journal", "Journal", "commit", "before"),
         ("consumer.commit.journal", "Journal", "commit", "behind"),
         ("consumer.segments.sealer", "Sealer", "put_aside", "before"),

@@ -12,7 +12,7 @@ import pytest
 from collecting import HOST, Desk, KilledError, Log, becomes, cuts, kill_at
 
 from consumer.archive import check_journal, journal_directory, note_journal, open_archive
-from consumer.commit.applier import Stager
+from consumer.commit.applier import Applier
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.dlq import publish
@@ -22,7 +22,7 @@ from shipper.testing import MemoryInbox
 
 LINES = b"".join(b"%d a line\n" % number for number in range(200))
 POINTS = [
-    (Stager, "stage"),
+    (Applier, "stage"),
     (Journal, "register"),
     (Sink, "create"),
     (Sink, "append"),
@@ -126,7 +126,7 @@ async def test_trouble_with_the_archive_is_tried_again_and_nothing_is_acknowledg
         return original(*arguments, **named)
 
     monkeypatch.setattr(owner, name, refused)
-    monkeypatch.setattr("consumer.pipeline.ARCHIVE.delay", lambda attempt: 0.001)
+    monkeypatch.setattr("consumer.partition.sessions.ARCHIVE.delay", lambda attempt: 0.001)
     await desk.drain()
     assert floors[:3] == [0, 0, 0]
     is_whole(desk)
@@ -149,7 +149,7 @@ async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut
         original(self, changes)
 
     monkeypatch.setattr(Journal, "commit", failed)
-    monkeypatch.setattr("consumer.pipeline.ARCHIVE.delay", lambda attempt: 0.001)
+    monkeypatch.setattr("consumer.partition.sessions.ARCHIVE.delay", lambda attempt: 0.001)
     await desk.drain()
     is_whole(desk)
 
@@ -183,7 +183,7 @@ async def test_a_collector_that_runs_waits_for_the_disk_as_long_as_it_takes(
         original(self)
 
     monkeypatch.setattr(Sink, "sync", full)
-    monkeypatch.setattr("consumer.pipeline.ARCHIVE.delay", lambda attempt: 0.001)
+    monkeypatch.setattr("consumer.partition.sessions.ARCHIVE.delay", lambda attempt: 0.001)
     async with desk.running() as worker:
         await becomes(lambda: desk.stream.ack_floor == desk.stream.last_sequence)
         await becomes(lambda: worker.trouble == "")  # not at once: a nearly full disk takes a batch now and then

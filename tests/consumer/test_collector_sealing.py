@@ -17,7 +17,7 @@ from consumer.commit.journal import Journal
 from consumer.model import OpenFile
 from consumer.options import Until
 from consumer.segments import sealer
-from consumer.segments.replace_segment import Fresh
+from consumer.segments.replace_segment import NewSegmentFile
 from consumer.segments.sealer import Sealer
 from shipper import manifest
 from shipper.errors import ArchiveTrouble
@@ -35,7 +35,7 @@ STEPS = [
     (Sealer, "finish"),
     (Sealer, "_make"),
     (sealer, "pack"),
-    (Fresh, "publish"),
+    (NewSegmentFile, "publish"),
     (Sealer, "record"),
     (Path, "unlink"),
     (Journal, "forget"),

@@ -53,7 +53,7 @@ class SitedInbox(MemoryInbox):
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setattr("consumer.partition.maintenance.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.partition.purge.PURGE_SECONDS", 0.01)
     monkeypatch.setattr(keeping, "SITE_SECONDS", 0.01)
     return Site()
 
@@ -123,7 +123,7 @@ async def test_nothing_behind_an_open_hole_leaves_the_site(desk: Desk, site: Sit
 async def test_what_lies_behind_a_hole_makes_room_at_a_full_site_when_it_is_surely_sent_again(
     desk: Desk, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.partition.maintenance.House.is_due", lambda *_: True)
+    monkeypatch.setattr("consumer.partition.maintenance.PeriodicTask.is_due", lambda *_: True)
     log, asked = Log(LINES), []
     site.answer = 0  # nothing before the hole is left there
     desk.producer(HOST, lambda question: asked.append(question) or {"v": 1, "answer": "resent", "lasting": True})
@@ -179,7 +179,6 @@ async def test_a_site_that_may_not_be_asked_is_asked_again_much_later(desk: Desk
     async with desk.running() as worker:
         await becomes(lambda: said)
         for _ in range(5):
-            worker._house._due.pop("purge", None)
             desk.say(b"more")
         await becomes(lambda: worker.position.applied == 6)
     assert said == ["site_refused"]

@@ -164,7 +164,7 @@ def test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory(sink: Si
 def test_a_large_segment_makes_room_in_memory(size: int, stays: bool, tmp_path: Path) -> None:
     if not disk_io._reports(tmp_path):
         pytest.skip("here a file system may keep everything in memory")
-    with replace_segment.beside(tmp_path / "segment") as fresh:
+    with replace_segment.new_segment_file(tmp_path / "segment") as fresh:
         fresh.stream.write(b"x" * size)
         assert fresh.publish()
     assert is_in_memory(tmp_path / "segment") == stays

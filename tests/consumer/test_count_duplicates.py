@@ -13,9 +13,9 @@ from test_repair_duplicates import Doubled, copied, lines_of, ordered
 
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.cluster.membership import Member, encode, to_member
-from consumer.fleet.cli import _Wanted
+from consumer.fleet.cli import _HostFilter
 from consumer.fleet.display import console, fleet_json, whole
-from consumer.fleet.poller import View, _doubled
+from consumer.fleet.poller import FleetView, _doubled
 from consumer.fleet.snapshot import Fleet
 from consumer.options import Until
 from consumer.page.server import About, snapshot
@@ -139,15 +139,15 @@ def test_the_fleet_is_not_well_and_the_status_says_what_to_do(capsys: pytest.Cap
     fleet = Fleet(at=1.0, doubled=8893)
     assert not fleet.is_well
     assert fleet_json(fleet)["doubled_bytes"] == 8893
-    assert _Wanted((), ()).troubled(fleet)
-    assert not _Wanted(("web1",), ()).troubled(fleet)
-    assert not _Wanted((), ()).troubled(Fleet(at=1.0))
+    assert _HostFilter((), ()).troubled(fleet)
+    assert not _HostFilter(("web1",), ()).troubled(fleet)
+    assert not _HostFilter((), ()).troubled(Fleet(at=1.0))
     console().print(whole(console(), fleet, [], limit=0))
     assert "8,893 bytes are in the archive twice (fshipper audit --repair-duplicates)" in capsys.readouterr().out
 
 
 def test_the_page_has_it_among_what_needs_a_look() -> None:
-    about, view = About("c", "1", "/a", 0.0), View(fleet=Fleet(at=1.0))
+    about, view = About("c", "1", "/a", 0.0), FleetView(fleet=Fleet(at=1.0))
     assert snapshot(about, view, {"doubled_bytes": 0}, [])["troubles"] == []
     (trouble,) = snapshot(about, view, {"doubled_bytes": 8893}, [])["troubles"]
     assert (trouble["kind"], trouble["state"]) == ("duplicates", "stuck")  # a note would leave "All is well"

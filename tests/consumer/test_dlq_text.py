@@ -21,7 +21,7 @@ def letter(headers: dict[str, str], *, host: str = "web1", stream: str = "LOGS_3
     return read_letter(sequence, 0, f"dlq.{stream}.{host}", headers | own, 0)
 
 
-def sent(each: Letter, payload: bytes, **more: str) -> list[store.Message]:
+def sent(each: Letter, payload: bytes, **more: str) -> list[store.RequeuedMessage]:
     options = {"created": "2026", "prefix": "logs", "output": "messages.log", "read_at": ""} | more
     return list(store.messages(each, payload, **options))
 

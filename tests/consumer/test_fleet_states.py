@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from consumer.fleet.display import fleet_json, printable
-from consumer.fleet.health import State, Thresholds, judge
-from consumer.fleet.host_table import CLASH_SECONDS, Host, Table, counts
+from consumer.fleet.health import HostState, Thresholds, judge
+from consumer.fleet.host_table import CLASH_SECONDS, HostStatus, HostTable, counts
 from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
 from shipper.heartbeat import Heartbeat, encode
 from shipper.jetstream.heartbeat_stream import HeartbeatUpdate
@@ -20,32 +20,40 @@ WAITING = dataclasses.replace(BEAT, backlog=4096, backlog_age=60.0, backlog_file
 LIMITS = Thresholds()
 
 
-def state(beat: Heartbeat | None, age: float = 1.0) -> State:
+def state(beat: Heartbeat | None, age: float = 1.0) -> HostState:
     return judge(beat, age).state
 
 
 SEEN = {
-    "nothing waits": (BEAT, 1.0, State.QUIET),
-    "it never had anything to say": (dataclasses.replace(BEAT, shipped=0), 1.0, State.QUIET),
-    "something was acknowledged just now": (dataclasses.replace(BEAT, silent=1.0), 1.0, State.SHIPPING),
+    "nothing waits": (BEAT, 1.0, HostState.QUIET),
+    "it never had anything to say": (dataclasses.replace(BEAT, shipped=0), 1.0, HostState.QUIET),
+    "something was acknowledged just now": (dataclasses.replace(BEAT, silent=1.0), 1.0, HostState.SHIPPING),
     "it has just begun, and nothing waits": (
         dataclasses.replace(BEAT, shipped=0, up=0.1, silent=0.1),
         1.0,
-        State.QUIET,
+        HostState.QUIET,
     ),
-    "something waits since now": (dataclasses.replace(BEAT, backlog=1, backlog_age=0.0), 1.0, State.SHIPPING),
-    "it catches up with an old file": (dataclasses.replace(WAITING, silent=0.5, backlog_age=HOUR), 1.0, State.SHIPPING),
-    "nothing moves, not for long yet": (dataclasses.replace(WAITING, silent=LIMITS.stuck - 1), 1.0, State.SHIPPING),
-    "nothing moves": (dataclasses.replace(WAITING, silent=LIMITS.stuck), 1.0, State.STUCK),
-    "a file cannot be opened": (dataclasses.replace(BEAT, unreadable=1), 1.0, State.STUCK),
-    "it began with a backlog": (dataclasses.replace(WAITING, shipped=0, up=3.0), 1.0, State.UNKNOWN),
-    "it began with a backlog, and that was a while ago": (dataclasses.replace(WAITING, shipped=0), 1.0, State.STUCK),
-    "it was not heard for a while": (BEAT, LIMITS.dead - 1, State.QUIET),
-    "it was not heard for too long": (BEAT, LIMITS.dead + 1, State.DEAD),
-    "it was stuck, and is not heard": (WAITING, LIMITS.dead + 1, State.DEAD),
-    "it speaks seldom": (dataclasses.replace(BEAT, every=60.0), 200.0, State.QUIET),
-    "it speaks seldom, and does not": (dataclasses.replace(BEAT, every=60.0), 241.0, State.DEAD),
-    "it never spoke": (None, 0.0, State.UNKNOWN),
+    "something waits since now": (dataclasses.replace(BEAT, backlog=1, backlog_age=0.0), 1.0, HostState.SHIPPING),
+    "it catches up with an old file": (
+        dataclasses.replace(WAITING, silent=0.5, backlog_age=HOUR),
+        1.0,
+        HostState.SHIPPING,
+    ),
+    "nothing moves, not for long yet": (dataclasses.replace(WAITING, silent=LIMITS.stuck - 1), 1.0, HostState.SHIPPING),
+    "nothing moves": (dataclasses.replace(WAITING, silent=LIMITS.stuck), 1.0, HostState.STUCK),
+    "a file cannot be opened": (dataclasses.replace(BEAT, unreadable=1), 1.0, HostState.STUCK),
+    "it began with a backlog": (dataclasses.replace(WAITING, shipped=0, up=3.0), 1.0, HostState.UNKNOWN),
+    "it began with a backlog, and that was a while ago": (
+        dataclasses.replace(WAITING, shipped=0),
+        1.0,
+        HostState.STUCK,
+    ),
+    "it was not heard for a while": (BEAT, LIMITS.dead - 1, HostState.QUIET),
+    "it was not heard for too long": (BEAT, LIMITS.dead + 1, HostState.DEAD),
+    "it was stuck, and is not heard": (WAITING, LIMITS.dead + 1, HostState.DEAD),
+    "it speaks seldom": (dataclasses.replace(BEAT, every=60.0), 200.0, HostState.QUIET),
+    "it speaks seldom, and does not": (dataclasses.replace(BEAT, every=60.0), 241.0, HostState.DEAD),
+    "it never spoke": (None, 0.0, HostState.UNKNOWN),
 }
 
 
@@ -55,7 +63,7 @@ def test_a_host_is_by_its_last_heartbeat_where(beat, age, expected):
 
 
 def test_a_host_that_was_idle_for_hours_is_not_stuck_by_its_next_line():
-    assert state(dataclasses.replace(BEAT, silent=9 * HOUR, backlog=80, backlog_age=0.2)) is State.SHIPPING
+    assert state(dataclasses.replace(BEAT, silent=9 * HOUR, backlog=80, backlog_age=0.2)) is HostState.SHIPPING
 
 
 def test_who_is_stuck_or_dead_says_why():
@@ -71,8 +79,8 @@ def test_who_is_stuck_or_dead_says_why():
 
 
 def test_thresholds_are_settings():
-    assert judge(WAITING, 1.0, Thresholds(stuck=61.0)).state is State.SHIPPING
-    assert judge(BEAT, 30.0, Thresholds(dead=40.0)).state is State.QUIET
+    assert judge(WAITING, 1.0, Thresholds(stuck=61.0)).state is HostState.SHIPPING
+    assert judge(BEAT, 30.0, Thresholds(dead=40.0)).state is HostState.QUIET
 
 
 @pytest.mark.parametrize(
@@ -92,12 +100,12 @@ def heard(*hosts: str, at: int = 0, beat: Heartbeat = BEAT, complete: bool = Fal
     return HeartbeatUpdate(at * SECOND, beats, complete)
 
 
-def names(table: Table, now: int) -> list[tuple[str, str]]:
+def names(table: HostTable, now: int) -> list[tuple[str, str]]:
     return [(host.name, str(host.state)) for host in table.hosts(now * SECOND)]
 
 
 def test_the_worst_come_first_and_a_host_is_once():
-    table = Table()
+    table = HostTable()
     table.hear(heard("b.example", "a.example", at=100))
     table.hear(heard("c.example", at=200))
     table.hear(heard("a.example", at=201))
@@ -105,7 +113,7 @@ def test_the_worst_come_first_and_a_host_is_once():
 
 
 def test_the_table_is_bounded_and_loses_who_was_silent_longest():
-    table = Table(most=100)
+    table = HostTable(most=100)
     for second in range(150):
         table.hear(heard(f"h{second}", at=second))
     table.hear(heard("h50", at=150))  # again
@@ -114,14 +122,14 @@ def test_the_table_is_bounded_and_loses_who_was_silent_longest():
 
 
 def test_a_complete_look_forgets_who_was_forgotten():
-    table = Table()
+    table = HostTable()
     table.hear(heard("gone", "here", at=1))
     table.hear(heard("here", at=2, complete=True))
     assert [name for name, _ in names(table, 2)] == ["here"]
 
 
 def test_hosts_that_only_send_lines_are_unknown():
-    table = Table(most=3)
+    table = HostTable(most=3)
     table.hear(heard("web1", at=1))
     table.found_lines({"web1": 0, "router": 7, "printer": 1, "one too many": 2})
     assert names(table, 1) == [("printer", "unknown"), ("router", "unknown"), ("web1", "quiet")]
@@ -129,20 +137,20 @@ def test_hosts_that_only_send_lines_are_unknown():
 
 @pytest.mark.parametrize("payload", [b"", b"no json", b'{"v":99}'])
 def test_what_cannot_be_read_is_an_unknown_host(payload):
-    table = Table()
+    table = HostTable()
     table.hear(HeartbeatUpdate(0, [Stored(1, 0, "logs.beat.web1", {}, payload)], complete=True))
     assert names(table, 0) == [("web1", "unknown")]
 
 
 @pytest.mark.parametrize("host", ["", "..", "a b", "UPPER.\udcff", "x" * 300, "<script>"])
 def test_names_that_no_producer_can_have_are_left_out(host):
-    table = Table()
+    table = HostTable()
     table.hear(HeartbeatUpdate(0, [Stored(1, 0, f"logs.beat.{host}", {}, encode(BEAT))], complete=True))
     assert names(table, 0) == []
 
 
 def test_a_clock_that_goes_back_makes_nobody_dead():
-    table = Table()
+    table = HostTable()
     table.hear(heard("web1", at=100))
     assert names(table, 50) == [("web1", "quiet")]
 
@@ -191,10 +199,13 @@ def test_streams_that_are_nearly_full_or_have_no_consumer_are_trouble():
 
 def test_a_dead_hosts_rate_counts_for_nothing():
     shipping = dataclasses.replace(BEAT, rate=1000.0, silent=0.0)
-    hosts = [Host("a", State.SHIPPING, "", 1.0, shipping, 0), Host("b", State.DEAD, "", 99.0, shipping, 0)]
+    hosts = [
+        HostStatus("a", HostState.SHIPPING, "", 1.0, shipping, 0),
+        HostStatus("b", HostState.DEAD, "", 99.0, shipping, 0),
+    ]
     found = fleet(stream(), at=1.0, hosts=hosts)
     assert (found.rate, found.partitions[0].rate, found.partitions[0].hosts) == (1000.0, 1000.0, 2)
-    assert counts(hosts)[State.DEAD] == 1
+    assert counts(hosts)[HostState.DEAD] == 1
     assert fleet_json(found)["well"] is False
 
 
@@ -208,7 +219,7 @@ def test_names_are_made_printable_wherever_they_stand():
 RUNS = {name: dataclasses.replace(BEAT, run=name, machine=f"machine-{name}", state="/s", pid=7) for name in "ABC"}
 
 
-def hear(table: Table, *beats: Heartbeat, at: float = 0.0, host: str = "web1") -> Host:
+def hear(table: HostTable, *beats: Heartbeat, at: float = 0.0, host: str = "web1") -> HostStatus:
     """The host after one look for each heartbeat."""
     for number, beat in enumerate(beats):
         stored = Stored(number + 1, int(at * SECOND), f"logs.beat.{host}", {}, encode(beat))
@@ -219,56 +230,62 @@ def hear(table: Table, *beats: Heartbeat, at: float = 0.0, host: str = "web1") -
 
 @pytest.mark.parametrize(
     ("runs", "expected"),
-    [("A", State.QUIET), ("AAB", State.QUIET), ("ABC", State.QUIET), ("ABBA", State.SHARED), ("ABAB", State.SHARED)],
+    [
+        ("A", HostState.QUIET),
+        ("AAB", HostState.QUIET),
+        ("ABC", HostState.QUIET),
+        ("ABBA", HostState.SHARED),
+        ("ABAB", HostState.SHARED),
+    ],
 )
 def test_a_restart_changes_the_process_once_and_two_that_live_take_turns(runs, expected):
-    found = hear(Table(), *(RUNS[name] for name in runs))
+    found = hear(HostTable(), *(RUNS[name] for name in runs))
     assert found.state is expected
-    assert ("two producers have this name: process 7 on machine-" in found.why) is (expected is State.SHARED)
+    assert ("two producers have this name: process 7 on machine-" in found.why) is (expected is HostState.SHARED)
 
 
 def test_that_two_had_a_name_is_forgotten_after_a_while():
-    table = Table()
-    assert hear(table, *(RUNS[name] for name in "ABA")).state is State.SHARED
-    assert hear(table, RUNS["A"], at=CLASH_SECONDS - 1).state is State.SHARED
-    assert hear(table, RUNS["A"], at=CLASH_SECONDS + 1).state is State.QUIET
+    table = HostTable()
+    assert hear(table, *(RUNS[name] for name in "ABA")).state is HostState.SHARED
+    assert hear(table, RUNS["A"], at=CLASH_SECONDS - 1).state is HostState.SHARED
+    assert hear(table, RUNS["A"], at=CLASH_SECONDS + 1).state is HostState.QUIET
 
 
 def test_what_a_producer_saw_itself_counts_at_one_look():
-    found = hear(Table(), dataclasses.replace(RUNS["A"], other="process 9 on machine-B"))
-    assert (found.state, "process 9 on machine-B" in found.why) == (State.SHARED, True)
+    found = hear(HostTable(), dataclasses.replace(RUNS["A"], other="process 9 on machine-B"))
+    assert (found.state, "process 9 on machine-B" in found.why) == (HostState.SHARED, True)
     assert fleet(stream(), at=0.0, hosts=[found]).troubled_hosts == [found]
 
 
 def test_a_producer_that_was_refused_is_told_and_does_not_stand_for_the_host():
     refused = dataclasses.replace(RUNS["B"], refused=True, backlog=99, up=0.1)
-    found = hear(Table(), RUNS["A"], refused)
-    assert (found.state, found.beat.run) == (State.SHARED, "A")
+    found = hear(HostTable(), RUNS["A"], refused)
+    assert (found.state, found.beat.run) == (HostState.SHARED, "A")
     assert "machine-B" in found.why
-    assert hear(Table(), refused).state is State.SHARED
+    assert hear(HostTable(), refused).state is HostState.SHARED
 
 
 def test_a_dead_or_stuck_host_stays_that_and_older_producers_alarm_nobody():
     shared = dataclasses.replace(RUNS["A"], other="another")
-    table = Table()
+    table = HostTable()
     hear(table, shared)
     (dead,) = table.hosts(60 * SECOND)
-    assert (dead.state, "was last heard" in dead.why, "two producers" in dead.why) == (State.DEAD, True, True)
-    stuck = hear(Table(), dataclasses.replace(WAITING, run="A", other="another"))
-    assert (stuck.state, "two producers" in stuck.why) == (State.STUCK, True)
+    assert (dead.state, "was last heard" in dead.why, "two producers" in dead.why) == (HostState.DEAD, True, True)
+    stuck = hear(HostTable(), dataclasses.replace(WAITING, run="A", other="another"))
+    assert (stuck.state, "two producers" in stuck.why) == (HostState.STUCK, True)
     older = [dataclasses.replace(BEAT, files=number) for number in (1, 2, 1)]
-    assert hear(Table(), *older).state is State.QUIET
-    assert hear(Table(), RUNS["A"], BEAT, RUNS["A"]).state is State.QUIET  # a downgrade, and an upgrade
+    assert hear(HostTable(), *older).state is HostState.QUIET
+    assert hear(HostTable(), RUNS["A"], BEAT, RUNS["A"]).state is HostState.QUIET  # a downgrade, and an upgrade
 
 
 def test_a_host_that_is_called_localhost_is_not_well():
-    found = hear(Table(), BEAT, host="localhost")
-    assert (found.state, "every machine is called localhost" in found.why) == (State.SHARED, True)
+    found = hear(HostTable(), BEAT, host="localhost")
+    assert (found.state, "every machine is called localhost" in found.why) == (HostState.SHARED, True)
 
 
 def test_what_a_hostile_host_says_of_another_is_short_and_printable():
     hostile = dataclasses.replace(RUNS["A"], machine="\x1b[2J" * 999, state="\n" * 999, other="\x07" * 9999, pid=-5)
-    found = hear(Table(), hostile)
+    found = hear(HostTable(), hostile)
     assert found.beat.pid == 0
     assert len(found.why) < 1000
     assert "\x1b" not in printable(found.why)

@@ -8,13 +8,13 @@ import pytest
 from rich.cells import cell_len
 
 from consumer.audit import display as audit_show
-from consumer.audit.auditor import Result
+from consumer.audit.auditor import AuditResult
 from consumer.audit.day_inventory import Scope
 from consumer.audit.totals import Row, Sum
 from consumer.fleet import display as fleet_show
 from consumer.fleet.display import fleet_json
-from consumer.fleet.health import State
-from consumer.fleet.host_table import Host
+from consumer.fleet.health import HostState
+from consumer.fleet.host_table import HostStatus
 from consumer.fleet.snapshot import Fleet, partitions_of
 from shipper.heartbeat import Heartbeat
 from shipper.jetstream.stream_status import PartitionStatus
@@ -49,7 +49,7 @@ def test_an_audit_keeps_paths_and_numbers_whole(monkeypatch: pytest.MonkeyPatch,
         Row(HOST, FILE, date, 12, Sum(9_000_000, 123_456), Sum(8_000_000, 123_456), Sum(512, 1), Sum(700_000, 9))
         for date in ("2026-11-20", "2026-11-21")
     ]
-    audit_show.print_result(Result(scope=Scope(archive=tmp_path, journals=tmp_path), rows=rows, files=2), [])
+    audit_show.print_result(AuditResult(scope=Scope(archive=tmp_path, journals=tmp_path), rows=rows, files=2), [])
     *table, _ = printed(terminal)
     assert max(map(cell_len, table)) <= max(width, len(f"{HOST}  {FILE}"))
     for whole in (HOST, "2026-11-20", "2026-11-21", "7.6 MiB", "512 B", "683.6 KiB"):
@@ -63,8 +63,10 @@ def test_an_audit_keeps_paths_and_numbers_whole(monkeypatch: pytest.MonkeyPatch,
 def test_a_status_cuts_neither_hosts_nor_states_nor_headings(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     terminal = terminal_of(monkeypatch, width)
     beat = Heartbeat(version="0.1.0", partition=3, every=5.0, up=9.0, files=12, backlog=4096, backlog_age=60.0)
-    hosts = [Host(HOST, State.STUCK, "4.0 KiB wait, nothing moved for 60 s: no space left on device", 3.0, beat, 3)]
-    hosts += [Host("web2", State.UNKNOWN, "it sends lines and no heartbeats", None, None, 3)]
+    hosts = [
+        HostStatus(HOST, HostState.STUCK, "4.0 KiB wait, nothing moved for 60 s: no space left on device", 3.0, beat, 3)
+    ]
+    hosts += [HostStatus("web2", HostState.UNKNOWN, "it sends lines and no heartbeats", None, None, 3)]
     status = PartitionStatus(
         partition=3, stream="LOGS_3", messages=9, bytes=9, max_bytes=99, percent_full=9.1, first_seq=1, last_seq=9,
         pending=0, ack_pending=0, lag=1_234_567, ack_floor=9, waiting=2,

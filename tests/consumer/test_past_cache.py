@@ -12,16 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from collecting import HOST, Desk, Log
+from collecting import HOST, Desk, Log, applier_of
 from dying import Lives, Places
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.archive import Layout
 from consumer.commit import applier, disk_io
-from consumer.commit.applier import Stager
 from consumer.commit.disk_io import UNIT
-from consumer.commit.frame_cache import ReadyFrames
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
@@ -226,13 +223,11 @@ def work(place: Path) -> None:
         patched.setattr(disk_io, "PIECE_BYTES", PIECE)
         patched.setattr(applier, "WRITE_BYTES", BLOCK)
         journal, sink = Journal(place / "journal.sqlite"), Sink(place / "archive", open_files=8, links=True)
-        stager = Stager(
-            journal, sink, output="", partition=0, layout=Layout(place / "archive"), ready=ReadyFrames("zstd")
-        )
+        applying = applier_of(journal, sink)
         assert not sink.recover(journal.files.values(), partition=0)
         left = [delivery for delivery in deliveries() if delivery.sequence > journal.position.applied]
         for first in range(0, len(left), A_BATCH):
-            staged = stager.stage(left[first : first + A_BATCH], {}, {})
+            staged = applying.stage(left[first : first + A_BATCH], {}, {})
             sink.sync()
             journal.commit(staged.changes)
         sink.close()

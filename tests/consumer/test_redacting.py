@@ -16,7 +16,7 @@ from fleet import unpack
 
 from consumer.archive import lock_path
 from consumer.options import Until
-from consumer.redact.rewriter import Matching, OfSource, PlacesUnknownError, Range, blackened, joined
+from consumer.redact.rewriter import OfSource, PlacesUnknownError, Range, RegexMatches, blackened, joined
 from consumer.segments.compaction import Merger
 from consumer.segments.manifest_store import Listing
 from consumer.segments.rewrite_segment import rewriting
@@ -312,7 +312,7 @@ def test_text_that_is_not_its_spans_has_unknown_places(more: dict[str, int]) -> 
 def test_ranges_are_joined_and_newlines_stay() -> None:
     assert joined([Range(0, 2), Range(2, 4), Range(3, 5), Range(7, 8)]) == [Range(0, 5), Range(7, 8)]
     assert blackened(b"ab\ncd\n", [Range(1, 5)]) == b"a*\n**\n"
-    assert Matching(re.compile(b"x*")).ranges(segment(), b"aaa") == []
+    assert RegexMatches(re.compile(b"x*")).ranges(segment(), b"aaa") == []
 
 
 def test_an_older_reader_is_given_no_field_that_it_does_not_know() -> None:

@@ -12,7 +12,7 @@ from dying import Lives, Places
 from keeping import TODAY, tend, write_open, write_segments
 
 from consumer.segments import manifest_store
-from consumer.segments.manifest_store import Held
+from consumer.segments.manifest_store import DayTotals
 from shipper import layout
 from spark_analytics.archive.inventory import read_day
 from spark_analytics.report.completeness import account
@@ -49,7 +49,7 @@ def test_the_oldest_days_of_who_holds_the_most_go_and_nobody_elses(tmp_path: Pat
     assert on_disk(tmp_path) == {(day, host) for day in DAYS for host in (SMALL, OTHER, FLOOD)} - {(DAYS[0], FLOOD)}
     noted = json.loads((tmp_path / "archive" / layout.REMOVED_HOSTS_PATH).read_bytes())
     assert (noted["date"], noted["reason"]) == (DAYS[0], "keep_bytes")
-    assert noted["hosts"] == {FLOOD: Held(6300, 6300, 900, 1, 1)._asdict()}
+    assert noted["hosts"] == {FLOOD: DayTotals(6300, 6300, 900, 1, 1)._asdict()}
     assert not manifest_store.removed_days(tmp_path / "archive")
     assert not list((tmp_path / "archive").rglob(".remov*"))
 

@@ -16,7 +16,7 @@ from consumer import segment_io
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
-from consumer.segments.replace_segment import Fresh
+from consumer.segments.replace_segment import NewSegmentFile
 from consumer.segments.sealer import Sealer
 
 BLOCKS = [b"%d a line of a log\n" % number for number in range(300)]
@@ -128,7 +128,7 @@ def test_a_codec_that_was_chosen_behind_a_kill_is_for_the_next_segment(tmp_path:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(
-    ("owner", "name"), [(Fresh, "publish"), (Sealer, "record"), (Path, "unlink"), (Sealer, "_tell")]
+    ("owner", "name"), [(NewSegmentFile, "publish"), (Sealer, "record"), (Path, "unlink"), (Sealer, "_tell")]
 )
 def test_a_collector_that_sleeps_while_another_finishes_changes_nothing(
     owner: object, name: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damages: list[int]

@@ -14,7 +14,7 @@ from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.options import Until
 from consumer.segments import sealer as seal
-from consumer.segments.replace_segment import Fresh
+from consumer.segments.replace_segment import NewSegmentFile
 from shipper.model import Encoding
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(500))
@@ -131,7 +131,7 @@ def test_a_kill_while_a_segment_is_made_of_frames_leaves_one_segment(
     spans = journal.spans(sealing.path)
     halves = LINES[:5000], LINES[5000:]
     frames = Frames(tuple(map(zstandard.ZstdCompressor(level=1).compress, halves)), 500)
-    owner = {"publish": Fresh, "record": seal.Sealer, "_remove": seal}[step]
+    owner = {"publish": NewSegmentFile, "record": seal.Sealer, "_remove": seal}[step]
     kill_at(monkeypatch, owner, step, after=step != "_remove")
     with pytest.raises(KilledError):
         sealer.finish(sealing, spans, (), frames)

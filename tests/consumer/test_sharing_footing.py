@@ -16,12 +16,14 @@ from fleet import until
 
 from consumer.archive import Layout
 from consumer.cluster.coordinator import Collector
-from consumer.cluster.epochs import Sight, Step, begin_epoch, find_footing, step, sweep
-from consumer.cluster.locks import Place, dead_names, lock_identity, name_lock, take_name, try_lock
-from consumer.cluster.membership import Claim, LocalBucket, Member, Registry, Watch, encode, to_claim, to_member
-from consumer.cluster.partition_owner import Holdings, this_process
+from consumer.cluster.epochs import ClaimAction, OwnerState, begin_epoch, find_takeover, step, sweep
+from consumer.cluster.locks import ArchiveLocation, dead_names, lock_identity, name_lock, take_name, try_lock
+from consumer.cluster.membership import ChangeClock, Claim, LocalBucket, Member, Registry, encode, to_claim, to_member
+from consumer.cluster.open_partition import WorkerParts
+from consumer.cluster.partition_owner import OwnedPartitions, this_process
 from consumer.commit.journal import Journal
-from consumer.model import Changes, Known, Position
+from consumer.commit.other_partitions import ArchiveSources
+from consumer.model import ArchivedSource, Changes, Position
 from shipper.errors import Fenced
 from shipper.lifecycle import Stop
 from shipper.model import Entry
@@ -31,71 +33,71 @@ from shipper.testing import Clock
 CLAIM = Claim(owner="c1", instance="i1", host="h", pid=7, archive="mine", lock="k/1:2")
 
 
-def sight(**fields: object) -> Sight:
+def sight(**fields: object) -> OwnerState:
     known = {
         "claim": CLAIM, "expired": False, "archive": "mine", "newest": 0, "locked": True, "lock": "k/1:2", "holder": 7,
     }  # fmt: skip
-    return Sight(**(known | fields))  # type: ignore[arg-type]
+    return OwnerState(**(known | fields))  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> ArchiveLocation:
     (tmp_path / "archive").mkdir()
     (tmp_path / "journals").mkdir()
-    return Place(Layout(tmp_path / "archive"), "mine", tmp_path / "journals", "logs")
+    return ArchiveLocation(Layout(tmp_path / "archive"), "mine", tmp_path / "journals", "logs")
 
 
 # -- the decision -------------------------------------------------------------------------------------------------
 
 
 def test_a_free_lock_on_the_same_kernel_proves_that_the_one_before_is_dead() -> None:
-    assert step(sight()) is Step.CONTINUE
+    assert step(sight()) is ClaimAction.CONTINUE
 
 
 def test_a_live_lease_is_waited_for() -> None:
-    assert step(sight(locked=False)) is Step.WAIT
-    assert step(sight(lock="another kernel/1:2")) is Step.WAIT
+    assert step(sight(locked=False)) is ClaimAction.WAIT
+    assert step(sight(lock="another kernel/1:2")) is ClaimAction.WAIT
 
 
 def test_a_paused_owner_whose_lease_ran_out_is_left_behind_in_its_epoch() -> None:
-    assert step(sight(locked=False, expired=True)) is Step.BEGIN
+    assert step(sight(locked=False, expired=True)) is ClaimAction.BEGIN
 
 
 def test_an_owner_on_another_machine_whose_lease_ran_out_may_wake_up_too() -> None:
-    assert step(sight(lock="another kernel/1:2", expired=True)) is Step.BEGIN
+    assert step(sight(lock="another kernel/1:2", expired=True)) is ClaimAction.BEGIN
 
 
 def test_who_gave_the_partition_back_is_followed_in_its_epoch() -> None:
-    assert step(sight(claim=CLAIM.ended(), lock="another kernel/1:2")) is Step.CONTINUE
+    assert step(sight(claim=CLAIM.ended(), lock="another kernel/1:2")) is ClaimAction.CONTINUE
 
 
 def test_a_lock_that_is_held_without_a_lease_is_never_gone_around() -> None:
     """That process would not be fenced: it asks nobody before it writes."""
-    assert step(sight(claim=None, locked=False, expired=True)) is Step.WAIT
-    assert step(sight(claim=CLAIM.ended(), locked=False, expired=True)) is Step.WAIT
-    assert step(sight(locked=False, expired=True, holder=8)) is Step.WAIT
+    assert step(sight(claim=None, locked=False, expired=True)) is ClaimAction.WAIT
+    assert step(sight(claim=CLAIM.ended(), locked=False, expired=True)) is ClaimAction.WAIT
+    assert step(sight(locked=False, expired=True, holder=8)) is ClaimAction.WAIT
 
 
 def test_a_new_epoch_that_was_claimed_and_never_made_is_not_claimed_again() -> None:
     """Whoever claimed it may sleep with its copy in the hand; its number has to stay below ours."""
     unmade = Claim(owner="c1", instance="i1", host="h", pid=7, archive="mine", lock="k/9:9", epoch=3)
-    assert step(sight(claim=unmade, expired=True)) is Step.BEGIN
-    assert step(sight(claim=unmade.ended())) is Step.BEGIN
+    assert step(sight(claim=unmade, expired=True)) is ClaimAction.BEGIN
+    assert step(sight(claim=unmade.ended())) is ClaimAction.BEGIN
 
 
 def test_an_owner_with_another_archive_is_followed_when_it_is_done_or_silent() -> None:
     theirs = Claim(owner="c1", instance="i1", host="h", pid=7, archive="theirs", lock="k/9:9", epoch=3)
-    assert step(sight(claim=theirs)) is Step.WAIT
-    assert step(sight(claim=theirs, expired=True)) is Step.CONTINUE
-    assert step(sight(claim=theirs.ended())) is Step.CONTINUE
+    assert step(sight(claim=theirs)) is ClaimAction.WAIT
+    assert step(sight(claim=theirs, expired=True)) is ClaimAction.CONTINUE
+    assert step(sight(claim=theirs.ended())) is ClaimAction.CONTINUE
 
 
 def test_the_files_of_a_template_have_one_name_so_they_need_the_lock() -> None:
-    assert step(sight(locked=False, expired=True, has_epochs=False)) is Step.WAIT
-    assert step(sight(lock="another kernel/1:2", expired=True, has_epochs=False)) is Step.CONTINUE
+    assert step(sight(locked=False, expired=True, has_epochs=False)) is ClaimAction.WAIT
+    assert step(sight(lock="another kernel/1:2", expired=True, has_epochs=False)) is ClaimAction.CONTINUE
 
 
-def test_the_number_of_a_new_epoch_is_above_every_claim_and_every_journal(place: Place) -> None:
+def test_the_number_of_a_new_epoch_is_above_every_claim_and_every_journal(place: ArchiveLocation) -> None:
     Journal(place.journal(0, 0)).close()
     held = try_lock(place.lock(0, 0), "test")
     assert held is not None
@@ -104,7 +106,7 @@ def test_the_number_of_a_new_epoch_is_above_every_claim_and_every_journal(place:
             owner="c1", instance="i1", host="h", pid=os.getpid(), archive="mine", lock=lock_identity(place.lock(0, 0)),
             epoch=4,
         )  # fmt: skip
-        footing = find_footing(place, 0, claim, expired=True)
+        footing = find_takeover(place, 0, claim, expired=True)
     assert footing is not None
     assert (footing.epoch, footing.copied) == (5, 0)
     footing.locks.close()
@@ -134,7 +136,7 @@ def test_what_a_newer_version_says_more_is_passed_over_and_what_is_no_entry_says
 # -- days ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_day_is_not_over_while_another_partition_of_the_archive_may_add_to_it(place: Place) -> None:
+async def test_a_day_is_not_over_while_another_partition_of_the_archive_may_add_to_it(place: ArchiveLocation) -> None:
     claims = {
         "done": replace(CLAIM, past="2026-11-20"),
         "behind": replace(CLAIM, past="2026-11-19"),
@@ -153,7 +155,7 @@ async def test_a_day_is_not_over_while_another_partition_of_the_archive_may_add_
     assert not await others_past(place, claims["moved"])
 
 
-async def others_past(place: Place, claim: Claim | None, *, looked: bool = True) -> bool:
+async def others_past(place: ArchiveLocation, claim: Claim | None, *, looked: bool = True) -> bool:
     """What a collector that stands by says of 2026-11-20, where `claim` is all that it sees."""
 
     class One(LocalBucket):
@@ -168,9 +170,8 @@ async def others_past(place: Place, claim: Claim | None, *, looked: bool = True)
 
     registry = Registry(open_bucket, prefix="logs", lease=5.0)
     me = this_process(name="me", lock="k", archive="mine", partitions=(7,))
-    collector = Collector(
-        place, registry, Holdings(None, registry, me), me, find, Stop(), Patience(at_start=1, later=1)
-    )  # type: ignore[arg-type]
+    parts = WorkerParts(place=place, open_files=lambda: 8, sources=ArchiveSources(), make_worker=None)  # type: ignore[arg-type]
+    collector = Collector(registry, OwnedPartitions(parts, registry, me), find, Stop(), Patience(at_start=1, later=1))
     if looked:
         await collector._round()
         await collector._share()
@@ -182,7 +183,7 @@ async def others_past(place: Place, claim: Claim | None, *, looked: bool = True)
 
 def test_silence_is_counted_only_while_somebody_looks() -> None:
     clock = Clock()
-    watch, entry = Watch(every=1.0, clock=clock), {"k": Entry(1, b"")}
+    watch, entry = ChangeClock(every=1.0, clock=clock), {"k": Entry(1, b"")}
     watch.look(entry)
     for _ in range(4):
         clock.turn(1)
@@ -199,7 +200,7 @@ def test_silence_is_counted_only_while_somebody_looks() -> None:
 
 def test_a_change_begins_the_silence_anew_and_a_vanished_entry_is_one() -> None:
     clock = Clock()
-    watch = Watch(every=1.0, clock=clock)
+    watch = ChangeClock(every=1.0, clock=clock)
     assert not watch.knew("k")
     for entries in ({"k": Entry(1, b"")}, {"k": Entry(1, b"")}, {}):
         watch.look(entries)
@@ -239,6 +240,7 @@ def test_a_dead_name_is_one_with_an_open_day_whose_lock_is_free_and_nobody_takes
 WRITER = """
 import itertools, sys
 from pathlib import Path
+from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.journal import Journal
 from consumer.model import Changes, Position
 from consumer.commit.watermark import Known
@@ -259,7 +261,7 @@ def writer(journal: Path):
             process.kill()
 
 
-def test_a_copy_of_a_journal_is_one_of_its_commits_wherever_its_writer_was_paused(place: Place) -> None:
+def test_a_copy_of_a_journal_is_one_of_its_commits_wherever_its_writer_was_paused(place: ArchiveLocation) -> None:
     source = place.journal(0, 0)
     with writer(source) as process:
         for epoch in range(1, 16):
@@ -273,7 +275,9 @@ def test_a_copy_of_a_journal_is_one_of_its_commits_wherever_its_writer_was_pause
     assert not list(place.journals.glob(".*"))
 
 
-def test_a_copy_that_a_checkpoint_came_into_is_made_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_a_checkpoint_came_into_is_made_again(
+    place: ArchiveLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else old pages of the log would stand over newer ones of the database."""
     source = Journal(place.journal(0, 0))
     commit(source, 1, 60)
@@ -296,7 +300,7 @@ def test_a_copy_that_a_checkpoint_came_into_is_made_again(place: Place, monkeypa
 
 def commit(journal: Journal, first: int, last: int) -> None:
     for number in range(first, last + 1):
-        known = Known(id=f"{number:016x}", host="h" * 100, file="f" * 500, origin=0, watermark=number, crc=0)
+        known = ArchivedSource(id=f"{number:016x}", host="h" * 100, file="f" * 500, origin=0, watermark=number, crc=0)
         changes = Changes(position=Position(applied=number, resume=number + 1), sources={known.key: known})
         journal.commit(changes)
 
@@ -306,7 +310,7 @@ def _applied(journal: Path) -> int:
         return int(database.execute("SELECT applied FROM stream").fetchone()[0])
 
 
-def test_what_the_old_owner_commits_behind_the_copy_does_not_count(place: Place) -> None:
+def test_what_the_old_owner_commits_behind_the_copy_does_not_count(place: ArchiveLocation) -> None:
     old = Journal(place.journal(0, 0))
     old.commit(Changes(position=Position(applied=5, resume=6)))
     begin_epoch(place, 0, copied=0, epoch=1)
@@ -316,7 +320,7 @@ def test_what_the_old_owner_commits_behind_the_copy_does_not_count(place: Place)
         assert new.position.applied == 5
 
 
-def test_an_epoch_is_made_once_and_never_over_another(place: Place) -> None:
+def test_an_epoch_is_made_once_and_never_over_another(place: ArchiveLocation) -> None:
     Journal(place.journal(0, 0)).close()
     begin_epoch(place, 0, copied=0, epoch=1)
     made = place.journal(0, 1).read_bytes()
@@ -326,7 +330,7 @@ def test_an_epoch_is_made_once_and_never_over_another(place: Place) -> None:
     assert place.newest_epoch(0) == 1
 
 
-def test_what_an_epoch_leaves_is_swept_when_nobody_can_write_it_any_more(place: Place) -> None:
+def test_what_an_epoch_leaves_is_swept_when_nobody_can_write_it_any_more(place: ArchiveLocation) -> None:
     Journal(place.journal(0, 0)).close()
     begin_epoch(place, 0, copied=0, epoch=1)
     (place.journals / f".{place.journal(0, 1).name}.7.tmp").touch()  # of a kill
@@ -345,7 +349,7 @@ def test_what_an_epoch_leaves_is_swept_when_nobody_can_write_it_any_more(place: 
     assert [path.name for path in place.journals.iterdir()] == ["logs.p0.1.sqlite"]
 
 
-def test_what_is_to_be_put_aside_is_not_swept_though_only_its_later_name_is_known(place: Place) -> None:
+def test_what_is_to_be_put_aside_is_not_swept_though_only_its_later_name_is_known(place: ArchiveLocation) -> None:
     Journal(place.journal(0, 0)).close()
     begin_epoch(place, 0, copied=0, epoch=1)
     opened = place.directory / "date=2026-11-20/partition=0/host=h/_open-app.log"

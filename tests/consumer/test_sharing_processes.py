@@ -112,7 +112,7 @@ STATEMENTS = [
     ("consumer.commit.journal", "Journal", "commit", "behind"),
     ("consumer.commit.journal", "Journal", "begin_sealing", "behind"),
     ("consumer.segments.sealer", "Sealer", "finish", "before"),
-    ("consumer.segments.replace_segment", "Fresh", "publish", "behind"),
+    ("consumer.segments.replace_segment", "NewSegmentFile", "publish", "behind"),
 ]
 
 

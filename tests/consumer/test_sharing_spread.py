@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.cluster.coordinator import spread
+from consumer.cluster.assignment import assign
 from consumer.cluster.membership import Member
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -27,7 +27,7 @@ held = st.dictionaries(st.integers(0, 39), st.sampled_from([*NAMES, "dead"]))
 def test_every_partition_has_one_member_and_nobody_has_two_more_than_another(
     partitions: int, members: list[Member], holders: dict[int, str]
 ) -> None:
-    found = spread(range(partitions), members, holders)
+    found = assign(range(partitions), members, holders)
     assert found.keys() == set(range(partitions))
     sizes = Counter(found.values())
     numbers = [sizes[each.instance] for each in members]
@@ -40,28 +40,28 @@ def test_the_answer_does_not_depend_on_who_asks(
 ) -> None:
     others = list(members)
     random.shuffle(others)  # type: ignore[attr-defined]
-    assert spread(range(partitions), members, holders) == spread(reversed(range(partitions)), others, holders)
+    assert assign(range(partitions), members, holders) == assign(reversed(range(partitions)), others, holders)
 
 
 @given(count, living, held)
 def test_what_is_spread_well_stays_where_it_is(partitions: int, members: list[Member], holders: dict[int, str]) -> None:
-    found = spread(range(partitions), members, holders)
-    assert spread(range(partitions), members, found) == found
+    found = assign(range(partitions), members, holders)
+    assert assign(range(partitions), members, found) == found
 
 
 @given(count, living.filter(lambda members: len(members) > 1))
 def test_when_one_goes_only_its_own_partitions_move(partitions: int, members: list[Member]) -> None:
-    before = spread(range(partitions), members, {})
+    before = assign(range(partitions), members, {})
     gone, *left = members
-    after = spread(range(partitions), left, before)
+    after = assign(range(partitions), left, before)
     assert all(after[number] == owner for number, owner in before.items() if owner != gone.instance)
 
 
 @given(count, living.filter(lambda members: len(members) > 1))
 def test_when_one_comes_no_partition_moves_between_the_others(partitions: int, members: list[Member]) -> None:
     new, *there = members
-    before = spread(range(partitions), there, {})
-    after = spread(range(partitions), members, before)
+    before = assign(range(partitions), there, {})
+    after = assign(range(partitions), members, before)
     assert all(owner in {before[number], new.instance} for number, owner in after.items())
 
 
@@ -73,7 +73,7 @@ def test_nobody_gets_what_it_does_not_take_and_what_somebody_takes_has_an_owner(
         member(name, tuple(sorted(only)), tuple(sorted(refused)))
         for name, (only, refused) in zip(NAMES, limits, strict=False)
     ]
-    found = spread(range(partitions), members, holders)
+    found = assign(range(partitions), members, holders)
     by_name = {each.instance: each for each in members}
     assert all(by_name[owner].takes(number) for number, owner in found.items())
     assert found.keys() == {n for n in range(partitions) if any(each.takes(n) for each in members)}
@@ -81,5 +81,5 @@ def test_nobody_gets_what_it_does_not_take_and_what_somebody_takes_has_an_owner(
 
 @pytest.mark.parametrize(("partitions", "sizes"), [(4, [2, 2]), (5, [2, 3]), (1, [0, 1])])
 def test_two_collectors_share_alike(partitions: int, sizes: list[int]) -> None:
-    found = Counter(spread(range(partitions), [member("a"), member("b")], {}).values())
+    found = Counter(assign(range(partitions), [member("a"), member("b")], {}).values())
     assert sorted([found["a"], found["b"]]) == sizes

@@ -10,12 +10,12 @@ from fleet import unpack
 
 from consumer.archive import Layout
 from consumer.commit.applier import Hole
+from consumer.commit.fence import Unshared
 from consumer.commit.sink import Sink
 from consumer.model import SourceKey
 from consumer.options import Until
-from consumer.partition.fence import Unshared
-from consumer.partition.maintenance import House
-from consumer.partition.missing_ranges import Answer, Holes, Step
+from consumer.partition.missing_ranges import Answer, HoleAction, OpenHoles
+from consumer.partition.sealing import SealScheduler
 from shipper.errors import Fenced, SessionLost, Unavailable
 from shipper.model import Span
 from shipper.testing import Clock
@@ -83,7 +83,7 @@ async def test_a_lease_that_nobody_can_tell_of_is_waited_for_and_nothing_is_writ
 async def test_nothing_is_sealed_or_purged_that_the_next_owner_might_not_know_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.partition.maintenance.PURGE_SECONDS", 0.01)
+    monkeypatch.setattr("consumer.partition.purge.PURGE_SECONDS", 0.01)
     desk, log = Desk(tmp_path, segment_bytes=100, replay_window=0), Log(LINES)
     for span in cuts(LINES, 1000):
         desk.send(log, *span)
@@ -110,7 +110,7 @@ def open_names(desk: Desk) -> list[str]:
     return sorted(path.name for path in desk.archive.rglob("_open-*"))
 
 
-async def nothing(_: House) -> None:
+async def nothing(_: SealScheduler) -> None:
     """The next takeover comes sooner than housekeeping."""
 
 
@@ -118,7 +118,7 @@ async def test_files_of_an_epoch_that_is_over_are_sealed_before_those_of_the_nex
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk, log = Desk(tmp_path), Log(LINES)
-    monkeypatch.setattr(House, "_see_to_finished", nothing)
+    monkeypatch.setattr(SealScheduler, "seal_finished", nothing)
     for epoch, (start, end) in enumerate([(0, 1000), (1000, 2000), (2000, 3000)]):
         in_epoch(desk, epoch)
         desk.send(log, start, end)
@@ -258,21 +258,21 @@ async def test_all_of_a_hole_may_be_in_another_archive(tmp_path: Path) -> None:
 def test_a_hole_is_as_old_as_it_is_however_many_sessions_ended_meanwhile() -> None:
     clock = Clock()
     hole = Hole(source=SourceKey(HOST, "a"), file=FILE, sequence=7, missing=Span(4, 8))
-    holes = Holes(patience=1e9, limit=100, clock=clock)
+    holes = OpenHoles(patience=1e9, limit=100, clock=clock)
     for _ in range(3):
         holes.update({hole.source: hole})
         clock.turn(30)
-        holes.clear()
+        holes.begin_session()
     holes.read_to(6)
     holes.update({hole.source: hole})
-    assert holes.next_step(hole, at_once=False) is Step.WAIT
+    assert holes.next_action(hole, at_once=False) is HoleAction.WAIT
     clock.turn(10)
-    assert holes.next_step(hole, at_once=False) is Step.GIVE_UP
+    assert holes.next_action(hole, at_once=False) is HoleAction.GIVE_UP
     holes.answered(hole, Answer.RESENT)
-    holes.clear()
+    holes.begin_session()
     holes.read_to(7)  # and it was not met: it is filled
     holes.update({hole.source: hole})
-    assert holes.next_step(hole, at_once=False) is Step.WAIT
+    assert holes.next_action(hole, at_once=False) is HoleAction.WAIT
 
 
 async def test_messages_that_left_the_stream_unread_are_counted_and_said_once(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.logview.archive_source import _cut
-from consumer.logview.dedup import Cutter
+from consumer.logview.dedup import Deduplicator
 from consumer.logview.display import Form, Printer, Screen, harmless
 from consumer.logview.log_reader import HORIZON_SECONDS, Merge
 from consumer.logview.outputs import Outlet, Pace
@@ -96,7 +96,7 @@ def test_what_is_no_moment_is_refused(text: str):
 def test_whatever_is_sent_again_every_byte_is_told_once(order: list[int]):
     """A producer sends in order, and after a lost session goes back: blocks of any borders, from anywhere."""
     log = Log(bytes(range(33, 33 + 60)))
-    cutter, told = Cutter(Wanted(), plain_file="messages.log"), bytearray(60)
+    cutter, told = Deduplicator(Wanted(), plain_file="messages.log"), bytearray(60)
     sent: set[int] = set()
     first = min(order[0], 59)
     for number, start in enumerate(order):
@@ -119,14 +119,14 @@ def test_what_was_edited_has_no_offset_and_is_told_once():
         source="00000000000000a1", file="/a", span=Span(0, len(source)), origin=0, lines=2, block_crc=zlib.crc32(text),
         source_crc=0, encoding=Encoding.IDENTITY, read_at="", edited=Edited(len(text), 0),
     )  # fmt: skip
-    cutter = Cutter(Wanted(), plain_file="m")
+    cutter = Deduplicator(Wanted(), plain_file="m")
     message = Delivery(1, 1, 0, f"logs.p0.{HOST}", codec.to_headers(block), text + edits, "")
     assert [(each.offset, each.text) for each in cutter.cut(message)] == [(None, text)]
     assert cutter.cut(message) == []
 
 
 def test_what_no_collector_applies_is_counted():
-    cutter = Cutter(Wanted(), plain_file="m")
+    cutter = Deduplicator(Wanted(), plain_file="m")
     good = delivery(Log(b"one\n"), 0, 4)
     assert cutter.cut(good._replace(payload=b"damaged")) == []
     assert cutter.cut(good._replace(headers={"Log-Id": "no"})) == []

@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 from consumer.commit.batch_plan import Draft
-from consumer.model import Known, OpenFile
+from consumer.model import ArchivedSource, OpenFile
 from shipper.layout import FileKey
 
 
@@ -15,6 +15,6 @@ def test_a_draft_to_which_nothing_was_appended_is_the_committed_file() -> None:
 
 def test_a_source_keeps_everything_but_what_a_block_tells() -> None:
     told = {"watermark": 101, "crc": 102, "proven": False, "ended": True, "seen_ns": 103}
-    given = {field.name: number for number, field in enumerate(fields(Known), start=2)}
-    known = Known(**given)  # type: ignore[arg-type]
-    assert known.grown(**told) == Known(**given | told)  # type: ignore[arg-type]
+    given = {field.name: number for number, field in enumerate(fields(ArchivedSource), start=2)}
+    known = ArchivedSource(**given)  # type: ignore[arg-type]
+    assert known.grown(**told) == ArchivedSource(**given | told)  # type: ignore[arg-type]

@@ -1,0 +1,113 @@
+"""What a collector does for its archive besides writing partitions: tasks that run until the collector ends."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+from importlib.metadata import entry_points
+
+from consumer.audit.count_duplicates import DuplicateCount
+from consumer.cluster.coordinator import Collector
+from consumer.cluster.locks import ArchiveLocation, dead_names
+from consumer.cluster.retired_partitions import Retired
+from consumer.segments.day_close import DayCloser
+from shipper import events
+from shipper.errors import ShipperError
+from shipper.jetstream.connection import connect
+from shipper.lifecycle import Stop
+from shipper.settings import Settings
+from shipper.subjects import control_up
+
+DAYS_SECONDS = 10.0
+"""Seconds between two checks for days that are over."""
+CONNECT_AGAIN_SECONDS = 2.0
+SERVICES = "fshipper.services"
+"""Group of entry points under which the partitioner offers its services."""
+
+
+class BackgroundTasks:
+    """The background tasks of one collector."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        place: ArchiveLocation,
+        name: str,
+        days: DayCloser,
+        duplicates: DuplicateCount,
+        stop: Stop,
+    ) -> None:
+        self._settings = settings
+        self._place = place
+        self._name = name
+        self._days = days
+        self._duplicates = duplicates
+        self._stop = stop
+
+    @contextlib.asynccontextmanager
+    async def running(self, collector: Collector) -> AsyncIterator[None]:
+        """Run every task until the block ends."""
+        work = [self._close_days(collector), self._answer_for_retired(collector)]
+        if self._place.layout.seals:
+            work.append(self._count_duplicates())
+        if self._settings.collector.serve_partitions:
+            work.append(self._serve_partitions())
+        tasks = [asyncio.create_task(each) for each in work]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def close_days(self, collector: Collector) -> None:
+        """Close days that are over, also for dead collectors, whose names no process can take meanwhile."""
+
+        def close() -> None:
+            with dead_names(self._place.directory, self._name) as dead:
+                self._days.run(collector.held, lambda: collector.is_sure, dead, everywhere=collector.others_past)
+
+        if self._place.layout.seals:
+            await asyncio.to_thread(close)
+
+    async def _close_days(self, collector: Collector) -> None:
+        while True:
+            await self.close_days(collector)
+            await asyncio.sleep(DAYS_SECONDS)
+
+    async def _count_duplicates(self) -> None:
+        ending = threading.Event()  # a count may take long, and a thread is not cancelled
+        try:
+            while True:
+                try:
+                    await asyncio.to_thread(self._duplicates.look, lambda: not (ending.is_set() or self._stop.asked))
+                except OSError as error:
+                    events.days_failed(error=str(error))
+                await asyncio.sleep(self._duplicates.rest)
+        finally:
+            ending.set()
+
+    async def _answer_for_retired(self, collector: Collector) -> None:
+        """Answer requests about retired partitions, in one session after another."""
+        retired = Retired(self._place, collector.is_retired)
+        while True:
+            with contextlib.suppress(ShipperError):
+                connection = await connect(
+                    self._settings.nats, name=f"fshipper consume {self._name} retired", inbox="_INBOX_collector"
+                )
+                try:
+                    lost = asyncio.Event()
+                    connection.on_lost(lost.set)
+                    await connection.listen(control_up(">"), retired.heard)
+                    await lost.wait()
+                finally:
+                    await connection.close()
+            await asyncio.sleep(CONNECT_AGAIN_SECONDS)
+
+    async def _serve_partitions(self) -> None:
+        """Create streams when producers request them: a service of the partitioner, found by its entry point."""
+        (found,) = entry_points(group=SERVICES, name="streams")
+        try:
+            await found.load()(self._settings, self._stop)
+        except ShipperError as error:  # the archive is written all the same
+            events.stream_refused(partition=None, host="", reason=str(error))

@@ -1,0 +1,103 @@
+"""What one partition has on disk: its journal, its open files, and the rules under which they are written."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from consumer.archive import Layout
+from consumer.commit.fence import Fence
+from consumer.commit.io_thread import IoThread
+from consumer.commit.journal import Journal
+from consumer.commit.other_partitions import OtherPartitions, each_once
+from consumer.commit.sink import Sink
+from consumer.model import ArchivedSource, OpenFile, Position, SourceKey
+from shipper.manifest import Gap
+from shipper.watchdog import Pulse
+
+_T = TypeVar("_T")
+
+
+class PartitionStore:
+    """The journal and the open files of one partition. Owned by its worker.
+
+    Only `thread` touches the journal and the files. `lease` is the right to write them. `others` reads the journals of
+    the archive's other partitions.
+    """
+
+    def __init__(
+        self, journal: Journal, sink: Sink, layout: Layout, others: OtherPartitions, lease: Fence, thread: IoThread
+    ) -> None:
+        self.journal = journal
+        self.sink = sink
+        self.layout = layout
+        self.others = others
+        self.lease = lease
+        self._thread = thread
+
+    async def run(self, work: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
+        """The result of `work`, which the partition's thread runs. Raises ArchiveTrouble: the disk fails."""
+        return await self._thread.run(work, *arguments, **named)
+
+    async def recover(self, partition: int) -> None:
+        """Return to the last commit, as at a start: reload the journal, truncate the files to their committed length.
+
+        Raises ArchiveTrouble.
+        """
+        await self.run(self.journal.reload)
+        self.others.sources.shared.update(await self.run(self.journal.shared))
+        files = [file for file in self.journal.files.values() if not file.sealing and not self.is_older(file)]
+        for left in await self.run(self.sink.recover, files, partition=partition):
+            await self.run(self.journal.shorten, left)
+
+    async def move_to(self, position: Position) -> None:
+        """Commit another position in the stream. Raises ArchiveTrouble."""
+        await self.run(self.journal.move_to, position)
+
+    async def check_files(self) -> None:
+        """Raises ArchiveTrouble: a file that is open, or will be reopened, was removed, replaced or truncated."""
+        files = self.journal.files.values()
+        await self.run(self.sink.look_over, [file for file in files if not file.sealing and not self.is_older(file)])
+
+    async def read_shared(self) -> None:
+        """Read which sources the partitions of other processes share with this one."""
+        self.others.sources.shared |= await self.run(self.others.shared)
+
+    async def gaps(self, path: str) -> tuple[Gap, ...]:
+        """The recorded gaps of an open file."""
+        return await self.run(self.journal.gaps, path)
+
+    def is_older(self, file: OpenFile) -> bool:
+        """Whether a file belongs to an earlier epoch, so that nothing is appended to it any more."""
+        return self.layout.is_older(file.path)
+
+    def source(self, source: SourceKey) -> ArchivedSource | None:
+        """What the archive has of a source, in this partition or in another one. Called in the partition's thread."""
+        if (own := self.journal.source(source)) is not None:
+            return own
+        found = self.others.find(source)
+        return found.known if found else None
+
+    def newest_sources(self, host: str, newest: int) -> list[ArchivedSource]:
+        """The newest sources of a host in the whole archive: it may have shipped to another partition before.
+
+        Called in the partition's thread.
+        """
+        here, elsewhere = self.journal.sources_of(host, newest=newest), self.others.newest_of(host, newest=newest)
+        return each_once((*here, *elsewhere), newest=newest)
+
+    def stop(self) -> None:
+        """Wait for the call that the thread is running; it accepts no more."""
+        self._thread.close()
+
+    def close(self) -> None:
+        """Close files and journals. Everything that was committed is durable already."""
+        self.sink.close()
+        self.journal.close()
+        self.others.close()
+
+
+def open_store(
+    journal: Journal, layout: Layout, lease: Fence, others: OtherPartitions, pulse: Pulse, *, open_files: int
+) -> PartitionStore:
+    """The store of a partition. At most `open_files` files are open; each call of its thread is a sign for `pulse`."""
+    sink = Sink(layout.archive, open_files=open_files, links=layout.seals)
+    return PartitionStore(journal, sink, layout, others, lease, IoThread(pulse.name.replace(" ", "-"), pulse))
