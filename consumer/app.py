@@ -36,12 +36,12 @@ from shipper.bucket import map_key
 from shipper.errors import BucketRefused, ConfigError, Fatal
 from shipper.http_endpoints import serving
 from shipper.jetstream.kv_bucket import JetStreamBucket
-from shipper.jetstream.pull_consumer import JetStreamInbox
+from shipper.jetstream.pull_consumer import ConsumerRecovery, JetStreamInbox
 from shipper.lifecycle import Stop, stop_on_signals
 from shipper.partition_map import decode
 from shipper.ports import Bucket
 from shipper.reload import Plan, Reloader
-from shipper.retry import Patience
+from shipper.retry import Patience, SessionGroup
 from shipper.session_retry import SessionRetry
 from shipper.settings import CollectorSettings, Settings
 from shipper.subjects import COLLECTOR, stream_name
