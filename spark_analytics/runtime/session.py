@@ -41,7 +41,7 @@ LOCAL_SETTINGS = {
 }
 """Settings where Spark runs in the driver only."""
 
-_TEMPLATES = Path(__file__).with_name("templates")
+_TEMPLATES = Path(__file__).parents[1] / "templates"
 LOG4J2 = _TEMPLATES / "log4j2.properties"
 
 _LAUNCHER_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -38,7 +38,7 @@ LARGE_BYTES = 1_500_000_000
 MAX_INTERPRETED_ROWS = 50_000
 """Rows of a query up to which Spark compiles no Java source for it, however large the day is."""
 
-COMPILER = Path(__file__).with_name("templates") / "compiler.directives"
+COMPILER = Path(__file__).parents[1] / "templates" / "compiler.directives"
 """The methods that C2 does not compile."""
 
 _SERIAL_GC_CORES = 2

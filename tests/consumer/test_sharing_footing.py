@@ -242,11 +242,10 @@ import itertools, sys
 from pathlib import Path
 from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.journal import Journal
-from consumer.model import Changes, Position
-from consumer.commit.watermark import Known
+from consumer.model import ArchivedSource, Changes, Position
 journal = Journal(Path(sys.argv[1]))
 for number in itertools.count(1):
-    known = Known(id="%016x" % number, host="h" * 100, file="f" * 500, origin=0, watermark=number, crc=0)
+    known = ArchivedSource(id="%016x" % number, host="h" * 100, file="f" * 500, origin=0, watermark=number, crc=0)
     journal.commit(Changes(position=Position(applied=number, resume=number + 1), sources={known.key: known}))
 """
 

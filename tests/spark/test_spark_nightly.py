@@ -120,7 +120,7 @@ def test_a_run_that_dies_between_the_tables_leaves_the_old_day(archive, report, 
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(build_tables.TableBuilder, "table_of_run", killed)
+    monkeypatch.setattr(build_tables.TableBuilder, "write_run", killed)
     assert report("--date", DATE)[0] == 130
 
     assert [row["file"] for row in table_of(tmp_path / "out", "file_daily")] == ["/var/log/app.log"]
@@ -164,13 +164,13 @@ def test_a_report_asks_no_sum_whether_it_overflows_and_who_asks_behind_it_in_tha
     archive.seal(b"x\n")
     archive.close()
     within = []
-    groups_of = scanning.Scanner._groups
+    groups_of = scanning.Scanner._scan
 
     def noted(self, *arguments):
         within.append(spark.conf.get("spark.sql.ansi.enabled"))
         return groups_of(self, *arguments)
 
-    monkeypatch.setattr(scanning.Scanner, "_groups", noted)
+    monkeypatch.setattr(scanning.Scanner, "_scan", noted)
 
     assert report("--date", DATE)[0] == 0
     assert (within, spark.conf.get("spark.sql.ansi.enabled")) == (["false"], "true")
