@@ -57,17 +57,23 @@ def started(verb, here, url) -> subprocess.Popen:
 
 
 def interrupted(process, number, seconds) -> tuple[int, str, bool]:
-    """How it ended, what it said on stderr, and whether the signal reached it."""
+    """The exit code, the text on stderr, and whether the program was still running when the signal was sent."""
     try:
         process.wait(seconds)
         reached = False
     except subprocess.TimeoutExpired:
-        reached = True
+        # The test itself may have been paused for longer than `seconds`: a program that has ended gets no signal.
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        reached = ended is None
         os.killpg(process.pid, number)
-    _, said = process.communicate(timeout=60)
+    shown, said = process.communicate(timeout=60)
+    if process.returncode == 0 and "--help" in process.args and shown.endswith(HELP_END):
+        reached = False  # it had printed its whole help and was ending
     return process.returncode, said, reached
 
 
+HELP_END = "Show this message and exit.\n"
+"""The last line of a complete help text."""
 OWN_ENDS = {0, 2, 64, 69, 78}
 """Exit codes of commands that had said what they found before the signal came."""
 

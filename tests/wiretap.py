@@ -33,6 +33,7 @@ class Wiretap:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
 
     def url(self, scheme: str, user: str = "") -> str:
         return f"{scheme}://{user}127.0.0.1:{self.port}"
@@ -49,31 +50,36 @@ class Wiretap:
 
     def cut(self, reply: Reply) -> None:
         """End every connection; from now on clients get another `reply`, and what was received is forgotten."""
-        self.reply = reply
-        opened, self._open = self._open, []
+        with self._lock:
+            self.reply = reply
+            opened, self._open = self._open, []
+            self.received.clear()
+            self.connections = 0
         for each in opened:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-        self.received.clear()
-        self.connections = 0
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                self.connections += 1
-                self._open.append(client)
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+                with self._lock:
+                    self.connections += 1
+                    self._open.append(client)
+                    reply = self.reply
+                threading.Thread(target=self._serve, args=(client, reply), daemon=True).start()
 
-    def _serve(self, client: socket.socket) -> None:
+    def _serve(self, client: socket.socket, reply: Reply) -> None:
         with client, contextlib.suppress(OSError):
-            self.reply(self, client)
+            reply(self, client)
             self.read_all(client)
 
     def read(self, client: socket.socket) -> bytes:
-        """The next bytes of a client, which are recorded; b"": it closed."""
+        """The next bytes of a client; b"": it closed. They are recorded unless `cut` has ended this connection."""
         octets = client.recv(65536)
-        self.received += octets
+        with self._lock:
+            if client in self._open:
+                self.received += octets
         return octets
 
     def read_all(self, client: socket.socket) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from producer import receipts
 from producer.discovery import scanner
+from producer.discovery.patterns import real_path
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
 from producer.discovery.scanner import Seen
 from producer.fingerprint import Mark, crc_of, read_ends
@@ -157,7 +158,7 @@ def _candidates(path: str, links: Links) -> list[Seen]:
     """The file itself and what rotation made of it."""
     own = [seen for seen in scanner.look(scanner.Watched((path,))).files if seen.path == path]
     try:
-        real = os.path.realpath(path)
+        real = real_path(path)
         elsewhere = scanner.siblings(real) if real != path else []
         return own + scanner.siblings(path) + [seen for seen in elsewhere if links.belongs(path, seen.path)]
     except OSError as error:

@@ -75,6 +75,19 @@ def links(path: str) -> Iterator[str]:
         yield path
 
 
+def real_path(path: str) -> str:
+    """`path` without symbolic links; as it is if other users replace its links faster than they can be read.
+
+    `os.path.realpath` of Python 3.11 raises OSError if a link becomes a file or directory while it is read.
+    """
+    for _ in range(MOST_LINKS):
+        try:
+            return os.path.realpath(path)
+        except OSError:
+            continue
+    return path
+
+
 def ways(patterns: Sequence[str]) -> Callable[[str], bool]:
     """Says whether an absolute path may match one of `patterns`, or be a directory on the way to such a path."""
     plain: set[str] = set()

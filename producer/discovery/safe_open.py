@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from producer.discovery.patterns import MOST_LINKS
+from producer.discovery.patterns import MOST_LINKS, real_path
 
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -135,7 +135,7 @@ class Links:
         raise NotFollowed(f"not followed: {what}", path)
 
     def _is_below_a_root(self, path: str) -> bool:
-        roots = {name.rstrip("/") + "/" for root in self.roots for name in (root, os.path.realpath(root))}
+        roots = {name.rstrip("/") + "/" for root in self.roots for name in (root, real_path(root))}
         return any(path.startswith(root) for root in roots)
 
 

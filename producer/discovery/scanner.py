@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from producer.discovery.patterns import EVERY_DEPTH, directories, expand, links, names_of
+from producer.discovery.patterns import EVERY_DEPTH, directories, expand, links, names_of, real_path
 
 COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z")
 GONE = (FileNotFoundError, NotADirectoryError)
@@ -134,11 +134,11 @@ def _excluded_behind(path: str, watched: Watched, real_directories: dict[str, st
     if path in watched.own:
         return ""
     if is_link:
-        names = [*map(os.path.normpath, links(path)), os.path.realpath(path)]
+        names = [*map(os.path.normpath, links(path)), real_path(path)]
     else:
         directory, name = os.path.split(path)
         if directory not in real_directories:
-            real_directories[directory] = os.path.realpath(directory)
+            real_directories[directory] = real_path(directory)
         names = [os.path.join(real_directories[directory], name)]
     return next((name for name in names if name != path and watched.excludes(name)), "")
 
@@ -149,9 +149,7 @@ def excluded_twin(path: str, key: Key, watched: Watched, listing: "Listing") -> 
     A name that a rotation gave to the file does not count: a rotated file is excluded so that it is not read twice.
     """
     plain = [os.path.dirname(name) for name in watched.exclude if "/" in name and not glob.has_magic(name)]
-    for directory in {os.path.dirname(path), os.path.dirname(os.path.realpath(path)), *plain} | directories(
-        watched.patterns
-    ):
+    for directory in {os.path.dirname(path), os.path.dirname(real_path(path)), *plain} | directories(watched.patterns):
         for name in listing.names_of(directory, key):
             if watched.excludes(name) and not is_rotated_name(name, path):
                 return name

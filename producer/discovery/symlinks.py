@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Container
 
 from producer.discovery import scanner
+from producer.discovery.patterns import real_path
 from producer.discovery.scanner import Listing, Seen
 from producer.model import Source
 from shipper import events
@@ -66,16 +67,16 @@ class Targets:
         if self._listing is not listing:
             self._listing, self._real_directories = listing, {}
         if os.path.islink(file):
-            return os.path.realpath(file)
+            return real_path(file)
         directory, name = os.path.split(file)
         if directory not in self._real_directories:
-            self._real_directories[directory] = os.path.realpath(directory)
+            self._real_directories[directory] = real_path(directory)
         return os.path.join(self._real_directories[directory], name)
 
 
 def real_of(file: str, path: str) -> str:
     """What `Source.real` says of a file at `path` whose name in the archive is `file`."""
-    real = os.path.realpath(path)
+    real = real_path(path)
     if path == file:
         return "" if real == file else real
     return "" if os.path.dirname(path) == os.path.dirname(file) else real

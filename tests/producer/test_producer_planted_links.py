@@ -21,6 +21,7 @@ from producing import Host, append
 from spooling import running, spool_in, text
 
 from producer.discovery import safe_open
+from producer.discovery.patterns import real_path
 from producer.discovery.safe_open import Links, NotFollowed
 from producer.inputs.factory import inputs_of, named
 from producer.inputs.listen_address import Address, listen
@@ -689,3 +690,14 @@ def test_a_socket_is_not_made_behind_a_planted_link(place: Place) -> None:
     place.link(place.data, "run", owner=0, beside=place.log)
     with contextlib.closing(listen(Address("unix", path=str(place.log / "run" / "log")))):
         assert (place.data / "log").stat().st_mode & 0o777 == 0o666
+
+
+def test_the_real_path_is_found_while_its_last_name_is_exchanged(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"one\n")
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    name = tmp_path / "name.log"
+    with exchanged(file, link, name):
+        found = {real_path(str(name)) for _ in range(50_000)}
+    assert found <= {str(name), str(file), str(link)}
