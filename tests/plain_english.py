@@ -1,10 +1,18 @@
 """Words that mislead a reader in a hurry, and what to write instead.
 
-`findings` takes any text for people: a document, a docstring, a help text or a message.
+`findings` takes any text for people: a document, a docstring, a help text or a message. `python_findings` takes
+the source of a module.
+`python tests/plain_english.py PATH...` lists the findings of documents, modules and all modules of folders.
 """
 
+import ast
+import io
 import re
+import sys
+import tokenize
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 WORDS = (
@@ -53,3 +61,39 @@ def _found(text: str) -> Iterator[Finding]:
     for finder, write in _FINDERS:
         for found in finder.finditer(text):
             yield Finding(text.count("\n", 0, found.start()) + 1, found[0], write)
+
+
+def python_findings(source: str) -> list[Finding]:
+    """Every word of the list in the docstrings, comments, help texts and messages of a Python module.
+
+    A message is a string literal of two words or more.
+    """
+    found = []
+    for line, text in _texts(source):
+        found += [each._replace(line=line + each.line - 1) for each in findings(text)]
+    return sorted(set(found))
+
+
+def _texts(source: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 1:
+            yield node.lineno, node.value
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith(("# noqa", "# type:", "# fmt:")):
+            yield token.start[0], token.string.partition("# noqa")[0]
+
+
+def main(arguments: list[str]) -> None:
+    """Print the findings of files and folders, and how many each word has."""
+    words: Counter[str] = Counter()
+    for argument in map(Path, arguments):
+        for path in sorted(argument.rglob("*.py")) if argument.is_dir() else [argument]:
+            text = path.read_text(encoding="utf-8")
+            for each in python_findings(text) if path.suffix == ".py" else findings(text):
+                words[each.word.lower()] += 1
+                print(f"{path}:{each.line}: {each.word!r}: {each.write}")
+    print(f"{words.total()} findings:", ", ".join(f"{word} {number}" for word, number in words.most_common()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
