@@ -3,37 +3,55 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CORES := $(shell nproc)
+WORKERS ?= $(shell expr 2 \* $(CORES))
+# In parallel; tests that share a Spark session or a fixture of their module run on one worker.
+PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check fmt test chaos bench scale deb wheel image sbom docs pictures lock clean
+.PHONY: help setup demo check fmt test test-all coverage mutants chaos bench scale deb wheel image sbom docs pictures lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-setup: $(READY) ## Put everything into .venv (and Java 17 where it is missing and may be installed)
+setup: $(READY) ## Put everything into .venv (and Java 17 if missing), and prepare the start of the report: about two minutes
 
 $(READY): requirements.lock pyproject.toml deploy/setup/java.sh
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	sh deploy/setup/java.sh
+	$(BIN)/fshipper report prepare || echo "the first report takes longer; all but the report works without Java" >&2
 	@touch $(READY)
 
 demo: setup ## Server, three hosts, a collector, kills on the way, byte-for-byte proof, report: about two minutes
 	$(BIN)/fshipper demo
 
-check: setup ## Format, lint, types, import rules
+check: setup ## Before each commit: format, lint, types, structure, and the tests that start no process; two minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_architecture.py
+	$(BIN)/python -m pytest -q --ring check $(PARALLEL) $(TESTS)
 
 fmt: setup ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup ## Every test: real servers, real processes, real kills, real Spark
-	$(BIN)/python -m pytest
+test: setup ## Before each push: everything real once: servers, processes, kills, Spark, documents, browser; 15 minutes
+	$(BIN)/python -m pytest -q --ring test $(PARALLEL) $(TESTS)
+
+test-all: setup ## Before a release: also many seeds, clusters and every document
+	$(BIN)/python -m pytest -q --ring all $(PARALLEL) $(OPTIONS) $(TESTS)
+
+coverage: setup ## Branches of the modules that keep the promise, covered by the tests that start no process
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run --branch --source producer.session,producer.checkpoint,producer.tailer,consumer.commit,consumer.partition,consumer.segments,shipper \
+	  -m pytest -q --ring check tests/unit tests/contract tests/consumer tests/producer
+	$(BIN)/python -m coverage report --skip-covered --sort=cover
+
+mutants: setup ## Plant each defect of tests/defects.toml in a copy; a test must find it. DEFECTS: part of a name
+	$(BIN)/python tests/mutants.py $(DEFECTS)
 
 chaos: setup ## 200 seeded runs of faults, a minute of full disk, long rounds of kill -9, bursts of 1 GiB: about 45 minutes
 	FSHIPPER_CHAOS_RUNS=200 FSHIPPER_CHAOS_FULL_SECONDS=60 FSHIPPER_CHAOS_ROUNDS=10 FSHIPPER_CHAOS_MB=200 FSHIPPER_KILL_MB=500 \
@@ -70,8 +88,8 @@ sbom: ## The bill of materials of everything that is locked, as CycloneDX, in di
 docs: setup ## Write the documents that are made of the code: metrics, settings
 	$(BIN)/python tests/written.py
 
-pictures: setup ## The pictures of the README, of what a demo left in demo-out (needs Chromium)
-	test -d demo-out/report || $(BIN)/fshipper demo
+pictures: setup ## The pictures of the documents, of the month that a demo left in demo-out (needs Chromium)
+	test -d demo-out/report || $(BIN)/fshipper demo --days 30
 	$(BIN)/python tests/pictures.py demo-out
 
 lock: ## Pin the newest allowed versions, with hashes and without addresses

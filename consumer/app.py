@@ -16,7 +16,7 @@ from consumer.background import BackgroundTasks
 from consumer.cluster.coordinator import ArchiveUsage, Collector
 from consumer.cluster.discovery import SAMPLE, PartitionDiscovery
 from consumer.cluster.locks import ArchiveLocation, take_name
-from consumer.cluster.membership import LocalBucket, Registry
+from consumer.cluster.membership import LocalBucket, Membership
 from consumer.cluster.open_partition import WorkerParts
 from consumer.cluster.partition_owner import OwnedPartitions, this_process
 from consumer.commit.other_partitions import ArchiveSources
@@ -40,7 +40,7 @@ from shipper.jetstream.pull_consumer import ConsumerRecovery, JetStreamInbox
 from shipper.lifecycle import Stop, stop_on_signals
 from shipper.partition_map import decode
 from shipper.ports import Bucket
-from shipper.reload import Plan, Reloader
+from shipper.reload import Plan, ReloadActions, Reloader
 from shipper.retry import Patience, SessionGroup
 from shipper.session_retry import SessionRetry
 from shipper.settings import CollectorSettings, Settings
@@ -52,20 +52,19 @@ FIXED = (
     *("collector.directory", "collector.state", "collector.name"),
     *("logs.subject", "log.format", "log.level"),
 )
-"""Settings that only a restart changes: with another archive, journal, name or subject it is another collector. The log
-is set up once."""
+"""Settings that only a restart changes: with another archive, journal, name or subject it would be another collector,
+and logging is set up once."""
 
 
 async def run(settings: Settings, until: Until, *, read: Callable[[], Settings]) -> None:
-    """Write as `settings` say, until the work is done or a stop is requested; `read` loads them again at SIGHUP.
+    """Run a collector until the work is done or a stop is requested; `read` loads the settings again at SIGHUP.
 
     Raises:
         ConfigError, Fatal, Unavailable: with what to do next.
     """
     stop = Stop()
-    reloading = Reloader(
-        _plan(settings), stop, fixed=FIXED, read=read, planned=_plan, reloaded=lambda _: events.collector_reloaded()
-    )
+    actions = ReloadActions(fixed=FIXED, read=read, planned=_plan, reloaded=lambda _: events.collector_reloaded())
+    reloading = Reloader(_plan(settings), stop, actions)
     stop_on_signals(stop, reload=reloading.reload if until is Until.STOPPED else None)
     while True:
         stop_run = reloading.begin()
@@ -153,7 +152,7 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
         sealer = Sealer(place.directory, collector=name, codec=chosen.codec)
         days, duplicates = _day_closer(chosen, sealer), DuplicateCount(place.directory)
         collector = _collector(
-            run, await _registry(run), lock, sealer, lambda: ArchiveUsage(duplicates.bytes, days.over_share)
+            run, await _membership(run), lock, sealer, lambda: ArchiveUsage(duplicates.bytes, days.over_share)
         )
         background = BackgroundTasks(settings, place, name, days, duplicates, stop)
         listen = chosen.listen if until is Until.STOPPED else ""
@@ -166,7 +165,7 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
                 status=collector.status,
                 pages=pages,
                 allowed_hosts=chosen.allowed_hosts,
-                hidden_metrics=events.PRODUCER_METRICS,
+                hidden_metrics=events.PRODUCER_METRICS | events.BROWSE_METRICS,
             ),
         ):
             async with supervised(collector.pulses, lambda: _sentence(collector)):
@@ -189,8 +188,8 @@ def _day_closer(chosen: CollectorSettings, sealer: Sealer) -> DayCloser:
     return DayCloser(chosen.directory, sealer, merger, retention)
 
 
-async def _registry(run: _CollectorRun) -> Registry:
-    """What the collectors publish about themselves; without the right to the bucket, only locks of this machine count.
+async def _membership(run: _CollectorRun) -> Membership:
+    """What the collectors publish about themselves. Without permission for the bucket, only local locks are used.
 
     Raises:
         Unavailable: no server answers.
@@ -207,7 +206,7 @@ async def _registry(run: _CollectorRun) -> Registry:
                 events.leases_refused(error=str(error))
                 open_bucket = _open_local
             break
-    return Registry(open_bucket, prefix=run.place.prefix, lease=run.settings.collector.lease)
+    return Membership(open_bucket, prefix=run.place.prefix, lease=run.settings.collector.lease)
 
 
 async def _compare_with_map(bucket: Bucket, run: _CollectorRun) -> None:
@@ -220,11 +219,11 @@ async def _compare_with_map(bucket: Bucket, run: _CollectorRun) -> None:
 
 
 def _collector(
-    run: _CollectorRun, registry: Registry, lock: str, sealer: Sealer, usage: Callable[[], ArchiveUsage]
+    run: _CollectorRun, membership: Membership, lock: str, sealer: Sealer, usage: Callable[[], ArchiveUsage]
 ) -> Collector:
     """The collector, which has no partition yet."""
     chosen, company, lost = run.settings.collector, SessionGroup(), ConsumerRecovery()
-    discovery = PartitionDiscovery(run.settings, run.place.layout, registry.is_unused)
+    discovery = PartitionDiscovery(run.settings, run.place.layout, membership.is_unused)
 
     def worker(store: PartitionStore, partition: int, hole_patience: float, stop: Stop, pulse: Pulse) -> Worker:
         options = run.options(partition)
@@ -240,8 +239,8 @@ def _collector(
     )
     partitions = tuple(sorted(chosen.read_partitions))
     me = this_process(name=run.name, lock=lock, archive=run.place.archive, partitions=partitions)
-    owned = OwnedPartitions(parts, registry, me)
-    return Collector(registry, owned, discovery.find, run.stop, run.patience(), usage)
+    owned = OwnedPartitions(parts, membership, me)
+    return Collector(membership, owned, discovery.find, run.stop, run.patience(), usage)
 
 
 async def _open_local() -> Bucket:
@@ -257,7 +256,7 @@ def _sum_up(collector: Collector, seconds: float, segments: int | None, *, style
 
 
 def layout_of(chosen: CollectorSettings) -> Layout:
-    """Spark's layout, or the template of SHIPPER_OUTPUT. Raises ConfigError: the template leads astray."""
+    """Spark's layout, or the template of SHIPPER_OUTPUT. Raises ConfigError: the template is invalid."""
     if chosen.store == "frames" and chosen.codec == "none":
         raise ConfigError("collector.store is frames, and collector.codec is none", hint="choose zstd or gzip")
     if not layout.is_template(chosen.output):
@@ -276,7 +275,7 @@ def layout_of(chosen: CollectorSettings) -> Layout:
 
 @contextlib.contextmanager
 def _named(chosen: CollectorSettings) -> Iterator[tuple[str, str]]:
-    """This collector's name in manifests, and which lock it has on it: its own among all that live on the archive."""
+    """This collector's name in manifests, with the lock on it: it is unique among the collectors of the archive."""
     which = "-".join(map(str, chosen.read_partitions))
     wanted = chosen.name or (f"{socket.gethostname()}-p{which}" if which else socket.gethostname())
     name = take_name(chosen.directory, wanted)
@@ -296,7 +295,7 @@ def _sentence(collector: Collector) -> str:
 
 
 def check(settings: Settings) -> Iterator[str]:
-    """What is as it should be, in sentences. Raises ConfigError: the settings contradict each other."""
+    """The checked settings as sentences. Raises ConfigError: the settings contradict each other."""
     where = layout_of(settings.collector)
     yield f"output: {where.template}" if where.template else "output: one directory a day, partition and host"
     chosen = settings.collector.read_partitions

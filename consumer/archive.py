@@ -1,4 +1,4 @@
-"""The archive as a place: where files lie, whose it is, and whether a partition's journal belongs to it."""
+"""The archive directory: paths of files, its identity, and whether a partition's journal belongs to it."""
 
 import contextlib
 import fcntl
@@ -20,16 +20,16 @@ IDENTITY = layout.IDENTITY
 JOURNALS = layout.JOURNAL_DIRECTORY
 LOCKS = "_lock"
 OWN = frozenset({IDENTITY, JOURNALS, LOCKS, layout.MANIFEST_DIRECTORY})
-"""What lies beside the hosts' files; a host may be called so."""
-CACHED_BYTES = 512  # longer names are worked out each time: anybody may send as many as he likes
+"""Names next to the files of hosts that the collector uses itself; a host may have such a name."""
+CACHED_BYTES = 512  # longer names are not cached: any client may send as many as it likes
 MAX_CACHED = 32_768  # paths of files: ten thousand hosts write in turn
 MAX_NAME_BYTES = 255
-MAX_PATH_BYTES = 3000  # with the archive's own path below the 4096 of Linux
+MAX_PATH_BYTES = 3000  # with the path of the archive it is below the limit of Linux, 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the file of a key lies: Spark's layout, or the template of the blog's `SHIPPER_OUTPUT`."""
+    """The path of the file of a key: the layout for Spark, or the template in `SHIPPER_OUTPUT`."""
 
     archive: Path
     template: str = ""
@@ -37,14 +37,14 @@ class Layout:
     frames: str = "none"  #: codec of the frames that open files hold; none: they are plain text
 
     def path(self, key: FileKey, time_ns: int) -> str:
-        """Path relative to the archive. Raises Poison: the names lead out of it, or no file system takes them."""
+        """Path relative to the archive. Raises Poison: the names lead out of it, or are not valid in a file system."""
         if self.template:
             return _template_path(self.template, key, time_ns // layout.NANOSECONDS)
         find = _open_path if len(key.file) <= CACHED_BYTES else _open_path.__wrapped__
         return find(key, self.epoch, self.frames)
 
     def length_before(self, path: str) -> int:
-        """Bytes that a file which no journal row names has already: a template's file may have been released."""
+        """Bytes of a file that is not in the journal: a template's file may have been released."""
         if not self.template:
             return 0
         try:
@@ -58,7 +58,7 @@ class Layout:
         return not self.template
 
     def is_older(self, path: str) -> bool:
-        """Whether an open file has the name of an epoch that is over, so that nothing is appended to it any more."""
+        """Whether an open file has the name of an earlier epoch, so that nothing is appended to it any more."""
         if not (self.epoch and self.seals):
             return False
         epoch = layout.epoch_of(path)
@@ -69,7 +69,7 @@ class Layout:
         return (layout.epoch_of(path) or 0) == self.epoch
 
     def is_stored_otherwise(self, file: OpenFile) -> bool:
-        """Whether a file was begun with other settings: its name may be that of another log's file now."""
+        """Whether a file was begun with other settings: another log may have its name now."""
         return self.seals and file.codec != self.frames
 
 
@@ -125,7 +125,7 @@ def existing_identity(directory: Path, *, hint: str) -> str:
     """The identity of the archive in `directory`, which is not made; empty: an older version wrote it.
 
     Raises:
-        ConfigError: there is no archive; `hint` says how to name one. Or it cannot be read.
+        ConfigError: there is no archive, or it cannot be read; `hint` explains how to choose one.
     """
     whole = directory.absolute()
     try:
@@ -146,7 +146,7 @@ def existing_identity(directory: Path, *, hint: str) -> str:
 
 
 def _give_identity(path: Path) -> None:
-    """Two collectors may begin a new archive at the same time: the first one's identity stays."""
+    """Write the identity. Two collectors may do so at the same time: the first identity stays."""
     mine = path.with_name(f".{path.name}.{os.getpid()}")
     replace_file(mine, json.dumps({"v": 1, "id": secrets.token_hex(8)}).encode() + b"\n")
     with contextlib.suppress(FileExistsError):
@@ -156,7 +156,7 @@ def _give_identity(path: Path) -> None:
 
 
 def journal_directory(directory: Path, identity: str, state: Path | None) -> Path:
-    """Where the journals of this archive lie: beside its files, or below `SHIPPER_STATE`. Made if it is new."""
+    """The directory of this archive's journals: in the archive, or below `SHIPPER_STATE`. It is created if missing."""
     where = state / "collector" / identity if state else directory / JOURNALS
     try:
         make_directory(where, mode=0o700)
@@ -169,7 +169,7 @@ def journal_directory(directory: Path, identity: str, state: Path | None) -> Pat
 
 
 def lock_path(directory: Path, partition: int, epoch: int = 0) -> Path:
-    """What the one writer of an epoch of a partition locks, whichever journal it has: the files are there once."""
+    """The lock of the one writer of an epoch of a partition. It protects the files, wherever the journal is."""
     make_directory(directory / LOCKS)
     return directory / LOCKS / f"partition={partition}{f'.{epoch}' if epoch else ''}.lock"
 
@@ -180,7 +180,7 @@ def journal_path(journals: Path, prefix: str, partition: int, epoch: int = 0) ->
 
 
 def newest_epoch(journals: Path, prefix: str, partition: int) -> int | None:
-    """The epoch of the journal that counts: the highest there is; None: there is no journal."""
+    """The highest epoch with a journal, which is the current one; None: there is no journal."""
     name = re.compile(re.escape(f"{prefix}.p{partition}") + r"(?:\.([1-9]\d*))?\.sqlite")
     with os.scandir(journals) as entries:
         found = [int(match[1] or 0) for each in entries if (match := name.fullmatch(each.name)) and each.stat().st_size]
@@ -188,7 +188,7 @@ def newest_epoch(journals: Path, prefix: str, partition: int) -> int | None:
 
 
 def newest_journals(journals: Path, prefix: str) -> dict[int, Path]:
-    """By partition: its journal that counts, the one of the highest epoch."""
+    """The current journal of each partition: the one of the highest epoch."""
     name = re.compile(re.escape(prefix) + r"\.p(\d{1,6})(?:\.([1-9]\d*))?\.sqlite")
     found: dict[int, tuple[int, Path]] = {}
     with os.scandir(journals) as entries:
@@ -211,7 +211,7 @@ def check_subject(journals: Path, prefix: str) -> None:
         found = {match[1] for each in entries if (match := name.fullmatch(each.name)) and each.stat().st_size}
     if found and prefix not in found:
         raise ConfigError(
-            f"this archive belongs to subject {min(found)!r}, and SHIPPER_SUBJECT says {prefix!r}",
+            f"this archive belongs to subject {min(found)!r}, and SHIPPER_SUBJECT is {prefix!r}",
             hint=f"set SHIPPER_SUBJECT (--subject) to {min(found)}, or give the other subject an archive of its own"
             " (SHIPPER_DIRECTORY)",
         )
@@ -233,7 +233,7 @@ def check_journal(directory: Path, journal: Path, partition: int) -> None:
 
 
 def note_journal(directory: Path, partition: int) -> None:
-    """Remember in the archive that a partition has a journal: files below a template do not tell whose they are."""
+    """Record in the archive that a partition has a journal: paths of a template do not contain the partition."""
     begun = _begun(directory, partition)
     if not begun.exists():
         begun.touch()
@@ -250,7 +250,7 @@ def manifests_of_day(archive: Path, date: str) -> list[Path]:
 
 
 def is_written(archive: Path, partition: int) -> bool:
-    """Whether a collector holds `partition`. Asked only where it matters: a lock of our own may be in its way."""
+    """Whether a collector holds `partition`. The check takes the lock for a moment, so call it only where needed."""
     locks = archive / LOCKS
     names = [f"partition={partition}.lock", *(path.name for path in locks.glob(f"partition={partition}.[0-9]*.lock"))]
     return any(_is_held(locks / name) for name in names)

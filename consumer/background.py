@@ -1,4 +1,4 @@
-"""What a collector does for its archive besides writing partitions: tasks that run until the collector ends."""
+"""Background tasks of a collector for its archive, apart from writing partitions. They run until the collector ends."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.cluster.coordinator import Collector
 from consumer.cluster.locks import ArchiveLocation, dead_names
-from consumer.cluster.retired_partitions import Retired
+from consumer.cluster.retired_partitions import RetiredPartitions
 from consumer.segments.day_close import DayCloser
 from shipper import events
 from shipper.errors import ShipperError
@@ -80,7 +80,7 @@ class BackgroundTasks:
         try:
             while True:
                 try:
-                    await asyncio.to_thread(self._duplicates.look, lambda: not (ending.is_set() or self._stop.asked))
+                    await asyncio.to_thread(self._duplicates.count, lambda: not (ending.is_set() or self._stop.asked))
                 except OSError as error:
                     events.days_failed(error=str(error))
                 await asyncio.sleep(self._duplicates.rest)
@@ -89,7 +89,7 @@ class BackgroundTasks:
 
     async def _answer_for_retired(self, collector: Collector) -> None:
         """Answer requests about retired partitions, in one session after another."""
-        retired = Retired(self._place, collector.is_retired)
+        retired = RetiredPartitions(self._place, collector.is_retired)
         while True:
             with contextlib.suppress(ShipperError):
                 connection = await connect(
@@ -109,5 +109,5 @@ class BackgroundTasks:
         (found,) = entry_points(group=SERVICES, name="streams")
         try:
             await found.load()(self._settings, self._stop)
-        except ShipperError as error:  # the archive is written all the same
+        except ShipperError as error:  # the collector writes the archive also without this service
             events.stream_refused(partition=None, host="", reason=str(error))

@@ -1,23 +1,20 @@
-"""`fshipper consume`: settings in, a collector out."""
+"""`fshipper consume`: reads the settings and runs a collector."""
 
 import asyncio
 import gc
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumer.app import run
-from consumer.options import Until
-from shipper.config import Layer, load
-from shipper.durable_files import readable_by
 from shipper.errors import UsageError
-from shipper.process_tuning import give_way, keep_freed_memory
-from shipper.settings import Settings
-from shipper.telemetry import set_up_logging
+
+if TYPE_CHECKING:
+    from shipper.config import Layer
+    from shipper.settings import Settings
 
 GARBAGE_THRESHOLD = 50_000
-"""New objects until cycles are looked for: a batch makes thousands and no cycle; looking cost a fifth of the CPU."""
+"""New objects until the garbage collector runs. A batch makes thousands and no cycle; frequent runs cost 20 % CPU."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -33,7 +30,7 @@ def consume(
     output: Annotated[str | None, typer.Option(help="File of plain messages, or a template (SHIPPER_OUTPUT)")] = None,
     serve_partitions: Annotated[
         bool | None,
-        typer.Option("--serve-partitions", help="Make streams when producers ask for them (small installations)"),
+        typer.Option("--serve-partitions", help="Create streams when producers request them (small installations)"),
     ] = None,
     url: Annotated[str | None, typer.Option(help="NATS server, or several with commas (NATS_URL)")] = None,
     subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)")] = None,
@@ -47,9 +44,9 @@ def consume(
     log_format: Annotated[str | None, typer.Option(help="text or json")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
 ) -> None:
-    """Write what is in the streams to one file a host and log file: nothing lost, nothing twice, in order.
+    """Write the streams to the archive, one file per host and log file: exactly once and in order.
 
-    Start it several times, here or on other machines: they share the partitions, and take over from each other.
+    You can start several collectors, on one or more machines: they share the partitions and take over from each other.
     """
     if seal and not drain:
         raise UsageError("--seal goes with --drain", hint="a collector that runs on seals by itself")
@@ -68,7 +65,14 @@ def consume(
         "log.level": log_level,
     }
 
-    def read() -> Settings:
+    from consumer.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long as the rest
+    from consumer.options import Until  # noqa: PLC0415
+    from shipper.config import load  # noqa: PLC0415
+    from shipper.durable_files import readable_by  # noqa: PLC0415
+    from shipper.process_tuning import give_way, keep_freed_memory  # noqa: PLC0415
+    from shipper.telemetry import set_up_logging  # noqa: PLC0415
+
+    def read() -> "Settings":
         return load(flags, config=config)
 
     settings = read()

@@ -1,4 +1,4 @@
-"""What the journal holds, as values: the position in the stream, open files, and what a batch changes. No behaviour."""
+"""The content of the journal as values: position in the stream, sources, open files, changes by a batch."""
 
 import enum
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from shipper.model import Span
 
 
 class SourceKey(NamedTuple):
-    """Which source: cloned machines bring the same ids along, so the host belongs to it."""
+    """Identity of a source. It includes the host, because cloned machines have the same ids."""
 
     host: str
     id: str
@@ -18,25 +18,25 @@ class SourceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedSource:
-    """A source as the archive has it: everything before `watermark` is durably in the host's file."""
+    """A source in the archive: everything before `watermark` is durable in the host's file."""
 
     id: str
     host: str
     file: str
     origin: int
     watermark: int
-    crc: int | None  #: CRC-32 of the host's file from origin to watermark; None behind a gap, until a block tells it
+    crc: int | None  #: CRC-32 of the host's file from origin to watermark; None after a gap, until the next block
     proven: bool = True  #: the archive has just these bytes: there is no gap before, and no file that was rewritten
     ended: bool = False
     seen_ns: int = 0  #: stored time of its newest block
 
     @property
     def key(self) -> SourceKey:
-        """Which source it is."""
+        """The identity of the source."""
         return SourceKey(self.host, self.id)
 
     def grown(self, *, watermark: int, crc: int | None, proven: bool, ended: bool, seen_ns: int) -> "ArchivedSource":
-        """The source behind a block; `replace` takes twice as long, and this is done for every block."""
+        """The source after a block. `replace` takes twice as long, and this is done for every block."""
         return ArchivedSource(
             id=self.id,
             host=self.host,
@@ -54,15 +54,15 @@ class ArchivedSource:
 class Position:
     """How far the stream is applied."""
 
-    applied: int = 0  #: every message up to this sequence was judged
+    applied: int = 0  #: every message up to this sequence is applied
     applied_ns: int = 0  #: stored time of that message
-    resume: int = 1  #: where to read on after a restart: before the first open hole, else behind `applied`
+    resume: int = 1  #: next sequence after a restart: the first open hole, else the one after `applied`
     plain_after_ns: int = 0  #: plain messages stored up to then are applied, in a stream whose history changed
-    created: str = ""  #: which stream it is: another time of creation means another stream
+    created: str = ""  #: time of creation of the stream; another time means another stream
 
     @property
     def is_behind(self) -> bool:
-        """Whether some of what was judged has to be read again, because a hole was open."""
+        """Whether some applied messages must be read again, because a hole was open."""
         return self.resume <= self.applied
 
 
@@ -78,13 +78,13 @@ class OpenFile:
     first_ns: int = 0
     last_ns: int = 0
     duplicates: int = 0
-    joins: int = 0  #: newlines put between two sources, or behind a line whose rest was left out
+    joins: int = 0  #: newlines inserted between two sources, or after a line whose rest was filtered
     last_source: str = ""
     ends_open: bool = False  #: the last byte is no newline
-    filtered: int = 0  #: bytes of lines that producers left out
-    edited: int = 0  #: bytes that producers blacked out or converted, less what stands for them; may be negative
+    filtered: int = 0  #: bytes of lines that producers filtered
+    edited: int = 0  #: bytes that producers redacted or converted, minus their replacements; may be negative
     labels: tuple[tuple[str, str], ...] = ()  #: of the newest block
-    sealing: str = ""  #: path of the segment that it becomes; nothing is appended any more
+    sealing: str = ""  #: path of the segment that it becomes; empty: the file is appended
     opened: str = ""  #: of a file that is being sealed: the path that it had while it was appended
     raw: int = 0  #: bytes of log text in it; its length, unless it holds frames
     lines: int = 0  #: newlines in the text; counted only where it holds frames
@@ -92,12 +92,12 @@ class OpenFile:
 
     @property
     def codec(self) -> str:
-        """What it holds, told by its name: `none` is plain text, else the blocks' frames as they came."""
+        """The content according to the name: `none` is plain text, else frames as received, in this codec."""
         name = (self.opened or self.path).rpartition("/")[2]
         own = OPEN_PREFIX + file_name(self.key.file)
         if not name.startswith(own):
             return "none"
-        suffix = name.removeprefix(own).lstrip("=0123456789")  # an epoch stands between them
+        suffix = name.removeprefix(own).lstrip("=0123456789")  # the epoch is between them
         return next((codec for codec, known in CODEC_SUFFIXES.items() if known == suffix), "none")
 
 
@@ -119,7 +119,7 @@ class Loss(NamedTuple):
 
 
 class Budget(enum.StrEnum):
-    """What is counted by host and day. The values are in the journal, and labels of a metric."""
+    """What is limited by host and day. The values are in the journal, and labels of a metric."""
 
     SOURCES = "sources"
     FILES = "files"
@@ -130,7 +130,7 @@ class Budget(enum.StrEnum):
 
 
 class Account(NamedTuple):
-    """Whose spending of what, on which UTC day."""
+    """The budget of one host on one UTC day."""
 
     date: str
     host: str
@@ -139,7 +139,7 @@ class Account(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Changes:
-    """What one batch does to the journal, all of it or nothing."""
+    """What one batch changes in the journal, atomically."""
 
     position: Position
     sources: dict[SourceKey, ArchivedSource] = field(default_factory=dict)
@@ -148,7 +148,5 @@ class Changes:
     losses: list[Loss] = field(default_factory=list)
     spent: Mapping[Account, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)  #: by host that left the partition: the version of its marker
-    shared: set[SourceKey] = field(
-        default_factory=set
-    )  #: sources that were first met here and are in another partition
+    shared: set[SourceKey] = field(default_factory=set)  #: sources that are new here and are in another partition
     forks: dict[SourceKey, tuple[str, ...]] = field(default_factory=dict)  #: new forks, by the source that forked

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from consumer.commit.applier import Applier, RunTotals, Staged
+from consumer.commit.applier import Applier
+from consumer.commit.staged_batch import RunTotals, StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.dlq import publish
 from consumer.model import Position
@@ -110,13 +111,13 @@ class Worker:
             if self._stop.asked:
                 return  # the rest is delivered again
 
-    async def _commit(self, inbox: Inbox, batch: list[Delivery]) -> Staged:
+    async def _commit(self, inbox: Inbox, batch: list[Delivery]) -> StagedBatch:
         """Make a batch durable, then acknowledge it. This order is the promise of the collector."""
         began, store, missing = time.monotonic(), self._store, self._missing
         async with store.others.sources.exclusive(store.others.maybe_shared(batch, store.journal.is_cached)):
             await store.lease.hold()
             staged = await store.run(self._applier.stage, batch, missing.open, missing.given_up)
-            await publish.keep_all(inbox, staged.dead, stream=self._options.stream)
+            await publish.keep_all(inbox, staged.dead_letters, stream=self._options.stream)
             await store.lease.hold()
             await store.run(store.sink.sync)
             await store.lease.hold()
@@ -126,14 +127,14 @@ class Worker:
         self._note(staged, batch[-1], time.monotonic() - began)
         return staged
 
-    def _note(self, staged: Staged, last: Delivery, seconds: float) -> None:
+    def _note(self, staged: StagedBatch, last: Delivery, seconds: float) -> None:
         self._sessions.archive_works()
         self._pending = last.pending
         commit_events.report(
             staged, self._missing.open, partition=self._options.partition, seconds=seconds, pending=self._pending
         )
-        self._cut_letters += staged.crowd.cut.total()
-        for (_, budget), messages in staged.crowd.refused.items():
+        self._cut_letters += staged.budgets.cut.total()
+        for (_, budget), messages in staged.budgets.refused.items():
             self._over_budget[budget] += messages
         self._missing.committed(staged, last.sequence)
         if self._options.until is not Until.STOPPED:
@@ -178,7 +179,7 @@ class Worker:
         return frozenset(self._store.journal.files)
 
     @property
-    def put_aside(self) -> frozenset[str]:
+    def moved_aside(self) -> frozenset[str]:
         """The paths of files that are being sealed, before they were renamed for it; the rename may be pending."""
         return frozenset(file.opened for file in self._store.journal.files.values() if file.opened)
 
@@ -188,7 +189,7 @@ class Worker:
         return self._store.journal.forked
 
     def past(self) -> str:
-        """The newest date that is past; empty: unknown."""
+        """The newest date for which `is_past` is true; empty: unknown."""
         return self._maintenance.sealing.past()
 
     def is_past(self, date: str) -> bool:

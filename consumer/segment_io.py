@@ -10,10 +10,11 @@ from typing import Protocol
 
 import zstandard
 
+from consumer.frame_index import FRAME_BYTES, MAX_LINE_BYTES, Frame, FrameIndex, TimeAt, encode
 from shipper.bytes_ops import count_lines, crc32
 
 CHUNK_BYTES = 256 * 1024  # stays in the cache: a sixth less CPU than 1 MiB to unpack, count and sum
-FRAMES_BYTES = 64 * 1024  # read at a time where frames are told apart: what follows a frame is copied
+FRAMES_BYTES = 64 * 1024  # bytes per read where frames are separated: the bytes after a frame are copied
 ZSTD_LEVEL = 3
 GZIP_LEVEL = 6
 BROKEN = (zstandard.ZstdError, zlib.error)
@@ -36,7 +37,7 @@ class Writer(Protocol):
 
 
 @dataclass(slots=True)
-class Tally:
+class ByteCounter:
     """Text that passed by."""
 
     lines: int = 0  #: newlines
@@ -45,7 +46,7 @@ class Tally:
     ends_open: bool = False  #: the last byte is no newline
 
     def add(self, text: bytes) -> None:
-        """Count `text` behind what was counted."""
+        """Count `text` after the text that was counted before."""
         if text:
             self.lines += count_lines(text)
             self.octets += len(text)
@@ -53,7 +54,7 @@ class Tally:
             self.ends_open = not text.endswith(b"\n")
 
 
-class Written:
+class CountingWriter:
     """A stream, with the length and the CRC-32 of what was written to it."""
 
     def __init__(self, stream: Writer) -> None:
@@ -69,7 +70,7 @@ class Written:
         return len(chunk)
 
 
-class Passing:
+class CountingReader:
     """At most `limit` bytes of a stream, counted as they are read; `copy` gets them too."""
 
     def __init__(self, stream: Reader, limit: int, copy: Writer | None = None) -> None:
@@ -89,23 +90,63 @@ class Passing:
         return chunk
 
 
-def pack(text: Reader, packed: Written, codec: str) -> Tally:
-    """Write all of `text` as one frame of `codec`; what passed by."""
-    tally = Tally()
+def pack(text: Reader, packed: CountingWriter, codec: str, time_at: TimeAt | None = None) -> ByteCounter:
+    """Write all of `text` in `codec`; what passed by. With `time_at`, zstd has frames of 1 MiB and a frame index."""
+    if codec == "zstd" and time_at is not None:
+        return _pack_frames(text, packed, time_at)
+    counted = ByteCounter()
     with _packer(packed, codec) as packer:
         while chunk := text.read(CHUNK_BYTES):
-            tally.add(chunk)
+            counted.add(chunk)
             packer.write(chunk)
-    return tally
+    return counted
 
 
-def copy_frames(stored: Reader, packed: Written, codec: str) -> Tally:
-    """Write the whole frames that `stored` begins with, as they are; the text in them."""
-    tally = Tally()
+def _pack_frames(text: Reader, packed: CountingWriter, time_at: TimeAt) -> ByteCounter:
+    counted, begin = ByteCounter(), packed.octets
+    frames, frame, start = list[Frame](), ByteCounter(), 0
+    compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True)
+    zst = compressor.stream_writer(packed, closefd=False)  # type: ignore[arg-type] # to close it adds an empty frame
+
+    def end_frame() -> None:
+        nonlocal frame, start
+        zst.flush(zstandard.FLUSH_FRAME)
+        stored = packed.octets - begin - start
+        frames.append(Frame(stored, frame.octets, time_at(counted.octets - frame.octets), frame.lines))
+        frame, start = ByteCounter(), start + stored
+
+    def write(piece: bytes) -> None:
+        if piece:
+            counted.add(piece)
+            frame.add(piece)
+            zst.write(piece)
+
+    while chunk := text.read(CHUNK_BYTES):
+        cut = chunk.rfind(b"\n") + 1 if frame.octets + len(chunk) >= FRAME_BYTES else 0
+        if not cut and frame.octets + len(chunk) >= MAX_LINE_BYTES:
+            cut = len(chunk)
+        if cut:
+            write(chunk[:cut])
+            end_frame()
+        write(chunk[cut:])
+    if frame.octets or not frames:
+        end_frame()
+    packed.write(encode(FrameIndex(tuple(frames), is_exact=False)))
+    return counted
+
+
+def copy_frames(stored: Reader, packed: CountingWriter, codec: str, time_at: TimeAt | None = None) -> ByteCounter:
+    """Write the whole frames that `stored` begins with, as they are; the text in them. With an index, if zstd."""
+    counted, found = ByteCounter(), list[Frame]()
     for frame, text in frames(stored, codec):
         packed.write(frame)
-        tally.add(text)
-    return tally
+        before, lines = counted.octets, counted.lines
+        counted.add(text)
+        if time_at is not None:
+            found.append(Frame(len(frame), len(text), time_at(before), counted.lines - lines))
+    if codec == "zstd" and time_at is not None:
+        packed.write(encode(FrameIndex(tuple(found), is_exact=False)))
+    return counted
 
 
 def frames(stored: Reader, codec: str) -> Iterator[tuple[bytes, bytes]]:
@@ -126,14 +167,14 @@ def frames(stored: Reader, codec: str) -> Iterator[tuple[bytes, bytes]]:
         yield b"".join(frame), b"".join(text)
 
 
-def whole_frames(path: Path, codec: str) -> tuple[int, Tally]:
+def whole_frames(path: Path, codec: str) -> tuple[int, ByteCounter]:
     """How many bytes of a file are whole frames, from its beginning, and the text in them. Raises OSError."""
-    length, tally = 0, Tally()
+    length, counted = 0, ByteCounter()
     with path.open("rb") as stored:
         for frame, text in frames(stored, codec):
             length += len(frame)
-            tally.add(text)
-    return length, tally
+            counted.add(text)
+    return length, counted
 
 
 def texts(stored: Reader, codec: str) -> Iterator[bytes]:
@@ -149,14 +190,14 @@ def texts(stored: Reader, codec: str) -> Iterator[bytes]:
             yield text
 
 
-def look_through(path: Path, codec: str, copy: Writer | None = None) -> tuple[Tally, Passing]:
-    """The text in a segment, and its bytes as they lie on disk. Raises OSError, and those of BROKEN."""
-    tally = Tally()
+def look_through(path: Path, codec: str, copy: Writer | None = None) -> tuple[ByteCounter, CountingReader]:
+    """The text in a segment, and its bytes on disk. Raises OSError, and those of BROKEN."""
+    counted = ByteCounter()
     with path.open("rb") as stored:
-        passing = Passing(stored, sys.maxsize, copy)
-        for text in texts(passing, codec):
-            tally.add(text)
-    return tally, passing
+        counting = CountingReader(stored, sys.maxsize, copy)
+        for text in texts(counting, codec):
+            counted.add(text)
+    return counted, counting
 
 
 def _members(stored: Reader) -> Iterator[bytes]:
@@ -185,7 +226,7 @@ def _unpacker(codec: str) -> _Unpacker:
 
 
 @contextlib.contextmanager
-def _packer(packed: Written, codec: str) -> Iterator[Writer]:
+def _packer(packed: CountingWriter, codec: str) -> Iterator[Writer]:
     if codec == "zstd":
         compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True)
         with compressor.stream_writer(packed, closefd=False) as zst:  # type: ignore[arg-type]
@@ -201,7 +242,7 @@ def _packer(packed: Written, codec: str) -> Iterator[Writer]:
 class _Gzip:
     """One gzip member without name and time, so that equal bytes give equal segments."""
 
-    def __init__(self, packed: Written) -> None:
+    def __init__(self, packed: CountingWriter) -> None:
         self._packed = packed
         self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
 

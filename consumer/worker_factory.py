@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable
 
 from consumer.commit.applier import Applier
-from consumer.commit.frame_cache import ReadyFrames
+from consumer.commit.frame_cache import FrameCache
 from consumer.commit.store import PartitionStore
 from consumer.options import PartitionOptions
-from consumer.partition.control import ControlRequests
-from consumer.partition.maintenance import Maintenance, partition_tasks
+from consumer.partition.maintenance import ControlRequests, Maintenance, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
 from consumer.partition.receipts import ReceiptSender
@@ -24,7 +23,7 @@ def make_worker(
     wall: Callable[[], float] = time.time,
 ) -> Worker:  # fmt: skip
     """A worker that writes `store` in `sessions`. `wall` is the time in seconds since 1970."""
-    stream, frames = StreamView(wall), ReadyFrames(sealer.codec)
+    stream, frames = StreamView(wall), FrameCache(sealer.codec)
     missing = MissingRanges(options, store, stream)
     sealing = SealScheduler(options, store, sealer, frames, stream, sessions.stop)
     receipts = ReceiptSender(options, store)

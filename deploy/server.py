@@ -1,8 +1,8 @@
 """`fshipper server`: a nats-server with JetStream for one machine, safe to kill and to start again.
 
 The process becomes the server (exec), so that signals, `kill -9` and process managers deal with the real one. What
-can be checked is checked before: afterwards nobody is left to explain. Imports nothing of the house: errors are
-printed here, with the exit codes that all programs use.
+can be checked is checked before: afterwards no code is left to report errors. It imports no
+other module of the project: errors are printed here, with the exit codes that all programs use.
 """
 
 import contextlib
@@ -67,7 +67,7 @@ def server(
     config = write_configuration(directory, host, chosen, room, sync)
     address = f"[{host}]" if ":" in host else host
     say(f"NATS server on nats://{address}:{chosen}")
-    say(f"store {directory}, room for {room / 2**30:.1f} GiB of streams, forced to the disk: {_synced(sync)}")
+    say(f"store {directory}, at most {room / 2**30:.1f} GiB of streams, forced to the disk: {_synced(sync)}")
     if host not in LOCAL_HOSTS:
         say("any client of this address may read and write everything; see deploy/nats/nats-server.conf for users")
     os.execv(program, [program, "-c", str(config)])  # noqa: S606 - there is no shell to leave out
@@ -90,7 +90,7 @@ def default_store() -> Path:
 def prepared(store: Path) -> Path:
     """The store as an existing, writable directory that no other server uses; the lock is kept until this process ends.
 
-    It is an open file description, which exec hands on to the server: two servers on one store destroy it.
+    It is an open file description, which the server inherits through exec: two servers on one store destroy it.
     """
     directory = store.expanduser().absolute()
     try:

@@ -1,1 +1,1 @@
-"""Says which streams and consumers there should be, compares with what is, and makes it so."""
+"""Defines the desired streams and consumers, compares them with the server's, and applies the difference."""

@@ -1,4 +1,4 @@
-"""Looks at what is on the server, and carries out a plan there. Doing it twice changes nothing more."""
+"""Reads what is on the server, and applies a plan there. Applying it again changes nothing."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from shipper.lifecycle import Stop
 from shipper.retry import PLACE, until_done
 from shipper.subjects import COLLECTOR, partition_of_stream
 
-ATTEMPTS = 10  # some 15 seconds: nodes that have just met take each other for away until each has told of itself
+ATTEMPTS = 10  # some 15 seconds: nodes of a new cluster count as away until each has announced itself
 
 
 async def look(admin: Admin, wanted: Sequence[DesiredStream], *, subject: str) -> dict[str, ActualStream]:
@@ -33,7 +33,7 @@ def check(actions: Sequence[Action]) -> None:
     """Carry out all of a plan or nothing.
 
     Raises:
-        Fatal: the plan refuses something; the message says what and why, the hint which flag allows it.
+        Fatal: the plan refuses something; the message names the change and the reason, the hint the flag for it.
     """
     refused = [action for action in actions if action.verb is Verb.REFUSE]
     if not refused:

@@ -20,9 +20,9 @@ from partitioner.edge import checked_domain, edges_of
 from partitioner.map_entry import agreement, checked_partitions
 from partitioner.move import cli as move_verbs
 from partitioner.move.load import print_spread, spread, with_hosts
-from partitioner.on_demand import register as register_serving
+from partitioner.on_demand_cli import register as register_serving
 from partitioner.plan import AllowedChanges
-from partitioner.plan_and_apply import make_so, plan_of
+from partitioner.plan_and_apply import plan_and_apply, plan_of
 from partitioner.push_consumers import ACK_POLICIES, TAIL, checked_target, with_push
 from partitioner.streams import cli as stream_verbs
 from partitioner.template import read, shipped
@@ -48,7 +48,9 @@ File = Annotated[
 ]
 TemplateFile = Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")]
 Replicas = Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")]
-MaxBytes = Annotated[str | None, typer.Option(help="Room a partition, for example 50GB; the server reserves it.")]
+MaxBytes = Annotated[
+    str | None, typer.Option(help="Maximum size of a partition's stream, for example 50GB; the server reserves it.")
+]
 Push = Annotated[
     str | None,
     typer.Option(help=f"Add push consumers {TAIL}, to SUBJECT.p<N>, for plain subscribers.", metavar="SUBJECT"),
@@ -109,7 +111,7 @@ def apply(
     push: Push = None,
     push_ack: PushAck = "none",
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Change and delete without asking; creating never asks.")
+        bool, typer.Option("--yes", "-y", help="Change and delete without a prompt; creating never prompts.")
     ] = False,
     allow_data_loss: DataLoss = False,
     recreate_consumers: Recreate = False,
@@ -122,12 +124,12 @@ def apply(
     settings, desired = _asked(url, config, subject, partitions, file, template, replicas, max_bytes, edge)
     desired = _pushed(settings, desired, push, push_ack)
     allowed = AllowedChanges(data_loss=allow_data_loss, recreate_consumers=recreate_consumers, prune=prune)
-    make_so(settings, desired, allowed, yes=yes)
+    plan_and_apply(settings, desired, allowed, yes=yes)
 
 
 @app.command()
 def status(*, as_json: AsJson = False, url: Url = None, config: Config = None, subject: Subject = None) -> None:
-    """Show how full the streams are, how far the collector is behind, and which hosts are too big for a partition."""
+    """Show how full the streams are, the collector's lag, and which hosts are too big for a partition."""
     settings = settings_of(url, config, subject)
 
     async def work(admin: Admin) -> Status:

@@ -29,7 +29,7 @@ from shipper.units import parse_seconds, parse_size
 
 
 def confirm(*, yes: bool, question: str = "Do it?") -> None:
-    """Ask for confirmation.
+    """Prompt for confirmation.
 
     Raises:
         UsageError: there is no terminal, or the answer is no.
@@ -38,7 +38,9 @@ def confirm(*, yes: bool, question: str = "Do it?") -> None:
         return
     sys.stdout.flush()
     if not sys.stdin.isatty():
-        raise UsageError("this changes what exists, and there is no terminal to ask", hint="look at it, then --yes")
+        raise UsageError(
+            "this changes what exists, and there is no terminal to confirm on", hint="review it, then give --yes"
+        )
     if not typer.confirm(question):
         raise UsageError("nothing was changed")
 
@@ -51,7 +53,7 @@ Url = Annotated[str | None, typer.Option(help="NATS servers, separated by commas
 Config = Annotated[Path | None, typer.Option(help="Configuration file (SHIPPER_CONFIG).")]
 Subject = Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT).")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 
 
 def settings_of(url: str | None, config: Path | None, subject: str | None, partitions: int | None = None) -> Settings:

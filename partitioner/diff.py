@@ -1,7 +1,7 @@
 """What differs between a configuration that should be and the raw one that is. Pure.
 
-Only what is wanted counts: fields that the server filled in, or that somebody else set and the template does not
-name, are no difference and survive an update.
+Only fields that the template names count: fields that the server filled in, or that another program set, are no
+difference and survive an update.
 """
 
 from collections.abc import Mapping

@@ -47,7 +47,7 @@ SIGNS = {
 }
 PAST = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.REPLACE: "created again", Verb.DELETE: "deleted"}
 SIZES = frozenset({"max_bytes", "max_msg_size"})
-FULL_PERCENT = 70  # behind it the collector purges what producers may still want replayed
+FULL_PERCENT = 70  # above it the collector purges messages that producers may still want replayed
 DEAD_LETTERS_PERCENT = 80
 COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "last", "pending", "ack pending", "lag")
 
@@ -112,12 +112,12 @@ def print_status(status: Status) -> None:
 
 
 def _site_line(each: PartitionStatus) -> str:
-    """The origin of a stream's messages, and the stream's lag behind it."""
+    """The origin of a stream's messages, and the stream's lag."""
     if each.site_silent is None:
-        return f"{each.stream} is sourced from {each.site}, which was not heard yet"
-    heard = f"heard {format_duration(each.site_silent)} ago"
+        return f"{each.stream} is sourced from {each.site}, which has not answered yet"
+    heard = f"last contact {format_duration(each.site_silent)} ago"
     behind = (
-        "the link is down, or the site" if each.is_site_away else f"{counted(each.site_lag or 0, 'message')} behind it"
+        "the link is down, or the site" if each.is_site_away else f"{counted(each.site_lag or 0, 'message')} of lag"
     )
     return f"{each.stream} is sourced from {each.site}: {behind}, {heard}"
 
@@ -154,7 +154,7 @@ def _described(change: Change) -> str:
 
 
 def _values(change: Change) -> tuple[str, str]:
-    """Before and after, for people; two sizes that look the same are shown in bytes."""
+    """Before and after, for people; two sizes with the same short form are shown in bytes."""
     both = (change.before, change.after)
     if change.field in SIZES and all(isinstance(size, int) and size > 0 for size in both):
         before, after = map(format_bytes, both)

@@ -1,7 +1,7 @@
 """Which streams an edge site has, and which of the centre are copies of them. Pure.
 
-A site has partitions of its own. So each stream of the centre has one origin, whose sequences can be told back; no
-message of a site fits a stream that listens in the centre; and a site that is away holds up nobody else.
+A site has partitions of its own. So each stream of the centre has one origin, whose sequences acks can carry back; no
+message of a site matches a stream of the centre; and a site that is away delays no other site.
 
 `fshipper partition edge`: the streams of an edge site, made on the site's own server.
 
@@ -20,7 +20,7 @@ import typer
 from partitioner.cli_options import Config, Subject, Url, Yes, numbers_of, settings_of, size_of
 from partitioner.move.cluster_state import ClusterState, StoredMap
 from partitioner.plan import AllowedChanges
-from partitioner.plan_and_apply import make_so
+from partitioner.plan_and_apply import plan_and_apply
 from partitioner.template import Template, read, shipped
 from partitioner.topology import DesiredStream, Sizing, partition_stream
 from shipper.bucket import bucket_config
@@ -105,7 +105,7 @@ def in_centre(
 
 
 def at_site(template: Template, numbers: Sequence[int], *, subject: str, sizing: Sizing) -> list[DesiredStream]:
-    """What the server of a site needs: bucket and heartbeats, and the streams of its partitions. Nobody reads there."""
+    """The streams that a site's server needs: bucket, heartbeats, its partitions. No collector reads there."""
     replicas = sizing.replicas or 1
     shared = (bucket_config(replicas=replicas), beats_config(subject, replicas=replicas))
     streams = [partition_stream(template, subject, number, sizing) for number in numbers]
@@ -140,7 +140,7 @@ def edge(
     *,
     template: Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")] = None,
     replicas: Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")] = None,
-    max_bytes: Annotated[str | None, typer.Option(help="Room of each partition: what the site keeps alone.")] = None,
+    max_bytes: Annotated[str | None, typer.Option(help="Maximum size of each partition's stream at the site.")] = None,
     yes: Yes = False,
     url: Url = None,
     config: Config = None,
@@ -156,7 +156,7 @@ def edge(
     wanted = at_site(read(template) if template else shipped(), chosen, subject=settings.logs.subject, sizing=sizing)
     wants = site_map(chosen)
     _check_map(asyncio.run(_map(settings)), wants)
-    make_so(settings, wanted, AllowedChanges(), yes=yes)
+    plan_and_apply(settings, wanted, AllowedChanges(), yes=yes)
     if asyncio.run(_map(settings, put=wants)).map != wants:
         sys.stdout.write(f"hosts here go to {numbers} (the map in the bucket)\n")
 

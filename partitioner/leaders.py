@@ -53,7 +53,7 @@ def moves(led: Sequence[RaftGroup], nodes: Sequence[str]) -> list[LeaderTransfer
     """The transfers after which no node leads two more than another, as far as possible.
 
     A leadership can only go to a node that holds a copy, so the way from the fullest node to the emptiest may
-    lead over others: it is looked for from the fullest, shortest first, until there is none.
+    lead over others: the search starts at the fullest, shortest first, until there is none.
     """
     leaders = {(each.stream, each.consumer): each.leader for each in led if each.leader}
     while way := _way(led, leaders, nodes):
@@ -154,7 +154,7 @@ async def balance(admin: Admin, stop: Stop, done: Callable[[LeaderTransfer], Non
 async def _hand_over(admin: Admin, move: LeaderTransfer, stop: Stop) -> None:
     waited = 0.0
     while await _leader(admin, move.led) != move.to:
-        if waited % 3 < LOOK_SECONDS:  # asked again: a stepping down in the middle of an election is forgotten
+        if waited % 3 < LOOK_SECONDS:  # requested again: the server drops a step-down during an election
             await admin.step_down(move.led.stream, move.led.consumer, preferred=move.to)
         if waited >= MOVE_SECONDS or stop.asked:
             raise SessionLost(f"{move.to} did not become the leader of {move.led.title} in {MOVE_SECONDS:.0f} s")

@@ -19,7 +19,7 @@ from shipper.stream_source import origin_of
 from shipper.units import counted
 
 ASK_HOSTS_SECONDS = 5.0
-"""Maximum time to ask running hosts for the map version that they follow."""
+"""Maximum seconds to wait for running hosts to report the map version that they follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def checked_partitions(asked: int | None, found: ServerPartitions) -> int:
         return max(1, asked)
     source = f"the partition map (version {known.version})" if known else "the server"
     raise ConfigError(
-        f"{source} has {_count(there)}, and {_count(max(1, asked))} were asked for",
+        f"{source} has {_count(there)}, and the settings have {_count(max(1, asked))}",
         hint=f"to change the number: fshipper partition move --partitions {max(1, asked)}; to keep it, leave out"
         f" --partitions and SHIPPER_PARTITIONS, or set them to {there}",
     )

@@ -1,35 +1,31 @@
 """Streams on demand: a producer requests the stream of its partition; it is created from the template, within limits.
 
-`fshipper partition serve`, and the same as a service inside a collector.
+The command `fshipper partition serve` runs it, or a collector as a service of its own process.
 """
 
 import asyncio
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from partitioner.cli_options import Config, Subject, Url, settings_of, size_of
 from partitioner.move.cluster_state import ClusterState, sizing_like
-from partitioner.template import Template, read, shipped
+from partitioner.template import Template, shipped
 from partitioner.topology import Sizing
 from shipper import events
-from shipper.config import load
 from shipper.control import StreamAnswer, StreamReply, StreamRequest, request_from_json
 from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
-from shipper.lifecycle import Stop, notify, stop_on_signals
-from shipper.partition_map import MAX_PARTITIONS, PartitionMap
+from shipper.lifecycle import Stop, notify
+from shipper.partition_map import PartitionMap
 from shipper.retry import Patience
 from shipper.session_retry import SessionRetry
 from shipper.settings import Settings
 from shipper.subjects import control_up
-from shipper.telemetry import set_up_logging
-from shipper.watchdog import Pulse, supervised
+from shipper.watchdog import Pulse
 
+MAX_STREAMS = 64
+"""Default limit of streams in all."""
 START_SECONDS = 10.0
 """How long to wait for the first session; later ones are waited for without a limit."""
 TURN_SECONDS = 10.0
@@ -51,7 +47,7 @@ def refusal(partition: int, known: PartitionMap | None, there: int, limits: Stre
     if partition < 0:
         return "it is no partition"
     if known is not None and partition not in known.used:
-        return f"version {known.version} of the map sends nobody to partition {partition}"
+        return f"version {known.version} of the map assigns no host to partition {partition}"
     if known is None and limits.partitions and partition >= limits.partitions:
         return f"there are {limits.partitions} partitions"
     if there >= limits.max_streams:
@@ -110,7 +106,7 @@ async def serve(
     Raises:
         Unavailable: no server answers for `start_seconds`. InsecureConnection, Fatal: the server cannot be used.
     """
-    pulse = pulse or Pulse("the questions")
+    pulse = pulse or Pulse("the requests")
     patience = Patience(at_start=start_seconds, later=math.inf)
     retry = SessionRetry("partitioner", patience, nap=stop.nap)
     while not stop.asked:
@@ -143,56 +139,6 @@ async def _first_of(*waits: Any) -> None:
     finally:
         for task in tasks:
             task.cancel()
-
-
-MAX_STREAMS = 64
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(name="serve")(serve_streams)
-
-
-def serve_streams(
-    *,
-    max_streams: Annotated[
-        int, typer.Option(min=1, max=MAX_PARTITIONS, help="Make no more streams than these in all.")
-    ] = MAX_STREAMS,
-    partitions: Annotated[
-        int | None, typer.Option(help="How many partitions there are, while there is no map (SHIPPER_PARTITIONS).")
-    ] = None,
-    template: Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")] = None,
-    replicas: Annotated[
-        int | None, typer.Option(min=1, max=5, help="Copies of each new stream; default: as existing ones.")
-    ] = None,
-    max_bytes: Annotated[
-        str | None, typer.Option(help="Size of each new partition, for example 50GB; default: as existing ones.")
-    ] = None,
-    url: Url = None,
-    config: Config = None,
-    subject: Subject = None,
-    log_format: Annotated[str | None, typer.Option(help="text or json")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
-) -> None:
-    """Make streams from the template when producers ask for them: they have no right to make any."""
-    settings = settings_of(url, config, subject, partitions)
-    log = load({"log.format": log_format, "log.level": log_level}, config=config).log
-    set_up_logging(style=log.format, level=log.level)
-    limits = StreamLimits(
-        max_streams=max_streams,
-        partitions=settings.logs.partitions,
-        template=read(template) if template else shipped(),
-        sizing=Sizing(replicas=replicas, max_bytes=size_of(max_bytes, "--max-bytes")),
-    )
-    asyncio.run(_until_stopped(settings, limits))
-
-
-async def _until_stopped(settings: Settings, limits: StreamLimits) -> None:
-    stop = Stop()
-    pulse = Pulse("the questions")
-    stop_on_signals(stop)
-    async with supervised(lambda: [pulse], lambda: f"makes streams of {settings.logs.subject} on demand"):
-        await serve(settings, limits, stop, pulse)
 
 
 async def beside_a_collector(settings: Settings, stop: Stop) -> None:

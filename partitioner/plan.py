@@ -24,7 +24,7 @@ SAFE_FOR_LINES: Mapping[str, tuple[Any, str]] = {
     "retention": ("limits", "drops lines when they are acknowledged, or when no consumer is there"),
     "storage": ("file", "keeps the lines in memory only"),
     "persist_mode": ("default", "acknowledges lines before they are written: kill -9 of the server loses them"),
-    "no_ack": (False, "never tells producers that a line is stored"),
+    "no_ack": (False, "never acknowledges a line to its producer"),
     "sealed": (False, "takes no more lines, and cannot be undone"),
 }
 """For a partition's stream: the only value of a field that keeps every line, and what the others do."""

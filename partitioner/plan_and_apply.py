@@ -24,8 +24,8 @@ def plan_of(settings: Settings, desired: Sequence[DesiredStream], allowed: Allow
     return with_admin(settings, work)
 
 
-def make_so(settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges, *, yes: bool) -> None:
-    """Apply the `desired` streams and print each step; ask first, unless `yes` or all steps only add.
+def plan_and_apply(settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges, *, yes: bool) -> None:
+    """Apply the `desired` streams and print each step; prompt first, unless `yes` or all steps only add.
 
     Raises:
         Fatal: the plan refuses something, or has changed before it is applied. UsageError: not confirmed.
@@ -68,7 +68,7 @@ def _say(action: Action) -> None:
 
 
 def _confirm(actions: Sequence[Action], *, yes: bool) -> None:
-    """Ask before a change to anything that exists. Raises UsageError: there is no terminal, or the answer is no."""
+    """Prompt before a change to anything that exists. Raises UsageError: there is no terminal, or the answer is no."""
     if yes or all(action.only_adds for action in actions):
         return
     display.print_plan(actions)

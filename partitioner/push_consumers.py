@@ -1,7 +1,7 @@
 """Push consumers for subscribers without JetStream, such as `nats sub`. Pure.
 
-They read what line mode ships (`produce --encoding plain`): a message a line. While nobody subscribes to its target, a
-push consumer stands still, and goes on from there when somebody does.
+They read what line mode ships (`produce --encoding plain`): a message a line. While its target has no subscriber, a
+push consumer pauses; it continues from there when one subscribes.
 """
 
 from collections.abc import Iterable

@@ -47,7 +47,7 @@ def wanted(
 ) -> list[DesiredStream]:
     """The shared streams, then the streams of all partitions in order; 0 means partition 0.
 
-    Dead letters come first, so that they have room: a collector cannot pass its first poison message without them.
+    Dead letters come first, so that they get storage: without them a collector cannot pass its first poison message.
     `exceptions` are fields of single partitions' streams, over the template's and the sizing.
 
     Raises:
@@ -116,6 +116,6 @@ def _named(config: Json, key: str, name: str) -> None:
     """Set the name that the programs use; a template may repeat it, but not change it."""
     if config.setdefault(key, name) != name:
         raise ConfigError(
-            f"the template sets {key} to {config[key]!r}, but the programs look for {name!r}",
+            f"the template sets {key} to {config[key]!r}, but the programs use {name!r}",
             hint=f"leave {key} out of the template",
         )

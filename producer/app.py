@@ -1,6 +1,6 @@
-"""Settings -> one running producer: what to follow, where its state lies, under which name.
+"""Runs one producer by its settings: which files, which state directory, which host name.
 
-One pipeline after the other, in one process: the first, and one more after each SIGHUP.
+The process runs one pipeline after another: each SIGHUP ends a pipeline and starts the next.
 """
 
 import asyncio
@@ -19,13 +19,14 @@ from typing import Any
 
 from producer.checkpoint.store import Checkpoints, acknowledged_sources
 from producer.discovery.safe_open import Links, NotFollowed
-from producer.discovery.scanner import Seen, Watched, look
+from producer.discovery.scanner import Seen, Watched, scan
 from producer.discovery.scanner import names as names_of
 from producer.fingerprint import Mark
 from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, named, with_spools
 from producer.options import Following, Order, Task, WhenSilent
-from producer.pipeline import Pipeline, Shipped
-from producer.session.host_name_guard import Namesake, this_instance
+from producer.pipeline import Pipeline, pipeline_of
+from producer.session.delivery import Shipped
+from producer.session.host_name_guard import HostNameGuard, this_instance
 from producer.tailer.descriptor_cache import file_limit
 from producer.tailer.retained_files import Bounds, RetainedFiles
 from producer.transform.edits import Edits
@@ -40,7 +41,7 @@ from shipper.lifecycle import Stop, stop_on_signals
 from shipper.model import MAX_BLOCK_BYTES, Encoding
 from shipper.partition_map import partition_for
 from shipper.process_tuning import give_way, keep_freed_memory
-from shipper.reload import Plan, Reloader
+from shipper.reload import Plan, ReloadActions, Reloader
 from shipper.retry import Patience
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host, is_everybodys, log_subject, stream_name
@@ -49,16 +50,21 @@ from shipper.units import counted, format_bytes
 from shipper.watchdog import Pulse, supervised
 
 
-class Turns:
-    """The pipelines of one producer: each works under one plan, over the same checkpoint and behind the same lock."""
+class PipelineCycles:
+    """The pipelines of one producer, one after another: one per plan, with the same checkpoint, lock and inputs."""
 
-    def __init__(self, reloading: Reloader[Task], checkpoints: Checkpoints, inputs: Inputs, namesake: Namesake) -> None:
-        self._namesake = namesake
+    def __init__(
+        self, reloading: Reloader[Task], checkpoints: Checkpoints, inputs: Inputs, guard: HostNameGuard
+    ) -> None:
+        self._guard = guard
         self._inputs = inputs
         self._reloading = reloading
         self._checkpoints = checkpoints
         self._endpoints = contextlib.ExitStack()
-        self._served: tuple[str, tuple[str, ...]] = ("", ())  # where, and by which names
+        self._served: tuple[str, tuple[str, ...]] = (
+            "",
+            (),
+        )  # address, and the host names that are accepted
         self._retained = RetainedFiles(hands_over=True)
         self._is_first = True  # pipeline of this process
         self._pipeline = self._next(reloading.begin())
@@ -96,10 +102,10 @@ class Turns:
             self._reloading.served()
             return publisher
 
-        return Pipeline(task, self._checkpoints, begin, turn, self._inputs, self._namesake, self._retained)
+        return pipeline_of(task, self._checkpoints, begin, turn, self._inputs, self._guard, self._retained)
 
     def _serve(self) -> None:
-        """Serve the end points where the plan says; where that did not change they never go away."""
+        """Serve the end points at the address of the plan; they stay open if it did not change."""
         plan = self._reloading.plan
         chosen = plan.settings.producer
         listen = "" if plan.task.following.once else chosen.listen
@@ -111,18 +117,18 @@ class Turns:
                 ready=self._ready,
                 status=self._status,
                 allowed_hosts=names,
-                hidden_metrics=events.COLLECTOR_METRICS,
+                hidden_metrics=events.COLLECTOR_METRICS | events.BROWSE_METRICS,
             )
             self._endpoints.enter_context(served)
             self._served = (listen, names)
 
     @property
     def shipped(self) -> Shipped:
-        """What the pipeline that runs, or ran last, shipped."""
+        """What the current or last pipeline shipped."""
         return self._pipeline.shipped
 
     def pulses(self) -> list[Pulse]:
-        """Of what has to go on."""
+        """The loops that the watchdog supervises."""
         return [self._pipeline.pulse]
 
     def sentence(self) -> str:
@@ -154,11 +160,11 @@ MAX_OTHER_HOSTS = 1000
 CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 NAME_IT = "give this machine a name of its own: hostnamectl set-hostname NAME, or set HOSTNAME (--host, producer.host)"
 ONCE_RECOVER_SECONDS = 5.0
-"""With `--once` somebody waits."""
+"""Maximum wait for a collector with `--once`, in seconds: a person waits for the result."""
 
 
 def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None:
-    """Ship as `settings` say, until stopped or, with `once`, to the ends of the files; `read` loads them at SIGHUP.
+    """Ship as `settings` request, until stopped or, with `once`, to the ends of the files; `read` loads them at SIGHUP.
 
     Raises:
         ConfigError, Fatal, Unavailable: with what to do next.
@@ -183,7 +189,7 @@ def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None
 
 @contextlib.contextmanager
 def _locked(state: Path, host: str, chosen: ProducerSettings, *, once: bool) -> Iterator[None]:
-    """The lock on the checkpoint. Raises Fatal: another producer of this host runs; says how to find it."""
+    """The lock on the checkpoint. Raises Fatal: another producer of this host runs, with how to find it."""
     with contextlib.ExitStack() as stack:
         try:
             listen = "" if once else chosen.listen
@@ -220,18 +226,17 @@ async def _run(
     stop = Stop()
     stop.on_ask(inputs.stop)  # first: what was read until then is shipped before the end
     unlisted = named(settings.producer)  # standard input and FIFOs: the program keeps those that it started with
-    reloading = Reloader(
-        plan,
-        stop,
+    actions = ReloadActions(
         fixed=FIXED,
         read=read,
         planned=lambda wanted: _planned_again(wanted, inputs),
         reloaded=lambda new: events.settings_reloaded(files=len(new.settings.producer.files)),
         restarts=lambda wanted: ["producer.files"] if named(wanted.producer) != unlisted else [],
     )
+    reloading = Reloader(plan, stop, actions)
     stop_on_signals(stop, reload=None if once else reloading.reload)
-    _tell_of_name(host)
-    found = look(watched).files
+    _report_host_name(host)
+    found = scan(watched).files
     place = checkpoints.place
     subject = log_subject(plan.task.prefix, place.partition, host) if place else plan.task.subject
     events.producer_started(host=host, subject=subject, files=len(found))
@@ -244,14 +249,14 @@ async def _run(
     began = time.monotonic()
     try:
         inputs.start()
-        namesake = Namesake(host, plan.task.prefix, this_instance(checkpoints.directory))
-        turns = Turns(reloading, checkpoints, inputs, namesake)
-        async with supervised(turns.pulses, turns.sentence):
-            await turns.run()
+        guard = HostNameGuard(host, plan.task.prefix, this_instance(checkpoints.directory))
+        cycles = PipelineCycles(reloading, checkpoints, inputs, guard)
+        async with supervised(cycles.pulses, cycles.sentence):
+            await cycles.run()
     finally:
         inputs.close()
     if once:
-        shipped = turns.shipped
+        shipped = cycles.shipped
         if is_empty and not shipped.files:  # else the rest of a file that was renamed is shipped
             raise nothing_to_ship(unmatched)
         counts = {"file": shipped.files, "line": shipped.lines, "byte": shipped.bytes}
@@ -288,7 +293,7 @@ def _without_match(pattern: str, watched: Watched, named: set[str]) -> str:
 
 
 def _planned_again(settings: Settings, inputs: Inputs) -> Plan[Task]:
-    """A plan for a producer that runs already: it has looked before, and no server, however wrong, ends it."""
+    """A plan for a producer that is running: its first scan is done, and no error of the server ends it."""
     plan = planned(settings, once=False, new=False)
     for_ever = Patience(at_start=math.inf, later=math.inf)
     return plan._replace(task=replace(with_spools(plan.task, inputs), patience=for_ever))
@@ -323,7 +328,7 @@ def has_shipped(settings: ProducerSettings, host: str) -> bool:
     return (state_path(settings, host) / CHECKPOINT).exists()
 
 
-def _tell_of_name(host: str) -> None:
+def _report_host_name(host: str) -> None:
     if is_everybodys(host):
         events.name_unsuitable(host=host, reason="every machine has this name; kept, as it was shipped under before")
     elif CONTAINER_ID.fullmatch(host):
@@ -331,7 +336,7 @@ def _tell_of_name(host: str) -> None:
 
 
 def state_path(settings: ProducerSettings, host: str) -> Path:
-    """Where the checkpoint of `host` lies."""
+    """The directory of the checkpoint of `host`."""
     return (settings.state or default_state()) / "producer" / host
 
 
@@ -415,7 +420,7 @@ def _problem(pattern: str, links: Links, *, once: bool) -> str:
 
 
 def _state_directory(settings: ProducerSettings, host: str) -> Path:
-    """Where the checkpoint of `host` lies. Raises ConfigError: it cannot be made or written."""
+    """The directory of the checkpoint of `host`. Raises ConfigError: it cannot be made or written."""
     directory = state_path(settings, host)
     try:
         make_directory(directory, mode=0o700)
@@ -431,8 +436,8 @@ def _state_directory(settings: ProducerSettings, host: str) -> Path:
 def _check_other_name(state: Path, settings: Settings, host: str, watched: Watched) -> None:
     """Whether the same files were shipped under another host name: a forgotten HOSTNAME, or a renamed machine.
 
-    A name that is given is a decision: the files are shipped under it, and an event names the other one. A name that
-    the system says is none. Raises ConfigError then: all lines would come again, as another host's.
+    If the settings give the name, the files are shipped under it, and an event names the other host. If the name is the
+    system's, this raises ConfigError: all lines would be archived again, as lines of another host.
     """
     found = _shipped_as_another(state, watched, Links(settings.producer.link_roots))
     if found is None:
@@ -449,8 +454,8 @@ def _check_other_name(state: Path, settings: Settings, host: str, watched: Watch
 
 
 def _shipped_as_another(state: Path, watched: Watched, links: Links) -> tuple[str, str] | None:
-    """A file that another host's checkpoint beside this one knows, and the name of that host."""
-    files = {seen.key: seen for seen in look(watched).files}
+    """A file that is in the checkpoint of another host in the same state directory, and the name of that host."""
+    files = {seen.key: seen for seen in scan(watched).files}
     others = sorted(state.parent.glob(f"*/{CHECKPOINT}"))[:MAX_OTHER_HOSTS] if files else []
     for path in others:
         for source in acknowledged_sources(path) if path.parent != state else ():

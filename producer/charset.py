@@ -27,7 +27,7 @@ class Charset(enum.Enum):
         return {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}.get(self.value, b"\n")
 
     def first_end(self, data: bytes, begin: int, *, at: int) -> int:
-        """The index behind the first newline from `begin` on; 0: none. `at`: offset of `data` in its file."""
+        """The index after the first newline from `begin` on; 0: none. `at`: offset of `data` in its file."""
         if self is Charset.BYTES:
             return data.find(b"\n", begin) + 1
         found = data.find(self.newline, begin)
@@ -36,7 +36,7 @@ class Charset(enum.Enum):
         return found + len(self.newline) if found >= 0 else 0
 
     def last_end(self, data: bytes, *, at: int) -> int:
-        """The index behind the last newline; 0: none."""
+        """The index after the last newline; 0: none."""
         if self is Charset.BYTES:
             return data.rfind(b"\n") + 1
         found = data.rfind(self.newline)
@@ -61,7 +61,7 @@ class Charset(enum.Enum):
 
 
 def charset_of(chosen: str, head: bytes) -> Charset:
-    """How a file that begins with `head` is written, where `chosen` is `charset` of the settings."""
+    """The encoding of a file that begins with `head`; `chosen`: the setting `charset`."""
     name = BOMS.get(head[:BOM_BYTES], "") if chosen == "utf-16" else chosen
     return Charset(name) if name else Charset.BYTES
 
@@ -78,14 +78,14 @@ def _whole_utf_8(data: bytes) -> int:
 
 
 LOOK_BACK_BYTES = 16 * 1024 * 1024
-"""How far before an offset the start of its line is looked for."""
+"""Maximum distance, in bytes, at which the start of a line is searched before an offset."""
 CHUNK_BYTES = 64 * 1024
 
 
 def lead_before(descriptor: int, offset: int, charset: Charset, *, most: int) -> bytes:
     """The first bytes, at most `most`, of the line that `offset` is in the middle of; b"": it is at a line's start.
 
-    Where the line began further back than anybody looks, it begins there. Raises OSError: unknown.
+    A line that starts further back than `LOOK_BACK_BYTES` counts from there. Raises OSError: unknown.
     """
     begin, last = offset, max(0, offset - LOOK_BACK_BYTES)
     while begin > last:

@@ -2,16 +2,16 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from producer.app import run
-from shipper.config import Layer, load
 from shipper.errors import UsageError
 from shipper.model import Encoding
-from shipper.settings import Settings
-from shipper.telemetry import set_up_logging
+
+if TYPE_CHECKING:
+    from shipper.config import Layer
+    from shipper.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -37,23 +37,25 @@ def produce(
     ] = None,
     state: Annotated[Path | None, typer.Option(help="Directory of the checkpoint (SHIPPER_STATE)")] = None,
     start_at_end: Annotated[
-        bool | None, typer.Option("--start-at-end", help="Leave out what files hold at the very first start")
+        bool | None, typer.Option("--start-at-end", help="Skip the content that files have at the very first start")
     ] = None,
     block: Annotated[str | None, typer.Option(help="Most bytes of lines in a message (SHIPPER_BLOCK)")] = None,
     window: Annotated[str | None, typer.Option(help="Most bytes in flight (SHIPPER_WINDOW)")] = None,
-    poll: Annotated[str | None, typer.Option(help="Look this often where no notifications come (SHIPPER_POLL)")] = None,
-    no_watch: Annotated[bool, typer.Option("--no-watch", help="Look at intervals only, without notifications")] = False,
+    poll: Annotated[
+        str | None, typer.Option(help="Scan interval where notifications do not work (SHIPPER_POLL)")
+    ] = None,
+    no_watch: Annotated[bool, typer.Option("--no-watch", help="Scan at intervals only, without notifications")] = False,
     listen: Annotated[
         str | None, typer.Option(help="host:port of /metrics, /healthz, /readyz (SHIPPER_LISTEN)")
     ] = None,
     ignore_older: Annotated[
-        str | None, typer.Option(help="Leave out what files hold that did not change for so long, say 7d")
+        str | None, typer.Option(help="Skip the content of files that are unchanged for so long, for example 7d")
     ] = None,
     delete_archived: Annotated[
-        str | None, typer.Option(help="Delete rotated files so long after the archive has all of them, say 1h")
+        str | None, typer.Option(help="Delete rotated files so long after the archive has all of them, for example 1h")
     ] = None,
     open_files: Annotated[int | None, typer.Option(help="Most files that are open at a time")] = None,
-    rate: Annotated[str | None, typer.Option(help="Most bytes a second, say 10MB")] = None,
+    rate: Annotated[str | None, typer.Option(help="Most bytes a second, for example 10MB")] = None,
     read_order: Annotated[str | None, typer.Option(help="fair: all files in turn; oldest: the oldest first")] = None,
     keep_lines: Annotated[
         list[str] | None, typer.Option(help="Ship only lines that match a regular expression")
@@ -73,7 +75,7 @@ def produce(
     journald: Annotated[str | None, typer.Option(help="Ship the systemd journal as text or json")] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what would be read, from which byte, and what not and why; send nothing"),
+        typer.Option("--dry-run", help="Print what would be read, from which byte, and what not and why; send nothing"),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same for scripts; with --dry-run")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
@@ -114,7 +116,11 @@ def produce(
         "log.level": log_level,
     }
 
-    def read() -> Settings:
+    from producer.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long as the rest
+    from shipper.config import load  # noqa: PLC0415
+    from shipper.telemetry import set_up_logging  # noqa: PLC0415
+
+    def read() -> "Settings":
         return load(flags, config=config)
 
     settings = read()
@@ -127,9 +133,10 @@ def produce(
     run(settings, once=once, read=read)
 
 
-def _rehearse(settings: Settings, *, once: bool, as_json: bool) -> None:
+def _rehearse(settings: "Settings", *, once: bool, as_json: bool) -> None:
     from producer.preflight.dry_run import report  # noqa: PLC0415 - its tables would double what a producer takes to start
     from producer.preflight.report import print_report, report_json  # noqa: PLC0415
+    from shipper.telemetry import set_up_logging  # noqa: PLC0415
 
     set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
     found = report(settings, once=once)

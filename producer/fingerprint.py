@@ -1,4 +1,4 @@
-"""Is this the file we know? Device, inode, the hash of the head, and the bytes just before the offset: all agree."""
+"""Identifies a file by its content: a hash of its head, and a hash of the bytes before the offset."""
 
 import hashlib
 import os
@@ -9,11 +9,11 @@ from shipper.bytes_ops import crc32
 HEAD_BYTES = 1024
 TAIL_BYTES = 256
 CHUNK_BYTES = 1024 * 1024
-"""Of one read while a sum is computed."""
+"""Bytes of one read while a sum is computed."""
 
 
 def digest(data: bytes) -> str:
-    """A short hash of file content: the checkpoint must not hold what was logged."""
+    """A short hash of file content: the checkpoint must not contain log lines."""
     return hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
@@ -33,19 +33,19 @@ class Mark:
         return cls(offset, len(head), digest(head) if head else "", len(tail), digest(tail) if tail else "")
 
     def agrees(self, descriptor: int) -> bool:
-        """Whether the open file holds what the mark says. Raises OSError: unknown."""
+        """Whether the open file matches the mark. Raises OSError: unknown."""
         head = os.pread(descriptor, self.head_length, 0) if self.head_length else b""
         tail = os.pread(descriptor, self.tail_length, self.offset - self.tail_length) if self.tail_length else b""
         return Mark.of(self.offset, head, tail) == self and os.fstat(descriptor).st_size >= self.offset
 
     def is_head_of(self, data: bytes) -> bool:
-        """Whether the first bytes of a file begin as the mark says."""
+        """Whether the first bytes of a file match the mark."""
         head = data[: self.head_length]
         return self.head_length == 0 or (len(head) == self.head_length and digest(head) == self.head_hash)
 
 
 def first_mark(descriptor: int, origin: int) -> Mark:
-    """The mark of an open file that nothing was read of: what it begins with tells it from a later one."""
+    """The mark of an open file of which nothing was read: its first bytes distinguish it from a later file."""
     _, tail = read_ends(descriptor, origin)
     return Mark.of(origin, os.pread(descriptor, HEAD_BYTES, 0), tail)
 

@@ -1,9 +1,9 @@
-"""Heartbeats: every few seconds the host says how it is, on a subject of its own, to whoever wants to know.
+"""Heartbeats: every few seconds the host publishes its state on its own subject.
 
-They never hold shipping up: they are made where nothing is being read, sent without an answer, and left out where the
-socket has no room. A server that does not want them is not asked again in that session.
+They never delay shipping: they are made while no thread reads files, sent without waiting for a reply, and skipped
+while the socket is full. If the server refuses one, none is sent in the rest of the session.
 
-What of the files is seen and not acknowledged, and for how long: one pass over the tails, now and then.
+The backlog is measured for them: bytes of the files that are not acknowledged, and their age.
 """
 
 import functools
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import shipper
-from producer.model import Source
+from producer.model import Destination, Entry, Source
 from producer.options import Task
-from producer.session.host_name_guard import Namesake
+from producer.periodic import Scheduler
+from producer.session.host_name_guard import HostNameGuard
 from producer.session.inflight import Window
 from producer.tailer.file_reader import FileReader, ReadOutcome
 from producer.tailer.tailer import Tailer
@@ -28,35 +29,35 @@ from shipper.subjects import beat_subject
 
 
 class _Since(NamedTuple):
-    """A file that was behind at the look before."""
+    """A file that lagged at the previous measurement."""
 
-    seen_at: float  #: when the oldest of its bytes was seen that is not acknowledged
-    size: int  #: of the file then: acknowledged up to there, all that waits was seen later
+    seen_at: float  #: when its oldest byte that is not acknowledged was found
+    size: int  #: of the file then; bytes after it were found later
     offset: int  #: acknowledged
-    still_since: float  #: for how long the offset is that
+    still_since: float  #: since when the offset has not moved
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits, all files together and the worst of them."""
+    """Bytes that are not acknowledged: all files together, and the files that lag most."""
 
     octets: int = 0
-    age: float = 0.0  #: seconds since the oldest of these bytes was seen
-    files: int = 0  #: with bytes that wait
+    age: float = 0.0  #: seconds since the oldest of these bytes was found
+    files: int = 0  #: that have such bytes
     worst: tuple[FileBehind, ...] = ()
 
 
-class Backlogs:
-    """Remembers since when which file is behind; only those that are cost memory. Owned by the heartbeats."""
+class BacklogMeter:
+    """Records since when each file lags; only files that lag use memory. Owned by the heartbeats."""
 
     def __init__(self) -> None:
         self._since: dict[str, _Since] = {}
-        self._looked_at = 0.0
+        self._measured_at = 0.0
 
-    def look(
+    def measure(
         self, readers: Iterable[FileReader], known: Mapping[str, Source], names: Mapping[str, str], now: float
     ) -> Backlog:
-        """What waits `now` (monotonic), but no line that its writer has yet to end.
+        """What is not acknowledged `now` (monotonic), without a last line that its writer has not completed.
 
         `names`: archive names by local path, of inputs without a file.
         """
@@ -70,7 +71,7 @@ class Backlogs:
             octets += reader.size - source.offset
             self._since[reader.id] = self._aged(before.get(reader.id), reader.size, source.offset, now)
             behind.append((reader.size - source.offset, reader.id, names.get(reader.file, reader.file)))
-        self._looked_at = now
+        self._measured_at = now
         oldest = min((since.seen_at for since in self._since.values()), default=now)
         worst = tuple(self._told(*each, now) for each in heapq.nlargest(MAX_FILES, behind))
         return Backlog(octets, now - oldest, len(behind), worst)
@@ -81,7 +82,7 @@ class Backlogs:
         still_since = before.still_since if offset == before.offset else now
         if offset < before.size:
             return _Since(before.seen_at, before.size, offset, still_since)
-        return _Since(self._looked_at, size, offset, still_since)  # seen since then, at the earliest
+        return _Since(self._measured_at, size, offset, still_since)  # found after the previous measurement
 
     def _told(self, octets: int, id_: str, file: str, now: float) -> FileBehind:
         since = self._since[id_]
@@ -99,26 +100,33 @@ def _is_held_back(reader: FileReader, source: Source) -> bool:
 
 
 MEASURE_SECONDS = 5.0
-"""Where no heartbeats are wanted, between two looks at the backlog: it is a metric, too."""
+"""Interval between measurements of the backlog if heartbeats are off, in seconds: the backlog is also a metric."""
 LATE = 0.8
-"""Of the time between two heartbeats, when the newest one is looked at: another producer's may have followed."""
+"""Part of the heartbeat interval after which the newest heartbeat is read: another producer may have sent it."""
 SOON_SECONDS = 1.0
-"""Behind one that found no room, and at the beginning."""
+"""Delay of the next heartbeat after one that the socket had no space for, and at the start."""
 
 
 class Heartbeats:
-    """When the next heartbeat is due, and what it says. Owned by the pipeline; called while nothing is being read."""
+    """Measures the backlog and sends heartbeats. Owned by the pipeline; called while no thread reads files."""
 
     def __init__(
-        self, task: Task, window: Window, namesake: Namesake, *, clock: Callable[[], float] = time.monotonic
+        self,
+        task: Task,
+        destination: Destination,
+        window: Window,
+        guard: HostNameGuard,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._task = task
-        self._namesake = namesake
+        self._destination = destination
+        self.guard = guard
         self._window = window
         self._clock = clock
         self._every = task.heartbeat or MEASURE_SECONDS
         self._subject = beat_subject(task.prefix, task.host)
-        self._backlogs = Backlogs()
+        self._backlogs = BacklogMeter()
         self._backlog = Backlog()
         self._files = self._unreadable = self._retained = 0
         self._began = self._acknowledged_at = self._rated_at = clock()
@@ -132,27 +140,18 @@ class Heartbeats:
         """Monotonic time when `tend` wants to be called."""
         return self._send_at
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it wants to be called now."""
-        return self._clock() >= self._send_at
-
-    def settle_in(self, task: Task) -> None:
-        """The host works in another partition from now on."""
-        self._task = task
-
-    def acknowledged(self, octets: int) -> None:
-        """The server stored so many bytes of lines."""
-        self._shipped += octets
+    def acknowledged(self, entries: Iterable[Entry]) -> None:
+        """The server stored blocks."""
+        self._shipped += sum(entry.piece.span.length for entry in entries)
         self._acknowledged_at = self._clock()
         self._trouble = ""
 
     def has_trouble(self, error: str) -> None:
-        """What the last session ended with, or why nothing is stored in this one."""
+        """Record why the last session ended, or why nothing is stored in this one."""
         self._trouble = error
 
     async def tend(self, sources: Tailer, publisher: Publisher | None = None) -> None:
-        """Measure what waits, and say it if there is a session; when it is due."""
+        """Measure the backlog, and send a heartbeat if there is a session; when it is due."""
         now = self._clock()
         if publisher is None:
             if now >= self._measure_at:
@@ -161,19 +160,28 @@ class Heartbeats:
             self._measure(sources, now)
             sent = not self._task.heartbeat or await publisher.mention(self._subject, encode(self._beat(now)))
             if sent and self._task.heartbeat:
-                self._namesake.look_later(publisher, LATE * self._every)
-            soon = not sent or now - self._began < self._every  # a host that has just begun is new for one second only
+                self.guard.check_later(publisher, LATE * self._every)
+            soon = not sent or now - self._began < self._every
             self._send_at = now + (min(SOON_SECONDS, self._every) if soon else self._every)
 
+    async def check_name(self, publisher: Publisher, scheduler: Scheduler) -> None:
+        """Once, at the start: check that no other live producer has this name. Raises ConfigError, SessionLost."""
+        await self.guard.check_at_start(
+            publisher,
+            pause=scheduler.pause,
+            is_stopping=lambda: scheduler.is_stopping,
+            tell=lambda: self.refuse(publisher),
+        )
+
     async def refuse(self, publisher: Publisher) -> bool:
-        """Say that this process ends, because another live one has the name of this host; False: heartbeats are off."""
+        """Report that this process ends because another live one has this host's name; False: heartbeats are off."""
         if self._task.heartbeat:
             await publisher.mention(self._subject, encode(self._beat(self._clock(), refused=True)))
         return bool(self._task.heartbeat)
 
     async def farewell(self, sources: Tailer, publisher: Publisher) -> None:
-        """Say that none follows, once somebody asked the producer to end."""
-        if self._task.heartbeat:
+        """Send the last heartbeat: the producer was requested to stop. Nothing before the name is checked."""
+        if self._task.heartbeat and self.guard.is_checked:
             now = self._clock()
             self._measure(sources, now)
             await publisher.mention(self._subject, encode(self._beat(now, leaves=True)))
@@ -185,12 +193,12 @@ class Heartbeats:
         worst = [
             {"file": each.file, "behind_bytes": each.behind, "age_seconds": each.age} for each in self._backlog.worst
         ]
-        left_out = sources.left_out
+        left_out = sources.excluded_bytes
         return {
             "host": task.host,
-            "subject": task.subject,
-            "sources": len(sources.ledger.known),
-            "unarchived_bytes": sources.ledger.unarchived_bytes,
+            "subject": self._destination.subject,
+            "sources": len(sources.acks.known),
+            "unarchived_bytes": sources.acks.unarchived_bytes,
             "held_files": len(sources.retained),
             "held_bytes": sources.retained.octets,
             "excluded_files": len(left_out),
@@ -211,12 +219,12 @@ class Heartbeats:
             "held_back": [{"file": each.file, "offset": each.offset, "tries": each.tries} for each in held_back[:20]],
             "held_back_files": len(held_back),
             "trouble": self._trouble or _held_back(held_back),
-            "other_producer": self._namesake.other,
+            "other_producer": self.guard.other,
         }
 
     def _measure(self, sources: Tailer, now: float) -> None:
         readers = sources.readers
-        self._backlog = self._backlogs.look(readers, sources.ledger.known, self._task.following.spools, now)
+        self._backlog = self._backlogs.measure(readers, sources.acks.known, self._task.following.spools, now)
         self._files, self._unreadable = len(readers), len(sources.unopened)
         self._retained = sources.retained.octets
         self._measure_at = now + self._every
@@ -228,10 +236,10 @@ class Heartbeats:
         if now > self._rated_at:
             self._rate = (self._shipped - self._rated) / (now - self._rated_at)
             self._rated_at, self._rated = now, self._shipped
-        me = self._namesake.me
+        me = self.guard.me
         return Heartbeat(
             version=_version(),
-            partition=self._task.partition,
+            partition=self._destination.partition,
             every=self._every,
             up=now - self._began,
             files=self._files,
@@ -253,13 +261,13 @@ class Heartbeats:
             machine=me.machine if me else "",
             state=me.state if me else "",
             pid=me.pid if me else 0,
-            other=self._namesake.other,
+            other=self.guard.other,
             worst=self._backlog.worst,
         )
 
 
 def _held_back(files: Sequence[HeldBack]) -> str:
-    """What is wrong where files are held back; empty: none is."""
+    """Why files are held back; empty: none is."""
     if not files:
         return ""
     more = f" and {len(files) - 1} more files" if len(files) > 1 else ""

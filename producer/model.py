@@ -1,11 +1,12 @@
-"""One generation of one file, as the checkpoint knows it: everything before `offset` is acknowledged by JetStream.
+"""The producer's values: a source (one generation of a file) and its acknowledged offset, pieces, blocks, and places.
 
-Where a host stands: the partition that it publishes in, and the version of the map by which it does. Pure.
+A place is the partition in which a host publishes, and the version of the partition map that names it.
 """
 
 import dataclasses
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,19 +14,20 @@ from producer.charset import Charset
 from producer.fingerprint import Mark
 from shipper.model import End, Handoff, Span
 from shipper.partition_map import PartitionMap
+from shipper.subjects import log_subject
 
 RING_FULL = 64
 MOST_ARCHIVES = 4
 SETTLED = 0
-"""Instead of a stream sequence: the collector said that it is archived when the stream had lost it."""
+"""Used as a stream sequence: a collector confirmed that the bytes are archived, after the stream had lost them."""
 TRUSTED = -1
-"""The same by an older mark, which is to be confirmed: the archive may have gone back together with the server."""
+"""The same by an older receipt that must be confirmed: the archive may have been restored together with the server."""
 
 
 class Point(NamedTuple):
     """The stream sequence that acknowledged a source up to an offset, and the source's CRC there."""
 
-    sequence: int  #: where no stream has to hold it: `SETTLED` or `TRUSTED`
+    sequence: int  #: `SETTLED` or `TRUSTED` if no stream has to hold the bytes
     offset: int
     crc: int
 
@@ -48,12 +50,12 @@ class Source:
     origin: int
     offset: int
     crc: int  #: CRC-32 from `origin` to `offset`
-    mark: Mark  #: of the furthest acknowledged offset, also behind a rewind
-    size: int  #: bytes in the file when last looked at
+    mark: Mark  #: of the highest acknowledged offset, also after a rewind
+    size: int  #: bytes in the file at the last scan
     mtime_ns: int
-    ring: tuple[Point, ...] = ()  #: where to go back to when the server lost acknowledged data, oldest first
-    ended_at: float = 0.0  #: seconds since 1970 when its last block was acknowledged; 0: it lives
-    real: str = ""  #: where the file lay to which links led under that name; "": there were none
+    ring: tuple[Point, ...] = ()  #: points to go back to if the server lost acknowledged data, oldest first
+    ended_at: float = 0.0  #: seconds since 1970 when its last block was acknowledged; 0: it has not ended
+    real: str = ""  #: path of the file that symbolic links led to; "": there were no links
     archives: tuple[Archived, ...] = ()  #: by the receipts of their collectors, the newest last
     handoff: Handoff | None = None  #: what the host's former partition has of it
     excluded: bool = False  #: it ended because the configuration no longer named its file
@@ -65,7 +67,7 @@ class Source:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names beside which its file may lie when it is renamed; the last one is where it lay."""
+        """Paths whose directories may contain the file after a rename; the last one is the path of the file itself."""
         return (self.file, self.real) if self.real else (self.file,)
 
     @property
@@ -75,7 +77,7 @@ class Source:
 
     @property
     def archived(self) -> int:
-        """Everything before this offset is in an archive; at most the acknowledged offset when that was told."""
+        """Everything before this offset is in an archive; at most the offset acknowledged when the receipt arrived."""
         return self.archived_elsewhere("")
 
     @property
@@ -85,7 +87,7 @@ class Source:
 
     @property
     def trusted(self) -> int:
-        """Everything before this offset is believed to be, and nobody has confirmed it yet; 0: nothing is."""
+        """Everything before this offset is assumed to be archived, but is not confirmed yet; 0: nothing is."""
         return max((point.offset for point in self.ring if point.sequence == TRUSTED), default=0)
 
     def confirmed(self) -> "Source":
@@ -103,7 +105,7 @@ class Source:
 
     @property
     def _held(self) -> tuple[Archived, ...]:
-        """What archives told, and what one had for good when the host left its partition."""
+        """The receipts of archives, and what one had finally when the host left its partition."""
         if self.handoff is None:
             return self.archives
         return (*self.archives, Archived(self.handoff.archive, min(self.handoff.offset, self.offset)))
@@ -114,7 +116,7 @@ class Source:
         return crc >= 0 and any(point.offset == offset and point.crc != crc for point in points)
 
     def proves(self, offset: int, crc: int) -> bool:
-        """Whether `crc` is the sum of the source from its origin to `offset`, as far as the points here tell."""
+        """Whether `crc` is the sum of the source from its origin to `offset`, as far as the points here prove it."""
         points = (*self.ring, Point(0, self.offset, self.crc))
         return crc >= 0 and any((point.offset, point.crc) == (offset, crc) for point in points)
 
@@ -143,11 +145,11 @@ class Source:
         return dataclasses.replace(self, device=device, inode=inode, ring=ring, ended_at=at, excluded=False)
 
     def left_out(self, at: float) -> "Source":
-        """The source, ended because the configuration no longer names its file. Named again, it goes on."""
+        """The source, ended because the configuration no longer names its file; it continues if it is named again."""
         return dataclasses.replace(self.ended(at, file_rests=True), excluded=True)
 
     def named_again(self) -> "Source":
-        """The source, living again: the configuration names its file."""
+        """The source, continued: the configuration names its file again."""
         return dataclasses.replace(self, ended_at=0.0, excluded=False)
 
     def rewound(self, *, sequence: int, archived: int, as_: int = SETTLED) -> "Source":
@@ -155,7 +157,7 @@ class Source:
 
         `sequence`: newest stream sequence that survived; `archived`: bytes that are safe in the archive; `as_`: what
         becomes of the sequences that are not valid any more.
-        Going back too far is safe, the collector drops what it has.
+        Going back too far is safe: the collector drops duplicates.
         """
         if not self.ring or 0 < self.sequence <= sequence:
             return self
@@ -164,18 +166,20 @@ class Source:
             for point in self.ring
             if point.offset <= archived or 0 < point.sequence <= sequence
         ]
-        if archived < self.offset or (self.ended_at and self.size > self.offset):  # its end told of a gap: say it again
+        if archived < self.offset or (
+            self.ended_at and self.size > self.offset
+        ):  # its last block reported a gap: it is sent again
             return self._at(kept)
         return dataclasses.replace(self, ring=tuple(kept))
 
     def back_to(self, offset: int) -> "Source":
-        """The source at the newest point that is not behind `offset`."""
+        """The source at the newest point at or before `offset`."""
         return self._at([point for point in self.ring if point.offset <= offset])
 
     def handed_off(self, handoff: Handoff) -> "Source":
-        """The source in a new partition, which goes on behind what the old one archived; stream sequences mean nothing.
+        """The source in a new partition, continued after what the old one archived; stream sequences have no meaning.
 
-        What was acknowledged and is not archived is sent again, what is archived and was not acknowledged may be.
+        Bytes that were acknowledged but not archived are sent again; archived bytes that were not acknowledged may be.
         """
         kept = self if self.offset <= handoff.offset else self.back_to(handoff.offset)
         ring = (Point(SETTLED, kept.offset, kept.crc),) if kept.offset > kept.origin else ()
@@ -184,13 +188,13 @@ class Source:
 
     def _at(self, ring: list[Point]) -> "Source":
         last = ring[-1] if ring else Point(0, self.origin, 0)
-        size = max(self.size, self.offset)  # what was read and acknowledged was there, whatever the last look found
+        size = max(self.size, self.offset)  # what was read and acknowledged was there, whatever the last scan found
         back = dataclasses.replace(self, offset=last.offset, crc=last.crc, size=size, ring=tuple(ring))
         return back.named_again()  # if it is still excluded, the next start notices that
 
 
 def new_source(file: str, stat: os.stat_result, *, origin: int, mark: Mark, real: str = "") -> Source:
-    """A generation that nobody has seen before."""
+    """A generation that is not in the checkpoint."""
     return Source(
         id=secrets.token_hex(8),
         file=file,
@@ -218,25 +222,34 @@ class Piece(NamedTuple):
     mark: Mark
     end: End | None = None
     gap: int = 0
-    lead: bytes = b""  #: the first piece of the line in whose middle this one begins, where `Cut` asks for it
+    lead: bytes = b""  #: the first piece of the line in whose middle this one begins, if `Cut` needs it
     charset: Charset = Charset.BYTES
     handoff: Handoff | None = None
     crc: int | None = None  #: of `data`, where it is known
+
+
+class Entry(NamedTuple):
+    """A piece, encoded as a message."""
+
+    piece: Piece
+    headers: dict[str, str]
+    payload: bytes
+    lines: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A partition, as the checkpoint knows it.
 
-    Once `leaving` is durable nothing more is published there: the old partition drops what comes behind the marker.
+    Once `leaving` is durable, no block is published there: the old partition drops what is stored after the marker.
     """
 
     partition: int
-    version: int = 0  #: of the map; 0: there was none, SHIPPER_PARTITIONS counts
-    leaving: int = 0  #: the version of the move marker, while the old partition is not done with this host; 0: it stays
+    version: int = 0  #: of the map; 0: there was no map, SHIPPER_PARTITIONS applies
+    leaving: int = 0  #: version of the move marker until the host has left its partition; 0: it stays
 
     def under(self, known: PartitionMap, host: str) -> "Place":
-        """Where `host` belongs by the map; itself, if the map is not newer."""
+        """The place of `host` by the map; this place, if the map is not newer."""
         if known.version <= max(self.version, self.leaving - 1):
             return self
         return Place(partition=known.partition_of(host), version=known.version)
@@ -244,3 +257,34 @@ class Place:
     def left_for(self, version: int) -> "Place":
         """The same place with its marker to be published."""
         return replace(self, leaving=version)
+
+
+class Destination:
+    """Where this host publishes. Only the migration changes `place`, between sessions; all others read it."""
+
+    def __init__(self, prefix: str, host: str, place: Place) -> None:
+        self.prefix = prefix
+        self.host = host
+        self.place = place  #: as the checkpoint knows it
+        self._moved: list[Callable[[], None]] = []
+
+    @property
+    def partition(self) -> int:
+        """The partition whose stream stores the blocks."""
+        return self.place.partition
+
+    @property
+    def subject(self) -> str:
+        """The subject of the blocks."""
+        return log_subject(self.prefix, self.partition, self.host)
+
+    def on_move(self, moved: Callable[[], None]) -> None:
+        """Call `moved` whenever the host is in another partition, or there by another version of the map."""
+        self._moved.append(moved)
+
+    def move(self, place: Place) -> None:
+        """Publish at `place`, which is durable."""
+        before, self.place = self.place, place
+        if (before.partition, before.version) != (place.partition, place.version):
+            for moved in self._moved:
+                moved()

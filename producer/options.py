@@ -16,9 +16,9 @@ from shipper.subjects import log_subject
 
 
 class WhenSilent(enum.Enum):
-    """What a producer without a checkpoint does when no collector says what the archive holds of its host."""
+    """What a producer without a checkpoint does when no collector replies what the archive holds of its host."""
 
-    BEGIN_ANEW = "begin anew"  #: ship all files as new sources; what the archive has of them comes twice
+    BEGIN_ANEW = "begin anew"  #: ship all files as new sources; lines that the archive has are archived twice
     REFUSE = "refuse"  #: ship nothing, and end with an error
 
 
@@ -26,7 +26,9 @@ class Order(enum.Enum):
     """Which of the files that have unread bytes is read next."""
 
     FAIR = "fair"  #: one block of each in turn
-    OLDEST = "oldest"  #: the one whose last change is the oldest, to its end; one that is written to is young again
+    OLDEST = (
+        "oldest"  #: the one whose last change is the oldest, to its end; a file that is written to becomes the newest
+    )
 
 
 UNBOUNDED = 1 << 30
@@ -55,7 +57,7 @@ class Following:
     def may_hold(self, name: str, seen: Seen) -> bool:
         """Whether a file may be read as a rotation of `name`."""
         excluded = self.watched.excludes(seen.path) and not scanner.is_rotated_name(seen.path)
-        return not excluded and self.links.belongs(name, seen.path)
+        return not excluded and self.links.may_read_as(name, seen.path)
 
     def named(self, piece: Piece) -> Piece:
         """A piece under the name that it has in the archive."""
@@ -80,7 +82,7 @@ class Task:
     checkpoint_every: float
     drain_within: float
     patience: Patience
-    partitions: int = 0  #: what SHIPPER_PARTITIONS says; a partition map has precedence
+    partitions: int = 0  #: the setting SHIPPER_PARTITIONS; a partition map has precedence
     heartbeat: float = 0.0  #: between two heartbeats; 0: none
     rate: int = 0  #: most bytes a second that are read from files; 0: as fast as it goes
     recover_wait: float = 0.0  #: seconds to wait for the collector when the checkpoint was lost

@@ -10,7 +10,7 @@ from typing import Any
 BUCKET = "fshipper"
 BUCKET_STREAM = f"KV_{BUCKET}"
 MAX_BYTES = 16 * 1024 * 1024
-"""Room for some 25,000 entries; the server reserves it."""
+"""Maximum bytes of the bucket, about 25,000 entries; the server reserves them."""
 
 _SUBJECT = f"$KV.{BUCKET}."
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")

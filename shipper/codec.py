@@ -8,9 +8,9 @@
     Log-Edits: 980-120 (bytes of the edited text, bytes left out; the map of `shipper.edit_map` follows the text)
     Log-Labels: env=prod&dc=ams (percent-encoded)
     Log-Handoff: 1048576-5e6f7081-00c0ffee00c0ffee (of a host that moved: up to there another partition has the source,
-    its CRC there, or nothing between the dashes where nobody knows it, and the identity of the archive)
+    its CRC there, or nothing between the dashes if it is unknown, and the identity of the archive)
 
-A message with none of these headers is *plain*: one line from anybody. One with `Log-Leave: 7` and nothing else of ours
+A message with none of these headers is *plain*: one line from any publisher. One with only `Log-Leave: 7` of ours
 is a *move marker*: its host goes by version 7 of the map, and what it sent by older ones ends here.
 """
 

@@ -23,7 +23,7 @@ level 1 itself takes 1.36 s a GiB and makes it 9.93 times smaller, this 1.19 s a
 Higher levels cost more CPU than they save."""
 GZIP_LEVEL = 1
 MAX_WINDOW_BYTES = 8 * 1024 * 1024
-"""Maximum memory that a frame may require of its reader (RFC 8878 asks decoders for that much)."""
+"""Maximum memory that a frame may require of its reader (RFC 8878 requires decoders to support it)."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -64,10 +64,10 @@ class Decompressor:
         return self.rest(block, payload, at=block.span.start).content
 
     def rest(self, block: Block, payload: bytes, *, at: int) -> Rest:
-        """What of a block's text is behind offset `at` of its source, checked against its span, map and CRC.
+        """The part of a block's text after offset `at` of its source, checked against its span, map and CRC.
 
         Raises:
-            Poison: the payload does not decode, is longer or shorter than its headers say, or has another CRC; or the
+            Poison: the payload does not decode, is longer or shorter than its headers state, or has another CRC; or the
                 map of its edits does not lead from the span to the text.
         """
         data = self._decoded(block, payload)
@@ -76,7 +76,7 @@ class Decompressor:
         if len(content) != block.content_bytes:
             raise Poison(_wrong_length(block, len(data)))
         if crc32(content) != block.block_crc:
-            raise Poison(f"CRC of the payload is not {block.block_crc:08x}, as Log-Crc says")
+            raise Poison(f"CRC of the payload is not {block.block_crc:08x}, the value of Log-Crc")
         if edited is None:
             return Rest(content[at - block.span.start :] if at > block.span.start else content, 0)
         return rest_of(content, data[edited.content :], block.span, edited, at=at)
@@ -103,7 +103,7 @@ class Decompressor:
             if frame.window_size > MAX_WINDOW_BYTES:
                 raise Poison(f"zstd frame needs a window of {frame.window_size} bytes, at most {MAX_WINDOW_BYTES} may")
             data = self._zstd.decompress(payload, max_output_size=most, allow_extra_data=False)
-            if not data or not is_sized:  # else the library has looked; what it yields is bounded by now
+            if not data or not is_sized:  # else the library has checked it; its output is bounded here
                 self._check_whole(payload)
         except zstandard.ZstdError as error:
             raise Poison(f"payload is no zstd frame: {error}") from None
@@ -118,8 +118,8 @@ class Decompressor:
 
 def _wrong_length(block: Block, length: int) -> str:
     if block.edited is not None:
-        return f"payload decodes to {length} bytes, Log-Edits says {block.edited.content} of text and a map"
-    return f"payload decodes to {length} bytes, Log-Span {block.span} says {block.span.length}"
+        return f"payload decodes to {length} bytes, Log-Edits states {block.edited.content} of text and a map"
+    return f"payload decodes to {length} bytes, Log-Span {block.span} states {block.span.length}"
 
 
 def _from_gzip(payload: bytes, most: int) -> bytes:

@@ -52,16 +52,17 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "SHIPPER_POLL": ("producer.poll",),
     "SHIPPER_HEARTBEAT": ("producer.heartbeat",),
     "SHIPPER_STATE": ("producer.state", "collector.state"),
-    "SHIPPER_LISTEN": ("producer.listen", "collector.listen"),
-    "SHIPPER_ALLOWED_HOSTS": ("producer.allowed_hosts", "collector.allowed_hosts"),
+    "SHIPPER_LISTEN": ("producer.listen", "collector.listen", "browse.listen"),
+    "SHIPPER_ALLOWED_HOSTS": ("producer.allowed_hosts", "collector.allowed_hosts", "browse.allowed_hosts"),
     "SHIPPER_LOG_FORMAT": ("log.format",),
     "SHIPPER_LOG_LEVEL": ("log.level",),
 }
 MAY_BE_EMPTY = frozenset({"SHIPPER_LISTEN"})
 """Variables that have a meaning when they are empty; other empty variables count as not set."""
 OTHERS = frozenset({"SHIPPER_CONFIG", "SHIPPER_STREAM_TARGET", "SHIPPER_REPORT"})
-"""Variables with our prefix that somebody else reads: the face, the blog's own consumer, the report."""
+"""Variables with our prefix that other programs read: the command line, the blog's own consumer, the report."""
 _OTHER_FLAGS = {
+    "browse.allowed_hosts": "host",
     "collector.read_partitions": "partitions",
     "producer.files": "PATH",
     "producer.watch": "no-watch",
@@ -70,7 +71,7 @@ _OTHER_FLAGS = {
 }
 _PLAINER = {"int_parsing": "that is no whole number", "bool_parsing": "write true or false"}
 _SECRETS = frozenset({"nats.password", "nats.token", "nats.url"})
-_KUBERNETES = re.compile(r"SHIPPER_(SERVICE_|PORT(_|$))")  # injected into pods beside a service named `shipper`
+_KUBERNETES = re.compile(r"SHIPPER_(SERVICE_|PORT(_|$))")  # from Kubernetes, for a service `shipper`
 
 
 class _Origin(NamedTuple):

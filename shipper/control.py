@@ -5,7 +5,7 @@
     ctl.up         producer           stream     StreamReply: whether the partition got its stream
     ctl.up         `partition` verbs  finish     FinishReply: what is left to seal of a closed stream
     ctl.down       collector          resend     ResendReply: whether missing bytes are sent again
-    ctl.down, ask  `audit --hosts`    marks      MarksReply: how far the host shipped each source
+    ctl.down `ask` `audit --hosts`    marks      MarksReply: how far the host shipped each source
     ctl.down       `partition` verbs  place      PlaceReply: the partition that the host sends to
 
 A collector also sends a `ReceiptsReply` on `ctl.down` without a request. Every message is one JSON object with

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from shipper.layout import date_of
 from shipper.manifest import Segment, SourceSpan
 from shipper.model import Span
 
@@ -112,7 +113,7 @@ class Doubled:
 
     @property
     def lines(self) -> int:
-        """Lines that are doubled; where only a part is, its share of the bytes: a manifest does not say more."""
+        """Lines that are stored twice; if only a part is, its share of the bytes: a manifest has no more detail."""
         whole = sum(span.end - span.start for span in self.segment.spans)
         return self.segment.lines if self.is_whole else round(self.segment.lines * self.bytes / whole)
 
@@ -120,11 +121,6 @@ class Doubled:
 def order_of(segment: Segment) -> Order:
     """Which of two copies is the first one: the key to sort segments by. No two segments have the same."""
     return (date_of(segment.path), segment.first_time, segment.partition, segment.first_seq, segment.path)
-
-
-def date_of(path: str) -> str:
-    """The day of a segment's path."""
-    return path.partition("/")[0].removeprefix("date=")
 
 
 def doubled(segments: Iterable[Segment], before: Index | None = None) -> Iterator[Doubled]:

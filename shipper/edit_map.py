@@ -1,13 +1,13 @@
 """What a producer changed in a block's bytes: the map between the bytes of the source and the content. Pure.
 
-A block whose bytes were edited travels as its content, the text as it goes into the archive, and behind it a map:
+The payload of an edited block is its content (the text for the archive), followed by a map:
 unsigned LEB128 varints, three for each edit, in order:
 
     unchanged   bytes of the source since the previous edit, which are in the content as they were
     taken       bytes of the source that the edit replaces, at least 1
     given       bytes of the content that stand for them; 0: whole lines were left out
 
-What lies behind the last edit is unchanged. An empty map is that of a block of at most two edits: the first
+The bytes after the last edit are unchanged. An empty map is that of a block of at most two edits: the first
 `filtered` bytes of the span are left out, and what follows is unchanged where it is as long as the content, one edit
 else.
 """
@@ -25,7 +25,7 @@ _MAX_NUMBER_BYTES = 3
 
 
 class Edit(NamedTuple):
-    """`taken` bytes of the source became `given` bytes of content, `unchanged` bytes behind the previous edit."""
+    """`taken` bytes of the source became `given` bytes of content, `unchanged` bytes after the previous edit."""
 
     unchanged: int
     taken: int
@@ -33,7 +33,7 @@ class Edit(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """What of a block lies behind some offset of its source: the content, and how much was left out there."""
+    """The part of a block after an offset of its source: the content, and the number of bytes left out there."""
 
     content: bytes
     filtered: int
@@ -62,7 +62,7 @@ def from_map(octets: bytes) -> list[Edit]:
     """The edits of a map. Raises Poison: it ends within an edit, holds too large a number, or takes nothing."""
     numbers = list(_numbers(octets))
     if len(numbers) % 3:
-        raise Poison(f"the map of the edits ends within an edit, behind {len(numbers)} numbers")
+        raise Poison(f"the map of the edits ends within an edit, after {len(numbers)} numbers")
     edits = list(map(Edit, numbers[::3], numbers[1::3], numbers[2::3]))
     if not all(numbers[1::3]):
         raise Poison("the map of the edits has one that takes nothing")
@@ -85,7 +85,7 @@ def _numbers(octets: bytes) -> Iterator[int]:
 
 
 def rest_of(content: bytes, octets: bytes, span: Span, edited: Edited, *, at: int) -> Rest:
-    """What of an edited block is behind offset `at` of its source.
+    """The part of an edited block after offset `at` of its source.
 
     An edit that reaches beyond `at` counts whole: its content is written once more, never lost.
 
@@ -114,11 +114,11 @@ def _check(edits: list[Edit], span: Span, edited: Edited) -> None:
     if behind < 0 or edited.content - given != behind or any(edit.taken <= 0 or edit.given < 0 for edit in edits):
         raise Poison(f"the map of the edits does not lead from Log-Span {span} to {edited.content} bytes of content")
     if filtered_bytes(edits) != edited.filtered:
-        raise Poison(f"the map of the edits does not leave out {edited.filtered} bytes, as Log-Edits says")
+        raise Poison(f"the map of the edits does not leave out {edited.filtered} bytes, the number in Log-Edits")
 
 
 def _cut(content: bytes, edits: list[Edit], edited: Edited, *, at: int) -> Rest:
-    """What is behind byte `at` of the span."""
+    """The part after byte `at` of the span."""
     source = place = passed = 0
     for unchanged, taken, given in edits:
         if source + unchanged > at:

@@ -39,7 +39,7 @@ class RightMissing(SessionLost):
 
 
 class InsecureConnection(SessionLost):
-    """The settings ask for TLS, and there is none; neither the user nor any data was sent."""
+    """The settings require TLS, and the server offers none; neither the user nor any data was sent."""
 
     exit_code = EXIT_CONFIG
 
@@ -51,7 +51,7 @@ class CertificateRefused(InsecureConnection):
 
 
 class StreamFull(Transient):
-    """The stream or the server has no room; stop reading and try again."""
+    """The stream or the server is full; stop reading and retry."""
 
 
 class StreamMissing(Transient):

@@ -1,6 +1,6 @@
 """A heartbeat: the state of a producer every few seconds, in a few kilobytes for any number of files.
 
-Whose it is tells the subject that it was published on, which the server guards; the content is its sender's word.
+The subject identifies its host, because the server protects subjects; the content is what the sender claims.
 """
 
 import json
@@ -18,10 +18,10 @@ MAX_BYTES = 16 * 1024
 MAX_FILES = 10
 """Number of files in a heartbeat: those with the largest lag."""
 MAX_NAME = 240
-"""Characters of a file name, and of what is said of trouble; of a longer one the end is kept, which tells more."""
+"""Maximum characters of a file name and of an error text; of a longer one the end is kept."""
 
 ROOM_BYTES = 32 * 1024 * 1024
-"""Of the stream, which the server reserves: ten thousand hosts of which each is behind."""
+"""Maximum bytes of the stream, which the server reserves: enough for 10,000 hosts that each have a backlog."""
 KEEP_NS = 30 * 86400 * 10**9
 """How long a silent host stays known."""
 
@@ -32,7 +32,7 @@ class FileBehind:
 
     file: str
     offset: int  #: acknowledged up to there
-    behind: int  #: bytes behind it
+    behind: int  #: bytes after it
     age: float  #: seconds since the oldest of them was seen
     still: float = 0.0  #: seconds for which the offset has not moved
 
@@ -56,12 +56,12 @@ class Heartbeat:
     held: int = 0  #: in files that ended and are kept until they are archived
     unreadable: int = 0  #: files that cannot be opened
     trouble: str = ""  #: what ended the last session, while no block was acknowledged since
-    leaves: bool = False  #: it was asked to end: no other follows
+    leaves: bool = False  #: it is stopping: this is its last heartbeat
     refused: bool = False  #: another live producer has the name of this host, so this one ends
     instance: str = ""  #: the same for every run on one machine, since its boot, with one state directory
     kernel: str = ""  #: the same for all processes that see each other's numbers
-    run: str = ""  #: another one for every process; empty: an older producer, which says none of these
-    machine: str = ""  #: what the machine calls itself
+    run: str = ""  #: differs for every process; empty: an older producer, which sends none of these
+    machine: str = ""  #: host name of the machine
     state: str = ""  #: the state directory
     pid: int = 0
     other: str = ""  #: another live producer under this name, as this one saw it; empty: none was seen lately
@@ -145,7 +145,7 @@ def decode(content: bytes) -> Heartbeat | None:
 
 
 def plausible(beat: Heartbeat) -> Heartbeat:
-    """`beat`, or one that says what is wrong where its numbers cannot be: they would hide those of all other hosts."""
+    """`beat`, or one that names the error if its numbers are impossible: they would hide those of all other hosts."""
     largest = max((beat.backlog, beat.held, beat.in_flight, *(each.behind for each in beat.worst)))
     if largest <= PLAUSIBLE_BYTES and max(beat.backlog_age, beat.silent) <= PLAUSIBLE_SECONDS:
         return beat

@@ -12,8 +12,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from email.message import Message
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from prometheus_client import (
     REGISTRY,
@@ -39,7 +41,13 @@ PATIENCE_SECONDS = 20.0
 HEALTH = frozenset({"/healthz", "/readyz"})
 LATER = MappingProxyType({"Retry-After": "5"})
 MOST_ATTEMPTS = 5
-ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+ALWAYS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+OTHER_SITES = frozenset({"cross-site", "same-site"})
+"""Values of `Sec-Fetch-Site` that a browser sends for a page of another origin."""
 
 
 class StreamedBody(Protocol):
@@ -60,7 +68,17 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
 
+class Request(NamedTuple):
+    """A GET request that passed the checks of its host and its origin."""
+
+    path: str  #: without the query
+    headers: Message
+    address: str  #: of the client
+
+
 Page = Callable[[], Answer]
+Respond = Callable[[Request], Answer | None]
+"""Answers a request whose path is none of the pages; None: there is nothing."""
 NO_PAGES: Mapping[str, Page] = MappingProxyType({})
 
 
@@ -79,7 +97,8 @@ class Endpoints:
 
     `ready` returns "" when the program does its work, else the reason why not. A request whose `Host` is not this
     machine is refused with 421, so that no page of another site reads what is meant for this network (DNS rebinding):
-    an IP address, localhost, the machine's names and `allowed_hosts` are this machine.
+    an IP address, localhost, the machine's names and `allowed_hosts` are this machine. A request that a page of another
+    origin sends is refused with 403, except a link that a person follows.
     """
 
     def __init__(
@@ -91,10 +110,11 @@ class Endpoints:
         pages: Mapping[str, Page] = NO_PAGES,
         allowed_hosts: Iterable[str] = (),
         hidden_metrics: Set[str] = frozenset(),
+        respond: Respond = lambda _: None,
     ) -> None:
         host, _, port = listen.rpartition(":")
         known = {**_every_programs(ready, status, hidden_metrics), **pages}
-        handler = _handler(known, _Names(allowed_hosts), _Connections())
+        handler = _handler(known, respond, _Names(allowed_hosts), _Connections())
         self._server = _Server((host.strip("[]") or "127.0.0.1", int(port)), handler)
         threading.Thread(target=self._server.serve_forever, name="endpoints", daemon=True).start()
 
@@ -104,7 +124,9 @@ class Endpoints:
         return int(self._server.server_address[1])
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening. Its thread checks for an end twice a second only, but wakes when its socket closes."""
+        with contextlib.suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.shutdown()
         self._server.server_close()
 
@@ -169,7 +191,7 @@ def _every_programs(
 
 
 def _steady(status: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What the program says; asked again where it changed while it was asked, as this is another thread."""
+    """The program's status; read again if it changed during the read, because this is another thread."""
     for _ in range(MOST_ATTEMPTS - 1):
         with contextlib.suppress(RuntimeError):
             return status()
@@ -207,7 +229,7 @@ def _is_address(text: str) -> bool:
 
 @functools.cache
 def _names_of_machine() -> frozenset[str]:
-    """May ask the network, so it is called only for names that are not known otherwise."""
+    """Names of this machine. May query DNS, so it is called only for names that are not known otherwise."""
     name = socket.gethostname().lower().rstrip(".")
     return frozenset({name, name.partition(".")[0], socket.getfqdn().lower().rstrip(".")}) - {""}
 
@@ -264,7 +286,7 @@ class _Connections:
             return self._open.get(request)
 
     def may_answer(self, connection: _Connection) -> bool:
-        """Whether there is room for an answer that may take long; where there is, it is taken."""
+        """Whether a slot for a slow answer is free; if so, it is taken."""
         with self._lock:
             answered = [each for each in self._open.values() if each.is_answered]
             of_address = sum(each.address == connection.address for each in answered)
@@ -322,18 +344,36 @@ class _Server(http.server.ThreadingHTTPServer):
             self._connections.end(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever went away, or sent no request in time, is worth no trace."""
+        """A client that disconnected, or sent no request in time, causes no traceback."""
 
 
-def _answer(pages: Mapping[str, Page], path: str) -> Answer:
+def _answer(pages: Mapping[str, Page], respond: Respond, request: Request) -> Answer:
+    path = request.path
     page = pages.get(path)
-    if page is None:
-        return Answer("text/plain", f"try {' '.join(sorted(pages))}\n".encode(), 404)
     try:
-        return page()
+        found = page() if page else respond(request)
     except Exception as error:  # noqa: BLE001 - a defect of one page is no reason to go silent
         logger.error("endpoint_failed", path=path, error=f"{type(error).__name__}: {error}")
         return Answer("text/plain", b"this cannot be said now; the program's log says why\n", 500)
+    return found or Answer("text/plain", f"try {' '.join(sorted(pages))}\n".encode(), 404)
+
+
+def _is_of_another_origin(headers: Message) -> bool:
+    """Whether a page of another origin sent the request; a link that a person follows to a page is none."""
+    site = headers.get("Sec-Fetch-Site", "")
+    follows_link = headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
+    if site.lower() in OTHER_SITES and not follows_link:
+        return True
+    origin = headers.get("Origin")
+    return origin is not None and _authority(origin) != headers.get("Host", "").strip().lower()
+
+
+def _authority(origin: str) -> str:
+    """Host and port of an origin; empty: it has none (`null`)."""
+    try:
+        return urlsplit(origin.strip().lower()).netloc
+    except ValueError:
+        return ""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -341,6 +381,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     server_version, sys_version = "fshipper", ""
     pages: Mapping[str, Page]
+    respond: Respond
     names: _Names
     connections: _Connections
 
@@ -384,9 +425,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if hosts and not self.names.include(hosts[0]):
             events.host_refused(name=hosts[0][:253])
             return Answer("text/plain", b"no name of this program; SHIPPER_ALLOWED_HOSTS allows one\n", 421)
+        if _is_of_another_origin(self.headers):
+            events.origin_refused(origin=(self.headers.get("Origin") or self.headers.get("Referer") or "")[:253])
+            return Answer("text/plain", b"pages of other origins may not read this\n", 403)
         if self._mine is None or (path not in HEALTH and not self.connections.may_answer(self._mine)):
             return Answer("text/plain", b"too many requests at a time\n", 503, LATER)
-        found = _answer(self.pages, path)
+        found = _answer(self.pages, type(self).respond, Request(path, self.headers, self._mine.address))
         if not isinstance(found.body, bytes) and not self.connections.may_stream(self._mine):
             found.body.close()
             return Answer("text/plain", b"too many connections of one address\n", 503, LATER)
@@ -396,5 +440,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Scrapes are not worth a log line."""
 
 
-def _handler(pages: Mapping[str, Page], names: _Names, connections: _Connections) -> type[_Handler]:
-    return type("Handler", (_Handler,), {"pages": pages, "names": names, "connections": connections})
+def _handler(pages: Mapping[str, Page], respond: Respond, names: _Names, connections: _Connections) -> type[_Handler]:
+    parts = {"pages": pages, "respond": staticmethod(respond), "names": names, "connections": connections}
+    return type("Handler", (_Handler,), parts)

@@ -1,4 +1,4 @@
-"""Where a line lies in the archive: the contract between the collector, which writes, and Spark, which reads.
+"""Where a line is stored in the archive: the contract between the collector, which writes, and Spark, which reads.
 
     date=2026-11-20/partition=3/host=web1.example.net/
         _open-var~log~nginx~access.log                          being appended
@@ -47,7 +47,7 @@ DAY_NS = 86400 * NANOSECONDS
 def is_archive(names: Iterable[str]) -> bool:
     """Whether the names in a directory are those of an archive.
 
-    `date=` alone does not tell: tables of a report, and any data set in Hive's layout, have such directories, too.
+    `date=` alone is no proof: tables of a report, and any data set in Hive's layout, have such directories, too.
     Archives of older versions have no identity, but a journal or manifests.
     """
     return not {IDENTITY, JOURNAL_DIRECTORY, MANIFEST_DIRECTORY}.isdisjoint(names)
@@ -60,6 +60,11 @@ class FileKey(NamedTuple):
     partition: int
     host: str
     file: str  #: absolute path on the host, or the output name of plain messages
+
+
+def date_of(path: str) -> str:
+    """The UTC day of the path of a segment or an open file, relative to the archive."""
+    return path.partition("/")[0].removeprefix("date=")
 
 
 def day_of(time_ns: int) -> str:
@@ -105,7 +110,7 @@ def file_name(path: str) -> str:
 
 
 def _shortened(name: str, whole: str) -> str:
-    """The end of `name` behind a hash of `whole`, at most `MAX_NAME_BYTES` long."""
+    """A hash of `whole` and the end of `name`, at most `MAX_NAME_BYTES` long."""
     digest = hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return f"{digest}~{name.encode()[-(MAX_NAME_BYTES - 20) :].decode('utf-8', 'ignore')}"
 
@@ -166,7 +171,7 @@ def done_path(date: str, collector: str) -> str:
 
 
 def template_path(template: str, key: FileKey, time_ns: int) -> str:
-    """The path that `SHIPPER_OUTPUT` asks for when it holds `%` or `{...}` (the blog's way), confined.
+    """The path that `SHIPPER_OUTPUT` describes if it contains `%` or `{...}` (the blog's way), confined.
 
     `{host}`, `{file}` (one-level name) and `{partition}` are filled in, then `strftime` of the stored time.
 

@@ -1,4 +1,4 @@
-"""A program's lifetime: start, serve until asked to stop, drain within a deadline; a second signal ends at once."""
+"""A program's lifetime: start, serve until a stop is requested, drain within a deadline; a second signal ends it."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ NOTIFY_SECONDS = 0.2
 
 
 class Stop:
-    """The one way to ask a program to end, and the one place where it sleeps.
+    """The one way to request that a program stops, and the one place where it sleeps.
 
     Owned by the event loop; `ask` may be called from signal handlers of that loop.
     """
@@ -30,7 +30,7 @@ class Stop:
         return self._event.is_set()
 
     def ask(self) -> None:
-        """Ask to stop; asking twice changes nothing."""
+        """Request a stop; a second request changes nothing."""
         if not self.asked:
             self._asked_at = time.monotonic()
             self._event.set()
@@ -58,7 +58,7 @@ class Stop:
 
 
 def stop_on_signals(stop: Stop, *, reload: Callable[[], None] | None = None) -> None:
-    """SIGTERM and SIGINT ask to stop, a second one ends the process at once, SIGHUP calls `reload`."""
+    """SIGTERM and SIGINT request a stop, a second one ends the process immediately, SIGHUP calls `reload`."""
 
     def asked() -> None:
         if stop.asked:

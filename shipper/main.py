@@ -26,10 +26,12 @@ SUMMARIES = {
     "consume": "Write what is in the streams to per-host files",
     "partition": "Plan, create, watch, move, save and mend the streams",
     "status": "See every host, how it is and why, and how far each partition is read",
-    "tail": "See the logs of all hosts as one, and what comes",
-    "replay": "Tell again what hosts wrote: to a subject, a file, or here",
+    "tail": "Show the logs of all hosts merged, and follow new lines",
+    "search": "Find lines of all hosts and days in the archive",
+    "browse": "Search and follow the logs of all hosts in a browser",
+    "replay": "Send archived lines again: to a subject, a file or the terminal",
     "audit": "Verify the archive: what is missing, damaged or doubled",
-    "dlq": "Look at dead letters, requeue or drop them",
+    "dlq": "List dead letters, requeue or drop them",
     "redact": "Black out text in the archive, and record it",
     "report": "Make the tables and the report of a day (Spark)",
     "server": "Run a NATS server with JetStream on this machine",
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb and end the process with its exit code.
 
     SIGINT ends the process with 130, also where it was ignored before (a shell script ignores it for what it starts
-    with `&`). While modules are imported, and after the verb has ended, it ends the process at once; in between the
+    with `&`). While modules are imported, and after the verb has ended, it ends the process immediately; in between the
     verb decides, or a KeyboardInterrupt closes what is open.
     """
     signal.signal(signal.SIGINT, _end_at_once)
@@ -119,7 +121,8 @@ def _run_verb(entry: "EntryPoint", rest: Sequence[str]) -> int:
     except BrokenPipeError:
         return EXIT_OK
     except Exception as error:  # noqa: BLE001 - typer keeps its click private; see _wrong_usage
-        return _wrong_usage(error)
+        # pydantic wraps an interrupt that comes while it builds a validator
+        return EXIT_INTERRUPTED if "KeyboardInterrupt" in str(error) else _wrong_usage(error)
     finally:
         if outside is _end_at_once:
             signal.signal(signal.SIGINT, _end_at_once)
@@ -134,7 +137,7 @@ def _has_secret(arguments: Sequence[str]) -> bool:
 
 
 def _command(entry: "EntryPoint") -> Any:
-    """The verb's command. What its program consists of is no garbage, so nobody looks for any in it, now or later."""
+    """The verb's command. The objects of its modules are never garbage, so the collector does not scan them."""
     import gc  # noqa: PLC0415
 
     import typer  # noqa: PLC0415
@@ -160,7 +163,7 @@ def _wrong_usage(error: Exception) -> int:
 
 
 def complain(error: ShipperError) -> None:
-    """Tell a person on stderr what is wrong and what to do next."""
+    """Write to stderr what is wrong and what to do next."""
     for line in str(error).splitlines():
         sys.stderr.write(f"error: {line}\n")
     if error.hint:
@@ -174,5 +177,12 @@ def _overview() -> str:
     )
     lines = [f"  {verb:<10} {SUMMARIES.get(verb, '')}".rstrip() for verb in ordered]
     return "\n".join(
-        ["usage: fshipper COMMAND [OPTIONS]", "", *lines, "", "fshipper COMMAND --help tells more of each.", ""]
+        [
+            "usage: fshipper COMMAND [OPTIONS]",
+            "",
+            *lines,
+            "",
+            "fshipper COMMAND --help lists the options of a command.",
+            "",
+        ]
     )

@@ -1,5 +1,6 @@
 """Manifests: one JSON line for each sealed segment. Written by the collector; read by Spark, the audit and others."""
 
+import datetime as dt
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -38,7 +39,7 @@ class Redaction:
     at: str  #: RFC 3339, UTC
     reason: str
     bytes: int
-    source: str = ""  #: empty: a pattern chose them, and nobody says where they were
+    source: str = ""  #: empty: a pattern chose them, and their positions are unknown
     start: int = 0  #: of the source
     end: int = 0
 
@@ -81,10 +82,10 @@ class Segment:
     joins: int = 0  #: newlines that the collector put between two sources, or for a left-out rest of a line
     crc32: str = "00000000"  #: of the raw bytes, 8 hex digits
     sealed_at: str = ""
-    filtered: int = 0  #: bytes of lines that the producer was told to leave out; they are in `spans`
+    filtered: int = 0  #: bytes of lines that the producer's settings left out; they are in `spans`
     edited: int = 0  #: bytes of `spans` that were blacked out or converted, less what stands for them; may be negative
-    labels: dict[str, str] = field(default_factory=dict)  #: what the host says of its logs, as its newest block had it
-    crc32_stored: str = ""  #: of the file as it lies on disk, 8 hex digits; empty: sealed by an older version
+    labels: dict[str, str] = field(default_factory=dict)  #: labels that the host gives its logs, from its newest block
+    crc32_stored: str = ""  #: of the file as stored on disk, 8 hex digits; empty: sealed by an older version
     replaces: tuple[str, ...] = ()  #: paths of the segments that were merged into it: their lines count no more
     redactions: tuple[Redaction, ...] = ()  #: what is black in it
     removals: tuple[Removal, ...] = ()  #: doubled bytes that were taken out of it
@@ -108,8 +109,8 @@ _SOURCE, _START, _END = attrgetter("source"), attrgetter("start"), attrgetter("e
 def to_line(segment: Segment) -> bytes:
     """`segment` as one JSON line; of newer fields only what there is.
 
-    An older reader refuses a line with a field that it does not know, and says so: it never counts a merged segment
-    beside its parts.
+    An older reader refuses a line with a field that it does not know, with an error: it never counts a merged segment
+    and also its parts.
     """
     values = ((name, getattr(segment, name)) for name in _NAMES)
     shown = {name: value for name, value in values if value or name not in _NEWER}
@@ -192,3 +193,13 @@ def standing(segments: Iterable[Segment]) -> list[Segment]:
     by_path = {segment.path: segment for segment in segments}
     replaced = {path for segment in by_path.values() for path in segment.replaces}
     return [segment for path, segment in by_path.items() if path not in replaced]
+
+
+def nanoseconds(text: str) -> int:
+    """A time of a manifest line in nanoseconds since 1970; 0: it is none."""
+    try:
+        when = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return 0
+    since = when - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    return ((since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds) * 1000

@@ -27,7 +27,7 @@ class Handoff(NamedTuple):
     """The offset at which a source continues in this partition: the bytes before it are archived in another one."""
 
     offset: int
-    crc: int | None  #: CRC-32 of the source from its origin to there, proven by that archive; None: nobody knows it
+    crc: int | None  #: CRC-32 of the source from its origin to there, proven by that archive; None: unknown
     archive: str  #: identity of the archive that has it
 
 
@@ -58,7 +58,7 @@ class End(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What the headers say of the bytes that travel with them: whole lines of one source."""
+    """The headers of a message with whole lines of one source: what they state about its payload."""
 
     source: str  #: 16 hex digits, one for each generation of a file
     file: str  #: absolute path on the host
@@ -74,7 +74,7 @@ class Block:
     map_version: int = 0  #: of the map of the partitions that its host goes by
     handoff: Handoff | None = None  #: None: the source was begun in this partition
     edited: Edited | None = None  #: None: the payload is the bytes of the span
-    labels: tuple[tuple[str, str], ...] = ()  #: what the host says of its logs, name and value
+    labels: tuple[tuple[str, str], ...] = ()  #: labels that the host gives its logs, name and value
 
     @property
     def content_bytes(self) -> int:
@@ -100,11 +100,11 @@ class Stored(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """One attempt of the server to hand a message to a collector."""
+    """One attempt of the server to deliver a message to a collector."""
 
     sequence: int  #: place in the stream
     time_ns: int  #: when JetStream stored it; the same on every redelivery
-    pending: int  #: messages in the stream behind this one
+    pending: int  #: messages in the stream after this one
     subject: str
     headers: dict[str, str]
     payload: bytes
@@ -128,4 +128,4 @@ class StreamState(NamedTuple):
     max_bytes: int  #: -1: no limit
     created: str  #: RFC 3339; another value means another stream under the same name
     site: str = ""  #: domain of the edge site that it is sourced from; empty: producers publish here
-    is_closed: bool = False  #: nobody can publish in it any more: its partition is being retired
+    is_closed: bool = False  #: it accepts no more messages: its partition is being retired

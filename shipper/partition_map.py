@@ -1,7 +1,7 @@
 """The partition map: the partition of each host, with a version. Pure.
 
-It lies in the shared bucket under `map.<prefix>`. Without one, hosts go by `SHIPPER_PARTITIONS` alone. A version is
-never used twice: hosts and collectors tell by it what was sent before a move and what behind it.
+It is in the shared bucket under `map.<prefix>`. Without one, hosts use `SHIPPER_PARTITIONS` alone. A version is
+never used twice: hosts and collectors use it to separate what was sent before a move from what was sent after it.
 
 Which partition a host belongs to.
 """

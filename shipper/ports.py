@@ -27,7 +27,7 @@ class Publisher(Protocol):
     async def last_stored_in(self, stream: str, subject: str) -> Stored | None:
         """The newest message on exactly `subject` in another partition's stream, also after `StreamMissing`.
 
-        Raises `StreamMissing` when there is no such stream, or this host has no right to ask for it.
+        Raises `StreamMissing` when there is no such stream, or this host has no right to read it.
         """
         ...
 
@@ -39,11 +39,11 @@ class Publisher(Protocol):
         ...
 
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
-        """Send without waiting for the server's ack; waits only for room in the socket."""
+        """Send without waiting for the server's ack; waits only while the socket's buffer is full."""
         ...
 
     async def mention(self, subject: str, payload: bytes) -> bool:
-        """Send a message that may be lost, without a reply; False: there is no room for it now.
+        """Send a message that may be lost, without a reply; False: the send buffer is full now.
 
         The session continues if the server refuses it from this host.
         """
@@ -89,7 +89,7 @@ class Publisher(Protocol):
 
 
 class Inbox(Protocol):
-    """One session of reading a partition's stream: in order, without gaps, from where `begin` said.
+    """One session of reading a partition's stream: in order, without gaps, from the position that `begin` gave.
 
     Once the session has ended every method raises what ended it: `SessionLost`, or the more special reason.
     """

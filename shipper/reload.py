@@ -1,4 +1,4 @@
-"""SIGHUP: load the settings again and go on under them in the same process. Settings with an error change nothing."""
+"""SIGHUP: load the settings again and continue with them in the same process. Settings with an error change nothing."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -18,27 +18,27 @@ class Plan(NamedTuple, Generic[T]):
     task: T
 
 
+class ReloadActions(NamedTuple, Generic[T]):
+    """What a reload does in a program."""
+
+    fixed: Sequence[str]  #: keys of settings that only a restart changes
+    read: Callable[[], Settings]  #: loads the settings again; raises ConfigError
+    planned: Callable[[Settings], Plan[T]]  #: makes a plan of settings; raises ConfigError
+    reloaded: Callable[[Plan[T]], None]  #: is called with each new plan that comes into force
+    restarts: Callable[[Settings], list[str]] = lambda _: []  #: further keys that need a restart
+
+
 class Reloader(Generic[T]):
     """The plan that a program runs under. It runs in cycles: SIGHUP ends a cycle as SIGTERM does, and the next begins.
 
-    Owned by the event loop. `fixed`: keys of settings that only a restart changes. `read` loads the settings again,
-    `planned` makes a plan of them; both raise ConfigError. `restarts` returns further keys that need a restart.
-    `reloaded` is called with each new plan that comes into force.
+    Owned by the event loop.
     """
 
-    def __init__(
-        self, plan: Plan[T], stop: Stop, *, fixed: Sequence[str], read: Callable[[], Settings],
-        planned: Callable[[Settings], Plan[T]], reloaded: Callable[[Plan[T]], None],
-        restarts: Callable[[Settings], list[str]] = lambda _: [],
-    ) -> None:  # fmt: skip
+    def __init__(self, plan: Plan[T], stop: Stop, actions: ReloadActions[T]) -> None:
         self.plan = plan
         self.is_first = True  #: cycle: no other settings have come into force yet
         self._stop = stop
-        self._fixed = fixed
-        self._read = read
-        self._planned = planned
-        self._reloaded = reloaded
-        self._restarts = restarts
+        self._actions = actions
         self._next: Plan[T] | None = None
         self._before: Plan[T] | None = None
         self._cycle = Stop()
@@ -60,7 +60,7 @@ class Reloader(Generic[T]):
         if self._next is not None:
             self._before, self.plan, self._next = self.plan, self._next, None
             self.is_first = False
-            self._reloaded(self.plan)
+            self._actions.reloaded(self.plan)
             notify("READY=1")
         self._cycle = Stop()
         if self._stop.asked:
@@ -88,10 +88,10 @@ class Reloader(Generic[T]):
 
     def _load(self) -> Plan[T]:
         """The new plan; settings that only a restart changes keep their values. Raises ConfigError."""
-        wanted = self._read()
-        changed = [key for key in self._fixed if _value(wanted, key) != _value(self.plan.settings, key)]
-        plan = self._planned(_with(wanted, self.plan.settings, changed))
-        if keys := changed + self._restarts(wanted):
+        wanted = self._actions.read()
+        changed = [key for key in self._actions.fixed if _value(wanted, key) != _value(self.plan.settings, key)]
+        plan = self._actions.planned(_with(wanted, self.plan.settings, changed))
+        if keys := changed + self._actions.restarts(wanted):
             events.restart_needed(keys=keys)
         return plan
 

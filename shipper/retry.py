@@ -30,7 +30,7 @@ class Backoff:
 
 
 SESSION = Backoff(first=0.1, cap=5.0)  #: a session with the server ended
-FULL = Backoff(first=0.5, cap=15.0)  #: the stream has no room, or does not exist yet
+FULL = Backoff(first=0.5, cap=15.0)  #: the stream is full, or does not exist yet
 ARCHIVE = Backoff(first=0.5, cap=5.0)  #: the archive cannot be written
 PLACE = Backoff(first=1.0, cap=4.0)  #: a cluster that has just started, or lost a node, has no place for a stream
 

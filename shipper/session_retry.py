@@ -22,10 +22,12 @@ class SessionRetry:
     After trouble, `nap` waits for the seconds of the back-off that `policy` chooses; without `nap` the caller waits.
     `report` is called first; without it the event `session_ended` is logged.
 
-        while not stop.asked:
-            async with retry.attempt():
-                await session()
-                break
+    ```python
+    while not stop.asked:
+        async with retry.attempt():
+            await session()
+            break
+    ```
     """
 
     def __init__(

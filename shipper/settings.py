@@ -288,6 +288,14 @@ class CollectorSettings(_Section):
     allowed_hosts: HostNames = ()  #: other host names in requests to it: a.example.net, *.example.net, *
 
 
+class BrowseSettings(_Section):
+    """What `fshipper browse` serves; the archive is the collector's `directory`."""
+
+    listen: str = "127.0.0.1:9602"  #: address of the page, /metrics /healthz /readyz /status
+    allowed_hosts: HostNames = ()  #: other host names in requests to it, as a proxy has them: logs.example.net
+    trust_user_header: Annotated[str, Field(pattern="^[A-Za-z0-9-]*$")] = ""  #: a local proxy's header with its user
+
+
 class LogSettings(_Section):
     """The programs' own log."""
 
@@ -302,6 +310,7 @@ class Settings(_Section):
     logs: LogsSettings = LogsSettings()
     producer: ProducerSettings = ProducerSettings()
     collector: CollectorSettings = CollectorSettings()
+    browse: BrowseSettings = BrowseSettings()
     log: LogSettings = LogSettings()
 
     @property

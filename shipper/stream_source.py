@@ -1,6 +1,6 @@
 """The origin of a stream of the centre that is sourced from an edge site, and a message's sequence there. Pure.
 
-A stream that is sourced counts by itself, so its sequences are not those that the site's producers were told.
+A stream that is sourced counts by itself, so its sequences differ from those in the acks of the site's producers.
 """
 
 import re
@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
 
 def origin_of(config: Mapping[str, Any]) -> Origin | None:
-    """The one origin of a stream that takes no message from anybody else; None: it is no copy of a site's stream."""
+    """The one origin of a stream that accepts no message from another publisher; None: it has none."""
     sources = list(config.get("sources") or [])
     if config.get("subjects") or len(sources) != 1:
         return None

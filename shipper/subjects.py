@@ -56,7 +56,7 @@ def checked_host(name: str) -> str:
     host = name.strip().rstrip(".").lower()
     if host == MOVER:
         raise ConfigError(
-            f"host name {name!r} is taken: the partitioner asks collectors by this name",
+            f"host name {name!r} is taken: the partitioner sends requests to collectors under this name",
             hint="give the host another name",
         )
     if not _HOST.fullmatch(host) or len(host) > MAX_HOST_BYTES:

@@ -69,7 +69,7 @@ def fitted(
 ) -> list[Text]:
     """The lines of a table as wide as `console`, without trailing blanks.
 
-    Column `wrapped` takes the room that is left. Where the columns do not fit, `give_up` is done from its beginning, as
+    Column `wrapped` takes the width that is left. If the columns do not fit, `give_up` is done from its start, as
     far as needed: a name is a column that is left out, STACK moves the columns of `above`. What does not fit even then
     is wider than the console, and is not cut.
     """

@@ -19,11 +19,13 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from shipper.units import counted
 
-_seen = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+_rich = sys.modules.get("rich")
+sys.modules["rich"] = None  # type: ignore[assignment]
 import structlog  # noqa: E402 - without rich, which it would take for traces; we log none, and it costs a tenth of a start
 
-if _seen is None:
-    del sys.modules["rich"]
+del sys.modules["rich"]
+if _rich is not None:
+    sys.modules["rich"] = _rich
 
 __all__ = ["Counter", "Gauge", "Histogram", "logger", "metrics_in", "print_summary", "set_up_logging"]
 

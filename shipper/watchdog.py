@@ -2,7 +2,7 @@
 
 `WATCHDOG=1` is sent from the event loop, so one that hangs sends none; and only while every pulse turns in time, so a
 loop that waits for something that never comes sends none either. Waiting for a server that is away is no hanging: the
-loop that waits turns, and says how long it is going to sleep.
+loop that waits iterates, and announces how long it will sleep.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Pulse:
         self._due = self._clock() + rest
 
     def sign(self) -> None:
-        """Something was done beside the loop, or on its way: it has time from now at least."""
+        """Work was done outside the loop, or in it: its time starts again from now."""
         self._due = max(self._due, self._clock())
 
     def end(self) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 from spark_analytics.aggregate.port import WebAggregates
 from spark_analytics.archive import inventory
 from spark_analytics.archive.inventory import Day
-from spark_analytics.metrics import pattern_tables, segment_audit, volumes, web_requests
+from spark_analytics.metrics import pattern_tables, segment_audit, sign_ins, volumes, web_requests
 from spark_analytics.patterns.cluster import cluster_texts
-from spark_analytics.scan import pattern_examples
+from spark_analytics.scan import line_examples, pattern_examples
 from spark_analytics.scan.assignment import AssignedDay, scan_day
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
-from spark_analytics.tables.day_tables import DayTables, HourCell, Row, WebSums
+from spark_analytics.tables.day_tables import DayTables, HourCell, Row, RowKey, WebSums
 from spark_analytics.tables.staged_day import StagedDay
 from spark_analytics.tables.store import Tables
 
@@ -37,25 +37,28 @@ class TableBuilder:
     lines: int = 0
     bytes: int = 0
     staged: StagedDay = dataclasses.field(init=False)
+    _scanned: AssignedDay | None = None
 
     def __post_init__(self) -> None:
         self.staged = StagedDay(self.tables, self.day.as_date, self.baseline_days)
 
     def build(self) -> DayTables:
-        """Stages every table except `runs`; returns the tables that the report is made from."""
-        scanned = scan_day(self.spark, self.archive, self.tables, self.day)
+        """Stages every table except `runs`; returns the tables that the report is made from.
+
+        The groups of the scan exist until `close`.
+        """
+        self._scanned = scanned = scan_day(self.spark, self.archive, self.tables, self.day)
         self.day = scanned.day
         self.lines = sum(count.lines for count in scanned.counts.values())
         self.bytes = sum(count.bytes for count in scanned.counts.values())
         scanned.groups.write_hourly()
         before = {name: self.staged.before(name) for name in _COMPARED}
-        cells, web, _, _ = self._in_parallel(
+        cells, web, registry, _ = self._in_parallel(
             lambda: self._volumes(scanned, before),
             lambda: self._web(scanned),
             lambda: self._patterns(scanned, before["pattern_daily"]),
             lambda: self._auth_and_audit(scanned),
         )
-        locations.remove(scanned.scratch)
         return DayTables(
             rows=self.staged.rows,
             before=before,
@@ -63,7 +66,22 @@ class TableBuilder:
             hours=cells,
             web=web.hours,
             web_sums=web.sums,
+            patterns_before=registry,
+            weekdays=self.staged.same_weekdays("host_daily"),
         )
+
+    def example_lines(self, wanted: Collection[RowKey]) -> dict[RowKey, list[str]]:
+        """Some lines of each of the rows `wanted` of the report; `build` must be called first."""
+        if self._scanned is None or not wanted:
+            return {}
+        segments = [segment for segment, _ in self._scanned.segments]
+        return line_examples.find_lines(self.archive, segments, self._scanned.groups.first_rows(wanted))
+
+    def close(self) -> None:
+        """Removes the groups of the scan."""
+        if self._scanned is not None:
+            locations.remove(self._scanned.scratch)
+            self._scanned = None
 
     def write_run(self, started: dt.datetime, seconds: float, status: str) -> None:
         """Stages table `runs`, the last one."""
@@ -91,7 +109,8 @@ class TableBuilder:
         self.staged.write("partition_daily", volumes.partition_daily(hosts, cells, sequences))
         return cells
 
-    def _patterns(self, scanned: AssignedDay, before: volumes.History) -> None:
+    def _patterns(self, scanned: AssignedDay, before: volumes.History) -> Sequence[Row]:
+        """Stages the tables of patterns; returns the last table `patterns` before."""
         registry = self.staged.last_before("patterns")
         known = [(row["pattern_id"], row["template"]) for row in registry or ()]
         texts = scanned.groups.texts()
@@ -107,6 +126,7 @@ class TableBuilder:
         by_pattern = {wanted[text]: line for text, line in examples.items()}
         table = pattern_tables.registry(registry or (), lines, dict(patterns), by_pattern, self.day.as_date)
         self.staged.write("patterns", table)
+        return registry or ()
 
     def _examples(self, scanned: AssignedDay, fingerprints: Sequence[Row], wanted: Mapping[str, str]) -> dict[str, str]:
         if not wanted:
@@ -126,7 +146,7 @@ class TableBuilder:
         return web
 
     def _auth_and_audit(self, scanned: AssignedDay) -> None:
-        self.staged.write("auth_daily", scanned.groups.auth_daily())
+        self.staged.write("auth_daily", sign_ins.auth_daily(scanned.groups.auth_counts()))
         yesterday = (self.day.as_date - dt.timedelta(days=1)).isoformat()
         before = inventory.segments_of(self.archive, yesterday)
         audited = segment_audit.audit_segments(self.day, scanned.counts)

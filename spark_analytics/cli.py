@@ -18,9 +18,11 @@ from shipper import units
 from shipper.errors import ConfigError, Unavailable, UsageError
 from spark_analytics import open_locations
 from spark_analytics.archive import inventory, wait_closed
+from spark_analytics.delivery import cli as delivery
 from spark_analytics.patterns import cli as patterns
 from spark_analytics.runtime import interrupts, session
 from spark_analytics.storage.locations import Location
+from spark_analytics.week import cli as weeks
 
 if TYPE_CHECKING:
     from spark_analytics.pipeline import DayResult, Request
@@ -52,11 +54,13 @@ Archive = Annotated[
 ]
 Out = Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written: a path or a URI.")]
 Master = Annotated[
-    str | None, typer.Option(help="Spark master; by default all cores of this machine, or what spark-submit says.")
+    str | None, typer.Option(help="Spark master; by default all cores of this machine, or the master of spark-submit.")
 ]
 
 app = typer.Typer(help="Count days of the archive: tables, CSV and a page.", invoke_without_command=True)
 app.command("patterns")(patterns.patterns)
+app.command("send")(delivery.send)
+app.command("week")(weeks.week)
 
 
 @app.callback()
@@ -68,12 +72,21 @@ def report(
     since: Annotated[str, typer.Option(help="Report all days of the archive from this one.", show_default=False)] = "",
     until: Annotated[str, typer.Option(help="The last of these days; by default yesterday.", show_default=False)] = "",
     top: Annotated[int, typer.Option(min=1, max=MAX_TOP, help="Entries of each list on the page.")] = 20,
-    baseline_days: Annotated[int, typer.Option(min=1, max=60, help="Days before that tell what is usual.")] = 7,
+    baseline_days: Annotated[int, typer.Option(min=1, max=60, help="Number of earlier days to compare with.")] = 7,
     force: Annotated[bool, typer.Option("--force", help="Make a day again although nothing changed.")] = False,
     fail_on_gaps: Annotated[
         bool, typer.Option("--fail-on-gaps", help="Exit 3 if the archive lacks anything, or holds it twice.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    browse: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            envvar="SHIPPER_BROWSE",
+            help="Address of `fshipper browse`: rows of the page link to their lines there.",
+            show_default=False,
+        ),
+    ] = "",
     wait: Annotated[
         str, typer.Option(metavar="DURATION", help="Wait so long (30m) for collectors that have not closed the day.")
     ] = "0s",
@@ -82,9 +95,9 @@ def report(
         Readers, typer.Option(envvar="SHIPPER_READABLE_BY", help="Who may read what is written: the group, or all.")
     ] = Readers.GROUP,
 ) -> None:
-    """Count the lines of a day and say what stands out.
+    """Count the lines of a day and report what stands out.
 
-    Reads what the manifests of the day list, once, compares it with what they say, and writes under --out: tables/
+    Reads what the manifests of the day list, once, compares it with their sums, and writes under --out: tables/
     (Parquet), csv/, <date>/report.html, <date>/report.json, index.html and latest. A day whose input did not change is
     left alone: exit 4.
     """
@@ -92,6 +105,8 @@ def report(
     context.with_resource(_created_for(readable_by))
     if context.invoked_subcommand is not None:
         return
+    if browse and not browse.startswith(("http://", "https://")):
+        raise UsageError(f"--browse {browse!r} is no web address", hint="give one that begins with http:// or https://")
     seconds = _seconds(wait)
     with open_locations.opened(_named(archive), out, master=master) as (source, target):
         dates = _dates(source, date, since, until)
@@ -104,9 +119,23 @@ def report(
         if seconds:
             wait_closed.until_closed(source, dates, seconds, lambda text: typer.echo(text, err=True))
         gc.set_threshold(GARBAGE_THRESHOLD)
-        request = Request(archive=source, out=target, top=top, master=master, baseline_days=baseline_days, force=force)
+        request = Request(
+            archive=source, out=target, top=top, master=master, baseline_days=baseline_days, browse=browse, force=force
+        )
         made = _shown(_run(request, dates), several=bool(since or until), as_json=as_json)
     raise typer.Exit(_exit_code(made, fail_on_gaps=fail_on_gaps))
+
+
+@app.command()
+def prepare(
+    force: Annotated[bool, typer.Option("--force", help="Write it again although it is there.")] = False,
+) -> None:
+    """Make the first report start as fast as later ones: write the class data archive of Java, in about a minute."""
+    from spark_analytics.prepare import prepare as write  # noqa: PLC0415
+
+    archive, is_new = write(force=force)
+    size = archive.path.stat().st_size // 1_000_000
+    typer.echo(f"{archive.path}: {size} MB{'' if is_new else ', written before; nothing to do'}")
 
 
 @app.command()
@@ -116,7 +145,7 @@ def compact(
     date: Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, today or yesterday.")] = "yesterday",
     master: Master = None,
 ) -> None:
-    """Write the lines of a day as Parquet under <out>/raw, for who asks for them more than once."""
+    """Write the lines of a day as Parquet under <out>/raw, for repeated queries."""
     day = _day(date)
     with open_locations.opened(_named(archive), out, master=master) as (source, target):
         session.require_runtime()
@@ -127,16 +156,21 @@ def compact(
 
 @app.command()
 def query(
-    sql: Annotated[str, typer.Argument(help="What to ask. `lines` are those of the days named by --since or --date.")],
+    sql: Annotated[
+        str, typer.Argument(help="A statement; without one, a shell. `lines`: of the days of --since or --date.")
+    ] = "",
     archive: Archive = None,
     out: Out = "report",
-    date: Annotated[str, typer.Option(help="A day whose lines may be asked for.", show_default=False)] = "",
+    date: Annotated[str, typer.Option(help="A day whose lines the SQL may read.", show_default=False)] = "",
     since: Annotated[str, typer.Option(help="The first of several such days.", show_default=False)] = "",
     until: Annotated[str, typer.Option(help="The last of them; by default yesterday.", show_default=False)] = "",
     form: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
     master: Master = None,
 ) -> None:
-    """Ask the tables, and the lines of some days, in SQL. Every table is a view with a column `date`."""
+    """Query the tables, and the lines of some days, in SQL. Every table is a view with a column `date`.
+
+    Without a statement, a shell runs the statements that you type on one session, so that each takes about a second.
+    """
     if form not in {"table", "csv", "json"}:
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
     wanted = bool(date or since or until)
@@ -146,7 +180,11 @@ def query(
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
-        pipeline.query(sql, sources[0] if sources else None, target, dates, form, master)
+        source = sources[0] if sources else None
+        if sql:
+            pipeline.query(sql, source, target, dates, form, master)
+        else:
+            pipeline.shell(source, target, dates, form, master)
 
 
 @app.command()

@@ -5,6 +5,7 @@ import datetime as dt
 import importlib.metadata
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,8 +18,9 @@ from spark_analytics.archive import inventory
 from spark_analytics.archive.inventory import Day
 from spark_analytics.build_tables import TableBuilder
 from spark_analytics.query import raw_lines
+from spark_analytics.query import shell as query_shell
 from spark_analytics.query import sql as sql_query
-from spark_analytics.report import build, load, publish
+from spark_analytics.report import build, line_examples, load, publish
 from spark_analytics.report.inputs import Run
 from spark_analytics.report.model import Facts
 from spark_analytics.runtime import interrupts
@@ -44,8 +46,9 @@ class Request:
     archive: Location
     out: Location
     top: int  #: the most entries of a list on the page
-    master: str | None  #: of Spark; None: all cores of this machine, or what spark-submit says
+    master: str | None  #: of Spark; None: all cores of this machine, or the master of spark-submit
     baseline_days: int = 7  #: days before that the day is compared with
+    browse: str = ""  #: address of `fshipper browse`, for links to lines; empty: no links
     force: bool = False  #: report a day again although its input did not change
 
 
@@ -115,15 +118,18 @@ def _make(spark: "SparkSession", request: Request, day: Day, began: float, table
     builder = TableBuilder(spark, request.archive, tables, day, request.baseline_days)
     with temporary_settings(spark, _REPORT_SETTINGS):
         day_tables = builder.build()
-    day = builder.day
-    evidence = load.evidence(day_tables, day, _run_info(spark, request, day, began), wanted_days=request.baseline_days)
-    facts = build.facts(evidence, top=request.top)
+        day = builder.day
+        run_info = _run_info(spark, request, day, began)
+        evidence = load.evidence(day_tables, day, run_info, wanted_days=request.baseline_days)
+        facts = build.facts(evidence, top=request.top)
+        facts = line_examples.with_lines(facts, builder.example_lines(line_examples.rows_of(facts)))
+    builder.close()
     status = facts.completeness.state.value
     builder.write_run(started, time.monotonic() - began, status)
-    run_info = {"input_fingerprint": day.fingerprint, "started": started.isoformat(), "status": status}
+    made = {"input_fingerprint": day.fingerprint, "started": started.isoformat(), "status": status}
     with interrupts.uninterrupted():
-        tables.commit(day.date, run_info)
-        publish.publish(request.out, facts, evidence, rows=request.top)
+        tables.commit(day.date, made)
+        publish.publish(request.out, facts, evidence, rows=request.top, browse=request.browse)
     return facts
 
 
@@ -142,6 +148,19 @@ def query(
     with _log_of_query() as log, open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
         answer = sql_query.run(spark, sql, Tables(out), archive, days)
         sql_query.show(answer, sql_query.Format(form))
+
+
+def shell(archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None) -> None:
+    """Runs the statements of standard input over the tables under `out` and the lines of `dates`, on one session."""
+    days = [inventory.read_day(archive, date) for date in dates] if archive else []
+    tables = Tables(out)
+    with _log_of_query() as log, open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
+
+        def register() -> None:
+            sql_query.register(spark, tables, archive, days)
+
+        register()
+        query_shell.Shell(spark, tables, register, log, sql_query.Format(form)).run(sys.stdin)
 
 
 @contextlib.contextmanager

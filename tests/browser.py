@@ -77,7 +77,7 @@ class Browser:
         while "Page.loadEventFired" not in self._heard:
             self._next()
 
-    def until(self, expression: str, *, within=20.0) -> None:
+    def until(self, expression: str, *, within=60.0) -> None:
         """Wait until the page says yes; the limit is a failure, not a pace."""
         deadline = time.monotonic() + within
         while not self.says(expression):

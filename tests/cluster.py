@@ -6,11 +6,11 @@ with cluster(tmp_path) as nodes:
 """
 
 import contextlib
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ports import free_ports
 from shipped import ShippedServer
 
 SHIPPED = Path(__file__).resolve().parents[1] / "deploy" / "nats" / "cluster"
@@ -78,11 +78,3 @@ def cluster(directory: Path, *, extra: str = "") -> Iterator[Nodes]:
     finally:
         for node in nodes.values():
             node.kill()
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in found:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in found]

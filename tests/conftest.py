@@ -1,14 +1,20 @@
 """What every test may use: `async def` tests, a clean environment, a real nats-server."""
 
 import asyncio
+import atexit
 import inspect
 import os
+import random
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import forking
 import pytest
+import reporting
+import rings
 import structlog
 from hypothesis import settings
 from natsd import NatsServer, running
@@ -18,13 +24,128 @@ from natsd import NatsServer, running
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 # The same examples at every run, however busy the machine is; FSHIPPER_RANDOM=1 looks for new ones.
-settings.register_profile("fshipper", deadline=None, database=None, derandomize="FSHIPPER_RANDOM" not in os.environ)
+RANDOM = {"deadline": None, "database": None, "derandomize": "FSHIPPER_RANDOM" not in os.environ}
+settings.register_profile("fshipper", **RANDOM)
+settings.register_profile("check", **RANDOM, max_examples=25)
 settings.load_profile("fshipper")
 
 
-# A background job inherits an ignored SIGINT, and so would the programs that tests start.
+# A background job inherits an ignored SIGINT, `nohup` an ignored SIGHUP, and so would the programs that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and "PYTEST_XDIST_WORKER" in os.environ:
+    signal.signal(signal.SIGHUP, lambda *_: None)  # ignored here; a program that is started gets the default
+
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which tests, and in which order."""
+    group = parser.getgroup("fshipper")
+    group.addoption(
+        "--ring", choices=rings.RINGS, default=rings.ALL, help="check: pure tests; test: those of every day"
+    )
+    group.addoption("--only", action="store_true", help="leave out the tests of the smaller rings")
+    group.addoption("--minutes", type=float, default=0, help="after this time skip the tests that have not started")
+    group.addoption("--shuffle", metavar="SEED", default="", help="run the tests in a random order")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    is_all = config.getoption("ring") == rings.ALL
+    os.environ.setdefault("FSHIPPER_EXAMPLES", "5000" if is_all else "1000")
+    os.environ.setdefault("FSHIPPER_INTERRUPTS", "20" if is_all else "8")
+    if config.getoption("ring") == rings.CHECK:
+        settings.load_profile("check")
+    if not WORKER and not config.getoption("collectonly"):
+        config.pluginmanager.register(reporting.Progress(config))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of the ring; tests that start the most come first, so that no worker ends late."""
+    ring = rings.RINGS.index(config.getoption("ring"))
+    lowest = ring if config.getoption("only") else 0
+    kept, left_out = [], []
+    for item in items:
+        (kept if lowest <= rings.RINGS.index(rings.ring(item)) <= ring else left_out).append(item)
+    for item in kept:
+        if name := rings.group(item):
+            item.add_marker(pytest.mark.xdist_group(name))
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+    if WORKER:
+        kept.sort(key=rings.order)
+    if seed := config.getoption("shuffle"):
+        random.Random(seed).shuffle(kept)
+    items[:] = kept
+
+
+STARTED = time.monotonic()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    forking.use_exec(rings.is_start_tested(item))
+    minutes = item.config.getoption("minutes")
+    if minutes and time.monotonic() > STARTED + 60 * minutes:
+        pytest.skip(f"{reporting.NO_TIME}: {item.path.relative_to(rings.TESTS)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    """A failure names the directory in which the programs of its test wrote their logs."""
+    report = yield
+    reporting.fail_unlisted_skip(report)
+    if report.failed and "tmp_path" in getattr(item, "funcargs", {}):
+        report.user_properties.append(("directory", str(item.funcargs["tmp_path"])))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item):
+    """With FSHIPPER_STARTS=FILE: one line for each start of a program, and for each test its wall and CPU seconds."""
+    _running.update(test=item.nodeid, ring=rings.ring(item))
+    wall, cpu = time.monotonic(), _cpu_seconds()
+    try:
+        return (yield)
+    finally:
+        _record("test", f"{time.monotonic() - wall:.2f}\t{_cpu_seconds() - cpu:.2f}")
+        _running.clear()
+
+
+RECORD = os.environ.get("FSHIPPER_STARTS")
+_running: dict[str, str] = {}
+
+
+def _cpu_seconds() -> float:
+    """Of this process, and of those of its children that ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _record(what: str, value: str) -> None:
+    if RECORD and _running:
+        with open(RECORD, "a") as stream:
+            stream.write(f"{_running['ring']}\t{_running['test']}\t{what}\t{value}\n")
+
+
+def _on_start(event: str, arguments: tuple) -> None:
+    if RECORD and event in ("subprocess.Popen", "os.fork", "os.posix_spawn", forking.EVENT):
+        _record(event, Path(os.fsdecode(arguments[0])).name if arguments else "")
+
+
+sys.addaudithook(_on_start)
+
+
+def pytest_sessionfinish() -> None:
+    forking.close()
+
+
+@atexit.register
+def _silence_leaks() -> None:
+    """DuckDB's binding lists what it did not free after the last line of the summary."""
+    if "duckdb" in sys.modules:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 @pytest.hookimpl(tryfirst=True)

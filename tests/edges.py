@@ -19,8 +19,8 @@ from typing import Any
 
 import trustme
 from chaos.wires import Wire
-from cluster import free_ports
 from fleet import Fleet
+from ports import free_ports
 from shipped import ShippedServer
 
 from partitioner.access.roster import AuthMethod

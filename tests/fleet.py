@@ -8,23 +8,21 @@ fleet.archived("web1.example.net", path)                # bytes, over all segmen
 
 import contextlib
 import gzip
-import inspect
 import json
 import os
 import signal
 import subprocess
-import sysconfig
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+import forking
 import zstandard
+from forking import FSHIPPER  # noqa: F401 - for tests that need a real start
+from waiting import ended, until
 
 from shipper import layout, manifest
 
 MAGIC = {b"\x28\xb5": ".zst", b"\x1f\x8b": ".gz"}
 LOOKS = 5  # at an archive that is written to
-FSHIPPER = str(Path(sysconfig.get_path("scripts")) / "fshipper")
 
 
 class Program:
@@ -39,12 +37,8 @@ class Program:
     def start(self, **more: str) -> None:
         """Begin a life, in which the environment holds `more`."""
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                [FSHIPPER, *self.arguments],
-                env=self._environment | more,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
+            self.process = forking.popen(
+                self.arguments, env=self._environment | more, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
 
     def kill(self) -> None:
@@ -62,11 +56,7 @@ class Program:
         return self.wait(within)
 
     def wait(self, within: float = 60.0) -> int:
-        try:
-            return self.process.wait(within)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(f"{self.arguments} did not end in {within} s\n{self.log}") from None
+        return ended(self.process, within=within, what=lambda: self.log)
 
     @property
     def log(self) -> str:
@@ -104,14 +94,7 @@ class Fleet:
 
     def run(self, *arguments: str, within: float = 180.0, **more: str) -> "subprocess.CompletedProcess[str]":
         """One command to its end."""
-        return subprocess.run(
-            [FSHIPPER, *arguments],
-            env=self.environment(**more),
-            capture_output=True,
-            text=True,
-            timeout=within,
-            check=False,
-        )
+        return forking.run(list(arguments), env=self.environment(**more), within=within)
 
     def must(self, *arguments: str, **more: str) -> str:
         """One command that has to succeed; its standard output."""
@@ -233,20 +216,3 @@ def _text(data: bytes, suffix: str) -> bytes:
     if suffix == ".zst":
         return zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).readall()
     return gzip.decompress(data) if suffix == ".gz" else data
-
-
-def until(true: Callable[[], object], *, within: float = 30.0, what: str | Callable[[], str] = "") -> None:
-    """Wait for something that real processes do; the limit is a failure, not a pace. `what` is called at the end."""
-    deadline = time.monotonic() + within
-    while not true():
-        about = what() if callable(what) else what
-        assert time.monotonic() < deadline, f"not in {within} s: {about or condition(true)}"
-        time.sleep(0.02)
-
-
-def condition(true: Callable[[], object]) -> str:
-    """The source of a condition, for the message of a failure."""
-    try:
-        return inspect.getsource(true).strip()
-    except (OSError, TypeError):
-        return str(true)

@@ -32,7 +32,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 HOST = "web1.example.net"
 FOLLOWS = re.compile(
-    r"^(?!.*(--once|--dry-run|--drain)).*(\btail (.* )?-[fF]\b| -f\b|--watch\b|fshipper (produce|consume|server)\b)"
+    r"^(?!.*(--once|--dry-run|--drain))"
+    r".*(\btail (.* )?-[fF]\b| -f\b|--watch\b|fshipper (browse|produce|consume|server)\b)"
 )
 BEHIND = re.compile(r"&\s*(#.*)?$")
 SECONDS = 240.0  # a report on a busy machine

@@ -1,4 +1,4 @@
-"""A real nats-server for one test: a free port, a store of its own, and ways to hurt it.
+"""A real nats-server for one test: a port of its own, a store of its own, and ways to hurt it.
 
     with running(tmp_path) as server:
         server.url            # nats://127.0.0.1:<port>
@@ -18,6 +18,8 @@ import sysconfig
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from ports import free_port
 
 READY_SECONDS = 20.0
 STOP_SECONDS = 20.0
@@ -54,7 +56,7 @@ class NatsServer:
         self,
         directory: Path,
         *,
-        port: int = -1,
+        port: int = 0,
         jetstream: bool = True,
         max_file: str = "64GB",
         sync: str = "",
@@ -65,7 +67,7 @@ class NatsServer:
         self.directory = directory
         self.store = directory / "store"
         self.log_file = directory / "nats-server.log"
-        self.port = port
+        self.port = port or free_port()
         self._more = (f"sync_interval: {sync}, " if sync else "") + (f"domain: {domain}" if domain else "")
         self._jetstream = jetstream
         self._max_file = max_file
@@ -94,7 +96,7 @@ class NatsServer:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def start(self) -> "NatsServer":
-        """Start and return when clients are served; the port found at the first start is kept for ever."""
+        """Start and return when clients are served."""
         assert not self.alive, "the server runs already"
         config = self.directory / "nats-server.conf"
         config.write_text(self._configuration())
@@ -183,7 +185,7 @@ class NatsServer:
 def running(
     directory: Path,
     *,
-    port: int = -1,
+    port: int = 0,
     jetstream: bool = True,
     max_file: str = "64GB",
     sync: str = "",

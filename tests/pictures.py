@@ -1,10 +1,12 @@
-"""The pictures of the README, made anew: `make pictures`. The report is the demo's, the status page a small fleet's.
+"""The pictures of the README, made anew: `make pictures`. The report is the demo's, the status page a small fleet's,
+and the page of `fshipper browse` that of a small archive.
 
     python tests/pictures.py demo-out
 
 Needs Chromium, and a demo that was run before.
 """
 
+import re
 import socket
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from pathlib import Path
 from browser import Browser
 from fleet import Fleet, until
 from natsd import running
+from ports import free_port
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 SCREEN = {"width": 1000, "height": 760}
@@ -24,9 +27,11 @@ LINE = '10.0.0.{0} - - [20/Nov/2026:10:00:{1:02d} +0000] "GET /shop/{0} HTTP/1.1
 
 
 def report(browser: Browser, demo: Path) -> None:
-    """The first screen of the demo's last day."""
-    browser.open(max(demo.glob("report/**/report.html")), **SCREEN)
+    """The first screen of the demo's last day, and the list of its days."""
+    browser.open(max(demo.glob("report/*-*-*/report.html")), **SCREEN)
     browser.picture(IMAGES / "report.png", whole=False)
+    browser.open(demo / "report" / "index.html", **SCREEN)
+    browser.picture(IMAGES / "report-days.png", whole=False)
 
 
 def status(browser: Browser, directory: Path) -> None:
@@ -56,6 +61,51 @@ def status(browser: Browser, directory: Path) -> None:
         busy.join()
 
 
+MESSAGES = (
+    "INFO request {n} served in {ms} ms",
+    "INFO cache refreshed: {ms} entries",
+    "WARN upstream db1 answered after {ms} ms",
+    "ERROR request failed: upstream db1 timeout after {ms} ms, order {n}",
+)
+ROUNDS = 12
+
+
+def browse(browser: Browser, directory: Path) -> None:
+    """The page of `fshipper browse` over an archive of some minutes: light with a range, and dark on a phone."""
+    port = free_port()
+    with running(directory / "natsd") as natsd, Fleet(directory, natsd.url) as fleet:
+        fleet.apply()
+        fleet.start("consume")
+        logs = [directory / host / "app.log" for host in HOSTS]
+        for host, log in zip(HOSTS, logs, strict=True):
+            log.parent.mkdir()
+            log.touch()
+            fleet.start("produce", str(log), HOSTNAME=host, SHIPPER_STATE=str(log.parent / "state"))
+        for number in range(ROUNDS):
+            for turn, log in enumerate(logs):
+                lines = [MESSAGES[(n * (turn + 3) + n // 7) % 4] for n in range(4 + (number * 5 + turn * 3) % 17)]
+                with log.open("a") as stream:
+                    stream.writelines(line.format(n=1000 + n, ms=7 * n + number) + "\n" for n, line in enumerate(lines))
+            time.sleep(2)
+        until(lambda: fleet.lag() == 0, what="all is archived")
+        program = fleet.start("browse", "--listen", f"127.0.0.1:{port}")
+        until(lambda: "#token=" in program.log, what=lambda: program.log)
+        link = re.findall(r"http://\S+#token=\S+", program.log)[-1]
+        for name, query, screen in (
+            ("browse", "", {"width": 1280, "height": 900}),
+            ("browse-phone", "upstream", {"width": 390, "height": 780, "scheme": "dark"}),
+        ):
+            browser.visit("about:blank")
+            browser.visit(f"{link}&since=1m&q={query}", **screen)
+            browser.until("document.querySelectorAll('#lines > li').length > 20")
+            browser.until("document.getElementById('go').textContent === 'Search'")
+            if name == "browse":
+                browser.says("document.querySelector('#lines > li.error').click()")
+                browser.says("[...document.querySelectorAll('.detail button')][0].click()")
+                browser.until("document.querySelector('.context .this') !== null")
+            browser.picture(IMAGES / f"{name}.png", whole=False)
+
+
 def write(logs: list[Path], over: threading.Event) -> None:
     """Some lines a second into each."""
     for number in range(1_000_000):
@@ -64,12 +114,6 @@ def write(logs: list[Path], over: threading.Event) -> None:
                 stream.writelines(LINE.format(n % 250, n % 60, n) for n in range(number, number + 40 * (turn + 1)))
         if over.wait(0.2):
             return
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def answers(port: int) -> bool:
@@ -82,6 +126,8 @@ def main(demo: Path) -> None:
     with tempfile.TemporaryDirectory() as directory, Browser(Path(directory) / "profile") as browser:
         report(browser, demo)
         status(browser, Path(directory))
+        (Path(directory) / "browse").mkdir()
+        browse(browser, Path(directory) / "browse")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The house rules that a machine can hold: who imports whom, how long a file is, what it is not called."""
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ PURE = frozenset(
         "heartbeat",
         "stream_source",
         "duplicates",
+        "line_times",
     )
 )
 NOT_PURE = frozenset(
@@ -34,15 +36,19 @@ NOT_PURE = frozenset(
 )
 """The standard library's ways to a clock, a disk, a network and the environment."""
 
+DEFINITIONS = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
 OWNERS = {
     "nats": ("shipper/jetstream/",),
-    "re2": ("producer/transform/linear_regex.py",),
+    "re2": ("shipper/linear_regex.py",),
     "watchdog": ("producer/discovery/watcher.py",),
+    "tomli_w": ("partitioner/desired/document.py",),
     "tenacity": ("shipper/retry.py",),
     "structlog": ("shipper/telemetry.py",),
     "prometheus_client": ("shipper/telemetry.py", "shipper/http_endpoints.py"),
     "pyspark": ("spark_analytics/",),
     "pyarrow": ("spark_analytics/",),
+    "apprise": ("spark_analytics/delivery/transport.py",),
     "sqlite3": tuple(f"{program}/" for program in sorted(PROGRAMS)),
     "shipper.testing": ("shipper/testing/",),
 }
@@ -67,9 +73,22 @@ def module_of(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+@functools.cache
+def definitions(text: str) -> tuple[ast.AST, ...]:
+    """The classes, functions, imports and calls of `__import__` in a source, which is parsed once for all checks."""
+    return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, DEFINITIONS) or _is_import(node))
+
+
+def _is_import(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[_, *_]):
+            return name in {"__import__", "import_module"}
+    return False
+
+
 def imports(path: str, text: str, modules: set[str]) -> Iterator[tuple[int, str]]:
     """Every module that a source imports, however it does so."""
-    for node in ast.walk(ast.parse(text)):
+    for node in definitions(text):
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, alias.name) for alias in names)
@@ -78,10 +97,7 @@ def imports(path: str, text: str, modules: set[str]) -> Iterator[tuple[int, str]
                 for alias in names:
                     whole = f"{base}.{alias.name}"
                     yield node.lineno, whole if whole in modules or _is_testing(whole) else base
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *_]) if name in {
-                "__import__",
-                "import_module",
-            }:
+            case ast.Call(args=[first, *_]):
                 yield node.lineno, first.value if isinstance(first, ast.Constant) else "?"
 
 
@@ -134,6 +150,7 @@ def is_pure(wanted: str) -> bool:
 # -- the product --------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def product() -> dict[str, str]:
     return {
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")

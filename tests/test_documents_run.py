@@ -40,6 +40,12 @@ BEFORE = {
     "docs/guides/one-machine.md": RUNNING[:1],
     "docs/guides/services.md": RUNNING[:1],
     "docs/guides/fleet.md": RUNNING[:1],
+    "docs/reference/search.md": (
+        *RUNNING,
+        "echo 'connection refused, timeout: \"order 7495911\" in a OR (b' > /srv/error.log",
+        "HOSTNAME=web8 fshipper produce --once /srv/error.log",
+        "until fshipper search refused > /dev/null; do sleep 0.5; done",
+    ),
 }
 """What was typed before; documents that are not named here speak of a fleet that runs."""
 UNSHARE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--uts", "--mount-proc", "--map-root-user")

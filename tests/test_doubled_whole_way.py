@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import urllib.request
 import zlib
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import nats
 from fleet import Fleet, until
 from natsd import NatsServer
+from ports import free_port
 
 from shipper import codec
 from shipper.compression import Compressor
@@ -45,12 +45,6 @@ def publish(url: str, *messages: tuple[str, bytes, dict[str, str]]) -> None:
         await client.close()
 
     asyncio.run(within())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def double(fleet: Fleet) -> None:

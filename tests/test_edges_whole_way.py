@@ -78,7 +78,7 @@ def test_both_ends_killed_under_flow_lose_double_and_reorder_nothing(tmp_path: P
         for writer in writers.values():
             writer.start()
         for host, writer in writers.items():
-            until(lambda: fleet.archived(host, writer.path), what=producers[host].log + collector.log)  # noqa: B023
+            until(lambda: fleet.archived(host, writer.path), what=lambda: producers[host].log + collector.log)  # noqa: B023
 
         for _ in range(ROUNDS):
             cut(wire, centre)

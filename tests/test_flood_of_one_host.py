@@ -9,9 +9,9 @@ import urllib.request
 from pathlib import Path
 
 import nats
-from cluster import free_ports
 from fleet import Fleet, until
 from natsd import NatsServer
+from ports import free_port
 
 sys.path.append(str(Path(__file__).parent / "consumer"))
 
@@ -72,7 +72,7 @@ def test_a_flood_by_one_host_costs_the_others_no_line_and_no_old_day(tmp_path: P
         for host, log in logs.items():
             until(lambda: fleet.archived(host, log) == log.read_bytes(), within=90, what=host)  # noqa: B023
         assert collector.stop() == 0
-        (port,) = free_ports(1)
+        port = free_port()
         again = fleet.start("consume", "--config", str(config), SHIPPER_LISTEN=f"127.0.0.1:{port}")
         # the flood is in open files of today: it counts, and none of it can be removed
         until(lambda: "hosts_over_share" in again.log, what="retention")

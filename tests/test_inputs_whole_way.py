@@ -11,6 +11,7 @@ import pytest
 from fleet import FSHIPPER, Fleet, until
 from journaling import Journal, line
 from natsd import NatsServer
+from ports import free_port
 
 HOST = "web1.example.net"
 
@@ -149,12 +150,6 @@ def spooled(directory: Path) -> int:
 
 def spool_bytes(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in spools(directory) if path.exists())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def connected(port: int) -> socket.socket:

@@ -56,8 +56,8 @@ def started(verb, here, url) -> subprocess.Popen:
     return process
 
 
-def interrupted(process, number, seconds) -> tuple[int, str, bool]:
-    """The exit code, the text on stderr, and whether the program was still running when the signal was sent."""
+def interrupted(process, number, seconds) -> tuple[int, str, str, bool]:
+    """The exit code, the texts on stdout and stderr, and whether the program still ran when the signal was sent."""
     try:
         process.wait(seconds)
         reached = False
@@ -69,7 +69,7 @@ def interrupted(process, number, seconds) -> tuple[int, str, bool]:
     shown, said = process.communicate(timeout=60)
     if process.returncode == 0 and "--help" in process.args and shown.endswith(HELP_END):
         reached = False  # it had printed its whole help and was ending
-    return process.returncode, said, reached
+    return process.returncode, shown, said, reached
 
 
 HELP_END = "Show this message and exit.\n"
@@ -81,10 +81,11 @@ OWN_ENDS = {0, 2, 64, 69, 78}
 @pytest.mark.parametrize("verb", VERBS)
 def test_sigint_in_the_first_second_prints_no_traceback(verb, here, natsd):
     for seconds in MOMENTS_SECONDS:
-        code, said, reached = interrupted(started(verb, here, natsd.url), signal.SIGINT, seconds)
+        code, shown, said, reached = interrupted(started(verb, here, natsd.url), signal.SIGINT, seconds)
         assert "Traceback" not in said, (seconds, said)
         assert "KeyboardInterrupt" not in said, (seconds, said)
-        if not reached or (code in OWN_ENDS and said.startswith(("error: ", "note: "))):
+        has_told = said.startswith(("error: ", "note: ")) or (shown and code != 0)
+        if not reached or (code in OWN_ENDS and has_told):
             break  # it had nothing more to do
         own_end = verb in DAEMONS | {"server", "demo", "status"}
         assert code == 130 or (own_end and code in {0, 130}), (seconds, code, said)
@@ -95,7 +96,7 @@ def test_sigint_in_the_first_second_prints_no_traceback(verb, here, natsd):
 @pytest.mark.parametrize("verb", sorted(DAEMONS))
 def test_sigterm_while_a_daemon_starts_ends_it_quietly(verb, here, natsd):
     for seconds in MOMENTS_SECONDS:
-        code, said, reached = interrupted(started(verb, here, natsd.url), signal.SIGTERM, seconds)
+        code, _, said, reached = interrupted(started(verb, here, natsd.url), signal.SIGTERM, seconds)
         assert reached
         assert code in {0, -signal.SIGTERM}, (seconds, code, said)
         assert "Traceback" not in said, (seconds, said)

@@ -6,10 +6,6 @@ import pytest
 from documents import DOCUMENTS, ROOT, name
 from plain_english import WORDS, findings, python_findings
 
-REWRITTEN_LATER = {
-    "docs/development/structure.md",
-}
-"""Pages that still contain such words. A page that is clean is removed from this list."""
 README_WORDS = 900
 """Maximum words of README.md before "Read on"."""
 
@@ -17,14 +13,7 @@ README_WORDS = 900
 @pytest.mark.parametrize("document", [*DOCUMENTS, *sorted((ROOT / "deploy").rglob("*.md"))], ids=name)
 def test_a_document_contains_no_word_that_misleads(document: Path) -> None:
     found = findings(document.read_text())
-    if name(document) in REWRITTEN_LATER:
-        assert found, f"{name(document)} is clean: remove it from REWRITTEN_LATER"
-    else:
-        assert not found, "\n".join(f"{name(document)}:{each.line}: {each.word!r}: {each.write}" for each in found)
-
-
-def test_the_list_names_existing_documents() -> None:
-    assert {path for path in REWRITTEN_LATER if (ROOT / path).exists()} == REWRITTEN_LATER
+    assert not found, "\n".join(f"{name(document)}:{each.line}: {each.word!r}: {each.write}" for each in found)
 
 
 def test_the_readme_is_short() -> None:
@@ -33,71 +22,15 @@ def test_the_readme_is_short() -> None:
     assert len(before.split()) < README_WORDS
 
 
-PROGRAMS_REWRITTEN_LATER: dict[str, int] = {
-    "shipper": 85,
-    "shipper/events": 52,
-    "shipper/jetstream": 85,
-    "shipper/testing": 22,
-    "producer": 83,
-    "producer/batch": 13,
-    "producer/checkpoint": 26,
-    "producer/discovery": 52,
-    "producer/inputs": 65,
-    "producer/preflight": 36,
-    "producer/repartition": 24,
-    "producer/session": 51,
-    "producer/tailer": 100,
-    "producer/transform": 34,
-    "consumer": 25,
-    "consumer/audit": 94,
-    "consumer/cluster": 78,
-    "consumer/commit": 83,
-    "consumer/dlq": 25,
-    "consumer/fleet": 83,
-    "consumer/logview": 56,
-    "consumer/page": 13,
-    "consumer/partition": 12,
-    "consumer/redact": 22,
-    "consumer/segments": 48,
-    "partitioner": 34,
-    "partitioner/access": 18,
-    "partitioner/backup": 2,
-    "partitioner/desired": 3,
-    "partitioner/move": 6,
-    "partitioner/streams": 10,
-    "spark_analytics": 9,
-    "spark_analytics/aggregate": 1,
-    "spark_analytics/archive": 1,
-    "spark_analytics/lines": 1,
-    "spark_analytics/patterns": 1,
-    "spark_analytics/report": 6,
-    "spark_analytics/runtime": 6,
-    "spark_analytics/scan": 1,
-    "spark_analytics/storage": 1,
-    "spark_analytics/tables": 2,
-    "deploy": 4,
-    "deploy/demo": 13,
-    "deploy/install": 12,
-}
-"""Findings in docstrings, comments, help texts and messages still to be rewritten. These numbers only shrink."""
-
-
 PROGRAMS = ("shipper", "producer", "consumer", "partitioner", "spark_analytics", "deploy")
-FOLDERS = [
-    name(path)
-    for program in PROGRAMS
-    for path in (ROOT / program, *sorted((ROOT / program).iterdir()))
-    if path.is_dir()
-]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_docstrings_comments_and_messages_contain_no_word_that_misleads(folder: str) -> None:
-    paths = sorted((ROOT / folder).rglob("*.py") if "/" in folder else (ROOT / folder).glob("*.py"))
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_docstrings_comments_and_messages_contain_no_word_that_misleads(program: str) -> None:
+    paths = sorted((ROOT / program).rglob("*.py"))
     found = [(path, each) for path in paths for each in python_findings(path.read_text())]
-    listed = PROGRAMS_REWRITTEN_LATER.get(folder, 0)
     text = "\n".join(f"{path.relative_to(ROOT)}:{each.line}: {each.word!r}: {each.write}" for path, each in found)
-    assert len(found) <= listed, text
+    assert not found, text
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ import struct
 import threading
 from collections.abc import Callable
 
+from ports import free_port
+
 INFO = {
     "server_id": "N", "server_name": "n", "version": "2.15.1", "proto": 1, "host": "127.0.0.1", "port": 4222,
     "headers": True, "max_payload": 2 * 1024 * 1024, "jetstream": True, "client_id": 1, "auth_required": True,
@@ -24,13 +26,13 @@ Reply = Callable[["Wiretap", socket.socket], None]
 
 
 class Wiretap:
-    """Listens on a free port; one thread for each connection."""
+    """Listens on a port that no server of another test had; one thread for each connection."""
 
     def __init__(self, reply: Reply) -> None:
         self.received = bytearray()
         self.connections = 0
         self.reply = reply
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", free_port()))
         self.port = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
         self._lock = threading.Lock()

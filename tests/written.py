@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
@@ -18,7 +18,7 @@ from shipper.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PROGRAMS = {"producing": "producer", "collecting": "collector", "sessions": "both"}
+PROGRAMS = {"producing": "producer", "collecting": "collector", "browsing": "browse", "sessions": "both"}
 ENDINGS = {"counter": "_total"}
 TABLE = "| key | variable | default | meaning |\n|---|---|---|---|\n"
 SIZES = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024}
@@ -186,10 +186,90 @@ def _purpose(path: Path) -> str:
     return text.replace("|", "\\|")
 
 
+def tables_page() -> str:
+    """docs/reference/tables.md: the data dictionary. Needs pyspark."""
+    dictionary = importlib.import_module("spark_analytics.tables.dictionary")
+    schemas = importlib.import_module("spark_analytics.tables.schemas")
+    tables = "".join(
+        f"| `{name}` | {dictionary.ROWS[name]} | `{' '.join(schema.names)}` |\n"
+        for name, schema in schemas.TABLES.items()
+    )
+    sections = "".join(_table_section(name, schema, dictionary) for name, schema in schemas.TABLES.items())
+    return TABLES_HEAD.format(tables=tables) + sections
+
+
+def _table_section(name: str, schema: Any, dictionary: Any) -> str:
+    rows = []
+    for field in schema:
+        unit, meaning, known_as = dictionary.column(name, field.name)
+        otel, _, ecs = known_as.partition(" / ")
+        other = [f"`{text}`" if text and text != "-" else "" for text in (otel, ecs)]
+        rows.append(
+            f"| `{field.name}` | {field.dataType.simpleString()} | {unit} | {meaning} | {other[0]} | {other[1]} |\n"
+        )
+    head = "| column | type | unit | meaning | OpenTelemetry | ECS |\n|---|---|---|---|---|---|\n"
+    return f"\n## `{name}`\n\nOne row per {dictionary.ROWS[name]}.\n\n{head}{''.join(rows)}"
+
+
+TABLES_HEAD = """\
+# Report tables
+
+<!-- Written by `make docs`; edit spark_analytics/tables/dictionary.py instead. -->
+
+`fshipper report` writes each table to `OUT/tables/<name>/date=YYYY-MM-DD/` as Parquet (zstd). How and when tables are replaced:
+[report.md](report.md).
+
+* `date` is the UTC day on which JetStream stored the lines, so a closed day does not change. Times are UTC. Sizes are bytes of the
+  text. `file` is the path on the host.
+* `lines` of `file_daily`, `host_daily`, `partition_daily`, `audit` and `runs` are newlines, as `wc -l` counts them.
+* `hourly`, patterns, levels, authentication and requests also count a last line without a newline: `lines - unfinished` of
+  `hourly` is what the other tables have. `bytes` are equal in all tables.
+* Baseline columns (`baseline_days`, `median7_*`) use the seven days before (`--baseline-days`); they are null without a baseline.
+* `host_daily` also has hosts of the baseline that sent nothing (0 lines). A sealed file that no manifest lists has its own row in
+  `audit`. The table `runs` is replaced last.
+* Names are stable: a column is not removed, and does not change its meaning, within a major version. New columns may be added; they are
+  null in tables of older versions.
+
+| table | one row per | columns |
+|---|---|---|
+{tables}
+## Examples
+
+`fshipper report query` opens a shell for Spark SQL. Any other reader of Parquet can read the tables, also during a report. The paths below are
+relative to the directory of the report.
+
+DuckDB, the ten files with the most errors of all days:
+
+```sql
+SELECT host, file, sum(err) AS err
+FROM read_parquet('tables/file_daily/*/*.parquet', hive_partitioning = true)
+GROUP BY ALL ORDER BY err DESC, host, file LIMIT 10
+```
+
+pandas, lines by day and host:
+
+```python
+import pandas as pd
+
+hosts = pd.read_parquet("tables/host_daily")
+print(hosts.pivot_table(index="date", columns="host", values="lines", aggfunc="sum"))
+```
+
+Spark SQL, in `fshipper report query`, patterns that are new on a day:
+
+```sql
+SELECT date, level, lines, template
+FROM pattern_daily JOIN patterns USING (date, pattern_id)
+WHERE is_new OR is_new IS NULL ORDER BY date, lines DESC LIMIT 20
+```
+"""
+
+
 PAGES = {
     "development/structure.md": structure_page,
     "reference/metrics.md": metrics_page,
     "reference/settings.md": settings_page,
+    "reference/tables.md": tables_page,
 }
 
 

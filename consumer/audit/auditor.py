@@ -1,7 +1,7 @@
-"""The audit itself, day by day: what ought to be there, what is there, and what every source lacks.
+"""The audit, day by day: which files should exist, which exist, and which bytes each source lacks.
 
-It changes nothing and takes no lock that a collector waits for, so the archive may be in use: what looks wrong is
-looked up again before it is called so, for a file may be sealed or merged between two looks.
+It changes nothing and takes no lock that a collector waits for, so the archive may be in use. Because a file may be
+sealed or merged during a check, every finding is checked again before it is reported.
 """
 
 import time
@@ -13,7 +13,7 @@ from pathlib import Path
 from consumer.archive import LOCKS, is_written
 from consumer.audit import manifest_listing
 from consumer.audit.coverage import SourceBounds, SourceCoverage
-from consumer.audit.day_inventory import STATE_HINT, DayInventory, Scope, look
+from consumer.audit.day_inventory import STATE_HINT, DayInventory, Scope, take_inventory
 from consumer.audit.expected_file import ExpectedFile
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.journal_snapshot import JournalSnapshots
@@ -33,7 +33,7 @@ from shipper import layout
 from shipper.units import counted
 
 LOOKS = 3
-"""At what seems wrong in an archive that is in use."""
+"""Maximum attempts to check a day during which the archive does not change."""
 SETTLING_TRIES = 10
 
 
@@ -50,12 +50,12 @@ class AuditResult:
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was shipped is in the archive, once and as it was."""
+        """Whether everything that was shipped is in the archive, exactly once and unchanged."""
         return all(finding.weight is Weight.NOTE for finding in self.findings)
 
 
 def _nothing_archived(archive: Path) -> Finding:
-    """An archive that is empty proves nothing. It is no damage, but a check that looks there must not be green."""
+    """The finding about an empty archive. It is not damage, but a check of the wrong directory must not succeed."""
     return Finding(
         kind=Kind.NOTHING_ARCHIVED,
         weight=Weight.GAP,
@@ -65,37 +65,37 @@ def _nothing_archived(archive: Path) -> Finding:
 
 
 def _nobody(_: int) -> None:
-    """Nobody wants to know."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Who is told how far the audit is."""
+    """Receives the progress of the audit."""
 
     expect: Callable[[int], None] = _nobody  #: so many more bytes will be read
     advance: Callable[[int], None] = _nobody  #: so many were
 
 
 class Audit:
-    """One audit, from its first look to its result."""
+    """One audit, from its first check to its result."""
 
     def __init__(self, scope: Scope, journals: JournalSnapshots, progress: Progress) -> None:
         self._scope = scope
-        self._journals = journals  # as they were at the beginning: all that they know must be found
+        self._journals = journals  # as at the beginning: everything in them must be found
         self._progress = progress
         self._rows = Rows()
         self._sources = SourceCoverage(scope)
         self._result = AuditResult(scope=scope, findings=[*journals.findings, *_without_journal(scope, journals)])
-        self._in_flight: dict[str, int] = {}  # bytes behind what was committed, by path
+        self._in_flight: dict[str, int] = {}  # bytes after the committed length, by path
         self._is_settled = True
 
     def run(self) -> AuditResult:
-        """Look at everything. Raises OSError: a directory cannot be read; Fatal: a journal cannot be copied."""
+        """Check everything. Raises OSError: a directory cannot be read; Fatal: a journal cannot be copied."""
         began, archive = time.monotonic(), self._scope.archive
         days = self._days()
         for date in sorted(filter(self._scope.has_day, days - removed_days(archive))):
             self._day(date)
-        removed = removed_days(archive)  # some of them meanwhile
+        removed = removed_days(archive)  # again: some may be removed during the audit
         self._result.findings = [each for each in self._result.findings if each.date not in removed]
         for date in sorted(filter(self._scope.has_day, removed)):
             self._note(Kind.REMOVED_DAY, "the day was removed by retention", date=date)
@@ -122,15 +122,15 @@ class Audit:
     # -- a day --------------------------------------------------------------------------------------------------
 
     def _days(self) -> set[str]:
-        """Every day of which there is, or ought to be, something."""
+        """Every day for which a file exists or should exist."""
         archive = self._scope.archive
         journaled = {entry.key.date for entry in self._journals.entries()}
         return manifest_listing.days(archive) | manifest_listing.directory_days(archive) | journaled
 
     def _bounds(self, days: set[str], removed: set[str]) -> SourceBounds:
-        """How far sources can be followed: days that are gone, or not looked at, may hold any part of them."""
+        """How far sources can be followed: any part of them may be in days that are removed or not audited."""
         if others := _files_of_templates(self._scope.archive):
-            text = f"{others} is not of this layout, and tells no spans: beginnings and ends of sources are not judged"
+            text = f"{others} has another layout, without spans: beginnings and ends of sources are not checked"
             self._note(Kind.UNLISTED_FILE, text)
             return SourceBounds(begin=False, end=False)
         scope = self._scope
@@ -140,13 +140,13 @@ class Audit:
         )
 
     def _day(self, date: str) -> None:
-        looked = self._first_look(date)
+        looked = self._first_inventory(date)
         checked = self._checked(looked.entries.values())
         for _ in range(LOOKS):
             suspects = {each.entry.place for each in checked.values() if each.behind or not each.sound}
             if not (suspects or looked.findings):
                 break
-            again = self._settled_look(date)
+            again = self._settled_inventory(date)
             same = again.findings == looked.findings
             looked = _merged(looked, again, suspects)
             kept = {path: each for path, each in checked.items() if looked.entries.get(path) == each.entry}
@@ -158,25 +158,25 @@ class Audit:
                 break
         self._count(looked, checked)
 
-    def _first_look(self, date: str) -> DayInventory:
-        """Days of which no journal has anything are over: their manifests alone say what is there."""
+    def _first_inventory(self, date: str) -> DayInventory:
+        """Days without a file in a journal are over: only their manifests define what should exist."""
         if any(entry.key.date == date for entry in self._journals.entries()):
-            return self._settled_look(date)
-        return look(self._scope, date, [], self._journals.epochs)
+            return self._settled_inventory(date)
+        return take_inventory(self._scope, date, [], self._journals.epochs)
 
-    def _settled_look(self, date: str) -> DayInventory:
-        """A look between whose journals and manifests nothing was sealed; else the open files are left out of it."""
+    def _settled_inventory(self, date: str) -> DayInventory:
+        """An inventory during which nothing was sealed. If that is not possible, open files are left out of it."""
         for _ in range(SETTLING_TRIES):
             before = manifest_listing.signature(self._scope.archive, date)
             with JournalSnapshots(self._scope.journals) as journals:
                 rows = [entry for entry in journals.entries() if entry.key.date == date]
-                looked = look(self._scope, date, rows, journals.epochs)
+                looked = take_inventory(self._scope, date, rows, journals.epochs)
             if manifest_listing.signature(self._scope.archive, date) == before:
                 return looked
         self._is_settled = False
-        looked = look(self._scope, date, rows, journals.epochs)
+        looked = take_inventory(self._scope, date, rows, journals.epochs)
         sealed = {path: entry for path, entry in looked.entries.items() if not entry.is_waiting}
-        text = "its files were sealed faster than they could be looked at; those that are open, and holes, are left out"
+        text = "its files were sealed faster than they could be checked; open files and holes are left out"
         note = Finding(kind=Kind.UNLISTED_FILE, weight=Weight.NOTE, date=date, text=text)
         return DayInventory(entries=sealed, findings=[note])
 
@@ -190,7 +190,7 @@ class Audit:
         return checked
 
     def _without_writing(self, checked: Checked) -> Checked:
-        """Bytes behind what is committed mean nothing while a collector is there to commit them. Asked once a check."""
+        """Whether a collector holds the partition: then uncommitted bytes are normal. Called once per check."""
         if not checked.behind or not is_written(self._scope.archive, checked.entry.key.partition):
             return checked
         self._in_flight[checked.entry.path] = checked.behind
@@ -214,12 +214,12 @@ class Audit:
 
 
 def _order(entry: ExpectedFile) -> tuple[object, ...]:
-    """Which of two copies is the first: of sealed files as `shipper.duplicates` has it, open files are after them."""
+    """The order of copies: sealed files in the order of `shipper.duplicates`, then open files."""
     return (entry.is_waiting, entry.order, entry.first_ns, entry.path)
 
 
 def _without_journal(scope: Scope, journals: JournalSnapshots) -> Iterator[Finding]:
-    """Partitions that were written, and whose journal is not where it was looked for."""
+    """Partitions that were written and whose journal is not in the state directory."""
     begun = {int(path.stem.partition("=")[2]) for path in (scope.archive / LOCKS).glob("partition=[0-9]*.begun")}
     for partition in sorted(begun - journals.epochs.keys()):
         text = f"no journal of partition {partition} is in {scope.journals}: where its sources end is not known"
@@ -227,13 +227,13 @@ def _without_journal(scope: Scope, journals: JournalSnapshots) -> Iterator[Findi
 
 
 def _files_of_templates(archive: Path) -> str:
-    """A directory at the top that is none of ours: a template of SHIPPER_OUTPUT leads there; empty: there is none."""
+    """A top directory that a template of SHIPPER_OUTPUT created; empty: there is none."""
     own = ("_", ".", "date=", layout.LIVE_DIRECTORY, "lost+found")
     return min((path.name for path in archive.iterdir() if path.is_dir() and not path.name.startswith(own)), default="")
 
 
 def _merged(before: DayInventory, again: DayInventory, suspects: set[tuple[str, str, str]]) -> DayInventory:
-    """What seemed wrong as it is now, the rest as it was looked at; a finding counts if it is there both times."""
+    """The inventory with findings checked again: a finding is reported only if both checks have it."""
     entries = {path: entry for path, entry in before.entries.items() if entry.place not in suspects}
     entries |= {path: entry for path, entry in again.entries.items() if entry.place in suspects}
     seen = {(finding.kind, finding.path) for finding in before.findings}

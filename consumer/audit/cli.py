@@ -1,4 +1,4 @@
-"""`fshipper audit`: is everything that was shipped in the archive, once and as it was? It says so.
+"""`fshipper audit`: checks whether everything that was shipped is in the archive, exactly once and unchanged.
 
 It reads, and changes nothing; only `--repair-duplicates --yes` removes doubled bytes.
 """
@@ -47,7 +47,7 @@ def audit(
     since: Annotated[str, typer.Option(help="This day and later ones")] = "",
     until: Annotated[str, typer.Option(help="This day and earlier ones")] = "",
     host: Annotated[str, typer.Option(help="Only hosts of this name, or pattern: 'web*'")] = "*",
-    ask_hosts: Annotated[bool, typer.Option("--hosts", help="Ask the producers, too, how far they are")] = False,
+    ask_hosts: Annotated[bool, typer.Option("--hosts", help="Also compare with the producers")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs")] = False,
     repair_duplicates: Annotated[
         bool,
@@ -59,7 +59,7 @@ def audit(
     url: Annotated[str | None, typer.Option(help="NATS server, for --hosts (NATS_URL)")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
 ) -> None:
-    """Verify every file of the archive against its manifest or journal, and say what is missing, damaged or doubled.
+    """Verify every file of the archive against its manifest or journal, and list what is missing, damaged or doubled.
 
     Ends with 0 when the archive is complete, with 2 when there are gaps or damage, or when nothing is archived yet.
 
@@ -102,7 +102,7 @@ def _repair(scope: Scope, reason: str, *, yes: bool, as_json: bool) -> None:
             _check_owner(scope.archive)
         with JournalSnapshots(scope.journals) as journals:
             waiting = list(journals.entries())
-        found = repair.run(waiting) if yes else repair.look(waiting)
+        found = repair.run(waiting) if yes else repair.find(waiting)
     except OSError as error:
         what = error.filename or scope.archive
         raise ConfigError(f"{what} cannot be used: {error.strerror}", hint=_OWNER_HINT) from None
@@ -112,7 +112,7 @@ def _repair(scope: Scope, reason: str, *, yes: bool, as_json: bool) -> None:
 
 
 def _check_owner(archive: Path) -> None:
-    """Raises ConfigError: files that this user makes would be in the collector's way."""
+    """Raises ConfigError: the collector could not write files that this user creates."""
     identity = archive / IDENTITY  # the collector made it; the directory may be an operator's
     owner = identity.stat().st_uid if identity.exists() else os.geteuid()
     if owner != os.geteuid():
@@ -157,7 +157,7 @@ def _run(scope: Scope) -> AuditResult:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Told]:
-    """A bar on stderr, where a person looks at it."""
+    """A progress bar on stderr, if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield Told()

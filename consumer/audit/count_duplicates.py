@@ -1,4 +1,4 @@
-"""A collector counts the bytes that its archive holds twice, from the manifests alone, again and again.
+"""Counts the bytes that an archive holds twice, periodically in a collector, from the manifests only.
 
 Days before the newest two are read once and remembered as runs of bytes by source; they are read again only if one of
 their manifests changes (a redaction, a repair, retention). The newest two are read again whenever a segment is sealed.
@@ -21,7 +21,7 @@ NEWEST_DAYS = 2
 MOST_MANIFEST_BYTES = 256 * 1024 * 1024
 """Of manifests that are counted, the newest days first: some 500,000 lines. The audit counts all."""
 LEAST_SECONDS = 10.0
-"""Between two looks; after a long one 20 times what it took."""
+"""Minimum seconds between two counts. After a long count the interval is 20 times its duration."""
 REST_FACTOR = 20
 LINES_A_TURN = 200
 """Lines between two pauses: other threads of the collector have half of the time."""
@@ -45,34 +45,34 @@ class _OrderedSegment(NamedTuple):
 
 
 class DuplicateCount:
-    """How many bytes of an archive are doubled, by the partition of the later copy. One call of `look` at a time."""
+    """How many bytes of an archive are doubled, by the partition of the later copy. One call of `count` at a time."""
 
     def __init__(self, archive: Path, *, most_bytes: int = MOST_MANIFEST_BYTES) -> None:
         self._archive = archive
         self._most = most_bytes
-        self._seen: dict[str, Signature] = {}  # of every day at the last look
+        self._seen: dict[str, Signature] = {}  # of every day at the last count
         self._old: dict[str, Signature] = {}  # of the days that `_index` holds
         self._index = Index()
         self._of_old: Counter[int] = Counter()
         self._counted: Counter[int] = Counter()
-        self.rest = 0.0  #: seconds until the next look
+        self.rest = 0.0  #: seconds until the next count
 
     @property
     def bytes(self) -> int:
-        """Doubled bytes at the last look. May be called from any thread."""
+        """Doubled bytes at the last count. May be called from any thread."""
         return self._counted.total()
 
-    def look(self, go_on: Callable[[], bool] = lambda: True) -> None:
+    def count(self, go_on: Callable[[], bool] = lambda: True) -> None:
         """Count again, if a manifest changed. Raises OSError: the archive cannot be read now."""
         began = time.monotonic()
         try:
-            self._look(go_on)
+            self._count(go_on)
         except _StoppedError:
             return
         finally:
             self.rest = max(LEAST_SECONDS, REST_FACTOR * (time.monotonic() - began))
 
-    def _look(self, go_on: Callable[[], bool]) -> None:
+    def _count(self, go_on: Callable[[], bool]) -> None:
         seen = self._signatures()
         if seen == self._seen:
             return
@@ -115,7 +115,7 @@ class DuplicateCount:
             try:
                 copy, path = _copy(fields), hash(str(fields["path"]))
                 replaced.update(hash(str(part)) for part in fields.get("replaces", ()))
-            except (KeyError, TypeError, ValueError):  # damaged: the audit tells of it
+            except (KeyError, TypeError, ValueError):  # damaged: the audit reports it
                 continue
             by_path[path] = copy
             if number % LINES_A_TURN == 0:

@@ -26,7 +26,7 @@ class ArchivedRun(NamedTuple):
 
 
 class ExpectedRange(NamedTuple):
-    """From where to where a source must be there; None: from or to where it is, nobody knows better."""
+    """The range of a source that must be archived. None: that bound is unknown."""
 
     start: int | None
     end: int | None
@@ -38,7 +38,7 @@ class CoverageGap(NamedTuple):
     source: SourceKey
     file: str
     span: Span
-    date: str  #: of the bytes behind it
+    date: str  #: of the bytes after it
 
 
 @dataclass(slots=True)
@@ -76,12 +76,12 @@ class Coverage:
         return key in self._sources
 
     def end(self, key: SourceKey) -> int:
-        """Behind the last byte that a file holds; 0: none does. A gap may lie behind a watermark, bytes may not."""
+        """The end of the last byte in a file; 0: none. A gap may be after the watermark, bytes may not."""
         known = self._sources.get(key)
         return known.held[-1] if known and known.held else 0
 
     def holes(self, key: SourceKey, file: str, wanted: ExpectedRange) -> Iterator[CoverageGap]:
-        """What of `wanted` is neither held nor known to be lost."""
+        """The parts of `wanted` that are neither archived nor recorded as lost."""
         known = self._sources.get(key, _Source(file))
         there = sorted([*known.runs(), *(ArchivedRun(*gap, "") for gap in known.gaps)])
         if not there and wanted.start is None:
@@ -102,7 +102,7 @@ class Coverage:
 
 
 _MISSING_HINT = (
-    "put back what was taken out of the archive; `fshipper audit --hosts` asks the hosts what they still have"
+    "restore the files that were removed from the archive; `fshipper audit --hosts` lists what the hosts still have"
 )
 _DOUBLED_HINT = (
     "fshipper audit --repair-duplicates shows which copy can be removed; with --yes it removes that, with a record"
@@ -112,13 +112,13 @@ DOUBLED_OPEN_HINT = (
     " then run fshipper audit --repair-duplicates"
 )
 DOUBLED_TEMPLATE_HINT = (
-    "a file of a template (SHIPPER_OUTPUT) has no manifest, so nothing repairs it: remove the doubled lines by hand"
+    "a file of a template (SHIPPER_OUTPUT) has no manifest, so nothing repairs it: remove the doubled lines manually"
 )
 _OLD_HINT = "put the newest journal back before a collector starts: it would write these bytes a second time"
 
 
 class SourceBounds(NamedTuple):
-    """Whether sources can be followed to their first and to their last byte, or lie beyond what is looked at."""
+    """Whether the first and the last byte of a source are within the audited days and hosts."""
 
     begin: bool
     end: bool
@@ -126,14 +126,14 @@ class SourceBounds(NamedTuple):
 
 
 class SourceCoverage:
-    """Grows by every file that counts; in the end says what is missing."""
+    """The coverage of all sources: add every file, then read what is missing."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._coverage = Coverage()
 
     def add(self, entry: ExpectedFile) -> Iterator[Finding]:
-        """Count the spans and gaps of `entry`; what of it is there already."""
+        """Add the spans and gaps of `entry`; returns findings about bytes that another file has already."""
         key = entry.key
         for span in entry.spans:
             own = Span(span.start, span.end)
@@ -146,7 +146,7 @@ class SourceCoverage:
                 self._coverage.lose(SourceKey(key.host, gap.source), key.file, Span(gap.start, gap.end))
 
     def findings(self, journals: JournalSnapshots, rows: Rows, bounds: SourceBounds) -> list[Finding]:
-        """Holes, and journals that know less than the archive. Counts the holes as missing in `rows`."""
+        """Findings about holes, and about journals older than the archive. Counts the holes as missing in `rows`."""
         holes = set(self._coverage.all_holes())
         ahead: set[SourceKey] = set()
         for known in journals.sources():
@@ -158,14 +158,14 @@ class SourceCoverage:
         return [*found, *self._old_journal(ahead)]
 
     def _wanted(self, known: ArchivedSource, bounds: SourceBounds) -> ExpectedRange:
-        """From where to where a source must be there."""
+        """The range of a source that must be archived."""
         start = known.origin if bounds.begin and known.key.host not in bounds.cut else None
         if start is None and known.key not in self._coverage:
-            return ExpectedRange(None, None)  # all of it may lie where nobody looks
+            return ExpectedRange(None, None)  # all of it may be outside of the audited days
         return ExpectedRange(start, known.watermark if bounds.end else None)
 
     def _old_journal(self, ahead: set[SourceKey]) -> Iterator[Finding]:
-        """Sources that go on in the archive behind their watermark, also when the journals are read again."""
+        """Sources with archived bytes after their watermark, also when the journals are read again."""
         if not ahead:
             return
         now: dict[SourceKey, int] = {}

@@ -1,6 +1,6 @@
-"""What a day ought to hold, by manifests and journals, and which files lie there that nobody knows of.
+"""The inventory of a day: the files that manifests and journals list, and files that none of them lists.
 
-The files of a day that no manifest lists and no journal knows: nothing in them counts.
+Files that no manifest or journal lists are ignored by every reader.
 """
 
 import datetime as dt
@@ -23,17 +23,17 @@ _NOBODY_HINT = "if it was moved, move it back; else take it out of the archive: 
 _UNFINISHED = "a segment that a kill left unlisted; the next start of the collector finishes it"
 
 
-def strangers(archive: Path, date: str, known: "AccountedFiles") -> Iterator[Finding]:
+def unlisted_files(archive: Path, date: str, known: "AccountedFiles") -> Iterator[Finding]:
     """What of `date` does not count."""
     for directory, partition, host in host_directories(archive, date):
         files = _files(archive / directory)
         unfinished = {file.inode() for file in files if target_of(file.name)}
         for file in files:
-            stranger = known.stranger(f"{directory}/{file.name}", partition)
-            if stranger and (size := _size(file)):
+            unlisted = known.unlisted(f"{directory}/{file.name}", partition)
+            if unlisted and (size := _size(file)):
                 if file.inode() in unfinished:  # it has its name, is not listed, and has its temporary name still
-                    stranger = replace(stranger, weight=Weight.NOTE, text=_UNFINISHED, hint="")
-                yield replace(stranger, host=host, date=date, octets=size)
+                    unlisted = replace(unlisted, weight=Weight.NOTE, text=_UNFINISHED, hint="")
+                yield replace(unlisted, host=host, date=date, octets=size)
 
 
 def host_directories(archive: Path, date: str) -> Iterator[tuple[str, int, str]]:
@@ -53,7 +53,7 @@ class AccountedFiles:
     listed: Mapping[str, ExpectedFile]
     epochs: Mapping[int, int]  #: of the journal of each partition
 
-    def stranger(self, path: str, partition: int) -> Finding | None:
+    def unlisted(self, path: str, partition: int) -> Finding | None:
         """Why a file does not count; None: it does, or is none that could."""
         directory, _, name = path.rpartition("/")
         if path in self.paths:
@@ -63,21 +63,21 @@ class AccountedFiles:
         if name.startswith(layout.SEALING_PREFIX):
             if f"{directory}/{name.removeprefix(layout.SEALING_PREFIX)}" in self.listed:
                 return None
-            return _stranger(path, "no journal knows this file that waits to be sealed")
-        return None if name[0] in {"_", "."} else _stranger(path, "no manifest lists this segment")
+            return _unlisted(path, "no journal knows this file that waits to be sealed")
+        return None if name[0] in {"_", "."} else _unlisted(path, "no manifest lists this segment")
 
     def _open_stranger(self, path: str, partition: int, epoch: int) -> Finding:
         newest = self.epochs.get(partition)
         if newest is None:
-            text = "no journal of its partition is there, so nobody can tell what of this open file counts"
-            return _stranger(path, text, STATE_HINT)
+            text = "the journal of its partition is missing, so the committed length of this open file is unknown"
+            return _unlisted(path, text, STATE_HINT)
         if epoch < newest:
             text = "left by a collector that had lost the partition: nothing in it counts"
-            return replace(_stranger(path, text, "it may be deleted"), weight=Weight.NOTE)
-        return _stranger(path, "no journal knows this open file, so nothing in it counts")
+            return replace(_unlisted(path, text, "it may be deleted"), weight=Weight.NOTE)
+        return _unlisted(path, "no journal knows this open file, so nothing in it counts")
 
 
-def _stranger(path: str, text: str, hint: str = _NOBODY_HINT) -> Finding:
+def _unlisted(path: str, text: str, hint: str = _NOBODY_HINT) -> Finding:
     return Finding(kind=Kind.UNLISTED_FILE, path=path, text=text, hint=hint)
 
 
@@ -141,24 +141,24 @@ class Scope:
     host: str = "*"  #: a pattern as of a shell
 
     def has_day(self, date: str) -> bool:
-        """Whether `date` is to be looked at."""
+        """Whether `date` is audited."""
         return self.since <= date and (not self.until or date <= self.until)
 
     def has_host(self, host: str) -> bool:
-        """Whether `host` is to be looked at."""
+        """Whether `host` is audited."""
         return fnmatch.fnmatchcase(host, self.host)
 
 
 @dataclass(slots=True, kw_only=True)
 class DayInventory:
-    """One day as it is said to be, and what is wrong with that before a byte is read."""
+    """One day according to manifests and journals, and the findings before any file is read."""
 
     entries: dict[str, ExpectedFile] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
-def look(scope: Scope, date: str, rows: Sequence[ExpectedFile], epochs: Mapping[int, int]) -> DayInventory:
-    """A look at `date`; `rows`: what the journals have of it, `epochs`: of which partitions. Raises OSError."""
+def take_inventory(scope: Scope, date: str, rows: Sequence[ExpectedFile], epochs: Mapping[int, int]) -> DayInventory:
+    """The inventory of `date`. `rows`: the files in journals; `epochs`: of each partition. Raises OSError."""
     listed = manifest_listing.read(scope.archive, date)
     waiting = {row.path: row for row in rows if row.becomes not in listed.entries}
     entries = {path: entry for path, entry in (listed.entries | waiting).items() if scope.has_host(entry.key.host)}
@@ -166,7 +166,7 @@ def look(scope: Scope, date: str, rows: Sequence[ExpectedFile], epochs: Mapping[
     for row in rows:
         paths.update((row.path, row.also, row.becomes))
     known = AccountedFiles(paths=paths, listed=listed.entries, epochs=epochs)
-    unknown = [each for each in strangers(scope.archive, date, known) if scope.has_host(each.host)]
+    unknown = [each for each in unlisted_files(scope.archive, date, known) if scope.has_host(each.host)]
     return DayInventory(
         entries=entries, findings=[*listed.findings, *_torn(listed, rows), *_left(scope, entries), *unknown]
     )

@@ -83,7 +83,7 @@ def summary(result: AuditResult) -> str:
 def _verdict(result: AuditResult) -> str:
     if not result.complete:
         return "NOT COMPLETE"
-    if not (result.rows or result.files):  # retention removed all of it, and said so
+    if not (result.rows or result.files):  # retention removed all of it, with a record
         return "nothing left to verify"
     return "complete"
 

@@ -1,4 +1,4 @@
-"""A file that the archive ought to hold, as a manifest or a journal tells of it."""
+"""A file that the archive should contain, according to a manifest or a journal."""
 
 import enum
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ class FileState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedFile:
-    """What is said of one file."""
+    """The record of one file."""
 
     key: FileKey
     path: str  #: relative to the archive
     state: FileState
     codec: str  #: of its bytes on disk: zstd, gzip or none
-    stored: int  #: bytes on disk that count; behind them an open file may have more
+    stored: int  #: committed bytes on disk; an open file may have more
     raw: int  #: bytes of text in these
-    crc: int | None  #: CRC-32 of the text; None: nobody knows
+    crc: int | None  #: CRC-32 of the text; None: unknown
     lines: int | None = None  #: newlines in the text; None: not counted so far
     stored_crc: int | None = None  #: CRC-32 of the bytes on disk
     joins: int = 0
@@ -44,7 +44,7 @@ class ExpectedFile:
     last_ns: int = 0
     becomes: str = ""  #: path of the segment, once it is being sealed
     order: tuple[object, ...] = ()  #: of sealed files: which copy is the first (`shipper.duplicates`)
-    also: str = ""  #: where its bytes lie instead, if a kill came between journal and rename
+    also: str = ""  #: the other possible path, if a kill came between journal and rename
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -53,17 +53,17 @@ class ExpectedFile:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a journal, and no manifest, tells of it."""
+        """Whether the record is in a journal, not in a manifest."""
         return self.state is not FileState.SEALED
 
     @property
     def is_plain(self) -> bool:
-        """Whether it may hold lines from anybody, which have no spans."""
+        """Whether it may contain plain lines, which have no spans."""
         return not self.key.file.startswith("/")
 
 
 def of_segment(segment: Segment, date: str) -> ExpectedFile:
-    """What a manifest line of `date` tells. Raises ValueError: its sums are no hex numbers."""
+    """The record in a manifest line of `date`. Raises ValueError: its sums are no hex numbers."""
     return ExpectedFile(
         key=FileKey(date, segment.partition, segment.host, segment.file),
         path=segment.path,
@@ -88,7 +88,7 @@ def of_segment(segment: Segment, date: str) -> ExpectedFile:
 
 
 def of_open_file(file: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]) -> ExpectedFile:
-    """What a journal tells."""
+    """The record in a journal."""
     return ExpectedFile(
         key=file.key,
         path=file.path,

@@ -10,11 +10,11 @@ class Kind(enum.Enum):
     MISSING_FILE = "missing_file"  #: listed or journaled, and not there
     DAMAGED_FILE = "damaged_file"  #: other bytes than were committed
     UNREADABLE_FILE = "unreadable_file"
-    UNLISTED_FILE = "unlisted_file"  #: nobody's record names it, so nothing in it counts
-    UNCOMMITTED_BYTES = "uncommitted_bytes"  #: behind what is committed of an open file
+    UNLISTED_FILE = "unlisted_file"  #: no record names it, so its bytes are ignored
+    UNCOMMITTED_BYTES = "uncommitted_bytes"  #: after the committed length of an open file
     BAD_MANIFEST = "bad_manifest"
     BAD_JOURNAL = "bad_journal"
-    BAD_ACCOUNT = "bad_account"  #: a file and the spans that it is said to hold differ
+    BAD_ACCOUNT = "bad_account"  #: a file and its recorded spans differ
     DOUBLED_BYTES = "doubled_bytes"  #: of a source, in two places
     MISSING_BYTES = "missing_bytes"  #: of a source, in no file and in no gap record
     GAP = "gap"  #: recorded when it happened
@@ -34,7 +34,7 @@ class Weight(enum.Enum):
     """What a finding means for the whole."""
 
     DAMAGE = "damage"  #: the archive is not what was written
-    GAP = "gap"  #: bytes are lost, and the archive said so
+    GAP = "gap"  #: bytes are lost, and the archive recorded it
     NOTE = "note"  #: worth a line, nothing is wrong
 
 
@@ -49,5 +49,5 @@ class Finding:
     file: str = ""  #: on the host
     date: str = ""
     path: str = ""  #: in the archive
-    octets: int = 0  #: bytes that it is about; 0: nobody knows
+    octets: int = 0  #: number of bytes concerned; 0: unknown
     hint: str = ""  #: what to do

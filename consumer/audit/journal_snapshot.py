@@ -1,8 +1,8 @@
-"""What the journals say, without touching them: private copies, taken while a collector may be writing.
+"""Private copies of the journals, taken while a collector may be writing. The journals are not changed.
 
-A journal that is opened where it lies would be written to (SQLite's -shm, and -wal where there is none), may be on a
-file system that is read-only, and belongs to a process that may be stopped with its locks held. The copy is of one
-moment: first the -wal, then the main file, which only checkpoints change; if one came between, again.
+Opening a journal in place would write to it (SQLite's -shm, and -wal if missing). It may be on a read-only file system,
+and its process may be stopped while it holds locks. The copy is consistent: first the -wal, then the main file, which
+only checkpoints change; if a checkpoint came between, the copy is repeated.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?P<prefix>.+)\.p(?P<partition>\d+)(\.(?P<epoch>\d+))?\.sql
 _WAL_HEADER_BYTES = 32
 _TRIES = 200
 _TICK_SECONDS = 0.02  # a file that was not changed for so long shows the next change in its time
-_RESTORE = "restore the journal from a copy; until then nobody knows what of the open files counts"
+_RESTORE = "restore the journal from a copy; until then the committed length of open files is unknown"
 
 
 class JournalLocation(NamedTuple):
@@ -39,7 +39,7 @@ class JournalLocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """What the journal of one partition says of its files."""
+    """The files in the journal of one partition."""
 
     epoch: int
     resume: int  #: the next sequence of the stream that it waits for
@@ -93,7 +93,7 @@ class JournalSnapshots:
                 yield from map(to_known, database.execute(f"SELECT {SOURCE_COLUMNS} FROM sources"))  # noqa: S608
 
     def watermarks(self) -> Iterator[tuple[JournalLocation, SourceKey, int]]:
-        """How far each source is archived, and whose journal says so."""
+        """How far each source is archived, and in which journal that is."""
         for where in self.places:
             with contextlib.closing(sqlite3.connect(self._paths[where])) as database:
                 for host, id_, watermark in database.execute("SELECT host, id, watermark FROM sources"):

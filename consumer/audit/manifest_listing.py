@@ -36,7 +36,7 @@ def directory_days(archive: Path) -> set[str]:
 
 
 def read(archive: Path, date: str) -> Listed:
-    """Everything that the manifests of `date` say. Raises OSError."""
+    """Everything in the manifests of `date`. Raises OSError."""
     directory = (archive / layout.manifest_path(date, "x")).parent
     names = sorted(os.listdir(directory)) if directory.is_dir() else []
     listed, segments = Listed(), dict[str, Segment]()
@@ -87,7 +87,7 @@ def _read_one(archive: Path, relative: str, date: str, segments: dict[str, Segme
             listed.findings.append(_damage(date, relative, text, entry))
         elif segment.path in segments and _essence(segments[segment.path]) != _essence(segment):
             other = segments[segment.path].collector
-            text = f"line {number} says something else of {segment.path} than the manifest of {other}"
+            text = f"line {number} has other values for {segment.path} than the manifest of {other}"
             listed.findings.append(_damage(date, relative, text, entry))
         own.add(segment.path)
         if segment.path not in segments:
@@ -95,12 +95,12 @@ def _read_one(archive: Path, relative: str, date: str, segments: dict[str, Segme
 
 
 def _check_place(segment: Segment, date: str) -> None:
-    """Raises ValueError: the line lists a file that may not be where the line says, or of a codec that is unknown."""
+    """Raises ValueError: the line lists a file at a path that is not allowed, or of a codec that is unknown."""
     if segment.codec not in layout.CODEC_SUFFIXES:
         raise ValueError(f"the codec {segment.codec!r} is unknown")
     key = layout.FileKey(date, segment.partition, segment.host, segment.file)
     if not segment.path.startswith(f"{layout.directory(key)}/{layout.file_name(segment.file)}-"):
-        raise ValueError(f"the path {segment.path!r} is not where {segment.file} of {segment.host} lies")
+        raise ValueError(f"the path {segment.path!r} is not the place of {segment.file} of {segment.host}")
 
 
 def _essence(segment: Segment) -> Segment:

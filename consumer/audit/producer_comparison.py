@@ -1,4 +1,4 @@
-"""What the producers say of their files, beside what the archive holds: `fshipper audit --hosts`."""
+"""Compares the archive with what the producers report of their files: `fshipper audit --hosts`."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ _OLDER_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class ProducerReports:
-    """What producers and streams said, in this order."""
+    """The replies of producers, then the state of streams."""
 
     marks: dict[str, tuple[SourceMark, ...] | None]  #: by host; None: no producer answers
     last: dict[JournalLocation, int]  #: the newest sequence that each stream holds, later than every mark; 0: none
@@ -35,7 +35,7 @@ class ProducerReports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostComparison:
-    """One host's own word, in sum."""
+    """The totals of one host's report."""
 
     name: str
     answers: bool
@@ -46,7 +46,7 @@ class HostComparison:
 
     @property
     def text(self) -> str:
-        """For a person."""
+        """The totals as text."""
         if not self.answers:
             return "no producer answers"
         parts = [counted(self.sources, "file")]
@@ -59,10 +59,10 @@ class HostComparison:
 async def ask(
     settings: NatsSettings, archive: str, hosts: Iterable[str], places: Iterable[JournalLocation]
 ) -> ProducerReports:
-    """Ask every one of `hosts` how far it is, then the streams; `archive`: the identity of the audited one.
+    """Query every one of `hosts`, then the streams; `archive` is the identity of the audited archive.
 
     Raises:
-        Unavailable, Fatal, SessionLost: no server, or not to the end.
+        Unavailable, Fatal, SessionLost: no server, or the session ended.
     """
     request = MarksRequest(archive)
     connection = await connect_as(settings, name="fshipper audit", inboxes=("_INBOX_collector", MONITOR_INBOX))
@@ -76,7 +76,7 @@ async def ask(
 
 
 def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[HostComparison], list[Finding]]:
-    """What the hosts say beside what the journals say, which are read behind it."""
+    """The findings from the replies of hosts and the journals, which are read after the replies."""
     held, homes = _held(said, journals)
     unread = {where for where, place in journals.places.items() if place.resume <= said.last.get(where, 0)}
     hosts, findings = [], list[Finding]()
@@ -92,11 +92,11 @@ def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[Hos
 
 
 class _Shortfall(NamedTuple):
-    """What the archive lacks of what a producer says."""
+    """What the archive lacks of what a producer reports."""
 
     mark: SourceMark
     missing: int  #: bytes that were acknowledged
-    forgotten: int  #: bytes that were said to be archived
+    forgotten: int  #: bytes that were reported as archived
 
 
 def _behind(mark: SourceMark, watermark: int) -> _Shortfall:
@@ -105,7 +105,7 @@ def _behind(mark: SourceMark, watermark: int) -> _Shortfall:
 
 
 def _held(said: ProducerReports, journals: JournalSnapshots) -> tuple[dict[SourceKey, int], dict[str, JournalLocation]]:
-    """How far each source of the asked hosts is archived, and whose journal knows each host."""
+    """How far each source of the queried hosts is archived, and which journal has each host."""
     held: dict[SourceKey, int] = {}
     homes: dict[str, JournalLocation] = {}
     for where, key, watermark in journals.watermarks():

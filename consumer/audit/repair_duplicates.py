@@ -23,17 +23,18 @@ from consumer.audit.expected_file import ExpectedFile
 from consumer.segments.manifest_store import is_listed, removed_days
 from consumer.segments.rewrite_segment import (
     alone,
-    put_instead,
+    current_segments,
     remove_replaced,
-    standing_on,
+    replace_segment_text,
     stands,
     text_of,
     without_retention,
 )
 from consumer.segments.sealer import now
-from shipper.duplicates import Index, cover, date_of, doubled, order_of
+from shipper.duplicates import Index, cover, doubled, order_of
 from shipper.durable_files import Lock, make_directory
 from shipper.errors import ShipperError
+from shipper.layout import date_of
 from shipper.manifest import Gap, Removal, Segment, SourceSpan
 
 NEWLINE = b"\n"
@@ -82,7 +83,7 @@ class RepairResult:
 
 
 class _RefusedError(Exception):
-    """Both copies stay. The first argument says why, the second what to do."""
+    """Both copies stay. The first argument is the reason, the second is what to do."""
 
 
 class _Text(NamedTuple):
@@ -110,13 +111,13 @@ class Repair:
         self._doubled: dict[str, list[CopyRange]] = {}  # by path of the later copy
         self._segments: dict[str, Segment] = {}  # that hold a source of which bytes are doubled
 
-    def look(self, waiting: Iterable[ExpectedFile]) -> RepairResult:
+    def find(self, waiting: Iterable[ExpectedFile]) -> RepairResult:
         """What would be removed; `waiting`: the open files that the journals know. Changes nothing."""
         index = Index()
         sources = {
             (each.segment.host, span.source)
             for date in self._dates()
-            for each in doubled(standing_on(self._archive, date), before=index)
+            for each in doubled(current_segments(self._archive, date), before=index)
             for span in each.spans
         }
         self._assign(sources)
@@ -127,7 +128,7 @@ class Repair:
         return result
 
     def run(self, waiting: Sequence[ExpectedFile]) -> RepairResult:
-        """Remove what `look` finds; what a kill left before is finished.
+        """Remove what `find` finds; what a kill left before is finished.
 
         Raises:
             Fatal: another repair, or retention, is at it. Unavailable: a collector merges for long. OSError.
@@ -138,9 +139,9 @@ class Repair:
             without_retention(self._archive),
         ):
             for date in self._dates():
-                remove_replaced(self._archive, standing_on(self._archive, date))
-            looked = self.look(waiting)
-            return replace(looked, found=[each if each.refused else self._remove(each) for each in looked.found])
+                remove_replaced(self._archive, current_segments(self._archive, date))
+            found = self.find(waiting)
+            return replace(found, found=[each if each.refused else self._remove(each) for each in found.found])
 
     def _dates(self) -> list[str]:
         return sorted(manifest_listing.days(self._archive) - removed_days(self._archive))
@@ -152,7 +153,7 @@ class Repair:
         """Find for each byte of `sources` the segment that holds it first, and those that hold it again."""
         held: dict[tuple[str, str], list[int]] = {key: [] for key in sources}
         for date in self._dates() if sources else ():
-            for segment in sorted(standing_on(self._archive, date), key=order_of):
+            for segment in sorted(current_segments(self._archive, date), key=order_of):
                 for index, span in enumerate(segment.spans):
                     key = (segment.host, span.source)
                     if key not in held:
@@ -208,7 +209,7 @@ class Repair:
                 return replace(found, refused="its segments were merged or rewritten meanwhile", hint="run it again")
             try:
                 rest = self._rest(found)  # again: nothing changes them from here on
-                made = put_instead(self._archive, segment, rest.text, **rest.fields)
+                made = replace_segment_text(self._archive, segment, rest.text, **rest.fields)
             except _RefusedError as error:
                 return replace(found, refused=error.args[0], hint=error.args[1])
             except ShipperError as error:

@@ -1,4 +1,4 @@
-"""What the report says: a row for each host, file and day. Pure."""
+"""The rows of the audit report: one for each host, file and day. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -29,7 +29,7 @@ class Row:
     shipped: Sum = field(default_factory=Sum)  #: archived, damaged and missing
     archived: Sum = field(default_factory=Sum)  #: proven to be there
     damaged: Sum = field(default_factory=Sum)  #: there, but not as they were committed
-    missing: Sum = field(default_factory=Sum)  #: of bytes that never came nobody knows the lines
+    missing: Sum = field(default_factory=Sum)  #: the number of lines is unknown for bytes that never arrived
 
     @property
     def complete(self) -> bool:

@@ -1,6 +1,6 @@
-"""Check files against what is said of them, as many at a time as there are processors.
+"""Verifies files against their records, as many at a time as there are processors.
 
-What a file means that was checked: damage, gaps, and whether its account adds up. Pure.
+The second part derives the findings of a verified file: damage, gaps, and spans that do not add up. Pure.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from consumer.audit.expected_file import ExpectedFile, FileState
 from consumer.audit.finding import Finding, Kind, Weight
-from consumer.segment_io import BROKEN, CHUNK_BYTES, Passing, Tally, texts
+from consumer.segment_io import BROKEN, CHUNK_BYTES, ByteCounter, CountingReader, texts
 from shipper.manifest import FORKED, Gap
 from shipper.model import End
 from shipper.units import format_bytes
@@ -26,14 +26,14 @@ _AHEAD = 4  # checks a thread that are waiting; the results come in order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What came out for one file."""
+    """The result for one file."""
 
     entry: ExpectedFile
     raw: int = 0  #: bytes of text that were found
     lines: int = 0
     octets: int = 0  #: bytes that were read
-    behind: int = 0  #: bytes behind what is committed of an open file
-    wrong: tuple[str, ...] = ()  #: what is not as it should be; nothing: all is well
+    behind: int = 0  #: bytes after the committed length of an open file
+    wrong: tuple[str, ...] = ()  #: the differences from the record; empty: none
     missing: bool = False
     unreadable: str = ""
 
@@ -68,12 +68,12 @@ def check_all(archive: Path, entries: Iterable[ExpectedFile], told: Callable[[in
 
 
 class _Measured(NamedTuple):
-    """What is in a file, as far as it could be read."""
+    """The content of a file, as far as it could be read."""
 
     size: int  #: bytes on disk, all of them
-    stored: Passing  #: the bytes that were read
-    text: Tally
-    broken: str  #: why it leads no further
+    stored: CountingReader  #: the bytes that were read
+    text: ByteCounter
+    broken: str  #: why it could not be read further
 
 
 def check(archive: Path, entry: ExpectedFile) -> Checked:
@@ -101,10 +101,10 @@ def check(archive: Path, entry: ExpectedFile) -> Checked:
 
 def _measure(path: Path, entry: ExpectedFile) -> _Measured:
     """Read as much of a file as counts, and of its text not much more than there should be. Raises OSError."""
-    text, broken = Tally(), ""
+    text, broken = ByteCounter(), ""
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
-        stored = Passing(file, entry.stored if entry.is_waiting else sys.maxsize)
+        stored = CountingReader(file, entry.stored if entry.is_waiting else sys.maxsize)
         try:
             for piece in texts(stored, entry.codec):
                 text.add(piece)
@@ -113,13 +113,13 @@ def _measure(path: Path, entry: ExpectedFile) -> _Measured:
                     break
         except BROKEN as error:
             broken = str(error)
-        while stored.read(CHUNK_BYTES):  # what nobody could unpack
+        while stored.read(CHUNK_BYTES):  # bytes that cannot be decompressed
             pass
     return _Measured(size, stored, text, broken)
 
 
 def _differences(entry: ExpectedFile, found: _Measured) -> Iterator[str]:
-    """What is other than it should be, most telling first, as parts of a sentence."""
+    """The differences from the record, the most important first, as parts of a sentence."""
     if found.stored.octets != entry.stored:
         yield f"{_more(found.stored.octets - entry.stored)} on disk than {_told(entry)}"
     if found.broken:
@@ -160,7 +160,7 @@ _FORKED_HINT = (
     " docs/operations/troubleshooting.md, a host has two producers"
 )
 _GAP_HINTS = {
-    CHANGED: "somebody changed the archive: restore the file from a copy; the stream may still hold what is missing",
+    CHANGED: "another program changed the archive: restore the file from a copy; the stream may still have the bytes",
     "poison": "the message is among the dead letters: fshipper dlq ls",
 }
 
@@ -179,8 +179,8 @@ def findings_of(checked: Checked) -> Iterator[Finding]:
 
 
 def uncommitted(checked: Checked) -> Finding:
-    """There is more in an open file than counts, and no collector that could be about to make it count."""
-    text = f"{checked.behind:,} bytes behind what its journal has committed: somebody appended, or a kill left them"
+    """An open file has uncommitted bytes, and no collector runs that could commit them."""
+    text = f"{checked.behind:,} bytes after the committed length: another program appended them, or a kill left them"
     return _about(checked.entry, Kind.UNCOMMITTED_BYTES, text, checked.behind, _CUT_HINT)
 
 
@@ -213,7 +213,7 @@ def gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
 
 
 def redactions_of(entry: ExpectedFile) -> Iterator[Finding]:
-    """What was blacked out of a file, as its manifest line records it."""
+    """The redactions of a file, as its manifest line records them."""
     for each in entry.redactions:
         where = f" (bytes {each.start}-{each.end} of source {each.source})" if each.source else ""
         text = f"{each.bytes:,} bytes{where} were blacked out at {each.at}: {each.reason}"
@@ -230,7 +230,7 @@ def removals_of(entry: ExpectedFile) -> Iterator[Finding]:
 
 
 def account_of(entry: ExpectedFile) -> Finding | None:
-    """Whether a file holds as many bytes as the spans that it is said to hold; None: it does.
+    """The finding about a file whose size differs from its recorded spans; None: they agree.
 
     Bytes of all spans = bytes of the text - joins + filtered + edited (docs/reference/archive-format.md). Plain lines
     have no spans.
@@ -238,13 +238,13 @@ def account_of(entry: ExpectedFile) -> Finding | None:
     if not entry.spans or entry.is_plain:
         return None
     if any(gap.reason == CHANGED for gap in entry.gaps):
-        return None  # a part of these spans is gone, and its gap says so
+        return None  # a part of these spans is lost, and a gap records it
     spans = sum(span.end - span.start for span in entry.spans)
     less = spans - (entry.raw - entry.joins + entry.filtered + entry.edited)
     if not less:
         return None
     what = "are not in it" if less > 0 else "more than that are in it"
-    text = f"it is said to hold {spans:,} bytes of its sources; {abs(less):,} bytes {what}"
+    text = f"its record lists {spans:,} bytes of sources; {abs(less):,} bytes {what}"
     return _about(entry, Kind.BAD_ACCOUNT, text, abs(less))
 
 

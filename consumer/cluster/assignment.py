@@ -1,4 +1,4 @@
-"""Which collector should have which partition. Pure: the same values give every collector the same answer."""
+"""Which collector should have which partition. Pure: every collector computes the same from the same values."""
 
 from collections.abc import Collection, Iterable, Mapping
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from consumer.cluster.assignment import assign
 from consumer.cluster.locks import lock_identity, name_lock, try_lock
-from consumer.cluster.membership import FORKED_SECONDS, MAX_FORKED, RENEWALS, Member, Registry
+from consumer.cluster.membership import FORKED_SECONDS, MAX_FORKED, RENEWALS, Member, Membership
 from consumer.cluster.partition_owner import OwnedPartition, OwnedPartitions, refuse_held, refuse_locked
-from consumer.commit.applier import RunTotals
+from consumer.commit.staged_batch import RunTotals
 from shipper import events
 from shipper.durable_files import Lock, LockHeld
 from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing
@@ -31,7 +31,7 @@ Find = Callable[[], Awaitable[list[int]]]
 
 
 class ArchiveUsage(NamedTuple):
-    """What a collector reports of its archive beside its partitions."""
+    """What a collector reports of its archive, apart from its partitions."""
 
     doubled_bytes: int = 0
     over_share: Sequence[str] = ()  #: hosts that hold more than their share, the largest first
@@ -41,10 +41,10 @@ class Collector:
     """One process that writes partitions, from its start to its end."""
 
     def __init__(
-        self, registry: Registry, owned: OwnedPartitions, find: Find, stop: Stop, patience: Patience,
+        self, membership: Membership, owned: OwnedPartitions, find: Find, stop: Stop, patience: Patience,
         usage: Callable[[], ArchiveUsage] = ArchiveUsage,
     ) -> None:  # fmt: skip
-        self._registry = registry
+        self._membership = membership
         self._owned = owned
         self._place = owned.place
         self._me = owned.me
@@ -60,11 +60,11 @@ class Collector:
         self.partitions: list[int] = []  #: partitions that this collector can read
         self._known: list[int] = []  # that any collector can read: every one has to assign the same
         self._others: list[Member] = []
-        self.trouble = "it has not asked yet who else is there"
+        self.trouble = "the other collectors are not known yet"
         self._pulse = Pulse("the share of the partitions")
 
     async def serve(self) -> None:
-        """Have a share until somebody asks to stop.
+        """Write a share of the partitions until a stop is requested.
 
         Raises:
             ShipperError: what ended the first partition that failed, or why nothing could begin.
@@ -78,8 +78,8 @@ class Collector:
                     self.trouble = ""
                     self._patience.served()
                     self._patience.progress()
-                self._pulse.turn(rest=self._registry.every)
-                await self._stop.nap(self._registry.every)
+                self._pulse.turn(rest=self._membership.every)
+                await self._stop.nap(self._membership.every)
         finally:
             self._pulse.end()
             await self._end()
@@ -87,14 +87,14 @@ class Collector:
     async def drain(self, before_the_end: Callable[[], Awaitable[None]]) -> None:
         """Take every partition, and end when all of them are read to their end.
 
-        `before_the_end` is done while they are still held.
+        `before_the_end` runs while they are still held.
 
         Raises:
             ShipperError: another collector that lives has one of them; or as `serve`.
         """
         self._stop.on_ask(self._owned.stop)
         for owner in await self._claim_all():
-            self._owned.start(owner, lasting=self._until_all_are_done)
+            self._owned.start(owner, hold_until=self._until_all_are_done)
         self._known, self._has_shared = self.partitions, True
         keeping = asyncio.create_task(self._keep())
         await self._owned.idle()
@@ -113,25 +113,25 @@ class Collector:
         return list(self._owned)
 
     def pulses(self) -> list[Pulse]:
-        """Of what has to go on: the rounds, and each partition."""
+        """The progress signals of everything that must keep running: the rounds, and each partition."""
         return [self._pulse, *(owner.pulse for owner in self._owned)]
 
     def sentence(self) -> str:
-        """What the collector does now, in a line for people."""
+        """What the collector does now, in one line."""
         partitions = ",".join(str(owner.partition) for owner in self._owned)
         if self._stands_by:
             return f"stands by: others have all of the {len(self.partitions)} partitions"
         behind = sum(owner.pending for owner in self._owned)
-        return f"writing partitions {partitions or 'none yet'}, {behind} messages behind"
+        return f"writing partitions {partitions or 'none yet'}, {behind} messages to write"
 
     @property
     def is_sure(self) -> bool:
-        """Whether nobody can have taken anything over yet, and nobody asks to stop."""
+        """Whether no other collector can have taken a partition over yet, and no stop is requested."""
         return not self._stop.asked and all(owner.lease.is_sure for owner in self._owned)
 
     def is_retired(self, partition: int) -> bool:
-        """Whether a partition is no more: the map has no host in it, and its stream is gone."""
-        return partition not in self.partitions and self._registry.is_unused(partition)
+        """Whether a partition is retired: the map has no host in it, and its stream is deleted."""
+        return partition not in self.partitions and self._membership.is_unused(partition)
 
     def others_past(self, date: str) -> bool:
         """Whether the collectors of the other partitions of this archive have sealed all of `date`."""
@@ -139,19 +139,21 @@ class Collector:
         return self._has_shared and all(self._is_past_elsewhere(number, date) for number in others)
 
     def _is_past_elsewhere(self, partition: int, date: str) -> bool:
-        claim, _ = self._registry.claim(partition)
+        claim, _ = self._membership.claim(partition)
         if claim is None:
             return self._place.newest_epoch(partition) is None
-        theirs = claim.archive != self._place.archive  # then nobody seals here what is open here
+        theirs = (
+            claim.archive != self._place.archive
+        )  # then its owner does not seal files that are open in this archive
         return claim.past >= date and not (theirs and self._place.has_open_files(partition, date))
 
     @property
     def archived(self) -> RunTotals:
-        """What the workers that ended have made durable, where the run has an end."""
+        """The totals of the workers that ended, if the run has an end."""
         return self._owned.archived
 
     def status(self) -> dict[str, Any]:
-        """What the collector does now, for people and scripts."""
+        """The state of the collector, as `fshipper status` shows it."""
         return {
             "collector": self._me.name,
             "partitions": self._owned.status(),
@@ -163,7 +165,7 @@ class Collector:
         }
 
     def _forked(self) -> list[str]:
-        """The hosts of which two producers continued one source lately, as many as others are told of."""
+        """The hosts of which two producers recently continued one source, as many as claims contain."""
         since = time.time_ns() - int(FORKED_SECONDS * 1e9)
         workers = [owner.worker for owner in self._owned if owner.worker is not None]
         return sorted({host for each in workers for host, at in each.forked.items() if at >= since})[:MAX_FORKED]
@@ -171,13 +173,13 @@ class Collector:
     # -- rounds -------------------------------------------------------------------------------------------------
 
     async def _round(self) -> None:
-        """Renew what is held first; then look what the others do."""
+        """Renew the held leases first; then read the entries of the others."""
         await self._owned.renew()
         await self._find_partitions()
         self._me = replace(self._me, known=tuple(self.partitions), doubled=self._usage().doubled_bytes)
-        await self._registry.put(self._registry.key_of(self._me), self._me)
-        await self._registry.look(self._known or self.partitions)
-        self._others = [member for member in self._registry.members() if self._lives(member)]
+        await self._membership.put(self._membership.key_of(self._me), self._me)
+        await self._membership.read_all(self._known or self.partitions)
+        self._others = [member for member in self._membership.members() if self._lives(member)]
         self._known = sorted(set(self.partitions).union(*(member.known for member in self._others)))
 
     async def _find_partitions(self) -> None:
@@ -189,7 +191,7 @@ class Collector:
         except (StreamMissing, ConfigError) as error:
             if not self.partitions:
                 raise
-            found = self.partitions  # those that are missing are missed by who reads them
+            found = self.partitions  # the workers report streams that are missing
             if isinstance(error, ConfigError):
                 events.streams_refused(error=str(error))
         self._find_due = time.monotonic() + FIND_SECONDS
@@ -199,7 +201,7 @@ class Collector:
         elif new:
             events.streams_found(partitions=new)
         self.partitions = found
-        await self._registry.forget_dead()
+        await self._membership.forget_dead()
 
     async def _share(self) -> None:
         wanted = assign(self._known, [*self._others, self._me], self._holders())
@@ -220,7 +222,7 @@ class Collector:
         try:
             owner = await self._owned.claim(partition)
         except Fatal as error:
-            if not self._has_shared:  # at the start a person is near
+            if not self._has_shared:  # at the start the error ends the program
                 raise
             self._me = replace(self._me, refused=(*self._me.refused, partition))
             events.partition_refused(partition=partition, error=str(error))
@@ -232,14 +234,14 @@ class Collector:
 
     def _holders(self) -> dict[int, str]:
         held = {owner.partition: self._me.instance for owner in self._owned}
-        claims = {number: self._registry.claim(number)[0] for number in self._known}
+        claims = {number: self._membership.claim(number)[0] for number in self._known}
         others = {number: claim.instance for number, claim in claims.items() if claim and not claim.released}
         return others | held
 
     def _lives(self, member: Member) -> bool:
-        """On one kernel the lock on its name tells at once that a collector is dead, elsewhere its silence does."""
+        """Whether a member is dead: on the same kernel the lock on its name shows it, else the age of its entry."""
         if (member.name, member.archive) == (self._me.name, self._me.archive):
-            return False  # this one, or who had its name before
+            return False  # this collector, or an earlier one with its name
         path = name_lock(self._place.directory, member.name)
         if member.archive != self._place.archive or not path.exists() or member.lock != lock_identity(path):
             return True
@@ -263,7 +265,7 @@ class Collector:
     # -- draining, and the end ----------------------------------------------------------------------------------
 
     async def _claim_all(self) -> list[OwnedPartition]:
-        """Every partition. Who was on another machine, or has another archive, may be alive: that takes a lease."""
+        """Take every partition. An owner on another machine or of another archive may be alive: wait for its lease."""
         claimed: dict[int, OwnedPartition] = {}
         try:
             while not self._stop.asked:
@@ -271,7 +273,7 @@ class Collector:
                     await self._look_and_claim(claimed)
                 if self.partitions and len(claimed) == len(self.partitions):
                     return list(claimed.values())
-                await self._stop.nap(self._registry.every)
+                await self._stop.nap(self._membership.every)
         except BaseException:
             await _give_up(claimed.values())
             raise
@@ -282,7 +284,7 @@ class Collector:
         for held in claimed.values():
             await held.lease.prove()
         await self._find_partitions()
-        await self._registry.look(self.partitions)
+        await self._membership.read_all(self.partitions)
         self._refuse_second_archive()
         for partition in self.partitions:
             if partition not in claimed:
@@ -300,7 +302,7 @@ class Collector:
         if any(place.newest_epoch(partition) is not None for partition in self.partitions):
             return
         for partition in self.partitions:
-            claim, _ = self._registry.claim(partition)
+            claim, _ = self._membership.claim(partition)
             if claim is not None and claim.archive != place.archive and claim.applied:
                 where = claim.directory or "another directory"
                 raise ConfigError(
@@ -311,15 +313,15 @@ class Collector:
                 )
 
     def _check_holder(self, partition: int) -> None:
-        """Raises Fatal, ShipperError: whoever has the partition lives."""
+        """Raises Fatal, ShipperError: the owner of the partition is alive."""
         place = self._place
         try:
             with Lock(place.lock(partition, place.newest_epoch(partition) or 0), place.what(partition)):
                 pass
         except LockHeld as held:
             raise refuse_locked(str(held), held.holder) from None
-        claim, _ = self._registry.claim(partition)
-        if claim is not None and self._registry.renewed(partition):
+        claim, _ = self._membership.claim(partition)
+        if claim is not None and self._membership.renewed(partition):
             raise refuse_held(partition, claim)
 
     async def _keep(self) -> None:
@@ -327,19 +329,19 @@ class Collector:
             try:
                 await self._owned.renew()
             except ShipperError as error:
-                self.trouble = str(error)  # the workers wait for their leases, and have patience of their own
-            await asyncio.sleep(self._registry.every)
+                self.trouble = str(error)  # the workers wait for their leases, with their own time limit
+            await asyncio.sleep(self._membership.every)
 
     async def _end(self) -> None:
-        """Give everything back, and leave."""
+        """Release every partition, and remove the entry of this member."""
         self._may_end.set()
         self._owned.stop()
         keeping = asyncio.create_task(self._keep())
         await self._owned.ended()
         keeping.cancel()
-        with contextlib.suppress(ShipperError):  # who does not hear it waits for the time of a lease
-            await self._registry.put(self._registry.key_of(self._me), replace(self._me, left=True))
-        await self._registry.close()
+        with contextlib.suppress(ShipperError):  # a collector that does not receive it waits until the lease expires
+            await self._membership.put(self._membership.key_of(self._me), replace(self._me, left=True))
+        await self._membership.close()
         events.drained(program="collector", left=self._owned.left)
         if self._owned.failure is not None:
             raise self._owned.failure

@@ -1,11 +1,11 @@
-"""Journals of epochs: a copy of one that a sleeping process may still write, and what is left when it is gone.
+"""Epochs of a partition: copies the journal for a new epoch, and removes files of earlier epochs.
 
-How a collector begins to write a partition: in the epoch of the one before, or in an epoch of its own.
+It decides whether a collector continues the epoch of the previous owner, or starts a new one.
 
-On one kernel a free lock proves that the one before is dead or done: its journal and files are continued at once.
-Where the lock cannot tell (the process is paused, or was on another machine) the lease has run out, but the process may
-wake between any two statements. So a new epoch begins: a copy of the journal, other names for the open files. What
-the old one still writes goes into files and a journal that nobody reads any more.
+On one kernel a free lock proves that the previous owner is dead or done: its journal and files are continued
+immediately. Where the lock proves nothing (the process is paused, or was on another machine), the lease has expired,
+but the process may resume between any two statements. Therefore a new epoch starts, with a copy of the journal and new
+names of the open files. Later writes of the old owner go to files and a journal that are not read any more.
 """
 
 import contextlib
@@ -26,17 +26,17 @@ ATTEMPTS = 50
 
 
 def begin_epoch(place: ArchiveLocation, partition: int, *, copied: int, epoch: int) -> None:
-    """Make the journal of `epoch`, as a copy of the one of epoch `copied`. All of it or nothing; durable.
+    """Create the journal of `epoch` as a copy of that of epoch `copied`. Atomic and durable.
 
     Raises:
-        Fenced: somebody else has made one with this number. ArchiveTrouble: it changes all the time. OSError.
+        Fenced: another collector created this epoch. ArchiveTrouble: the journal changes during every copy. OSError.
     """
     source, target = place.journal(partition, copied), place.journal(partition, epoch)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         _copy(source, temporary)
         _settle(temporary)
-        os.link(temporary, target)  # never over another's
+        os.link(temporary, target)  # fails if another collector created it
     except FileExistsError:
         raise Fenced(f"epoch {epoch} of partition {partition} was begun by another collector") from None
     finally:
@@ -46,7 +46,7 @@ def begin_epoch(place: ArchiveLocation, partition: int, *, copied: int, epoch: i
 
 
 def _copy(source: Path, target: Path) -> None:
-    """The database with everything that is committed. SQLite is not asked: a paused process may hold its locks.
+    """The committed content of a database, read without SQLite: a paused process may hold its locks.
 
     Commits go to the log (-wal) and move from there to the database. While the log stays the same, the only changes to
     the database are pages that the log has too. So: log, database, and the log is still the same.
@@ -91,12 +91,12 @@ def sweep(
     *,
     epoch: int,
     known: frozenset[str],
-    put_aside: frozenset[str] = frozenset(),
+    moved_aside: frozenset[str] = frozenset(),
 ) -> bool:
-    """Remove what epochs before `epoch` left, as soon as nobody can write it any more: their locks are free.
+    """Remove the files of epochs before `epoch`, as soon as their locks are free, so that no process writes them.
 
-    `known`: the paths of files that the journal of `epoch` has; `put_aside`: those that its files had before,
-    where what is committed may still lie. Returns whether nothing is left. Raises OSError.
+    `known`: the paths of files in the journal of `epoch`; `moved_aside`: the earlier paths of these files, which may
+    still contain committed bytes. Returns whether nothing is left. Raises OSError.
     """
     older = [number for number in _epochs(place, partition) if number < epoch]
     done = True
@@ -106,12 +106,12 @@ def sweep(
             done = False
             continue
         with lock:
-            if _remove_strays(place, partition, number, known, put_aside):
+            if _remove_strays(place, partition, number, known, moved_aside):
                 _remove_journal(place.journal(partition, number))
             else:
                 done = False
     if done:
-        for path in place.journals.glob(f".{place.journal(partition, 0).stem}.*.tmp*"):  # killed while it copied
+        for path in place.journals.glob(f".{place.journal(partition, 0).stem}.*.tmp*"):  # left by a kill during a copy
             path.unlink(missing_ok=True)
     return done
 
@@ -128,18 +128,18 @@ def _remove_journal(journal: Path) -> None:
 
 
 def _remove_strays(
-    place: ArchiveLocation, partition: int, number: int, known: frozenset[str], put_aside: frozenset[str]
+    place: ArchiveLocation, partition: int, number: int, known: frozenset[str], moved_aside: frozenset[str]
 ) -> bool:
-    """Files that the old owner began behind the copy: no journal counts their bytes, the stream brought them again.
+    """Remove files that the old owner created after the copy: their bytes are not committed and were read again.
 
-    Returns whether all are gone: what lies under a name that is to be put aside is looked at again.
+    Returns whether all are removed: a file whose rename for sealing is pending is checked again later.
     """
     are_gone = True
     for path in place.directory.glob(f"date=*/partition={partition}/host=*/{layout.OPEN_PREFIX}*"):
         name = path.relative_to(place.directory).as_posix()
         if layout.epoch_of(name) != number or name in known:
             continue
-        if name in put_aside:
+        if name in moved_aside:
             are_gone = False
         else:
             path.unlink(missing_ok=True)
@@ -149,34 +149,34 @@ def _remove_strays(
 class ClaimAction(enum.Enum):
     """What to do about a partition that this collector should have."""
 
-    CONTINUE = "continue"  #: in the epoch of the one before
+    CONTINUE = "continue"  #: in the epoch of the previous owner
     BEGIN = "begin"  #: a new epoch
-    WAIT = "wait"  #: somebody has it
+    WAIT = "wait"  #: another collector has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerState:
-    """What is known of who writes a partition."""
+    """What is known about the owner of a partition."""
 
-    claim: Claim | None  #: what the bucket says; None: nothing
+    claim: Claim | None  #: the entry in the bucket; None: there is none
     expired: bool  #: the claim was not renewed for the time of a lease
     archive: str  #: identity of the own archive
     newest: int | None  #: epoch of the newest journal here; None: there is none
-    locked: bool  #: whether the lock of that epoch is ours now
-    lock: str  #: which lock that is
-    holder: int  #: the process that holds it, where it is not ours
+    locked: bool  #: whether this process has the lock of that epoch
+    lock: str  #: identity of that lock
+    holder: int  #: the process that holds it, if it is another one
     has_epochs: bool = True  #: a template's files have one name only
 
 
 def step(sight: OwnerState) -> ClaimAction:
-    """What may be done now. Pure."""
+    """What to do about a partition. Pure."""
     claim = sight.claim
     if claim is None or claim.released:
         return _by_lock(sight)
     if claim.archive != sight.archive:
         return _by_lock(sight) if sight.expired else ClaimAction.WAIT
     if sight.locked and claim.lock == sight.lock:
-        return _by_lock(sight)  # the kernel says that its process is gone
+        return _by_lock(sight)  # the kernel guarantees that its process is gone
     if not sight.expired:
         return ClaimAction.WAIT
     if not sight.has_epochs:
@@ -197,16 +197,16 @@ def _by_lock(sight: OwnerState) -> ClaimAction:
 
 @dataclass(slots=True, kw_only=True)
 class Takeover:
-    """What a collector stands on when it claims a partition; the locks are held until `locks` is closed."""
+    """The locks and the epoch of a partition to claim. The locks are held until `locks` is closed."""
 
     epoch: int
-    copied: int | None  #: epoch of the journal that this one's begins as a copy of; None: it is continued, or new
+    copied: int | None  #: epoch of the journal to copy; None: the journal is continued, or new
     lock: str
     locks: contextlib.ExitStack
 
 
 def find_takeover(place: ArchiveLocation, partition: int, claim: Claim | None, *, expired: bool) -> Takeover | None:
-    """The locks and the epoch with which `partition` may be claimed now; None: somebody has it."""
+    """The locks and the epoch with which `partition` may be claimed now; None: another collector has it."""
     newest = place.newest_epoch(partition)
     path = place.lock(partition, newest or 0)
     locks = try_lock(path, place.what(partition))
@@ -230,7 +230,7 @@ def find_takeover(place: ArchiveLocation, partition: int, claim: Claim | None, *
 
 
 def _new_epoch(place: ArchiveLocation, partition: int, claim: Claim | None, newest: int | None) -> Takeover | None:
-    """A number that no claim before had; who claimed it and fell asleep can only make a journal below it."""
+    """An epoch higher than that of any claim: a paused collector can only create a journal of a lower one."""
     claimed = claim.epoch if claim is not None and claim.archive == place.archive else 0
     epoch = max(claimed, newest or 0) + 1
     path = place.lock(partition, epoch)

@@ -1,9 +1,9 @@
-"""The right to write a partition, kept by renewing it: each renewal is stored only over the one before."""
+"""Leases: the right to write a partition, kept by renewing it. A renewal replaces only the previous renewal."""
 
 import asyncio
 from collections.abc import Callable
 
-from consumer.cluster.membership import Claim, Registry, clock, to_claim
+from consumer.cluster.membership import Claim, Membership, clock, to_claim
 from shipper.errors import Fenced, SessionLost
 
 
@@ -11,38 +11,38 @@ class Lease:
     """One partition's lease, from a claim that succeeded to its release. Owned by the collector's loop."""
 
     def __init__(
-        self, registry: Registry, partition: int, claim: Claim, revision: int, *, sent: float,
+        self, membership: Membership, partition: int, claim: Claim, revision: int, *, sent: float,
         clock: Callable[[], float] = clock,
     ) -> None:  # fmt: skip
-        self._registry = registry
+        self._membership = membership
         self._partition = partition
-        self._key = registry.lease_key(partition)
+        self._key = membership.lease_key(partition)
         self._claim = claim
         self._revision = revision
         self._sent = sent  # when the newest renewal that succeeded was sent
         self._clock = clock
         self._turn = asyncio.Lock()
         self._taken: Claim | None = None
-        self.now: Callable[[Claim], Claim] = lambda claim: claim  #: fills in how far the partition is
-        self.confirm: Callable[[], None] = lambda: None  #: looks at the archive too; raises Fenced
+        self.now: Callable[[Claim], Claim] = lambda claim: claim  #: adds the current position to a claim
+        self.confirm: Callable[[], None] = lambda: None  #: checks the archive too; raises Fenced
 
     @property
     def claim(self) -> Claim:
-        """What the bucket says since the newest renewal."""
+        """The entry in the bucket since the newest renewal."""
         return self._claim
 
     @property
     def every(self) -> float:
         """Seconds between two renewals."""
-        return self._registry.every
+        return self._membership.every
 
     @property
     def is_sure(self) -> bool:
-        """Whether nobody can have taken it yet: others wait for a whole lease from when they saw the renewal."""
-        return self._clock() < self._sent + self._registry.lease - self._registry.every
+        """Whether no other collector can have taken it: others wait for the lease time after they saw a renewal."""
+        return self._clock() < self._sent + self._membership.lease - self._membership.every
 
     async def hold(self) -> None:
-        """Return while the lease is sure; where it may have run out, ask."""
+        """Return while the lease is sure; if it may have expired, renew it first."""
         self._check()
         if not self.is_sure:
             await self.prove()
@@ -51,11 +51,11 @@ class Lease:
         """Return once a renewal succeeded that was sent after the call."""
         asked = self._clock()
         async with self._turn:
-            if self._sent < asked:  # one that waited for its turn too may have done it meanwhile
+            if self._sent < asked:  # another waiting call may have renewed it
                 await self._renew(self.now(self._claim))
 
     async def release(self) -> None:
-        """Say that everything is written and closed: whoever comes next need not wait."""
+        """Mark the lease as released: everything is written and closed, so the next owner need not wait."""
         async with self._turn:
             await self._renew(self._claim.ended())
 
@@ -63,19 +63,19 @@ class Lease:
         self._check()
         for _ in range(2):
             sent = self._clock()
-            revision = await self._registry.put(self._key, claim, expected=self._revision)
+            revision = await self._membership.put(self._key, claim, expected=self._revision)
             if revision is not None:
                 self._claim, self._revision, self._sent = claim, revision, sent
                 return
             await self._find_out()
-        raise SessionLost(f"the lease of partition {self._partition} changes all the time")
+        raise SessionLost(f"the lease of partition {self._partition} changes at every attempt")
 
     async def _find_out(self) -> None:
-        """The entry is not the one that was stored last. Raises Fenced: it is another collector's now.
+        """Handle an entry that is not the last stored one. Raises Fenced: another collector owns it.
 
-        An answer may have been lost, and the server's store may be an older copy of itself: then it is ours still.
+        If only a reply was lost, or the server was restored from a backup, the entry is still from this collector.
         """
-        entry = await self._registry.read(self._key)
+        entry = await self._membership.read(self._key)
         found = to_claim(entry.value)
         if found is not None and found.instance != self._claim.instance:
             self._taken = found

@@ -1,4 +1,4 @@
-"""Where a collector writes: an archive with the journals and locks that belong to it."""
+"""The archive of a collector with its journals and locks."""
 
 import contextlib
 import functools
@@ -31,7 +31,7 @@ class ArchiveLocation:
         return self.layout.archive
 
     def newest_epoch(self, partition: int) -> int | None:
-        """The epoch that counts; None: the partition has no journal here."""
+        """The current epoch; None: the partition has no journal here."""
         return newest_epoch(self.journals, self.prefix, partition)
 
     def journal(self, partition: int, epoch: int) -> Path:
@@ -39,11 +39,11 @@ class ArchiveLocation:
         return journal_path(self.journals, self.prefix, partition, epoch)
 
     def newest_journals(self) -> dict[int, Path]:
-        """The journal that counts of each partition of this archive."""
+        """The current journal of each partition of this archive."""
         return newest_journals(self.journals, self.prefix)
 
     def lock(self, partition: int, epoch: int) -> Path:
-        """What the one writer of an epoch locks."""
+        """The lock of the one writer of an epoch."""
         return lock_path(self.directory, partition, epoch)
 
     def has_open_files(self, partition: int, date: str) -> bool:
@@ -51,13 +51,13 @@ class ArchiveLocation:
         return any((self.directory / f"date={date}/partition={partition}").glob("host=*/_[os]*"))
 
     def what(self, partition: int) -> str:
-        """The partition for people."""
+        """The partition with its archive, as text."""
         return f"partition {partition} of the archive {self.directory}"
 
 
 @functools.cache
 def kernel() -> str:
-    """Which running kernel this is: on one kernel the locks on files tell who lives."""
+    """The identity of the running kernel: on one kernel the locks on files show which processes live."""
     try:
         return BOOT.read_text().strip()
     except OSError:
@@ -65,7 +65,7 @@ def kernel() -> str:
 
 
 def lock_identity(path: Path) -> str:
-    """Which lock `path` is, for everybody on this kernel who meets it; the file is made if it is new."""
+    """The identity of the lock `path` on this kernel. The file is created if it is missing."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         found = os.fstat(descriptor)
@@ -75,7 +75,7 @@ def lock_identity(path: Path) -> str:
 
 
 def try_lock(path: Path, what: str) -> contextlib.ExitStack | None:
-    """The lock, given back when the stack is closed; None: another process holds it."""
+    """The lock, released when the stack is closed; None: another process holds it."""
     stack = contextlib.ExitStack()
     try:
         stack.enter_context(Lock(path, what))
@@ -85,7 +85,7 @@ def try_lock(path: Path, what: str) -> contextlib.ExitStack | None:
 
 
 def holder_of(path: Path) -> int:
-    """The process that took the lock last, as it called itself; 0: unknown."""
+    """The id of the process that took the lock last; 0: unknown."""
     try:
         return int(path.read_bytes()[:32].split()[0])
     except (OSError, ValueError, IndexError):
@@ -94,7 +94,7 @@ def holder_of(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The name of this collector in manifests, its own among all that live on an archive."""
+    """The name of this collector in manifests, unique among the live collectors of an archive."""
 
     text: str
     lock: str
@@ -102,10 +102,10 @@ class Name:
 
 
 def take_name(directory: Path, wanted: str) -> Name:
-    """`wanted`, or `wanted-2` and so on where that lives already; held until `held` is closed.
+    """`wanted`, or `wanted-2` and so on if a live collector has it; locked until `held` is closed.
 
     Raises:
-        Fatal: a thousand of them live.
+        Fatal: a thousand collectors have such names.
     """
     for number in range(1, OTHER_NAMES):
         text = wanted if number == 1 else f"{wanted}-{number}"
@@ -116,16 +116,16 @@ def take_name(directory: Path, wanted: str) -> Name:
 
 
 def name_lock(directory: Path, name: str) -> Path:
-    """What a collector locks as long as it lives: nothing comes under its name once the lock is free."""
+    """The lock on a collector's name: nothing is written under the name once it is free."""
     make_directory(directory / LOCKS)
     return directory / LOCKS / f"collector={escape(name)}.lock"
 
 
 @contextlib.contextmanager
 def dead_names(directory: Path, mine: str) -> Iterator[list[str]]:
-    """The names under which segments were sealed on days that are open, and whose collectors live no more.
+    """Lock the names of dead collectors that sealed segments on open days.
 
-    Nobody can take such a name inside the block.
+    No collector can take such a name inside the block.
     """
     with contextlib.ExitStack() as stack:
         dead = []

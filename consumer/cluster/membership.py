@@ -1,10 +1,9 @@
-"""What collectors tell each other in the bucket, as values: that one lives, and which partition it writes.
+"""Entries of collectors in the bucket, as values: which collectors live, and which partitions they write.
 
-What the collectors of the same streams say, read again and again over sessions that are replaced.
+`Membership` reads and writes the bucket, over sessions that are replaced when they fail. A collector without
+permission for the bucket gets a bucket that has no other members and accepts everything.
 
-The bucket of a collector that may not have one: nobody else is seen, and nobody objects.
-
-For how long an entry has not changed, while somebody looked. Nobody's clock is compared with anybody else's.
+Expiry is the time for which an entry was seen unchanged. Clocks of different machines are never compared.
 """
 
 import asyncio
@@ -24,25 +23,25 @@ from shipper.ports import Bucket
 
 VERSION = 1
 MAX_FORKED = 20
-"""Hosts that a claim names because two producers continued one of their sources, at most."""
+"""Maximum hosts in a claim of which two producers continued one source."""
 FORKED_SECONDS = 24 * 3600.0
-"""For so long after the newest block of a fork its host is reported."""
+"""Seconds after the newest block of a fork for which its host is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A collector that lives, as it says itself."""
+    """A live collector, according to its own entry."""
 
     name: str
     instance: str  #: one process from its start to its end
     host: str
     pid: int
     archive: str  #: identity of the archive that it writes
-    lock: str  #: which lock on its name it holds, on which running kernel
+    lock: str  #: identity of the lock on its name, and of the running kernel
     partitions: tuple[int, ...] = ()  #: the only ones that it takes; (): any
-    refused: tuple[int, ...] = ()  #: that it cannot take here
-    known: tuple[int, ...] = ()  #: all that there are, as far as it knows; in the bucket as spans
-    left: bool = False  #: it ended by itself
+    refused: tuple[int, ...] = ()  #: partitions that it cannot take
+    known: tuple[int, ...] = ()  #: all partitions that it knows; in the bucket as spans
+    left: bool = False  #: it ended cleanly
     doubled: int = 0  #: bytes that its archive holds twice
 
     def takes(self, partition: int) -> bool:
@@ -52,14 +51,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Who writes a partition, and how far: the entry is stored only over the one that its writer has seen."""
+    """The owner of a partition, and its position. The entry replaces only the one that its writer has read."""
 
     owner: str  #: name of the collector
     instance: str
     host: str
     pid: int
     archive: str
-    lock: str  #: which lock on the partition it holds, on which running kernel
+    lock: str  #: identity of the lock on the partition, and of the running kernel
     epoch: int = 0
     released: bool = False  #: the owner is done: files and journal are closed
     applied: int = 0  #: of the journal's position, as far as it is committed
@@ -67,12 +66,12 @@ class Claim:
     resume: int = 1
     plain_after_ns: int = 0
     created: str = ""
-    directory: str = ""  #: where the archive is on the host of the collector; empty: an older version does not say
-    past: str = ""  #: the newest day of which nothing can come any more, all of it sealed; "": none
+    directory: str = ""  #: where the archive is on the host of the collector; empty: written by an older version
+    past: str = ""  #: the newest complete day: all sealed, and the stream can deliver nothing more for it; "": none
     forked: str = ""  #: hosts of which two producers continued one source, the newest first: `host=seconds,...`
 
     def ended(self) -> "Claim":
-        """The same, given back."""
+        """The claim, marked as released."""
         return replace(self, released=True)
 
 
@@ -99,7 +98,7 @@ def encode(value: Member | Claim) -> bytes:
 
 
 def to_member(content: bytes) -> Member | None:
-    """The collector that an entry tells of; None: it tells of none (deleted by hand, or of another version)."""
+    """The collector in an entry; None: there is none (deleted manually, or of another version)."""
     fields = _fields(content, Member)
     if fields is None:
         return None
@@ -116,13 +115,13 @@ def to_member(content: bytes) -> Member | None:
 
 
 def to_claim(content: bytes) -> Claim | None:
-    """The claim that an entry holds; None: it holds none."""
+    """The claim in an entry; None: there is none."""
     fields = _fields(content, Claim)
     return None if fields is None else Claim(**fields)
 
 
 def _fields(content: bytes, of: type[Member] | type[Claim]) -> dict[str, Any] | None:
-    """The fields that this version knows; a newer one may say more."""
+    """The fields that this version knows; a newer version may write more."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
@@ -157,7 +156,7 @@ def _spans(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 
 class LocalBucket:
-    """Leaves everything to the locks on this machine."""
+    """A bucket without other members: only the locks on this machine decide."""
 
     async def entries(self, keys: Sequence[str]) -> dict[str, Entry]:
         """Nothing."""
@@ -177,7 +176,7 @@ class LocalBucket:
 
 
 def clock() -> float:
-    """Seconds that go on while the machine sleeps: what was promised before a suspend is over behind it."""
+    """Seconds of a clock that continues during a suspend, so that leases expire during it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -189,7 +188,7 @@ class _Observation:
 
 
 class ChangeClock:
-    """Looks again and again; a pause in looking, long or short, proves nothing about others."""
+    """Measures how long entries did not change. Only time in which the bucket was read counts."""
 
     def __init__(self, *, every: float, clock: Callable[[], float] = clock) -> None:
         self._longest = 2 * every
@@ -197,8 +196,8 @@ class ChangeClock:
         self._looked: float | None = None
         self._seen: dict[str, _Observation] = {}
 
-    def look(self, entries: Mapping[str, Entry]) -> None:
-        """What the bucket holds just now."""
+    def observe(self, entries: Mapping[str, Entry]) -> None:
+        """Record the current entries of the bucket."""
         now = self._clock()
         passed = 0.0 if self._looked is None else min(now - self._looked, self._longest)
         self._looked = now
@@ -213,7 +212,7 @@ class ChangeClock:
             )
 
     def still(self, key: str) -> float:
-        """Seconds for which the entry of `key`, or that there is none any more, has not changed."""
+        """Seconds for which the entry of `key`, or its absence, has not changed."""
         seen = self._seen.get(key)
         return seen.still if seen else 0.0
 
@@ -226,7 +225,7 @@ class ChangeClock:
         return key in self._seen
 
     def forget(self) -> None:
-        """The session ended: what did not change meanwhile may only not have been able to."""
+        """The session ended: an entry may not have changed only because the server was not reachable."""
         self._looked = None
         self._seen = {key: _Observation(seen.revision) for key, seen in self._seen.items()}
 
@@ -236,10 +235,10 @@ RENEWALS = 5  # in the time of a lease
 FORGET_SECONDS = 3600.0
 
 
-class Registry:
+class Membership:
     """The bucket of the collectors. Owned by the collector's loop.
 
-    Every method that asks the server raises `Transient`, or what opening raises; the next call opens a new session.
+    Every method that sends a request raises `Transient`, or what opening raises; the next call opens a new session.
     """
 
     def __init__(self, open_bucket: OpenBucket, *, prefix: str, lease: float) -> None:
@@ -252,8 +251,8 @@ class Registry:
         self._watch = ChangeClock(every=self.every)
         self._entries: Mapping[str, Entry] = MappingProxyType({})
 
-    async def look(self, partitions: Iterable[int]) -> None:
-        """Read what is there now: the members, and who has which of `partitions`."""
+    async def read_all(self, partitions: Iterable[int]) -> None:
+        """Read the entries: the members, and the owners of `partitions`."""
         bucket = await self._session()
         keys = [members_of(self._prefix), map_key(self._prefix)]
         keys += [lease_key(self._prefix, number) for number in partitions]
@@ -262,7 +261,7 @@ class Registry:
         except Transient:
             await self.close()
             raise
-        self._watch.look(self._entries)
+        self._watch.observe(self._entries)
 
     async def put(self, key: str, value: Member | Claim, *, expected: int | None = None) -> int | None:
         """Store `value`; its revision, or None: the entry has another revision than `expected`."""
@@ -288,31 +287,31 @@ class Registry:
             await self._drop(self._bucket)
 
     def claim(self, partition: int) -> tuple[Claim | None, int]:
-        """Who had `partition` at the last look, and the revision of that entry; None: nobody said so."""
+        """The claim of `partition` at the last read, and its revision; None: there is none."""
         entry = self._entries.get(lease_key(self._prefix, partition), Entry(0, b""))
         return to_claim(entry.value), entry.revision
 
     def expired(self, partition: int) -> bool:
-        """Whether the entry of `partition` did not change for the time of a lease, or never was there."""
+        """Whether the entry of `partition` did not change for the time of a lease, or never existed."""
         key = lease_key(self._prefix, partition)
         return not self._watch.knew(key) or self._watch.still(key) >= self.lease
 
     def renewed(self, partition: int) -> bool:
-        """Whether whoever has `partition` was seen to renew its claim."""
+        """Whether the owner of `partition` was seen to renew its claim."""
         return self._watch.changed(lease_key(self._prefix, partition))
 
     def silent(self, partition: int) -> float:
-        """Seconds for which the entry of `partition` did not change, as far as was looked."""
+        """Seconds for which the entry of `partition` was seen unchanged."""
         return self._watch.still(lease_key(self._prefix, partition))
 
     def is_unused(self, partition: int) -> bool:
-        """Whether there is a map of the partitions, and it sends no host to this one."""
+        """Whether a partition map exists, and it assigns no host to this partition."""
         entry = self._entries.get(map_key(self._prefix))
         known = decode(entry.value) if entry else None
         return known is not None and partition not in known.used
 
     def members(self) -> list[Member]:
-        """The collectors that said something within the time of a lease, and did not leave."""
+        """The collectors whose entry changed within the time of a lease, and that did not leave."""
         found = [
             to_member(entry.value)
             for key, entry in self._entries.items()
@@ -321,15 +320,15 @@ class Registry:
         return [member for member in found if member is not None and not member.left]
 
     def key_of(self, member: Member) -> str:
-        """Where `member` says that it lives."""
+        """The key of the entry of `member`."""
         return member_key(self._prefix, member.archive, member.name)
 
     def lease_key(self, partition: int) -> str:
-        """Where it says who has `partition`."""
+        """The key of the claim of `partition`."""
         return lease_key(self._prefix, partition)
 
     async def forget_dead(self) -> None:
-        """Remove the entries of collectors that were silent for an hour: names may be new at every start."""
+        """Remove entries of collectors that did not change for an hour: names may be new at every start."""
         bucket = await self._session()
         for key in self._entries:
             if key.startswith("member.") and self._watch.still(key) >= FORGET_SECONDS:

@@ -23,7 +23,7 @@ from shipper.watchdog import Pulse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerParts:
-    """What the workers of a collector have in common."""
+    """The settings that the workers of a collector share."""
 
     place: ArchiveLocation
     open_files: Callable[[], int]  #: maximum number of open files of one partition
@@ -45,7 +45,7 @@ class Claimed:
 def open_worker(
     claimed: Claimed, parts: WorkerParts, stop: Stop, pulse: Pulse, opening: contextlib.ExitStack
 ) -> Worker:
-    """The worker of a partition; `opening` closes what it has opened. Called in a thread.
+    """The worker of a partition; `opening` closes what this opens. Called in a thread.
 
     Raises OSError, sqlite3.Error: the archive has trouble. ConfigError: the journal is locked, or of a newer version.
     """

@@ -1,6 +1,6 @@
 """One partition that this collector writes: its locks, journal, files and worker, from the claim to the release.
 
-Claims partitions, keeps their leases, and gives them back: what a collector holds just now.
+`OwnedPartitions` has all partitions of a collector: it claims them, renews their leases, and releases them.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from typing import Any
 from consumer.archive import check_journal
 from consumer.cluster.epochs import Takeover, begin_epoch, find_takeover, sweep
 from consumer.cluster.lease import Lease
-from consumer.cluster.membership import Claim, Member, Registry, clock, forked_text
+from consumer.cluster.membership import Claim, Member, Membership, clock, forked_text
 from consumer.cluster.open_partition import Claimed, WorkerParts, open_worker
-from consumer.commit.applier import RunTotals
+from consumer.commit.staged_batch import RunTotals
 from consumer.pipeline import Worker
 from shipper import events
 from shipper.durable_files import LockHolder
@@ -28,11 +28,11 @@ from shipper.watchdog import Pulse
 SWEEP_SECONDS = 30.0
 AGAIN_SECONDS = 1.0
 
-Lasting = Callable[[], Awaitable[None]]
+HoldUntil = Callable[[], Awaitable[None]]
 
 
 class OwnedPartition:
-    """A partition whose lease is ours. Owned by the collector's loop; `run` is its whole life."""
+    """A partition whose lease this collector has. Owned by the collector's loop; it ends when `run` returns."""
 
     def __init__(self, parts: WorkerParts, claimed: Claimed) -> None:
         self.partition = claimed.partition
@@ -47,13 +47,13 @@ class OwnedPartition:
         self._footing = claimed.footing
         lease.confirm = self._confirm
 
-    async def run(self, lasting: Lasting | None = None) -> None:
-        """Write the partition until the work is done, somebody asks to stop, or another collector has it.
+    async def run(self, hold_until: HoldUntil | None = None) -> None:
+        """Write the partition until the work is done, a stop is requested, or another collector has it.
 
-        What is done is held until `lasting` returns, if there is one.
+        After the work is done the lease is held until `hold_until` returns, if it is given.
 
         Raises:
-            ShipperError: as the worker does. Being fenced is no error: the others go on.
+            ShipperError: as the worker does. Being fenced is no error: the other partitions continue.
         """
         try:
             with contextlib.ExitStack() as stack:
@@ -63,8 +63,8 @@ class OwnedPartition:
                     await self._write(self.worker)
                 self.pulse.end()
                 self.done.set()
-                if lasting is not None:
-                    await lasting()
+                if hold_until is not None:
+                    await hold_until()
         except Fenced as error:
             events.fenced(partition=self.partition, error=str(error))
         except Exception:
@@ -86,34 +86,34 @@ class OwnedPartition:
             sweeping.cancel()
 
     async def give_up(self) -> None:
-        """Give back what `run` was never called for."""
+        """Release a partition for which `run` was never called."""
         self._footing.locks.close()
         await self._release()
 
     def status(self) -> dict[str, Any]:
-        """What it does now, for people and scripts."""
+        """The state of the partition, as `fshipper status` shows it."""
         about = {"epoch": self._footing.epoch, "lease": "sure" if self.lease.is_sure else "not renewed"}
         worker = {"partition": self.partition} if self.worker is None else self.worker.status()
         return worker | about
 
     @property
     def pending(self) -> int:
-        """Messages in the stream behind what is written."""
+        """Messages in the stream that are not written yet."""
         return 0 if self.worker is None else int(self.worker.status()["pending"])
 
     @property
     def trouble(self) -> str:
-        """Why it does not do its work; empty: it does."""
+        """Why it cannot write at the moment; empty: it can."""
         return self._opening_trouble if self.worker is None else self.worker.trouble
 
     def is_past(self, date: str) -> bool:
-        """Whether nothing can come for `date` any more and all of it is sealed."""
+        """Whether the stream can deliver nothing more for `date`, and all of it is sealed."""
         return self.worker is not None and self.worker.is_past(date)
 
     # -- opening ------------------------------------------------------------------------------------------------
 
     async def _open_when_possible(self, stack: contextlib.ExitStack) -> Worker | None:
-        """The worker; None: somebody asked to stop while the archive had trouble."""
+        """The worker; None: a stop was requested while the archive had trouble."""
         while not self.stop.asked:
             self.pulse.turn(rest=AGAIN_SECONDS)
             try:
@@ -144,12 +144,12 @@ class OwnedPartition:
         return worker
 
     def _confirm(self) -> None:
-        """Whether the archive knows of nobody who followed. Raises Fenced."""
+        """Check that the archive has no later epoch. Raises Fenced."""
         newest = self._parts.place.newest_epoch(self.partition)
         if newest is not None and newest > self._footing.epoch:
             raise Fenced(f"partition {self.partition} was taken over: its epoch is {newest} now")
 
-    # -- meanwhile, and behind ----------------------------------------------------------------------------------
+    # -- during the work, and after it --------------------------------------------------------------------------
 
     def _as_of_now(self, claim: Claim) -> Claim:
         """`claim` with what is committed now."""
@@ -168,15 +168,15 @@ class OwnedPartition:
         )
 
     async def _sweep(self, worker: Worker) -> None:
-        """Remove what epochs before this one left, once nobody can write it any more."""
+        """Remove the files of earlier epochs, once no process can write them any more."""
         place, epoch = self._parts.place, self._footing.epoch
         while epoch and not self.stop.asked:
             with contextlib.suppress(OSError):
                 known, aside = (
                     worker.files,
-                    worker.put_aside,
-                )  # in this order: what is begun meanwhile is in one of them
-                if await asyncio.to_thread(sweep, place, self.partition, epoch=epoch, known=known, put_aside=aside):
+                    worker.moved_aside,
+                )  # in this order: a file that is created during the calls is in one of them
+                if await asyncio.to_thread(sweep, place, self.partition, epoch=epoch, known=known, moved_aside=aside):
                     return
             await self.stop.nap(SWEEP_SECONDS)
 
@@ -185,7 +185,7 @@ class OwnedPartition:
             await self.lease.release()
         except Fenced as error:
             events.fenced(partition=self.partition, error=str(error))
-        except (Transient, Unavailable):  # it runs out by itself, and on this machine the lock is free at once
+        except (Transient, Unavailable):  # the lease expires, and on this machine the lock is free immediately
             events.lease_released(partition=self.partition)
         else:
             events.lease_released(partition=self.partition)
@@ -193,22 +193,22 @@ class OwnedPartition:
 
 NOTHING_TO_DRAIN = (
     "a collector runs and writes everything that arrives, so there is nothing to do;"
-    " fshipper status shows how far it is, and it seals by itself. To drain by hand, stop it first."
+    " fshipper status shows how far it is, and it seals by itself. To drain manually, stop it first."
 )
 
 
 class OwnedPartitions:
     """The partitions of one collector. Owned by its loop."""
 
-    def __init__(self, parts: WorkerParts, registry: Registry, me: Member) -> None:
+    def __init__(self, parts: WorkerParts, membership: Membership, me: Member) -> None:
         self._parts = parts
-        self._registry = registry
+        self._membership = membership
         self.place = parts.place
         self.me = me
         self._running: dict[int, tuple[OwnedPartition, asyncio.Task[None]]] = {}
         self.failure: BaseException | None = None  #: of the first partition that failed
-        self.archived = RunTotals()  #: by those that ended
-        self.left = 0  #: messages that were in the streams behind what was written
+        self.archived = RunTotals()  #: of the workers that ended
+        self.left = 0  #: messages in the streams that were not written
 
     def __iter__(self) -> Iterator[OwnedPartition]:
         return iter([owner for owner, _ in list(self._running.values())])
@@ -223,32 +223,32 @@ class OwnedPartitions:
         """The partition, if it is free now; nothing is written before `start`.
 
         Raises:
-            SessionLost: the bucket cannot be asked. Fatal: the partition's journal is missing here.
+            SessionLost: the bucket cannot be read. Fatal: the partition's journal is missing here.
         """
-        before, revision = self._registry.claim(partition)
-        silent = self._registry.silent(partition)
-        footing = find_takeover(self._parts.place, partition, before, expired=self._registry.expired(partition))
+        before, revision = self._membership.claim(partition)
+        silent = self._membership.silent(partition)
+        footing = find_takeover(self._parts.place, partition, before, expired=self._membership.expired(partition))
         if footing is None:
             return None
         try:
             self._check_journal(partition, footing)
             claim = self._claim(before, footing.epoch, footing.lock)
             sent = clock()
-            taken = await self._registry.put(self._registry.lease_key(partition), claim, expected=revision)
+            taken = await self._membership.put(self._membership.lease_key(partition), claim, expected=revision)
         except BaseException:
             footing.locks.close()
             raise
-        if taken is None:  # another one was faster
+        if taken is None:  # another collector was faster
             footing.locks.close()
             return None
-        lease = Lease(self._registry, partition, claim, taken, sent=sent)
+        lease = Lease(self._membership, partition, claim, taken, sent=sent)
         previous = before.owner if before is not None and not before.released else ""
         events.lease_taken(partition=partition, epoch=footing.epoch, previous=previous, silent=silent)
         return OwnedPartition(self._parts, Claimed(partition=partition, footing=footing, lease=lease, before=before))
 
-    def start(self, owner: OwnedPartition, lasting: Lasting | None = None) -> None:
-        """Write the partition from now on; with its work done it is held until `lasting` returns."""
-        self._running[owner.partition] = owner, asyncio.create_task(self._run(owner, lasting))
+    def start(self, owner: OwnedPartition, hold_until: HoldUntil | None = None) -> None:
+        """Write the partition from now on. After its work is done it is held until `hold_until` returns."""
+        self._running[owner.partition] = owner, asyncio.create_task(self._run(owner, hold_until))
 
     async def renew(self) -> None:
         """Renew every lease. Raises SessionLost: some could not be."""
@@ -262,7 +262,7 @@ class OwnedPartitions:
                 raise outcome
 
     def release(self, partition: int) -> None:
-        """Finish what is begun, then give the partition back."""
+        """Finish the current batch, then release the partition."""
         self._running[partition][0].stop.ask()
 
     def stop(self) -> None:
@@ -276,7 +276,7 @@ class OwnedPartitions:
             await asyncio.wait([task for _, task in self._running.values()])
 
     def status(self) -> list[dict[str, Any]]:
-        """What each does now, for people and scripts."""
+        """The state of each partition, as `fshipper status` shows it."""
         return [owner.status() for owner in sorted(self, key=lambda owner: owner.partition)]
 
     async def idle(self) -> None:
@@ -285,9 +285,9 @@ class OwnedPartitions:
             waiting = [asyncio.create_task(owner.done.wait()) for owner in self]
             await asyncio.wait(waiting)
 
-    async def _run(self, owner: OwnedPartition, lasting: Lasting | None) -> None:
+    async def _run(self, owner: OwnedPartition, hold_until: HoldUntil | None) -> None:
         try:
-            await owner.run(lasting)
+            await owner.run(hold_until)
         except BaseException as error:  # noqa: BLE001 - the first that fails ends the program, with its error
             self.failure = self.failure or error
             self.stop()
@@ -302,7 +302,7 @@ class OwnedPartitions:
         check_journal(place.directory, place.journal(partition, epoch), partition)
 
     def _claim(self, before: Claim | None, epoch: int, lock: str) -> Claim:
-        """What the bucket is to say. How far the one before came is kept until more is known."""
+        """The claim to store. The position of the previous owner is kept until this one's is known."""
         me = self.me
         said = before or Claim(owner="", instance="", host="", pid=0, archive=me.archive, lock="")
         return Claim(
@@ -324,7 +324,7 @@ class OwnedPartitions:
 
 
 def this_process(*, name: str, lock: str, archive: str, partitions: tuple[int, ...]) -> Member:
-    """How this collector calls itself."""
+    """The identity of this collector in a claim."""
     return Member(
         name=name,
         instance=os.urandom(8).hex(),

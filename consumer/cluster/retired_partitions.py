@@ -1,6 +1,6 @@
-"""Answers for partitions that have no stream any more: hosts that were away meanwhile ask what of theirs is archived.
+"""Answers requests about retired partitions, which have no stream: hosts that were offline request their receipts.
 
-All that such a partition had is archived, so what its journal says is its last word.
+Everything of such a partition is archived, so the receipts from its journal are final.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,10 +15,10 @@ from shipper.control import MAX_SOURCES, ReceiptsReply, ReceiptsRequest, request
 from shipper.subjects import control_up
 
 
-class Retired:
+class RetiredPartitions:
     """The journals of retired partitions in one archive. Owned by the collector's loop.
 
-    `is_retired`: whether the map has no place for a partition, and the server no stream.
+    `is_retired`: whether the map assigns no host to a partition, and the server has no stream for it.
     """
 
     def __init__(self, place: ArchiveLocation, is_retired: Callable[[int], bool]) -> None:
@@ -32,7 +32,7 @@ class Retired:
         if not isinstance(request, ReceiptsRequest) or not self._is_retired(request.partition):
             return None
         host = subject.removeprefix(control_up(""))
-        if not self._limit.may_ask(host, request):
+        if not self._limit.allows(host, request):
             return None
         reply = self._reply(host, request.partition, request.sources)
         return reply.to_json() if reply else None
@@ -40,7 +40,7 @@ class Retired:
     def _reply(self, host: str, partition: int, asked: tuple[str, ...] | None) -> ReceiptsReply | None:
         place, epoch = self._place, self._place.newest_epoch(partition)
         lock = try_lock(place.lock(partition, epoch), place.what(partition)) if epoch is not None else None
-        if epoch is None or lock is None:  # it is another archive's, or its worker is not gone yet
+        if epoch is None or lock is None:  # it belongs to another archive, or its worker has not ended yet
             return None
         with lock:
             journal = Journal(place.journal(partition, epoch))

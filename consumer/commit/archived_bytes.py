@@ -1,7 +1,7 @@
 """Compare bytes of a source with the copy that the archive has of them.
 
-Only files that hold the text as the hosts sent it can be compared: none that was edited, filtered or redacted. A file
-with several sources does not tell where each byte of them is: of such a file every line has to be there, anywhere.
+Only files that contain the text as the hosts sent it can be compared: none that was edited, filtered or redacted. In a
+file with several sources the position of a source's bytes is unknown: there every line must occur, anywhere.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from consumer.archive import manifests_of_day
 from consumer.commit.journal import Journal
 from consumer.model import ArchivedSource, OpenFile
-from consumer.segment_io import BROKEN, Passing, texts
+from consumer.segment_io import BROKEN, CountingReader, texts
 from shipper import manifest
 from shipper.layout import day_of
 from shipper.manifest import Segment, SourceSpan
 from shipper.model import Span
 
 MAX_SCANNED_BYTES = 128 * 1024 * 1024
-"""Maximum bytes of text that are read to compare, in one batch. What is beyond it is not compared."""
+"""Maximum bytes of text that are read to compare, in one batch. Further bytes are not compared."""
 MAX_DAYS = 2
 """Days whose sealed segments are searched: the day of the source's newest block, and the day before it."""
 
@@ -29,10 +29,10 @@ class _ArchivedFile(NamedTuple):
 
     path: Path
     codec: str
-    stored: int  #: bytes on disk that count
+    stored: int  #: committed bytes on disk
     raw: int  #: bytes of text
     spans: tuple[SourceSpan, ...]
-    is_as_sent: bool  #: no byte of it was left out, changed or blacked out
+    is_as_sent: bool  #: no byte of it was filtered, converted or redacted
 
     def place_of(self, span: Span) -> int | None:
         """Where in the text the bytes `span` of its only source begin; None: other text may be before them."""
@@ -142,7 +142,7 @@ class ArchivedBytes:
                 if is_direct:
                     stored.seek(place or 0)
                     return stored.read(len(content)) == content
-                text = texts(Passing(stored, copy.stored), copy.codec)
+                text = texts(CountingReader(stored, copy.stored), copy.codec)
                 return _has_lines(text, content) if place is None else _is_at(text, content, place)
         except (OSError, EOFError, *BROKEN):
             return None

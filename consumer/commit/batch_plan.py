@@ -1,9 +1,10 @@
-"""What a batch does to files and sources, over what the journal has committed; nothing is written yet."""
+"""What a batch changes in files and sources, relative to the committed state; nothing is written yet."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from consumer.commit.journal import Journal
-from consumer.model import ArchivedSource, Extent, Loss, OpenFile, SourceKey
+from consumer.commit.staged_batch import StagedBatch
+from consumer.model import ArchivedSource, Extent, Loss, OpenFile, Position, SourceKey
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.edit_map import Rest
 from shipper.errors import ArchiveTrouble
@@ -14,15 +15,15 @@ from shipper.model import MAX_BLOCK_BYTES, Delivery, Span
 Compress = Callable[[bytes], bytes]
 
 
-class Draft:
+class FileDraft:
     """A file as it grows within one batch. Mutable, because a batch may be thousands of lines.
 
-    With `compress` it holds frames: blocks' as they came, and one for all text in between.
+    With `compress` it holds frames: those of whole blocks as received, and one for all text between them.
     """
 
     def __init__(self, committed: OpenFile, compress: Compress | None = None) -> None:
         self.committed = committed  #: the appended bytes begin at its length
-        self._buffers: list[bytes] = []  # to be written; complete behind `close`
+        self._buffers: list[bytes] = []  # to be written; complete after `close`
         self._waiting = self._taken = 0  # bytes in them, and bytes that were taken out of them
         self._compress = compress
         self._loose = bytearray()  # text that is in no frame yet
@@ -34,9 +35,9 @@ class Draft:
         self._raw, self._lines, self._crc = committed.raw, committed.lines, committed.crc
 
     def append(self, delivery: Delivery, source: str, data: bytes, frame: bytes = b"", crc: int | None = None) -> None:
-        """Put `data` behind the file; another source that ended without a newline is closed by one first.
+        """Append `data` to the file. If another source ended without a newline, a newline is appended first.
 
-        `frame` is all of `data` and nothing else, in the codec of the file's frames; `crc` is its sum, if it is known.
+        `frame` is exactly `data`, in the codec of the file's frames; `crc` is the CRC of `data`, if it is known.
         """
         if data:
             if self._ends_open and self._last_source != source:
@@ -50,21 +51,21 @@ class Draft:
             self._first = at
 
     def end_line(self, source: str) -> None:
-        """The rest of the last line was left out: what is there of it becomes a line."""
+        """The rest of the last line was filtered: its beginning becomes a line."""
         if self._ends_open and self._last_source == source:
             self._join()
 
     def account(self, span: Span, rest: Rest, labels: tuple[tuple[str, str], ...]) -> None:
-        """`rest` was appended for the bytes `span` of a source: what was left out, blacked out, converted adds up.
+        """Count what was filtered, redacted or converted: `rest` was appended for the bytes `span` of a source.
 
-        Bytes of all spans = bytes of the file - joins + filtered + edited, whatever was sent again or overlapped.
+        Bytes of all spans = bytes of the file - joins + filtered + edited, also where blocks overlap.
         """
         self._filtered += rest.filtered
         self._edited += span.length - rest.filtered - len(rest.content)
         self._labels = labels
 
     def count_duplicate(self) -> None:
-        """A block was dropped, because its bytes are there."""
+        """Count a block that was dropped, because the file has its bytes."""
         self._duplicates += 1
 
     def _join(self) -> None:
@@ -74,7 +75,7 @@ class Draft:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that are to be written."""
+        """Bytes that are waiting to be written."""
         return self._waiting
 
     @property
@@ -83,7 +84,7 @@ class Draft:
         return self._raw
 
     def take(self) -> tuple[int, list[bytes]]:
-        """What is to be written, and at which offset; it is the caller's from now on."""
+        """Remove and return the buffers to write, and the offset to write them at."""
         offset = self.committed.length + self._taken
         buffers, self._buffers = self._buffers, []
         self._taken, self._waiting = self._taken + self._waiting, 0
@@ -111,7 +112,7 @@ class Draft:
             self._store(frame)
         else:
             self._loose += data
-            if len(self._loose) >= MAX_BLOCK_BYTES:  # whoever reads the file unpacks a frame at a time
+            if len(self._loose) >= MAX_BLOCK_BYTES:  # readers decompress a frame at a time
                 self.close()
 
     def _store(self, stored: bytes) -> None:
@@ -120,7 +121,7 @@ class Draft:
         self._length += len(stored)
 
     def file(self) -> OpenFile:
-        """The file as it is behind the batch, once that is closed."""
+        """The file as it is after the batch; call `close` first."""
         return OpenFile(  # every field: `replace` takes twice as long, and this is done for every file of a batch
             path=self.committed.path,
             key=self.committed.key,
@@ -144,21 +145,22 @@ class Draft:
         )
 
 
-class Plan:
-    """The drafts of one batch. Paths are relative to the archive."""
+class BatchPlan:
+    """The file drafts of one batch, and the sources after it. Paths are relative to the archive."""
 
-    def __init__(self, journal: Journal, compress: Compress | None = None) -> None:
+    def __init__(self, journal: Journal, staged: StagedBatch, compress: Compress | None = None) -> None:
         self._journal = journal
+        self.staged = staged
         self._compress = compress
         self.sources: dict[SourceKey, ArchivedSource] = {}
-        self.drafts: dict[str, Draft] = {}
+        self.drafts: dict[str, FileDraft] = {}
         self.created: list[OpenFile] = []
         self.losses: list[Loss] = []
         self.new_forks: dict[SourceKey, tuple[str, ...]] = {}
         self._extents: dict[tuple[str, str], list[Span]] = {}
 
     def source(self, key: SourceKey) -> ArchivedSource | None:
-        """A source as it is behind what was staged so far."""
+        """A source as it is after the messages that were staged so far."""
         return self.sources.get(key) or self._journal.source(key)
 
     def forks(self, key: SourceKey) -> tuple[str, ...]:
@@ -171,8 +173,8 @@ class Plan:
         """Note that a source has a fork."""
         self.new_forks[key] = (*self.new_forks.get(key, ()), fork)
 
-    def draft(self, path: str, key: FileKey, delivery: Delivery, *, length_before: int) -> Draft:
-        """The draft of a file, which is new to the journal if it is not known there."""
+    def draft(self, path: str, key: FileKey, delivery: Delivery, *, length_before: int) -> FileDraft:
+        """The draft of a file. A file that is not in the journal is planned to be created."""
         draft = self.drafts.get(path)
         if draft is None:
             file = self._journal.files.get(path)
@@ -181,7 +183,7 @@ class Plan:
                 self.created.append(file)
             elif file.sealing:
                 raise ArchiveTrouble(f"{path} is not sealed yet")
-            draft = self.drafts[path] = Draft(file, self._compress)
+            draft = self.drafts[path] = FileDraft(file, self._compress)
         return draft
 
     def extend(self, path: str, source: str, span: Span) -> None:
@@ -197,17 +199,26 @@ class Plan:
         if path in self.drafts:
             self.drafts[path].count_duplicate()
         elif (file := self._journal.files.get(path)) is not None and not file.sealing:
-            draft = self.drafts[path] = Draft(file, self._compress)
+            draft = self.drafts[path] = FileDraft(file, self._compress)
             draft.count_duplicate()
 
     def added_to(self, path: str) -> list[SourceSpan]:
-        """What a file holds more than before."""
+        """The spans that this batch adds to a file."""
         named = ((source, spans) for (where, source), spans in self._extents.items() if where == path)
         return [SourceSpan(source=source, start=span.start, end=span.end) for source, spans in named for span in spans]
 
-    def extents(self) -> Iterable[Extent]:
-        """What the files hold more than before, one for each uninterrupted run of a source's bytes."""
-        return [Extent(path, source, span) for (path, source), spans in self._extents.items() for span in spans]
+    def complete(self, position: Position) -> None:
+        """Everything is appended: enter the plan in the changes that the journal will commit."""
+        changes = self.staged.changes
+        changes.position = position
+        changes.spent = self.staged.budgets.spent
+        changes.sources = self.sources
+        changes.files = {path: draft.file() for path, draft in self.drafts.items()}
+        changes.extents = [
+            Extent(path, source, span) for (path, source), spans in self._extents.items() for span in spans
+        ]
+        changes.losses = self.losses
+        changes.forks = self.new_forks
 
 
 def _new(path: str, key: FileKey, delivery: Delivery, length: int) -> OpenFile:

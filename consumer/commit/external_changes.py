@@ -1,7 +1,7 @@
-"""Whether somebody else changed the archive under us: a file deleted, renamed, replaced or cut while it is open.
+"""Detects changes of the archive by other programs: an open file that was deleted, renamed, replaced or truncated.
 
-What is written to a deleted file is lost, and a file that was cut would get a run of NULs: so whoever finds a change
-ends the session. The next one begins as at a start, where what is missing is recorded and a fresh file begun.
+Bytes that are written to a deleted file are lost, and a truncated file would get a run of NULs. Therefore a change
+ends the session. The next session recovers as at a start: it records the missing bytes and creates a new file.
 """
 
 import errno
@@ -13,14 +13,14 @@ from consumer.archive import IDENTITY
 
 
 class Inode(NamedTuple):
-    """Which file, whatever its name."""
+    """The identity of a file, independent of its name."""
 
     device: int
     number: int
 
 
 class PinnedPath:
-    """A path that has to go on leading to the file that it leads to now."""
+    """A path that must keep leading to the same file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,7 +33,7 @@ class PinnedPath:
 
 
 class ArchiveDirectory:
-    """The archive that a collector began with. An empty mount point in its place is not it."""
+    """The archive directory at the start of a collector. An empty mount point in its place is another directory."""
 
     def __init__(self, archive: Path) -> None:
         self._identity = archive / IDENTITY
@@ -49,7 +49,7 @@ class ArchiveDirectory:
 
 
 def inode_of(found: os.stat_result) -> Inode:
-    """The identity of a file that was looked at."""
+    """The identity of a file, from its status."""
     return Inode(found.st_dev, found.st_ino)
 
 
@@ -74,5 +74,5 @@ def check_file(path: str, descriptor: int | None, committed: int) -> None:
 
 
 def changed(path: str) -> OSError:
-    """Somebody else did something to `path`."""
-    return OSError(errno.ESTALE, "somebody else removed, replaced or cut it", path)
+    """The error for a file that another program changed."""
+    return OSError(errno.ESTALE, "another program removed, replaced or truncated it", path)

@@ -1,8 +1,8 @@
-"""A source that two producers continue, as a cloned machine does, and the fork of it that a block belongs to.
+"""Forks: sources that two producers continue, for example after a machine was cloned. Finds the fork of a block.
 
 Both have the id of the source and the same bytes before some offset, and other bytes after it. The CRC of the source
-in every block tells them apart, also where both are one process that was copied while it ran. The archive's first
-copy stays the source itself; each other one becomes a source of its own, so that nothing of it is dropped or spliced.
+in every block distinguishes them, also where a running process was copied. The copy that the archive received first
+stays the source itself. Each other copy becomes a separate source, so that none of its bytes is dropped or mixed.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ from shipper.errors import Poison
 from shipper.model import Block
 
 MAX_FORKS = 16
-"""Of one source. More are refused: a host that invents them must not fill the journal."""
+"""Maximum forks of one source, so that a host that invents forks cannot fill the journal."""
 MAX_SUMS = 4096
-"""Ends of blocks whose CRC is remembered: a block that is sent again with the same end is compared without a read.
-1 MiB for each partition."""
-_PERIOD = (1 << 32) - 1  # so many zero bytes leave a CRC-32 as it was
+"""Maximum ends of blocks whose CRC is in memory (1 MiB per partition): a block that is sent again with the same end is
+compared without reading the archive."""
+_PERIOD = (1 << 32) - 1  # number of zero bytes that leave a CRC-32 unchanged
 
 Hold = Callable[[ArchivedSource, Block, bytes], bool | None]
 """Whether the archive has this text of a block in its copy of a source; None: that cannot be compared."""
@@ -84,7 +84,7 @@ class ForkDetector:
 
 
 def crc_before(block: Block) -> int | None:
-    """CRC-32 of the source from its origin to the start of `block`; None: an edited block does not tell it."""
+    """CRC-32 of the source from its origin to the start of `block`; None: an edited block does not contain it."""
     if block.edited is not None:
         return None
     length = block.span.length % _PERIOD

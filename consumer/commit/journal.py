@@ -1,8 +1,8 @@
-"""The collector's memory of one partition: what is applied, up to which byte, in which file. SQLite, synced.
+"""The journal of one partition: what is applied, up to which byte, in which file. SQLite, synced.
 
-The journal is the truth, not the server's ack floor: a commit here is what makes a batch count.
+The journal decides, not the server's ack floor: a batch is applied when it is committed here.
 
-The journal's tables, and how its values lie in them.
+This module has the tables of the journal, and converts between rows and values.
 """
 
 import contextlib
@@ -50,13 +50,13 @@ CREATE TABLE IF NOT EXISTS marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER 
 CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 """
 SHARED_SCHEMA = "CREATE TABLE IF NOT EXISTS shared (host TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (host, id))"
-"""Sources that more than one partition holds a part of. Older versions ignore the table, so it needs no version."""
+"""Table of sources of which several partitions have parts. Older versions ignore it, so it needs no new version."""
 FORKS_SCHEMA = """
 CREATE TABLE IF NOT EXISTS forks (
     host TEXT NOT NULL, id TEXT NOT NULL, fork TEXT NOT NULL, PRIMARY KEY (host, id, fork)
 ) WITHOUT ROWID
 """
-"""Sources that two producers continued, and the ids of the forks. Older versions ignore it, too."""
+"""Table of sources that two producers continued, with the ids of the forks. Older versions ignore it."""
 SPENT_SCHEMA = (
     "CREATE TABLE IF NOT EXISTS spent (date TEXT NOT NULL, host TEXT NOT NULL, budget TEXT NOT NULL,"
     " amount INTEGER NOT NULL, PRIMARY KEY (date, host, budget)) WITHOUT ROWID"
@@ -92,7 +92,7 @@ FILE_COLUMNS = (
 
 
 def source_row(known: ArchivedSource) -> tuple[object, ...]:
-    """A row of `sources`; the sum of a copy that is not the host's file byte for byte is kept inverted, so negative."""
+    """A row of `sources`. The CRC of a copy that differs from the host's file is stored inverted, so it is negative."""
     crc = known.crc if known.crc is None or known.proven else ~known.crc
     return (
         known.host, known.id, _bytes(known.file), known.origin, known.watermark, crc, known.ended, known.seen_ns,
@@ -202,13 +202,13 @@ class Journal:
         except sqlite3.Error as error:
             raise Fatal(
                 f"the journal {path} cannot be used: {error}",
-                hint="restore it from a copy; without it nobody knows what the archive holds",
+                hint="restore it from a copy; only the journal records what the archive holds",
             ) from None
 
     def reload(self) -> None:
-        """Know what the disk knows: behind a commit that failed, nothing else is sure. Raises OSError, sqlite3.Error.
+        """Read the state from the disk: after a failed commit the memory may differ. Raises OSError, sqlite3.Error.
 
-        A journal that is gone or empty now is no new one: with it everything would be written again.
+        A journal that is missing or empty now is an error: with a new one everything would be written again.
         """
         if not self.path.stat().st_size:
             raise changed(str(self.path))
@@ -231,7 +231,7 @@ class Journal:
         return known
 
     def is_cached(self, key: SourceKey) -> bool:
-        """Whether `source` knows it without a read; may be called from any thread at any time."""
+        """Whether `source` returns it without a read; may be called from any thread at any time."""
         return key in self._sources
 
     def shared(self) -> list[SourceKey]:
@@ -247,7 +247,7 @@ class Journal:
         return [to_known(row) for row in rows]
 
     def register(self, files: Iterable[OpenFile]) -> None:
-        """Make `files` known, as long as they are, before their first write. Durable when it returns."""
+        """Record `files` with their length before their first write. Durable when it returns."""
         new = {file.path: file for file in files}
         if not new:
             return
@@ -256,7 +256,7 @@ class Journal:
         self.files = {**self.files, **new}
 
     def shorten(self, left: OpenFile) -> None:
-        """Only `left` is left of a file: somebody else changed the archive. The rest is a gap of no source. Durable."""
+        """Record that only `left` remains of a file that another program changed. The rest is a gap. Durable."""
         gap = (left.path, "", left.raw, self.files[left.path].raw, REASON_CHANGED)
         with self._transaction():
             self._save_files([left])
@@ -264,7 +264,7 @@ class Journal:
         self.files = {**self.files, left.path: left}
 
     def commit(self, changes: Changes) -> None:
-        """Make a batch count. Durable when it returns; the files must be synced before."""
+        """Commit a batch. Durable when it returns; the files must be synced before."""
         with self._transaction():
             self._save_position(changes.position)
             self._database.executemany(
@@ -297,7 +297,7 @@ class Journal:
         self._remember(changes.sources.values())
 
     def begin_sealing(self, file: OpenFile, segment: str) -> OpenFile:
-        """From now on `file` is never appended: under another name it waits to become `segment`. Durable."""
+        """Record that `file` is not appended any more, and under which name it waits to become `segment`. Durable."""
         sealing = replace(file, path=sealing_path(segment), sealing=segment, opened=file.path)
         with self._transaction():
             self._save_files([sealing])
@@ -309,7 +309,7 @@ class Journal:
         return sealing
 
     def forget(self, file: OpenFile) -> None:
-        """Nothing is appended to `file` any more, and nothing is to be done about it. Durable when it returns."""
+        """Remove `file` from the journal: it is not appended any more and needs no sealing. Durable when it returns."""
         with self._transaction():
             for table in ("files", "spans", "gaps"):
                 self._database.execute(f"DELETE FROM {table} WHERE path = ?", (file.path,))  # noqa: S608 - fixed names
@@ -329,7 +329,7 @@ class Journal:
         return tuple(Gap(source=source, start=start, end=end, reason=reason) for source, start, end, reason in rows)
 
     def forget_sources(self, before_ns: int) -> int:
-        """Forget the sources that ended and had their newest block stored before `before_ns`; returns how many."""
+        """Delete the sources that ended and whose newest block was stored before `before_ns`; returns their number."""
         with self._transaction():
             rows = self._database.execute("DELETE FROM sources WHERE ended AND seen_ns < ?", (before_ns,))
             self._database.execute("DELETE FROM forks WHERE (host, fork) NOT IN (SELECT host, id FROM sources)")
@@ -339,7 +339,7 @@ class Journal:
         return rows.rowcount
 
     def spent(self, account: Account) -> int:
-        """What a host spent of a budget on a day, as far as that is remembered."""
+        """What a host spent of a budget on a day; 0: it is not recorded."""
         row = self._database.execute(
             "SELECT amount FROM spent WHERE date = ? AND host = ? AND budget = ?", account
         ).fetchone()
@@ -353,7 +353,7 @@ class Journal:
         return rows.fetchall()
 
     def mark(self) -> None:
-        """Remember which sequence was applied at which time, for the replay window; forget what is spent long ago."""
+        """Record which sequence was applied at which time, for the replay window; delete old records of budgets."""
         if self.position.applied:
             now = self.position.applied_ns
             with self._transaction():
@@ -374,7 +374,7 @@ class Journal:
         return newest
 
     def move_to(self, position: Position) -> None:
-        """Go on elsewhere in the stream: its history is another one, or a hole is given up. Durable."""
+        """Continue at another position: the history of the stream changed, or a hole is given up. Durable."""
         with self._transaction():
             self._save_position(position)
             if position.applied < self.position.applied:
@@ -388,7 +388,9 @@ class Journal:
     # -- rows ---------------------------------------------------------------------------------------------------
 
     def _without(self, file: OpenFile) -> dict[str, OpenFile]:
-        others = dict(self.files)  # a copy is ten times as fast as choosing: behind midnight it is done for every file
+        others = dict(
+            self.files
+        )  # a copy is ten times as fast as a filter, and after midnight this runs for every file
         others.pop(file.path, None)
         return others
 
@@ -431,7 +433,7 @@ class Journal:
             self._database.executescript(SCHEMA)
             self._database.execute(f"PRAGMA user_version = {VERSION}")
         for older in range(version or VERSION, VERSION):
-            with self._transaction():  # all of it or nothing, the number too: a kill in between leaves the older one
+            with self._transaction():  # atomic, with the version number: a kill leaves the older version
                 for statement in (*MIGRATIONS[older], f"PRAGMA user_version = {older + 1}"):
                     self._database.execute(statement)
 
@@ -468,7 +470,7 @@ class Journal:
         )
 
     def _save_extents(self, extents: Iterable[Extent]) -> None:
-        """A run of a source's bytes is one row, which grows; the newest of each source in each file is remembered."""
+        """Store runs of bytes: a run is one row, which grows. The newest run of each source and file is cached."""
         grown: list[tuple[int, int]] = []
         for path, source, (start, end) in extents:
             newest = self._runs_of(path)

@@ -1,11 +1,11 @@
-"""A source belongs to the archive, not to a partition: what the other partitions' journals say about it.
+"""Reads the journals of the other partitions: a source belongs to the archive, not to a partition.
 
 A host is in one partition at a time, and the partition map moves it in order. Blocks can arrive in a second partition
 without a move: from an older producer with another number of partitions, or with a copied state directory. Then the
 second partition drops what the archive holds and writes what follows.
 
-Two partitions of one process never judge the same source at the same time (`ArchiveSources.exclusive`), because each
-must see what the other one committed. The journals of a collector in another process are read when a source is new.
+Two partitions of one process never decide about the same source at the same time (`ArchiveSources.exclusive`), because
+each must see what the other one committed. The journals of other processes are read when a source is new.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ from shipper.model import Delivery
 from shipper.subjects import parse_log_subject
 
 RESCAN_SECONDS = 5.0
-"""Between two scans for journals of partitions that another process has begun meanwhile."""
+"""Seconds between two scans for journals that other processes created."""
 COMPLAIN_SECONDS = 60.0
 
 Journals = Callable[[], Mapping[int, Path]]
-"""The journals that count of all partitions of the archive, by partition."""
+"""The current journal of every partition of the archive."""
 
 
 class FoundSource(NamedTuple):
-    """A source as another partition's journal has it."""
+    """A source in another partition's journal."""
 
     partition: int
     known: ArchivedSource
 
 
 def each_once(found: Iterable[ArchivedSource], *, newest: int) -> list[ArchivedSource]:
-    """The `newest` sources of one host, newest first; each as the partition has it that archived most of it."""
+    """The `newest` sources of one host, newest first; of each the entry with the highest watermark."""
     best: dict[str, ArchivedSource] = {}
     for known in found:
         if known.id not in best or known.watermark > best[known.id].watermark:
@@ -60,7 +60,7 @@ class ArchiveSources:
 
     @contextlib.asynccontextmanager
     async def exclusive(self, keys: frozenset[SourceKey]) -> AsyncIterator[None]:
-        """Hold `keys`, all of them or none: no other partition of this process judges their blocks meanwhile."""
+        """Lock all of `keys`: until the end no other partition of this process decides about their blocks."""
         while not self._busy.isdisjoint(keys):
             self._freed.clear()
             await self._freed.wait()
@@ -75,7 +75,7 @@ class ArchiveSources:
 class OtherPartitions:
     """The journals of all partitions but one, read only. Owned by the worker of that one: one call at a time.
 
-    A journal that cannot be read is left out, and an event says so: one damaged journal must not stop all partitions.
+    A journal that cannot be read is skipped, and an event reports it: one damaged journal must not stop all partitions.
     """
 
     def __init__(self, partition: int, sources: ArchiveSources | None = None) -> None:
@@ -104,7 +104,7 @@ class OtherPartitions:
         return frozenset(key for key in keys if key in shared or not is_cached(key))
 
     def shared(self) -> set[SourceKey]:
-        """The sources that other partitions first met when a further one had archived some of them."""
+        """The sources that were new to a partition when another one had already archived a part of them."""
         self._rescan()
         found: set[SourceKey] = set()
         for _, database in self._open.values():

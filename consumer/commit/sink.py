@@ -1,4 +1,4 @@
-"""The open files of one partition: append, sync, cut back to what is committed. It owns every descriptor."""
+"""The open files of one partition: append, sync, truncate to the committed length. It owns every descriptor."""
 
 import contextlib
 import errno
@@ -10,24 +10,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from consumer.commit.disk_io import PastCache, Syncing, forget_cached, start_writing, write_all
+from consumer.commit.disk_io import DirectWriter, DiskSync, forget_cached, start_writing, write_all
 from consumer.commit.external_changes import ArchiveDirectory, check_file, check_length, check_name
 from consumer.model import OpenFile
 from consumer.segment_io import whole_frames
 from shipper import events, layout
 
 IOV_MAX = 1024  # buffers that one pwritev takes (limits.h)
-START_BYTES = 2 * 1024 * 1024  # appended to a file: the disk begins with them, at one call
-NOBODY = "-"  # no source: whatever is appended next begins a line of its own
+START_BYTES = 2 * 1024 * 1024  # bytes of a file after which their write to the disk is started
+NO_SOURCE = "-"  # no source: the next append starts a new line
 RESERVED_DESCRIPTORS = 256  # for connections, journals, sealing, metrics
-MOST_OPEN = 16_384  # descriptors without need are memory of the kernel
+MOST_OPEN = 16_384  # each descriptor uses memory of the kernel
 UNLINKABLE = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL})
 
 
 def most_open(chosen: int) -> int:
-    """How many files may be open, of all partitions together: `chosen` (0: no choice), within what the system allows.
+    """Maximum open files of all partitions together: `chosen` (0: the default), within the limit of the system.
 
-    The usual soft limit of 1024 is for programs with select(); it is raised.
+    The usual soft limit of 1024 exists for programs with select(); it is raised.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = (chosen or MOST_OPEN) + RESERVED_DESCRIPTORS
@@ -49,11 +49,13 @@ class Sink:
         self._links = links
         self._descriptors: OrderedDict[str, int] = OrderedDict()
         self._unsynced: set[str] = set()
-        self._begun: dict[str, int] = {}  # of the unsynced ones: up to where the disk has begun
-        self._closed: set[str] = set()  # the unsynced ones that made room: only all at once can be synced
+        self._begun: dict[str, int] = {}  # by unsynced file: offset up to which the write to the disk was started
+        self._closed: set[str] = (
+            set()
+        )  # unsynced files whose descriptor is closed: only a sync of the file system covers them
         self._named: set[str] = set()  # directories in which a name may not be durable
-        self._past_cache = PastCache()
-        self._syncing = Syncing(archive)
+        self._direct = DirectWriter()
+        self._disk_sync = DiskSync(archive)
         self._home = ArchiveDirectory(archive)
         self._has_recovered = False
 
@@ -63,12 +65,12 @@ class Sink:
         return self._archive
 
     def flush(self) -> None:
-        """Let every reader of the files see what was appended. Nothing is durable for it."""
-        self._past_cache.finish()
+        """Make what was appended visible to readers of the files. It is not durable by that."""
+        self._direct.finish()
 
     def create(self, file: OpenFile) -> None:
-        """Make the (journaled) file, and link it under `live/`. Its name is durable when `sync` returns."""
-        self._syncing.begin()
+        """Create a file that is in the journal, and link it below `live/`. Its name is durable when `sync` returns."""
+        self._disk_sync.begin()
         self._named.update(_directories(file.path))
         path = f"{self._root}/{file.path}"
         try:
@@ -85,8 +87,8 @@ class Sink:
             self._link(file)
 
     def append(self, file: OpenFile, buffers: Sequence[bytes], *, at: int) -> None:
-        """Write `buffers` at an offset behind the committed length of `file`, so that trying again is harmless."""
-        self._past_cache.finish()
+        """Write `buffers` at an offset at or after the committed length of `file`, so that a retry is safe."""
+        self._direct.finish()
         descriptor, offset = self._descriptor(file.path), at
         check_length(descriptor, file.path, offset)
         self._unsynced.add(file.path)
@@ -99,25 +101,25 @@ class Sink:
                 forget_cached(descriptor, file.length)
             self._begun[file.path] = offset
 
-    def append_past_cache(self, file: OpenFile, buffers: Sequence[bytes], *, at: int) -> None:
-        """As `append`, of what is large: with less to do for a core, and the disk is waited for.
+    def append_direct(self, file: OpenFile, buffers: Sequence[bytes], *, at: int) -> None:
+        """As `append`, for large writes: needs less CPU time, and waits for the disk.
 
-        Some of it waits in memory, until the next call for another place or by another way.
+        The last bytes wait in memory until the next call for another offset or file, or another method.
         """
-        if self._past_cache.is_refused:
+        if self._direct.is_refused:
             self.append(file, buffers, at=at)
             return
-        if not self._past_cache.ends_at(file.path, at):
-            self._past_cache.finish()
-            self._past_cache.begin(file.path, self._descriptor(file.path), at)
+        if not self._direct.ends_at(file.path, at):
+            self._direct.finish()
+            self._direct.begin(file.path, self._descriptor(file.path), at)
         self._unsynced.add(file.path)
-        self._past_cache.put(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+        self._direct.put(buffers[0] if len(buffers) == 1 else b"".join(buffers))
 
     def sync(self) -> None:
-        """Make everything that was created and appended durable, where its names say. Returns when it is."""
-        self._past_cache.finish()
+        """Make everything durable that was created and appended, under its name. Returns when it is."""
+        self._direct.finish()
         opened = [(path, self._descriptors[path]) for path in self._unsynced if path in self._descriptors]
-        self._syncing.sync([each for _, each in opened], list(self._named), closed=len(self._closed))
+        self._disk_sync.sync([each for _, each in opened], list(self._named), closed=len(self._closed))
         for path, descriptor in opened:
             check_name(descriptor, f"{self._root}/{path}")
         self._unsynced.clear()
@@ -126,7 +128,7 @@ class Sink:
         self._named.clear()
 
     def recover(self, files: Iterable[OpenFile], *, partition: int) -> list[OpenFile]:
-        """Cut every file back to what is committed; returns those of which committed bytes are missing, as they are."""
+        """Truncate every file to its committed length. Returns the files that lack committed bytes, as they are."""
         self.close_files()
         self._home.check()
         damaged = []
@@ -137,11 +139,11 @@ class Sink:
             except FileNotFoundError:
                 size = 0
                 self.create(replace(file, length=0))
-            if file.length == 0:  # killed behind its creation, its name may not be durable
+            if file.length == 0:  # after a kill its name may not be durable
                 self._named.update(_directories(file.path))
             if size > file.length:
                 os.truncate(path, file.length)
-                if not self._has_recovered:  # else it is what this process wrote last, and could not finish
+                if not self._has_recovered:  # else these are bytes that this process wrote and did not commit
                     events.archive_repaired(file=file.path, cut=size - file.length)
             elif size < file.length:
                 left = _left(path, file, size)
@@ -150,21 +152,21 @@ class Sink:
         self._has_recovered = True
         return damaged
 
-    def look_over(self, files: Iterable[OpenFile]) -> None:
-        """Raises OSError: somebody removed, replaced or cut one of `files`."""
+    def check_files(self, files: Iterable[OpenFile]) -> None:
+        """Raises OSError: another program removed, replaced or truncated one of `files`."""
         self._home.check()
         for file in files:
             check_file(f"{self._root}/{file.path}", self._descriptors.get(file.path), file.length)
 
     def release(self, path: str) -> None:
-        """Close a file that is appended no more."""
-        self._past_cache.drop(path)
+        """Close a file that is not appended any more."""
+        self._direct.drop(path)
         descriptor = self._descriptors.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
 
     def close_files(self) -> None:
-        """Close every file; what is not synced does not count."""
+        """Close every file; bytes that are not synced are ignored."""
         for path in list(self._descriptors):
             self.release(path)
         self._unsynced.clear()
@@ -172,16 +174,16 @@ class Sink:
         self._closed.clear()
 
     def close(self) -> None:
-        """Close everything for good."""
+        """Close every file, and end the syncs."""
         self.close_files()
-        self._syncing.close()
+        self._disk_sync.close()
 
     def _descriptor(self, path: str) -> int:
         descriptor = self._descriptors.get(path)
         if descriptor is not None:
             self._descriptors.move_to_end(path)
             return descriptor
-        self._make_room(can_sync_all=self._syncing.begin())
+        self._make_room(can_sync_all=self._disk_sync.begin())
         descriptor = self._descriptors[path] = os.open(f"{self._root}/{path}", os.O_WRONLY | os.O_CLOEXEC)
         return descriptor
 
@@ -197,9 +199,9 @@ class Sink:
             self.release(path)
 
     def _link(self, file: OpenFile) -> None:
-        """Let `live/` follow the open file. A convenience: a name that cannot be linked must not stop the archive."""
+        """Link the open file below `live/`. A convenience: a name that cannot be linked must not stop the archive."""
         live = layout.live_path(file.key)
-        if {"", ".", ".."} & set(live.split("/")):  # a host may be called so; it would lead elsewhere
+        if {"", ".", ".."} & set(live.split("/")):  # possible names of a host, which would lead outside of `live/`
             return
         link, target = f"{self._root}/{live}", "../" * live.count("/") + file.path
         try:
@@ -216,7 +218,7 @@ class Sink:
 
 
 def _point(link: str, target: str) -> None:
-    """Make an existing link lead to `target`; whoever follows it finds the old or the new file."""
+    """Make an existing link lead to `target` atomically: readers find the old or the new file."""
     if os.readlink(link) == target:
         return
     temporary = f"{os.path.dirname(link)}/.{os.getpid()}-{threading.get_ident()}.tmp"
@@ -239,9 +241,9 @@ def _directories(path: str) -> Iterator[str]:
 
 
 def _left(path: Path, file: OpenFile, size: int) -> OpenFile:
-    """What is left of a file that has only `size` bytes; frames end with the last that is whole."""
+    """What remains of a file that has only `size` bytes. A file of frames is truncated after its last whole frame."""
     if file.codec == "none":
-        return replace(file, length=size, raw=size, crc=None, last_source=NOBODY, ends_open=_ends_open(path))
+        return replace(file, length=size, raw=size, crc=None, last_source=NO_SOURCE, ends_open=_ends_open(path))
     length, text = whole_frames(path, file.codec)
     os.truncate(path, length)
     return replace(
@@ -250,7 +252,7 @@ def _left(path: Path, file: OpenFile, size: int) -> OpenFile:
         raw=text.octets,
         lines=text.lines,
         crc=None,
-        last_source=NOBODY,
+        last_source=NO_SOURCE,
         ends_open=text.ends_open,
     )
 

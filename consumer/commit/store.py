@@ -1,19 +1,71 @@
 """What one partition has on disk: its journal, its open files, and the rules under which they are written."""
 
+import asyncio
+import sqlite3
 from collections.abc import Callable
-from typing import Any, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
 
 from consumer.archive import Layout
-from consumer.commit.fence import Fence
-from consumer.commit.io_thread import IoThread
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import OtherPartitions, each_once
 from consumer.commit.sink import Sink
 from consumer.model import ArchivedSource, OpenFile, Position, SourceKey
+from shipper.errors import ArchiveTrouble
 from shipper.manifest import Gap
 from shipper.watchdog import Pulse
 
 _T = TypeVar("_T")
+
+
+class IoThread:
+    """Runs one call after another. The end of each call is a sign of life for `pulse`."""
+
+    def __init__(self, name: str, pulse: Pulse) -> None:
+        self._pulse = pulse
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    async def run(self, work: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
+        """The result of `work`. Raises ArchiveTrouble where `work` raises OSError or sqlite3.Error."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments, **named))
+        except (OSError, sqlite3.Error) as error:
+            raise ArchiveTrouble(f"the archive cannot be written: {error}") from error
+        finally:
+            self._pulse.sign()
+
+    def close(self) -> None:
+        """Wait until every call has returned."""
+        self._thread.shutdown(wait=True)
+
+
+class Fence(Protocol):
+    """The right to write a partition for a limited time."""
+
+    async def hold(self) -> None:
+        """Return while the right is valid, at least for the next moment.
+
+        Raises:
+            Fenced: another collector has the partition. Transient: unknown at the moment; try again later.
+        """
+        ...
+
+    async def prove(self) -> None:
+        """Return once it is confirmed that the right was still valid after the call.
+
+        The next owner of the partition then sees everything that was committed before the call. Raises as `hold` does.
+        """
+        ...
+
+
+class LocalFence:
+    """The right to write a partition that no other process can claim: the lock on this machine guarantees it."""
+
+    async def hold(self) -> None:
+        """Return."""
+
+    async def prove(self) -> None:
+        """Return."""
 
 
 class PartitionStore:
@@ -55,7 +107,7 @@ class PartitionStore:
     async def check_files(self) -> None:
         """Raises ArchiveTrouble: a file that is open, or will be reopened, was removed, replaced or truncated."""
         files = self.journal.files.values()
-        await self.run(self.sink.look_over, [file for file in files if not file.sealing and not self.is_older(file)])
+        await self.run(self.sink.check_files, [file for file in files if not file.sealing and not self.is_older(file)])
 
     async def read_shared(self) -> None:
         """Read which sources the partitions of other processes share with this one."""

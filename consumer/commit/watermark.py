@@ -5,53 +5,54 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from consumer.model import ArchivedSource
+from shipper.bytes_ops import crc32, crc32_combine
 from shipper.manifest import FORKED
 from shipper.model import Block, End, Span
 
 REASON_MISSING = "missing"
 REASON_ELSEWHERE = "elsewhere"
-"""Of a gap whose bytes another collector's archive has."""
+"""Reason of a gap whose bytes another collector's archive has."""
 
 REASON_EXCLUDED = End.EXCLUDED.value
-"""Of a gap whose bytes the host did not read, because its configuration does not name the file: they are not lost."""
+"""Reason of a gap whose bytes the host did not read, because its configuration excludes the file: nothing is lost."""
 
 
 REASON_FORKED = FORKED
-"""Of a gap whose bytes are in the source that this one is a fork of; it may be empty, and records the fork."""
+"""Reason of a gap whose bytes are in the source that this one is a fork of. It may be empty; it records the fork."""
 
 REASON_REWRITTEN = "rewritten"
-"""Of an empty gap: before it the host's file has other bytes than the archive."""
+"""Reason of an empty gap: before it the host's file has other bytes than the archive."""
 
 
 class GivenUp(NamedTuple):
-    """Missing bytes of a source that are waited for no more."""
+    """Missing bytes of a source that are not expected any more."""
 
-    offset: int  #: up to here
-    elsewhere: int = 0  #: those before are in another collector's archive
-    reason: str = REASON_MISSING  #: of the gap that the others leave
+    offset: int  #: end of the missing bytes
+    elsewhere: int = 0  #: bytes before this offset are in another collector's archive
+    reason: str = REASON_MISSING  #: of the gap for the other bytes
 
 
 class BlockOutcome(enum.Enum):
-    """What becomes of a block."""
+    """The decision about a block."""
 
-    WRITE = "written"  #: it continues the source, or reaches beyond what is there
-    DUPLICATE = "duplicate"  #: all of it is there
+    WRITE = "written"  #: it starts at or before the watermark and ends after it, or it ends the source
+    DUPLICATE = "duplicate"  #: all of it is archived
     HOLE = "hole"  #: something before it is missing
-    GAP = "gap"  #: something before it is missing for good; write it behind a gap record
+    GAP = "gap"  #: something before it is lost; record a gap and write it
 
 
 def begin(block: Block, host: str) -> ArchivedSource:
-    """A source that the archive has nothing of."""
+    """A new source, of which the archive has nothing."""
     return ArchivedSource(
         id=block.source, host=host, file=block.file, origin=block.origin, watermark=block.origin, crc=0
     )
 
 
-def taken_up(block: Block, known: ArchivedSource, archive: str) -> ArchivedSource:
+def after_handoff(block: Block, known: ArchivedSource, archive: str) -> ArchivedSource:
     """`known` where the host's former partition ended, if that is further; `archive`: the identity of this one.
 
-    Every block of a host that moved says so, and it moved when that much of its source was archived for good. The sum
-    goes on where the same archive proved it.
+    Every block of a host that moved contains the handoff; the host moves after that part of the source is archived. The
+    CRC stays proven only if this archive proved it.
     """
     handoff = block.handoff
     if handoff is None or handoff.offset <= known.watermark:
@@ -60,11 +61,44 @@ def taken_up(block: Block, known: ArchivedSource, archive: str) -> ArchivedSourc
     return replace(known, watermark=handoff.offset, crc=handoff.crc, proven=proven, ended=False)
 
 
+class SourceCrc(NamedTuple):
+    """The CRC-32 of a source from its origin to its watermark."""
+
+    value: int | None  #: None: unknown
+    is_proven: bool  #: the archive has just these bytes
+    is_rewritten: bool = False  #: the host's file has other bytes than the archive before the block
+
+
+def skip_to(known: ArchivedSource, offset: int) -> ArchivedSource:
+    """`known` after a gap that ends at `offset`."""
+    return replace(known, watermark=offset, crc=None, proven=False)
+
+
+def source_crc(block: Block, known: ArchivedSource, new: bytes) -> SourceCrc:
+    """The CRC of the source after `block`, of which `new` is the text after the watermark.
+
+    Where the block contains another CRC than the archived bytes have, the host's file was rewritten. From then on the
+    CRC is that of the host's file only. The CRC of an edited block covers bytes that only the host has, so it is not
+    checked; the next block that is not edited is checked against it.
+    """
+    if block.span.end < known.watermark:
+        return SourceCrc(known.crc, known.proven)  # it ends the source before the watermark
+    if known.crc is not None and block.edited is None and _crc_after(known.crc, block, new) != block.source_crc:
+        return SourceCrc(block.source_crc, is_proven=False, is_rewritten=True)
+    return SourceCrc(block.source_crc, known.proven)
+
+
+def _crc_after(crc: int, block: Block, new: bytes) -> int:
+    """`crc` continued over the `new` bytes of a sound block. The sum of a whole block is known already."""
+    is_whole = len(new) == block.span.length
+    return crc32_combine(crc, block.block_crc, len(new)) if is_whole else crc32(new, crc)
+
+
 def judge(block: Block, known: ArchivedSource, *, given_up_at: int | None = None) -> BlockOutcome:
     """What to do with `block`; `given_up_at`: the offset up to which missing bytes are given up.
 
-    Accept iff start <= watermark < end, so that sending too much is always safe. An empty block ends a source: it is
-    news once.
+    Accept iff start <= watermark < end, so that sending too much is always safe. A block that ends a source may be
+    empty: it is written once.
     """
     start, end = block.span
     if start > known.watermark:
@@ -80,12 +114,12 @@ def missing_before(block: Block, known: ArchivedSource) -> Span:
 
 
 def missing_parts(missing: Span, given_up: GivenUp) -> tuple[tuple[Span, str], ...]:
-    """What is missing with the reasons: a part may be in another archive, and the rest nowhere."""
+    """The missing bytes with the reasons: a first part may be in another archive, the rest is lost."""
     border = min(max(missing.start, given_up.elsewhere), missing.end)
     return (Span(missing.start, border), REASON_ELSEWHERE), (Span(border, missing.end), given_up.reason)
 
 
-def missing_behind(block: Block, known: ArchivedSource) -> Span:
-    """The bytes that the producer gave up behind the last block, as far as the archive lacks them."""
+def missing_after(block: Block, known: ArchivedSource) -> Span:
+    """The bytes that the producer gave up after its last block, as far as the archive lacks them."""
     start = max(block.span.end, known.watermark)
     return Span(start, max(start, block.span.end + block.gap))

@@ -1,4 +1,4 @@
-"""`fshipper dlq ls|show|requeue|drop`: what no collector could apply."""
+"""`fshipper dlq ls|show|requeue|drop`: messages that no collector could apply."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ import typer
 
 from consumer.dlq import display, message
 from consumer.dlq.message import Advisory, Letter, LetterFilter
-from consumer.dlq.store import DeadLetterStore, desk
+from consumer.dlq.store import DeadLetterStore, open_dead_letters
 from shipper.config import load
 from shipper.errors import StreamMissing, UsageError
 from shipper.settings import Settings
@@ -21,7 +21,7 @@ PAGE = 500  # rows of a table that are laid out together
 _TOKENS = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
 _T = TypeVar("_T")
 
-app = typer.Typer(help="Look at dead letters, requeue or drop them.", add_completion=False, rich_markup_mode=None)
+app = typer.Typer(help="Show, requeue or drop dead letters.", add_completion=False, rich_markup_mode=None)
 
 Numbers = Annotated[list[int] | None, typer.Argument(help="Numbers of dead letters, as `ls` shows them.")]
 All = Annotated[bool, typer.Option("--all", help="All of them, or all that the filters choose.")]
@@ -63,7 +63,7 @@ def show_one(
     config: Config = None,
     subject: Subject = None,
 ) -> None:
-    """Show one dead letter: why, its headers, the beginning of its payload."""
+    """Show one dead letter: the reason, its headers, the beginning of its payload."""
     found = _at_desk(_settings(url, config, subject), lambda at: at.find(number))
     if raw:
         sys.stdout.buffer.write(found.payload)
@@ -83,7 +83,7 @@ def requeue(
     config: Config = None,
     subject: Subject = None,
 ) -> None:
-    """Send their text to the collector, into a `.recovered` file beside the original; twice doubles nothing."""
+    """Send their text to the collector, for a `.recovered` file next to the original. Repeating it is safe."""
     wanted, chosen = _wanted(host, stream, reason), _chosen(numbers, everything, host + stream + reason)
 
     async def work(at: DeadLetterStore) -> None:
@@ -100,7 +100,7 @@ def drop(
     host: Host = "",
     stream: Stream = "",
     reason: Reason = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not prompt.")] = False,
     url: Url = None,
     config: Config = None,
     subject: Subject = None,
@@ -154,9 +154,9 @@ async def _list_json(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> N
 
 
 async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> AsyncGenerator[Advisory]:
-    """They know of streams only: where a host or a reason is asked for, there are none."""
+    """The advisories that match. They contain only the stream: a filter by host or reason matches none."""
     if not wanted.host and not wanted.reason:
-        async with contextlib.aclosing(at.gave_up(wanted.stream, limit)) as found:
+        async with contextlib.aclosing(at.advisories(wanted.stream, limit)) as found:
             async for each in found:
                 yield each
 
@@ -171,12 +171,15 @@ def _write(lines: Iterable[str]) -> None:
 
 
 def _confirm(count: int, *, yes: bool) -> None:
-    """Ask before bytes that are nowhere else are removed. Raises UsageError: nobody to ask, or the answer is no."""
+    """Prompt before the only copy of bytes is removed. Raises UsageError: no terminal, or the answer is no."""
     if yes:
         return
     what = f"{count} dead letter{'s' if count > 1 else ''}"
     if not sys.stdin.isatty():
-        raise UsageError(f"this removes {what} for good, and there is no terminal to ask", hint="--yes does not ask")
+        raise UsageError(
+            f"this removes {what} for good, and there is no terminal for a prompt",
+            hint="--yes removes without a prompt",
+        )
     if not typer.confirm(f"Remove {what} for good?"):
         raise UsageError("nothing was removed")
 
@@ -205,7 +208,7 @@ def _settings(url: str | None, config: Path | None, subject: str | None) -> Sett
 
 def _at_desk(settings: Settings, work: Callable[[DeadLetterStore], Awaitable[_T]]) -> _T:
     async def within() -> _T:
-        async with desk(settings) as at:
+        async with open_dead_letters(settings) as at:
             return await work(at)
 
     return asyncio.run(within())

@@ -1,4 +1,4 @@
-"""Dead letters for people: a table, one letter in full, a line. For programs: a JSON object a line."""
+"""Dead letters as text: a table, one letter in full, one line. For programs: one JSON object per line."""
 
 import datetime as dt
 import json
@@ -48,7 +48,7 @@ def in_full(letter: Letter, payload: bytes) -> Iterator[str]:
 
 
 def requeued_line(letter: Letter, octets: int) -> str:
-    """What became of a letter whose text was sent again."""
+    """The result for a letter whose text was sent again."""
     if not octets:
         return f"left {letter.sequence}: it holds no bytes; fshipper dlq drop {letter.sequence} removes it"
     cut = f" (only the beginning was kept of the message's {letter.cut_from} bytes)" if letter.cut_from else ""
@@ -56,7 +56,7 @@ def requeued_line(letter: Letter, octets: int) -> str:
 
 
 def dropped_line(letter: Letter) -> str:
-    """What a person has thrown away."""
+    """The line about a dropped letter."""
     host, reason = printable(letter.host), printable(letter.reason)
     return f"dropped {letter.sequence}: {when(letter.time_ns)} {host} {letter.stream} {letter.bytes} bytes: {reason}"
 

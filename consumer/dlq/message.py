@@ -1,6 +1,7 @@
-"""What the server says when it gives up delivering a message to a collector, which it never should. Pure.
+"""Dead letters and advisories as values, and their printable form. Pure.
 
-What a dead letter is, and how it is shown without harm: everything in it may come from anybody. Pure.
+Any client may have written a dead letter, so its texts are escaped. An advisory is the server's message that it
+stopped delivering a message to a collector, which should never happen.
 """
 
 import json
@@ -20,7 +21,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advisory:
-    """The server will not hand out message `sequence` of `stream` again."""
+    """The server stopped delivering message `sequence` of `stream`."""
 
     time_ns: int
     stream: str
@@ -63,7 +64,7 @@ def advisory_json(advisory: Advisory) -> dict[str, Any]:
 OWN = ("Dlq-Reason", "Dlq-Stream", "Dlq-Seq", "Dlq-Subject", "Dlq-Cut")
 """What the collector adds to a message's own headers."""
 SIZE = "Nats-Msg-Size"
-"""Where a listing without payloads says how long the payload is."""
+"""Header with the length of the payload in listings without payloads."""
 SHOWN_BYTES = 1024
 _ROW_BYTES = 16
 _SUBJECT = re.compile(r"dlq\.([^.]+)\.(.+)", re.DOTALL)
@@ -74,9 +75,9 @@ class Letter:
     """One dead letter. Its texts are as they came over the network: show them through `printable`."""
 
     sequence: int  #: its number in the stream of dead letters
-    time_ns: int  #: when it was buried
+    time_ns: int  #: when it was stored as a dead letter
     host: str
-    stream: str  #: where it came from; empty: the letter is none of a collector's
+    stream: str  #: stream of the message; empty: no collector wrote the letter
     origin_sequence: str  #: its sequence there
     reason: str
     headers: Mapping[str, str]  #: the message's own
@@ -86,7 +87,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterFilter:
-    """Which letters are meant; an empty text is any."""
+    """Which letters are selected; an empty text selects all."""
 
     host: str = ""
     stream: str = ""
@@ -94,16 +95,16 @@ class LetterFilter:
 
     @property
     def pattern(self) -> str:
-        """The subjects of the letters that may be meant, as the server filters them."""
+        """The subjects of the letters that may be selected, as filters for the server."""
         return dead_letter_subject(self.stream or "*", self.host or ">")
 
     def takes(self, letter: Letter) -> bool:
-        """Whether a letter of these subjects is meant."""
+        """Whether a letter of these subjects is selected."""
         return self.reason.casefold() in letter.reason.casefold()
 
 
 def read_letter(sequence: int, time_ns: int, subject: str, headers: Mapping[str, str], length: int) -> Letter:
-    """The letter of a message of the stream of dead letters; `length`: of its payload, unless the headers say it."""
+    """The letter of a message of the stream of dead letters; `length`: of its payload, unless a header has it."""
     place = _SUBJECT.fullmatch(subject)
     return Letter(
         sequence=sequence,

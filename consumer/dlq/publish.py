@@ -1,26 +1,26 @@
-"""A message that nobody can apply: kept whole, with the reason and where it came from."""
+"""Publishes dead letters: a message that cannot be applied, with the reason and its origin."""
 
 import asyncio
 import re
 from collections.abc import Sequence
 
-from consumer.commit.applier import DeadLetter
+from consumer.commit.staged_batch import DeadLetter
 from shipper.ports import Inbox
 from shipper.subjects import dead_letter_subject
 
 MAX_REASON = 500
 MAX_PAYLOAD_BYTES = 960 * 1024
-"""With the headers below the 1 MiB that a server takes by default: what it refuses would be tried for ever."""
+"""Maximum bytes of a payload: with headers it is below 1 MiB, the server's default limit. A refusal would repeat."""
 
 MAX_HEADER_BYTES = 48 * 1024
-"""Of 64 KiB; the rest is for what is added here."""
+"""Maximum bytes of the original headers, of 64 KiB; the rest is for headers that are added here."""
 
 AT_ONCE = 16
-"""Each may be nearly 1 MiB, and all of them are in the socket's buffer."""
+"""Maximum letters in flight. Each may be nearly 1 MiB, and all of them are in the socket's buffer."""
 
 CUT_BYTES = 1024
 CUT_HEADER_BYTES = 2048
-"""Of a dead letter that is not kept whole: bytes of the payload and of the headers."""
+"""Bytes of the payload and of the headers of a dead letter that is not kept whole."""
 
 _NAME = re.compile(r"[!-9;-~]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -30,7 +30,7 @@ _TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+(\.[^\s.*>\x00-\x20\x7f]+)*")
 async def keep_all(inbox: Inbox, letters: Sequence[DeadLetter], *, stream: str) -> None:
     """Copy all of `letters` and wait until they are stored.
 
-    Some at a time: a host that sends only poison is not to hold up the others for a round trip each.
+    Several are in flight at a time, so that a host that sends only invalid messages does not delay the others.
     """
     for first in range(0, len(letters), AT_ONCE):
         some = letters[first : first + AT_ONCE]
@@ -59,7 +59,7 @@ async def keep(inbox: Inbox, dead: DeadLetter, *, stream: str) -> None:
 
 
 def _kept(headers: dict[str, str], most: int) -> dict[str, str]:
-    """The message's own headers. Those of JetStream would have an effect again (`Nats-Expected-...`): renamed."""
+    """The message's own headers. Those of JetStream (`Nats-Expected-...`) are renamed, so that they have no effect."""
     kept: dict[str, str] = {}
     size = 0
     for name, value in headers.items():

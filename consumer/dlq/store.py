@@ -1,9 +1,9 @@
-"""What is done with dead letters on a server: find them, send them again, remove them.
+"""Dead letters on a server: find them, requeue them, remove them.
 
-A dead letter as blocks that a collector can apply: its bytes go to a `.recovered` file beside the original. Pure.
+Requeue converts a letter to blocks that a collector can apply, for a `.recovered` file next to the original.
 
-The blocks belong to a source of their own whose id follows from the letter, so that a second try, behind a kill at
-any line, sends the same source again and the collector drops what it has.
+The blocks belong to a separate source whose id is derived from the letter. After a kill at any line a second attempt
+sends the same source again, and the collector drops the bytes that it has.
 """
 
 import contextlib
@@ -29,15 +29,15 @@ from shipper.settings import Settings
 from shipper.subjects import ADVISORIES, DEAD_LETTERS, log_subject, parse_log_subject, partition_of_stream
 
 SUFFIX = ".recovered"
-NOBODY = "unknown"
+UNKNOWN_HOST = "unknown"
 MAX_TEXT_BYTES = 16 * 1024 * 1024
-"""What a payload may decode to; one that claims more is kept as it is."""
+"""Maximum bytes that a payload may decode to; a payload that claims more is kept as it is."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _EDITS = re.compile(r"(\d{1,7})-\d{1,7}")
 
 
 class RequeuedMessage(NamedTuple):
-    """What is published for a letter."""
+    """A message to publish for a letter."""
 
     subject: str
     headers: dict[str, str]
@@ -47,9 +47,10 @@ class RequeuedMessage(NamedTuple):
 def messages(
     letter: Letter, payload: bytes, *, created: str, prefix: str, output: str, read_at: str
 ) -> Iterator[RequeuedMessage]:
-    """The blocks of a letter in their order; none where it holds no bytes.
+    """The blocks of a letter in their order; none if it has no bytes.
 
-    `created`: when its stream was, which tells two streams of dead letters apart; `output`: the file of plain messages.
+    `created`: creation time of its stream, which distinguishes two streams of dead letters; `output`: the file of
+    plain messages.
 
     Raises:
         UsageError: it came from no stream of `prefix`.
@@ -76,18 +77,18 @@ def messages(
 
 
 def address(letter: Letter, prefix: str) -> str:
-    """Where the host of a letter publishes; `unknown` where its name is what nobody can apply."""
+    """The subject of a letter's host; `unknown` where the name of the host is invalid."""
     partition = partition_of_stream(prefix, letter.stream)
     if partition is None:
         raise UsageError(
             f"dead letter {letter.sequence} came from {letter.stream or 'no stream'!r}, which is none of {prefix!r}",
-            hint="--subject PREFIX says whose streams are meant",
+            hint="--subject PREFIX selects the streams",
         )
     subject = log_subject(prefix, partition, letter.host)
     try:
         parse_log_subject(subject)
     except Poison:
-        return log_subject(prefix, partition, NOBODY)
+        return log_subject(prefix, partition, UNKNOWN_HOST)
     return subject
 
 
@@ -97,7 +98,7 @@ def source_id(created: str, sequence: int) -> str:
 
 
 def file_of(letter: Letter, output: str) -> str:
-    """The file beside the one that the message was meant for."""
+    """The `.recovered` file next to the file of the message."""
     path = codec.decode_path(letter.headers.get("Log-File", ""))
     if not path.startswith("/") or "\0" in path:
         path = f"/{output}"
@@ -105,11 +106,11 @@ def file_of(letter: Letter, output: str) -> str:
 
 
 def text_of(letter: Letter, payload: bytes) -> bytes:
-    """The text that a payload carries, as far as anybody can tell, else the payload; it ends with a newline."""
+    """The text in a payload, if it can be decoded, else the payload. It ends with a newline."""
     text = _decoded(letter.headers.get("Log-Encoding", ""), payload)
     edits = _EDITS.fullmatch(letter.headers.get("Log-Edits", ""))
     if edits and len(text) >= int(edits[1]):
-        text = text[: int(edits[1])]  # behind it lies the map, which is no text
+        text = text[: int(edits[1])]  # after the text is the edit map
     return text if text.endswith(b"\n") or not text else text + b"\n"
 
 
@@ -121,7 +122,7 @@ def _decoded(encoding: str, payload: bytes) -> bytes:
             case Encoding.GZIP.value:
                 return _from_gzip(payload)
     except (zstandard.ZstdError, zlib.error):
-        pass  # the reason why it is a dead letter, most likely
+        pass  # probably the reason why it is a dead letter
     return payload
 
 
@@ -138,10 +139,10 @@ def _from_gzip(payload: bytes) -> bytes:
 
 
 WINDOW = 1000
-"""Messages that a listing holds at a time, so that a hundred thousand cost no more than a thousand."""
+"""Maximum messages of a listing in memory: 100,000 letters need no more memory than 1,000."""
 
 Sent = Callable[[Letter, int], None]
-"""Is told of each letter how many bytes of text its collector gets; 0: it holds none, and stays."""
+"""Called with each letter and the bytes of text that its collector gets; 0: it has none, and stays."""
 
 
 class StoredLetter(NamedTuple):
@@ -170,7 +171,7 @@ class DeadLetterStore:
                     return
 
     async def oldest(self, wanted: LetterFilter) -> AsyncGenerator[Letter]:
-        """All letters that are there now, oldest first."""
+        """All current letters, oldest first."""
         state = await self._letters.state()
         async with contextlib.aclosing(self._between(state.first_sequence, state.last_sequence, wanted)) as found:
             async for each in found:
@@ -205,8 +206,8 @@ class DeadLetterStore:
         await self._letters.delete(sequence)
         return found.letter
 
-    async def gave_up(self, stream: str, limit: int) -> AsyncGenerator[Advisory]:
-        """What the server gave up delivering, newest first, at most `limit` (0: all). Raises StreamMissing."""
+    async def advisories(self, stream: str, limit: int) -> AsyncGenerator[Advisory]:
+        """The advisories, newest first, at most `limit` (0: all). Raises StreamMissing."""
         left = limit
         for first, last in _windows_back(await self._advisories.state()):
             for kept in reversed([each async for each in self._advisories.whole(first, last, pattern=">")]):
@@ -246,8 +247,8 @@ class DeadLetterStore:
 
 
 @contextlib.asynccontextmanager
-async def desk(settings: Settings) -> AsyncIterator[DeadLetterStore]:
-    """A desk on a connection of its own.
+async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetterStore]:
+    """A store with its own connection.
 
     Raises:
         Unavailable: no server answers. StreamMissing: it has no dead letters.
@@ -262,7 +263,7 @@ async def desk(settings: Settings) -> AsyncIterator[DeadLetterStore]:
 
 
 def _windows_back(state: StreamState) -> Iterator[tuple[int, int]]:
-    """First and last sequences of what a stream holds, from its end to its beginning."""
+    """Ranges of the sequences in a stream, from its end to its beginning."""
     last = state.last_sequence
     while state.messages and last >= state.first_sequence:
         first = max(state.first_sequence, last - WINDOW + 1)

@@ -1,4 +1,4 @@
-"""`fshipper status`: the fleet as a table. 0: all is well, 2: something is stuck or dead."""
+"""`fshipper status`: the fleet as a table. Exit code 0: no problem, 2: something is stuck or dead."""
 
 import asyncio
 import fnmatch
@@ -43,14 +43,16 @@ def status(
         list[str] | None,
         typer.Option(help="Only hosts that are shipping, quiet, stuck, dead, shared or unknown; may repeat."),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
-    every: Annotated[str, typer.Option(help="Between two looks of --watch.")] = "2s",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False,
+    every: Annotated[str, typer.Option(help="Interval of --watch.")] = "2s",
     as_json: Annotated[bool, typer.Option("--json", help="For programs; with --watch an object a line.")] = False,
     limit: Annotated[int, typer.Option(min=0, help="At most so many hosts, the worst; 0: all.")] = 100,
     dead_after: Annotated[
         str, typer.Option(help="Silence after which a host is dead, if that is 4 heartbeats or more.")
     ] = "20s",
-    stuck_after: Annotated[str, typer.Option(help="So long nothing moves although bytes wait: stuck.")] = "30s",
+    stuck_after: Annotated[
+        str, typer.Option(help="Time without progress while bytes wait, after which a host is stuck.")
+    ] = "30s",
     forget: Annotated[
         list[str] | None, typer.Option(help="Forget the last heartbeat of a host that is gone for good; may repeat.")
     ] = None,
@@ -58,28 +60,28 @@ def status(
     config: Annotated[Path | None, typer.Option(help="Configuration file (SHIPPER_CONFIG).")] = None,
     subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT).")] = None,
 ) -> None:
-    """Show every host, how it is and why, and how far each partition is read.
+    """Show the state of every host with the reason, and how far each partition is read.
 
-    shipping: bytes move. quiet: it lives and has nothing to say. stuck: bytes wait and none move. dead: no heartbeat
-    for too long. shared: two live producers have its name. unknown: it sends lines and no heartbeats, or has just
-    begun.
+    shipping: bytes move. quiet: it is alive and has nothing to ship. stuck: bytes wait and none move. dead: no
+    heartbeat for too long. shared: two live producers have its name. unknown: it sends lines and no heartbeats, or has
+    just started.
 
-    Ends with 0 when all is well, with 2 when a host that is shown is stuck, dead or shared, a named one is not known,
-    a partition is not read, or an archive holds bytes twice.
+    The exit code is 2 when a shown host is stuck, dead or shared, a named host is not known, a partition is not read,
+    or an archive holds bytes twice; otherwise it is 0.
     """
     settings = load({"nats.url": url, "logs.subject": subject}, config=config)
     wanted = _HostFilter(hosts or (), state or ())
     limits = Thresholds(dead=_duration("--dead-after", dead_after), stuck=_duration("--stuck-after", stuck_after))
-    looking = FleetPoller(settings.nats, settings.logs.subject, name="status", limits=limits)
+    poller = FleetPoller(settings.nats, settings.logs.subject, name="status", limits=limits)
     if forget:
-        asyncio.run(_forget(looking, [checked_host(host) for host in forget]))
+        asyncio.run(_forget(poller, [checked_host(host) for host in forget]))
         return
     showing = _DisplayOptions(wanted, limit=limit, as_json=as_json)
     if watch:
         with suppress(KeyboardInterrupt):
-            asyncio.run(_watch(looking, showing, _duration("--every", every)))
+            asyncio.run(_watch(poller, showing, _duration("--every", every)))
         return
-    fleet = asyncio.run(_once(looking))
+    fleet = asyncio.run(_once(poller))
     if not fleet.partitions and not fleet.hosts:
         raise Unavailable(
             f"the server at {settings.nats.shown_url} has no streams of {settings.logs.subject!r}",
@@ -95,14 +97,14 @@ def status(
 
 def _known(fleet: Fleet) -> str:
     if not fleet.hosts:
-        return "no host has said anything yet"
+        return "no host has sent anything yet"
     names = [host.name for host in fleet.hosts[:NAMED_HOSTS]]
     more = f" and {len(fleet.hosts) - len(names)} more" if len(fleet.hosts) > len(names) else ""
     return f"there is {', '.join(map(printable, names))}{more}"
 
 
 class _HostFilter:
-    """Which hosts somebody asked for. Raises UsageError: there is no such state."""
+    """Which hosts to show. Raises UsageError: there is no such state."""
 
     def __init__(self, globs: Sequence[str], states: Sequence[str]) -> None:
         self._globs = [glob.lower() for glob in globs]
@@ -112,11 +114,11 @@ class _HostFilter:
         return [host for host in fleet.hosts if self._fits(host)]
 
     def unknown(self, fleet: Fleet) -> list[str]:
-        """The names and patterns that fit no host: nothing was checked for them."""
+        """The names and patterns that match no host: nothing was checked for them."""
         return [glob for glob in self._globs if not any(fnmatch.fnmatchcase(host.name, glob) for host in fleet.hosts)]
 
     def troubled(self, fleet: Fleet) -> bool:
-        """Whether somebody should look: at the hosts that were asked for, or at anything if none were."""
+        """Whether there is a problem: with the named hosts, or with anything if no host is named."""
         everything = not (self._globs or self._states)
         hosts = any(host.state in TROUBLED for host in self.hosts(fleet))
         return hosts or (everything and bool(fleet.troubled_partitions or fleet.doubled))
@@ -127,7 +129,7 @@ class _HostFilter:
 
 
 class _DisplayOptions:
-    """How it is shown."""
+    """How to show the fleet."""
 
     def __init__(self, wanted: _HostFilter, *, limit: int, as_json: bool) -> None:
         self._wanted = wanted
@@ -140,70 +142,70 @@ class _DisplayOptions:
             sys.stdout.flush()
             return
         out = display.console()
-        out.print(display.whole(out, fleet, self._wanted.hosts(fleet), limit=self._limit), crop=False)
+        out.print(display.tables(out, fleet, self._wanted.hosts(fleet), limit=self._limit), crop=False)
 
     def screen(self, fleet: Fleet, out: Console) -> Any:
         room = max(3, out.height - TERMINAL_MARGIN - len(fleet.partitions))
         limit = min(self._limit, room) if self._limit else room
-        return display.whole(out, fleet, self._wanted.hosts(fleet), limit=limit)
+        return display.tables(out, fleet, self._wanted.hosts(fleet), limit=limit)
 
     def json(self, fleet: Fleet, indent: int | None) -> str:
         chosen = {"hosts": [host_json(host) for host in self._wanted.hosts(fleet)]}
         return json.dumps(fleet_json(fleet) | chosen, indent=indent)
 
 
-async def _once(looking: FleetPoller) -> Fleet:
-    """One look; a second one where something may only have been caught at a bad moment."""
+async def _once(poller: FleetPoller) -> Fleet:
+    """One snapshot; a second one if the first may show only a temporary state."""
 
     async def attempt() -> Fleet:
-        fleet = await looking.look()
+        fleet = await poller.poll()
         if any(each.status.lag and not each.status.waiting for each in fleet.partitions):
             await asyncio.sleep(2 * LEAST_SECONDS)
-            fleet = await looking.look()
+            fleet = await poller.poll()
         return fleet
 
     try:
         return await until_done(attempt, policy=SESSION, stop=Stop(), attempts=ATTEMPTS)
     finally:
-        await looking.close()
+        await poller.close()
 
 
-async def _watch(looking: FleetPoller, showing: _DisplayOptions, every: float) -> None:
+async def _watch(poller: FleetPoller, showing: _DisplayOptions, every: float) -> None:
     out = display.console()
     try:
         if showing.as_json or not out.is_terminal:
             while True:
                 try:
-                    showing.print(await looking.look(), indent=None)
+                    showing.print(await poller.poll(), indent=None)
                 except InsecureConnection:
-                    raise  # a person reads this, and no later attempt is more secure
+                    raise  # a later attempt cannot make the connection more secure
                 except (Transient, Unavailable) as error:
                     sys.stderr.write(f"error: {error}\n")
                 await asyncio.sleep(every)
-        with Live(Text("looking …"), console=out, screen=True, auto_refresh=False) as live:
+        with Live(Text("loading …"), console=out, screen=True, auto_refresh=False) as live:
             while True:
-                live.update(await _screen(looking, showing, out), refresh=True)
+                live.update(await _screen(poller, showing, out), refresh=True)
                 await asyncio.sleep(every)
     finally:
-        await looking.close()
+        await poller.close()
 
 
-async def _screen(looking: FleetPoller, showing: _DisplayOptions, out: Console) -> Any:
+async def _screen(poller: FleetPoller, showing: _DisplayOptions, out: Console) -> Any:
     try:
-        return showing.screen(await looking.look(), out)
+        return showing.screen(await poller.poll(), out)
     except InsecureConnection:
         raise
     except (Transient, Unavailable) as error:
         return Text(f"{error}\n{error.hint}\n\ntrying again …", style="red")
 
 
-async def _forget(looking: FleetPoller, hosts: Sequence[str]) -> None:
+async def _forget(poller: FleetPoller, hosts: Sequence[str]) -> None:
     try:
         for host in hosts:
-            known = await looking.forget(host)
-            sys.stdout.write(f"{host} is forgotten\n" if known else f"{host} never said anything\n")
+            known = await poller.forget(host)
+            sys.stdout.write(f"{host} is forgotten\n" if known else f"{host} never sent anything\n")
     finally:
-        await looking.close()
+        await poller.close()
 
 
 def _state(word: str) -> HostState:

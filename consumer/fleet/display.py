@@ -1,6 +1,6 @@
 """The fleet as JSON: what `fshipper status --json` prints and the status page draws.
 
-The fleet for people: two tables and what needs somebody; coloured on a terminal, plain lines elsewhere.
+The fleet as text: two tables and a list of problems; coloured on a terminal, plain lines elsewhere.
 """
 
 import datetime as dt
@@ -20,7 +20,7 @@ from shipper.table_printer import STACK, fitted, standard_output
 from shipper.units import counted, format_bytes, format_duration
 
 VERSION = 1
-"""Of the JSON; a field is added under the same number, and changed or removed under another."""
+"""Version of the JSON. New fields keep the number; changed or removed fields change it."""
 
 
 def fleet_json(fleet: Fleet) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def fleet_json(fleet: Fleet) -> dict[str, Any]:
 
 
 def host_json(host: HostStatus) -> dict[str, Any]:
-    """One host; what only a heartbeat tells is null where there was none."""
+    """One host. Fields that come from a heartbeat are null if there was none."""
     beat = host.beat
     return {
         "host": host.name,
@@ -83,7 +83,7 @@ def partition_json(partition: Partition) -> dict[str, Any]:
 
 
 def printable(value: Any) -> Any:
-    """`value` with every text such that no terminal obeys it, and none looks like another: names are anybody's."""
+    """`value` with every text made printable: a host chooses its name, which may contain control characters."""
     if isinstance(value, str):
         return units.printable(value)
     if isinstance(value, list):
@@ -105,7 +105,7 @@ HOST_COLUMNS = ("host", "state", "heard", "partition", "files", "backlog", "age"
 PARTITION_COLUMNS = ("partition", "lag", "in", "archived", "full", "hosts", "collector", "why")
 RIGHT = frozenset({"heard", "partition", "files", "backlog", "age", "rate", "lag", "in", "archived", "full", "hosts"})
 NAMED_VERSIONS = 5
-NO_HOST = "no host has said anything yet: start `fshipper produce` on a host, or name another server (NATS_URL)"
+NO_HOST = "no host has sent anything yet: start `fshipper produce` on a host, or name another server (NATS_URL)"
 
 
 def console() -> Console:
@@ -113,8 +113,8 @@ def console() -> Console:
     return standard_output()
 
 
-def whole(out: Console, fleet: Fleet, hosts: Sequence[HostStatus], *, limit: int) -> RenderableType:
-    """Everything as wide as `out`: the chosen `hosts`, at most `limit` of them (0: all), the partitions, and a sum."""
+def tables(out: Console, fleet: Fleet, hosts: Sequence[HostStatus], *, limit: int) -> RenderableType:
+    """The tables in the width of `out`: the chosen `hosts`, at most `limit` (0: all), the partitions, and totals."""
     shown = hosts[:limit] if limit else hosts
     parts: list[RenderableType] = []
     if shown:
@@ -153,7 +153,7 @@ def _sum(fleet: Fleet) -> list[Text]:
     lines = [
         Text(
             f"{counted(len(fleet.hosts), 'host')}: {states} · {format_bytes(fleet.rate)}/s · "
-            f"{counted(fleet.lag, 'message')} behind"
+            f"lag {counted(fleet.lag, 'message')}"
         ),
     ]
     versions = Counter(host.beat.version for host in fleet.hosts if host.beat)
@@ -178,7 +178,7 @@ def _sum(fleet: Fleet) -> list[Text]:
 
 
 def _doubled_text(octets: int) -> str:
-    """That an archive holds bytes twice."""
+    """The message that an archive holds bytes twice."""
     return f"{octets:,} bytes are in the archive twice"
 
 

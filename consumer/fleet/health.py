@@ -1,4 +1,4 @@
-"""How a host is, by its last heartbeat and how long ago that was. Pure: values in, values out."""
+"""The state of a host, derived from its last heartbeat and the age of it. Pure."""
 
 import enum
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from shipper.units import counted, format_bytes, format_duration
 
 
 class HostState(enum.StrEnum):
-    """How a host is; the worst first."""
+    """The state of a host; the worst first."""
 
     DEAD = "dead"  #: no heartbeat for too long
-    STUCK = "stuck"  #: it lives, bytes wait, and none of them move
-    UNKNOWN = "unknown"  #: it never said anything, or too little yet to tell
+    STUCK = "stuck"  #: it is alive, bytes wait, and none of them move
+    UNKNOWN = "unknown"  #: no heartbeat, or too few yet to decide
     SHIPPING = "shipping"  #: bytes move
-    QUIET = "quiet"  #: it lives, and has nothing to say
+    QUIET = "quiet"  #: it is alive and has nothing to ship
     SHARED = "shared"  #: two live producers have its name, or it has a name that every machine has
 
 
@@ -24,16 +24,16 @@ ALIASES = {"ok": HostState.SHIPPING, "new": HostState.UNKNOWN, "silent": HostSta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """What is too long, in seconds."""
+    """Time limits, in seconds."""
 
-    dead_beats: float = DEAD_BEATS  #: heartbeats that did not come, by the host's own interval
-    dead: float = DEAD_SECONDS  #: and at least so long: a host whose stream is full speaks every quarter of a minute
-    stuck: float = 30.0  #: without a byte acknowledged while some wait for as long
-    new: float = 15.0  #: from a producer's start, until it counts that nothing was acknowledged
-    lately: float = 15.0  #: since the last acknowledged byte, and it counts as shipping
+    dead_beats: float = DEAD_BEATS  #: missing heartbeats, in intervals of the host
+    dead: float = DEAD_SECONDS  #: minimum; a host whose stream is full sends a heartbeat every 15 s
+    stuck: float = 30.0  #: time without an acknowledged byte while bytes wait
+    new: float = 15.0  #: time after a producer's start in which it is not stuck
+    lately: float = 15.0  #: maximum age of the last acknowledged byte of a host that is shipping
 
     def dead_after(self, every: float) -> float:
-        """Seconds without a heartbeat from a host that promised one `every` so many."""
+        """Seconds without a heartbeat after which a host is dead that sends one `every` so many seconds."""
         return max(self.dead, self.dead_beats * every)
 
 
@@ -42,21 +42,21 @@ USUAL = Thresholds()
 
 @dataclass(frozen=True, slots=True)
 class HostHealth:
-    """How a host is, and why, as a sentence for people; empty where there is nothing to say."""
+    """The state of a host, and the reason as a sentence, which may be empty."""
 
     state: HostState
     why: str = ""
 
 
 def shared(verdict: HostHealth, why: str) -> HostHealth:
-    """The verdict on a host whose name is not its own; `why` in a sentence. One that is dead or stuck stays that."""
+    """The state of a host whose name is not unique, with the reason `why`. Dead and stuck hosts stay that."""
     if verdict.state in {HostState.DEAD, HostState.STUCK}:
         return HostHealth(verdict.state, f"{verdict.why}; {why}" if verdict.why else why)
     return HostHealth(HostState.SHARED, why)
 
 
 def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> HostHealth:
-    """How a host is that said `beat` so many seconds ago; None: it never said anything that can be read."""
+    """The state of a host that sent `beat` `age` seconds ago; None: it never sent a readable heartbeat."""
     if beat is None:
         return HostHealth(HostState.UNKNOWN, "sends lines, and no heartbeats")
     if age > limits.dead_after(beat.every):
@@ -78,7 +78,7 @@ def _of_the_living(beat: Heartbeat, limits: Thresholds) -> HostHealth:
 
 def _how_it_went(beat: Heartbeat, age: float) -> str:
     left = f", with {format_bytes(beat.backlog)} not shipped" if beat.backlog else ""
-    return f"{'was stopped' if beat.leaves else 'was last heard'} {format_duration(age)} ago{left}"
+    return f"{'was stopped' if beat.leaves else 'last heartbeat'} {format_duration(age)} ago{left}"
 
 
 def _why_stuck(beat: Heartbeat) -> str:
@@ -91,4 +91,4 @@ def _why_stuck(beat: Heartbeat) -> str:
 def _how_far_behind(beat: Heartbeat, limits: Thresholds) -> str:
     if beat.backlog_age < limits.stuck:
         return ""
-    return f"{format_bytes(beat.backlog)} behind, the oldest seen {format_duration(beat.backlog_age)} ago"
+    return f"{format_bytes(beat.backlog)} not shipped, the oldest seen {format_duration(beat.backlog_age)} ago"

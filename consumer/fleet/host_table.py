@@ -11,20 +11,20 @@ from shipper.jetstream.heartbeat_stream import HeartbeatUpdate
 from shipper.subjects import checked_host, host_of_beat, is_everybodys
 
 MOST_HOSTS = 10_000
-"""Beyond them those are left out that said something longest ago."""
+"""Maximum hosts in the table; those with the oldest heartbeats are dropped first."""
 CLASH_SECONDS = 300.0
-"""For so long it is shown that two producers had one name, after it was seen last."""
+"""Seconds for which a name clash of two producers is shown after it was seen last."""
 FORKED_HINT = "fshipper audit names the file; both are archived; give one machine another name (HOSTNAME, --host)"
 _SECOND_NS = 1_000_000_000
 
 
 class _LastHeartbeat(NamedTuple):
-    """What a host said last, and when the server stored it."""
+    """The last heartbeat of a host, and when the server stored it."""
 
     beat: Heartbeat | None
     at_ns: int
     run_before: str = ""  #: of the process that sent heartbeats before this one
-    clash: str = ""  #: the other live producer under this name, for people; empty: none was seen
+    clash: str = ""  #: text about the other live producer with this name; empty: none was seen
     clash_ns: int = 0  #: when it was seen last
 
 
@@ -41,7 +41,7 @@ class HostStatus:
 
 
 class HostTable:
-    """What each host said last. Owned by whoever looks."""
+    """The last heartbeat of each host. Owned by one poller."""
 
     def __init__(self, limits: Thresholds = USUAL, *, most: int = MOST_HOSTS) -> None:
         self._limits = limits
@@ -53,19 +53,19 @@ class HostTable:
         return len(self._heard)
 
     def hear(self, news: HeartbeatUpdate) -> None:
-        """What a look at the heartbeats brought."""
+        """Add heartbeats that were read."""
         heard = {} if news.complete else self._heard
         for stored in news.beats:
             if host := _name(stored.subject):
                 before = self._heard.get(host)
-                heard.pop(host, None)  # to the end: the first are those that were silent longest
+                heard.pop(host, None)  # to the end: the first entries have the oldest heartbeats
                 heard[host] = _after(before, _beat(stored.payload), stored.time_ns)
         while len(heard) > self._most:
             heard.pop(next(iter(heard)))
         self._heard = heard
 
     def found_lines(self, partitions: Mapping[str, int]) -> None:
-        """Hosts of which there are lines in the streams, with their partitions."""
+        """Set the hosts with lines in the streams, with their partitions."""
         self._lines = partitions
 
     def hosts(self, now_ns: int, forked: Collection[str] = ()) -> list[HostStatus]:
@@ -80,7 +80,7 @@ class HostTable:
     def _judged(self, name: str, heard: _LastHeartbeat, now_ns: int) -> HostStatus:
         age = max(0.0, (now_ns - heard.at_ns) / _SECOND_NS)
         if heard.beat is None:
-            verdict = HostHealth(HostState.UNKNOWN, "says what this version does not understand")
+            verdict = HostHealth(HostState.UNKNOWN, "sends heartbeats that this version cannot read")
         else:
             verdict = judge(heard.beat, age, self._limits)
         if why := _why_shared(name, heard, now_ns):
@@ -105,9 +105,9 @@ _ORDER = {state: place for place, state in enumerate(sorted(HostState, key=lambd
 
 
 def _after(before: _LastHeartbeat | None, beat: Heartbeat | None, at_ns: int) -> _LastHeartbeat:
-    """What is known of a host after a heartbeat.
+    """The entry of a host after a heartbeat.
 
-    A restart changes the run once. A run that comes back after another one means that both live.
+    A restart changes the run once. A run that appears again after another one shows that both processes live.
     """
     if beat is None or not beat.run:
         return _LastHeartbeat(beat, at_ns)
@@ -115,7 +115,7 @@ def _after(before: _LastHeartbeat | None, beat: Heartbeat | None, at_ns: int) ->
     last = before.beat if before else None
     if beat.refused:
         clash, clash_ns = f"{beat.sender} was refused: it has the same name", at_ns
-        if last is not None and before is not None:  # what it says of itself is not how this host is
+        if last is not None and before is not None:  # its state is not that of this host
             return before._replace(clash=clash, clash_ns=clash_ns)
     elif beat.other:
         clash, clash_ns = beat.other, at_ns
@@ -127,9 +127,9 @@ def _after(before: _LastHeartbeat | None, beat: Heartbeat | None, at_ns: int) ->
 
 
 def _why_shared(name: str, heard: _LastHeartbeat, now_ns: int) -> str:
-    """Why the name of a host is not its own; empty: nothing speaks against it."""
+    """Why the name of a host is not unique; empty: no reason is known."""
     if heard.beat is not None and is_everybodys(name):
-        return f"every machine is called {name}: set HOSTNAME (--host) to a name of its own"
+        return f"every machine is called {name}: set HOSTNAME (--host) to a unique name"
     if heard.clash and now_ns - heard.clash_ns < CLASH_SECONDS * _SECOND_NS:
         return f"two producers have this name: {heard.clash}; give one of them another name (HOSTNAME, --host)"
     return ""
@@ -150,7 +150,7 @@ def _worst_first(host: HostStatus) -> tuple[int, str]:
 def _name(subject: str) -> str:
     try:
         return checked_host(host_of_beat(subject))
-    except ConfigError:  # nobody who follows our rules has such a name
+    except ConfigError:  # no producer accepts such a name
         return ""
 
 

@@ -1,8 +1,8 @@
-"""Looking at the fleet over one connection, with a collector's rights, again and again.
+"""Reads the state of the fleet periodically over one connection, with a collector's permissions.
 
-A collector looks at the fleet beside its work: in a thread and over a connection of its own, for page and metrics.
+A collector does so in a separate thread with a separate connection, for its status page and its metrics.
 
-What it finds is a value that others read; nothing here can hold up writing, and nothing there waits for it.
+The result is a value that other threads read, so neither delays the other.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from shipper.settings import NatsSettings
 from shipper.subjects import parse_log_subject, partition_subjects
 
 LINES_SECONDS = 60.0
-"""Between two looks for hosts that send lines and no heartbeats: the server lists every subject for it."""
-NO_BEATS = "nobody keeps heartbeats here: fshipper partition apply makes their stream"
+"""Seconds between two searches for hosts without heartbeats: the server lists every subject for it."""
+NO_BEATS = "the server has no stream of heartbeats: fshipper partition apply creates it"
 
 
 class FleetPoller:
-    """Looks at the fleet of one prefix, over sessions that may come and go. Owned by one event loop."""
+    """Reads the fleet of one prefix, over sessions that are replaced when they fail. Owned by one event loop."""
 
     def __init__(
         self, settings: NatsSettings, prefix: str, *, name: str, limits: Thresholds = USUAL, makes_stream: bool = False
@@ -51,24 +51,24 @@ class FleetPoller:
         self._lines_at = 0.0
         self._last: Fleet | None = None
 
-    async def look(self) -> Fleet:
+    async def poll(self) -> Fleet:
         """The fleet now.
 
         Raises:
-            ShipperError: the server does not answer, or refuses; the next look begins a new session.
+            ShipperError: the server does not answer, or refuses; the next call begins a new session.
         """
         try:
-            return await self._look()
+            return await self._poll()
         except BaseException:
             await self.close()
             raise
 
     async def forget(self, host: str) -> bool:
-        """Remove what is known of a host's heartbeats; False: nothing was. Raises as `look`."""
+        """Remove the stored heartbeats of a host; False: there were none. Raises as `poll`."""
         return await (await self._session()).forget(host)
 
     async def close(self) -> None:
-        """End the session; the next look begins another."""
+        """End the session; the next call begins another."""
         connection, self._connection, self._beats = self._connection, None, None
         if connection is not None:
             await connection.close()
@@ -82,9 +82,9 @@ class FleetPoller:
             self._connection, self._beats = connection, HeartbeatReader(connection, self._prefix)
         return self._beats
 
-    async def _look(self) -> Fleet:
+    async def _poll(self) -> Fleet:
         beats = await self._session()
-        assert self._connection is not None  # noqa: S101 - for the type checker; _session sees to it
+        assert self._connection is not None  # noqa: S101 - for the type checker; _session sets it
         admin = Admin(self._connection)
         news = await self._news(beats)
         if news is not None:
@@ -117,13 +117,13 @@ class FleetPoller:
         )
 
     async def _news(self, beats: HeartbeatReader) -> HeartbeatUpdate | None:
-        """The heartbeats since the last look; None: nobody keeps them, and this program may not make it so."""
+        """The heartbeats since the last call; None: there is no stream of them, and this program may not create it."""
         try:
             return await beats.look(len(self._table))
         except StreamMissing:
             if not self._may_make:
                 return None
-        self._may_make = False  # asked once: what is refused now is refused later, and the session may be lost with it
+        self._may_make = False  # one attempt: a refusal is permanent, and the session may be lost with it
         try:
             await beats.make()
         except ConfigError:
@@ -143,9 +143,9 @@ class FleetPoller:
         self._lines_at = time.monotonic() + LINES_SECONDS
 
     async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, Claim], int]:
-        """By partition its newest claim, and the bytes that archives hold twice, as collectors say.
+        """By partition its newest claim, and the bytes that archives hold twice, according to the collectors.
 
-        Nothing where there is no bucket.
+        Both are empty if there is no bucket.
         """
         assert self._connection is not None  # noqa: S101 - the same
         keys = {lease_key(self._prefix, each.partition): each.partition for each in partitions}
@@ -161,7 +161,7 @@ class FleetPoller:
 
 
 def _doubled(members: Iterable[Member | None]) -> int:
-    """Each collector of an archive counts all of it."""
+    """The sum over archives. Each collector of an archive counts all of it."""
     by_archive: dict[str, int] = {}
     for member in members:
         if member is not None and not member.left:
@@ -170,14 +170,14 @@ def _doubled(members: Iterable[Member | None]) -> int:
 
 
 SEEN_SECONDS = 2.0
-"""Between two looks while somebody has the page open."""
+"""Seconds between two snapshots while the page is open."""
 UNSEEN_SECONDS = 10.0
 HISTORY_SECONDS = 5.0
-"""Between two points of the history."""
+"""Seconds between two points of the history."""
 MOST_HISTORY = 120
-"""Between two looks for the metrics."""
+"""Seconds between two snapshots for the metrics."""
 LOOK_SECONDS = 15.0
-"""For one look: a server that hangs is trouble, too."""
+"""Time limit of one snapshot, in seconds: a server that does not answer is reported."""
 END_SECONDS = 5.0
 
 
@@ -190,7 +190,7 @@ class Disk:
 
 
 class FleetSample(NamedTuple):
-    """The whole fleet at one moment, for a curve."""
+    """The totals of the fleet at one moment, for a curve."""
 
     at: float  #: seconds since 1970
     rate: int  #: bytes of lines a second
@@ -199,22 +199,22 @@ class FleetSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """What the last look found, and what came of the last attempt."""
+    """The last snapshot, and the result of the last attempt."""
 
     number: int = 0  #: grows with each attempt
     at: float = 0.0  #: seconds since 1970 of the attempt, by this machine's clock
-    fleet: Fleet | None = None  #: of the last look that succeeded
-    fleet_at: float = 0.0  #: seconds since 1970 of that look
+    fleet: Fleet | None = None  #: the last successful snapshot
+    fleet_at: float = 0.0  #: seconds since 1970 of that snapshot
     trouble: str = ""  #: why the last attempt found nothing
     disk: Disk | None = None
     history: tuple[FleetSample, ...] = ()  #: the last minutes, oldest first
 
 
 class FleetWatcher:
-    """Looks at the fleet again and again in its own thread. `view` and `wait` may be called from any thread."""
+    """Polls the fleet in a separate thread. `view` and `wait` may be called from any thread."""
 
-    def __init__(self, looking: Callable[[], FleetPoller], archive: Path) -> None:
-        self._make = looking
+    def __init__(self, poller: Callable[[], FleetPoller], archive: Path) -> None:
+        self._make = poller
         self._archive = archive
         self._changed = threading.Condition()
         self._view = FleetView()
@@ -227,11 +227,11 @@ class FleetWatcher:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="fleet", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def end(self) -> None:
-        """Look no more; whoever waits is told."""
+        """Stop the thread; waiting callers return."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -240,23 +240,23 @@ class FleetWatcher:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing new comes any more."""
+        """Whether polling has ended."""
         return self._ended
 
     @property
     def view(self) -> FleetView:
-        """What is known now."""
+        """The current view."""
         return self._view
 
     def wait(self, number: int, within: float) -> FleetView:
-        """The view as soon as it is another one than `number`, or after `within` seconds as it is."""
+        """The first view with another number than `number`, or the current one after `within` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or self._view.number != number, within)
             return self._view
 
     @contextlib.contextmanager
     def seen(self) -> Iterator[None]:
-        """Somebody looks at the page: what it shows is younger inside the block."""
+        """Poll more often inside the block, because the page is open."""
         with self._changed:
             self._watchers += 1
         self._rouse(self._hurry)
@@ -273,20 +273,20 @@ class FleetWatcher:
                 loop.call_soon_threadsafe(event.set)
 
     async def _run(self) -> None:
-        self._loop, looking = asyncio.get_running_loop(), self._make()
+        self._loop, poller = asyncio.get_running_loop(), self._make()
         try:
             while not self._ended:
                 began = time.monotonic()
-                await self._attempt(looking)
+                await self._attempt(poller)
                 await self._rest(began)
         finally:
-            await looking.close()
+            await poller.close()
 
-    async def _attempt(self, looking: FleetPoller) -> None:
+    async def _attempt(self, poller: FleetPoller) -> None:
         fleet, trouble = None, ""
         try:
             async with asyncio.timeout(LOOK_SECONDS):
-                fleet = await looking.look()
+                fleet = await poller.poll()
         except TimeoutError:
             trouble = f"the server did not answer within {LOOK_SECONDS:.0f} s"
         except ShipperError as error:
@@ -314,7 +314,7 @@ class FleetWatcher:
                 lag=found.messages if found.lag is None else found.lag,
                 filled=filled,
                 top_host_ratio=top_ratio,
-                collectors=1 if found.waiting or each.read_rate else 0,  # a lease outlives who held it
+                collectors=1 if found.waiting or each.read_rate else 0,  # a lease may outlive its holder
             )
             if found.top_host and self._top_hosts.get(found.partition) != found.top_host:
                 events.stream_crowded(
@@ -341,7 +341,7 @@ class FleetWatcher:
             self._changed.notify_all()
 
     async def _rest(self, began: float) -> None:
-        """At most a tenth of the time is spent looking, a thirtieth while nobody watches, however large the fleet."""
+        """Seconds until the next snapshot: polling takes at most 10 % of the time, 3 % while no page is open."""
         took = time.monotonic() - began
         least = max(SEEN_SECONDS, 10 * took) - took
         unseen = max(UNSEEN_SECONDS, 30 * took) - took

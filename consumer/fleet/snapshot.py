@@ -1,4 +1,4 @@
-"""The fleet at one moment, as a value: hosts, partitions, what lies beside, and what of it needs somebody."""
+"""The fleet at one moment, as a value: hosts, partitions, dead letters, and which of them have problems."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,9 +9,9 @@ from shipper.jetstream.stream_status import PartitionStatus
 from shipper.units import format_duration
 
 FULL_PERCENT = 90.0
-"""Of a partition's stream: soon producers wait. Above 70 the collector purges what is archived."""
+"""Fill level of a partition's stream in percent that is a problem: producers will wait. Above 70 collectors purge."""
 LEAST_SECONDS = 0.5
-"""Between two looks that tell a rate."""
+"""Minimum seconds between two snapshots from which a rate is computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,15 +19,15 @@ class Partition:
     """One partition at one moment."""
 
     status: PartitionStatus
-    collector: str = ""  #: who says that he writes it
+    collector: str = ""  #: the collector that claims it
     hosts: int = 0
-    rate: float = 0.0  #: bytes of lines a second that its hosts ship, by their own word
-    read_rate: float | None = None  #: messages a second that were archived since the look before
-    unread: bool = False  #: messages wait, nobody asks for them, and it was so at the look before
+    rate: float = 0.0  #: bytes of lines per second that its hosts report
+    read_rate: float | None = None  #: messages per second that were archived since the last snapshot
+    unread: bool = False  #: messages wait and are not requested, as in the last snapshot
 
     @property
     def why(self) -> str:
-        """What is wrong with it; empty: nothing."""
+        """The problem of the partition; empty: none."""
         if self.status.lag is None:
             return "it has no consumer: fshipper partition apply"
         if self.unread:
@@ -38,14 +38,14 @@ class Partition:
             return self._full
         if self.status.is_site_away:
             silent = self.status.site_silent
-            return f"its site {self.status.site} was not heard " + (
+            return f"its site {self.status.site} was not reachable " + (
                 f"for {format_duration(silent)}" if silent else "yet"
             )
         return ""
 
     @property
     def _full(self) -> str:
-        """That its stream is nearly full, and which host has the most messages in it; empty: it is not."""
+        """A warning that its stream is nearly full, with the host that has the most messages in it; may be empty."""
         if (self.status.percent_full or 0.0) < FULL_PERCENT:
             return ""
         top = self.status.top_host
@@ -55,7 +55,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Everything that one look found."""
+    """The whole fleet at one moment."""
 
     at: float  #: seconds since 1970, by the server's clock
     hosts: tuple[HostStatus, ...] = ()
@@ -63,28 +63,28 @@ class Fleet:
     dead_letters: int | None = None
     dead_letters_full: float | None = None
     advisories: int | None = None
-    doubled: int = 0  #: bytes that archives hold twice, as their collectors say
-    notes: tuple[str, ...] = ()  #: what could not be found out, and why
+    doubled: int = 0  #: bytes that archives hold twice, as their collectors report
+    notes: tuple[str, ...] = ()  #: what could not be read, and why
     floors: Mapping[int, tuple[float, int]] = field(default_factory=dict)  #: by partition: when, and its ack floor
 
     @property
     def troubled_hosts(self) -> list[HostStatus]:
-        """Those that somebody should look at."""
+        """Those with a problem."""
         return [host for host in self.hosts if host.state in TROUBLED]
 
     @property
     def troubled_partitions(self) -> list[Partition]:
-        """Those that somebody should look at."""
+        """Those with a problem."""
         return [partition for partition in self.partitions if partition.why]
 
     @property
     def is_well(self) -> bool:
-        """Whether nobody has to do anything."""
+        """Whether there is no problem."""
         return not (self.troubled_hosts or self.troubled_partitions or self.doubled)
 
     @property
     def rate(self) -> float:
-        """Bytes of lines a second that all hosts ship, by their own word."""
+        """Bytes of lines per second that all hosts report."""
         return sum(rate_of(host) for host in self.hosts)
 
     @property
@@ -94,7 +94,7 @@ class Fleet:
 
 
 def rate_of(host: HostStatus) -> float:
-    """What a host ships, as far as its word is fresh."""
+    """The rate of a host, if its heartbeat is recent."""
     return (
         host.beat.rate if host.beat and host.state in {HostState.SHIPPING, HostState.QUIET, HostState.SHARED} else 0.0
     )
@@ -107,7 +107,7 @@ def partitions_of(
     before: Fleet | None,
     at: float,
 ) -> tuple[Partition, ...]:
-    """The partitions as their streams, their hosts and the look `before` show them."""
+    """The partitions, from their streams, their hosts and the snapshot `before`."""
     floors = before.floors if before else {}
     rates: dict[int, list[float]] = {}
     for host in hosts:
@@ -124,7 +124,7 @@ def partitions_of(
 
 
 def floors_of(partitions: Sequence[Partition], before: Fleet | None, at: float) -> dict[int, tuple[float, int]]:
-    """What the next look compares with: a look that follows at once tells no rate."""
+    """The ack floors to compare the next snapshot with. Two snapshots within a short time give no rate."""
     floors = before.floors if before else {}
     return {
         each.status.partition: old

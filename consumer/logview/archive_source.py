@@ -1,7 +1,5 @@
-"""The text of an archive's files as pieces in the order of time. Within a file, time is an estimate by place."""
+"""The text of an archive's files as pieces in the order of time: of time marks, else an estimate by position."""
 
-import errno
-import glob
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -10,8 +8,8 @@ from typing import NamedTuple
 
 from consumer.logview.file_index import Part
 from consumer.logview.query import Piece, Wanted
-from consumer.segment_io import BROKEN, CHUNK_BYTES, Passing, texts
-from shipper import layout
+from consumer.logview.segment_reader import RemovedError, open_part
+from consumer.segment_io import BROKEN, CHUNK_BYTES
 
 PIECES = 64
 """Into about so many a file is cut, so that those of other hosts come between them."""
@@ -19,7 +17,7 @@ LEAST_BYTES = 4096
 UNPACKER_BYTES = 2 * 1024 * 1024
 """What unpacking a file of some size holds at most, about: the window of its frames."""
 MOST_BYTES = 128 * 1024 * 1024
-"""Of unpackers at a time: beyond it a file is read in one go, and what others hold of that time comes behind it."""
+"""Of unpackers at a time: beyond it a file is read in one go, and text of other files of that time comes after it."""
 MOST_FILES = 200
 
 Trouble = Callable[[str], None]
@@ -36,7 +34,7 @@ class _Next(NamedTuple):
 
 
 class ArchiveReader:
-    """The pieces of some files, oldest first. `trouble` is told of files that cannot be read."""
+    """The pieces of some files, oldest first. `trouble` gets a message for each file that cannot be read."""
 
     def __init__(self, archive: Path, parts: Sequence[Part], wanted: Wanted, trouble: Trouble) -> None:
         self._archive = archive
@@ -73,7 +71,7 @@ class ArchiveReader:
         self._files, self._cost = self._files - 1, self._cost - cost
 
     def _read(self, part: Part) -> Iterator[Piece]:
-        """The pieces that were stored in the time that is asked for, by the estimate of where each begins and ends."""
+        """The pieces that were stored in the requested time, by the time at which each begins and ends."""
         since, until = self._wanted.since_ns, self._wanted.until_ns
         try:
             for piece, behind in itertools.pairwise(itertools.chain(self._pieces(part), [None])):
@@ -81,42 +79,20 @@ class ArchiveReader:
                     return
                 if behind is None or behind.time_ns >= since:
                     yield piece
+        except RemovedError:
+            return
         except (OSError, *BROKEN) as error:
             self._trouble(f"{part.path}: {getattr(error, 'strerror', None) or error}")
 
     def _pieces(self, part: Part) -> Iterator[Piece]:
         only = part.spans[0] if len(part.spans) == 1 and part.is_as_it_was else None
-        at = 0
-        for text in _cut(self._texts(part), min(CHUNK_BYTES, max(LEAST_BYTES, part.raw // PIECES))):
-            when = part.first_ns + (part.last_ns - part.first_ns) * at // max(1, part.raw)
-            offset = only.start + at if only else None
-            yield Piece(when, part.host, part.file, only.source if only else "", offset, text)
-            at += len(text)
-
-    def _texts(self, part: Part) -> Iterator[bytes]:
-        """The text that counts. Behind it an open file may have more, and so has the segment that it became."""
-        path = self._find(part)
-        sealed = path.name[:1] != "_"
-        left = part.raw
-        with path.open("rb") as stored:
-            codec = layout.codec_of(path.name) if sealed else part.codec
-            for text in texts(Passing(stored, 1 << 62 if sealed else part.stored), codec):
-                yield text[:left]
-                left -= len(text)
-                if left <= 0:
-                    return
-
-    def _find(self, part: Part) -> Path:
-        """Where a file lies now. It was open, or being sealed, when it was found, and may be a segment since."""
-        for path in (part.path, *part.others):
-            if (self._archive / path).exists():
-                return self._archive / path
-        parent = (self._archive / part.path).parent
-        name = layout.file_name(part.file)
-        for segment in sorted(parent.glob(f"{glob.escape(name)}-{'[0-9]' * 20}*")):
-            if int(segment.name[len(name) + 1 :][:20]) >= part.first_sequence:
-                return segment
-        raise FileNotFoundError(errno.ENOENT, "it was merged or removed meanwhile")
+        with open_part(self._archive, part, self._wanted.since_ns, self._wanted.until_ns) as reader:
+            at = reader.text_start
+            for text in _cut(iter(reader), min(CHUNK_BYTES, max(LEAST_BYTES, part.raw // PIECES))):
+                offset = only.start + at if only else None
+                source = only.source if only else ""
+                yield Piece(reader.time_at(at), part.host, part.file, source, offset, text)
+                at += len(text)
 
 
 def _cost(part: Part) -> int:

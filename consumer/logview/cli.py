@@ -16,7 +16,7 @@ from consumer.logview.display import Form, Screen, shown_time
 from consumer.logview.file_index import is_archive, is_empty
 from consumer.logview.log_reader import FleetLog, Places, tell
 from consumer.logview.outputs import STDOUT, Pace, Printed, Sent, tell_coming, tell_last, tell_stored
-from consumer.logview.query import Globs, Sieve, Wanted, globs_of_hosts, moment, sieve
+from consumer.logview.query import Sieve, Wanted, sieve, wanted_of
 from shipper.config import load
 from shipper.errors import EXIT_OTHER, StreamMissing, Unavailable, UsageError
 from shipper.settings import Settings
@@ -29,7 +29,7 @@ _SPEED = re.compile(r"(\d+(?:\.\d+)?)x?", re.IGNORECASE)
 
 
 class Origin(enum.Enum):
-    """Where stored lines are looked for."""
+    """Where stored lines are read."""
 
     ALL = "all"
     STREAMS = "streams"
@@ -53,7 +53,7 @@ Colour = Annotated[
 Archive = Annotated[
     Path | None, typer.Option("--archive", "--directory", help="The archive, for what is older (SHIPPER_DIRECTORY)")
 ]
-From = Annotated[Origin, typer.Option("--from", help="Where to look")]
+From = Annotated[Origin, typer.Option("--from", help="Read the streams, the archive, or both")]
 State = Annotated[Path | None, typer.Option(help="Directory of the journals (SHIPPER_STATE)")]
 Url = Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL)")]
 Subject = Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)")]
@@ -99,7 +99,7 @@ def tail(
     if follow and (until or origin is Origin.ARCHIVE):
         raise UsageError("-f goes without --until and without --from archive", hint="what comes has no end yet")
     settings = _settings(url, subject, archive, state, config)
-    wanted = _wanted(hosts, file, since, until)
+    wanted = wanted_of(hosts, file, since=since, until=until, now_ns=time.time_ns())
     chosen = _sieve(grep, ignore_case=ignore_case, invert=invert_match)
     form = _form(raw=raw, as_json=as_json, timed=timed)
     is_brief = follow and lines is None and not since
@@ -150,12 +150,12 @@ def replay(
     subject: Subject = None,
     config: Config = None,
 ) -> None:
-    """Tell again what hosts wrote, at the speed at which it was stored or another: to a subject, a file, or here.
+    """Send stored lines again, at the speed at which they were stored or another one: to a subject, a file or stdout.
 
     Lines are as they were, byte for byte, unless --prefix or --json is given.
     """
     settings = _settings(url, subject, archive, state, config)
-    wanted = _wanted(hosts, file, since, until)
+    wanted = wanted_of(hosts, file, since=since, until=until, now_ns=time.time_ns())
     chosen, pace = _sieve(grep, ignore_case=ignore_case, invert=invert_match), _pace(speed)
     form = _form(raw=not (named or as_json), as_json=as_json, timed=False)
     if to_subject and (to_file or named or as_json):
@@ -230,7 +230,7 @@ def _settings(
 
 
 def _places(settings: Settings, archive: Path | None, origin: Origin) -> Places:
-    """An archive that is not named is looked for where the collector of this machine would have it."""
+    """Without --archive: the directory where a collector of this machine would write, if it exists."""
     directory = settings.collector.directory
     at_hand = archive is not None or origin is Origin.ARCHIVE or is_archive(directory)
     return Places(
@@ -238,19 +238,6 @@ def _places(settings: Settings, archive: Path | None, origin: Origin) -> Places:
         archive=directory if at_hand and origin is not Origin.STREAMS else None,
         streams=origin is not Origin.ARCHIVE,
     )
-
-
-def _wanted(hosts: list[str] | None, files: list[str] | None, since: str, until: str) -> Wanted:
-    now_ns = time.time_ns()
-    wanted = Wanted(
-        hosts=globs_of_hosts(hosts or ()),
-        files=Globs(tuple(files or ())),
-        since_ns=moment(since, now_ns) if since else 0,
-        until_ns=moment(until, now_ns) if until else None,
-    )
-    if wanted.until_ns is not None and wanted.until_ns <= wanted.since_ns:
-        raise UsageError("--until is not behind --since", hint="10m means ten minutes ago")
-    return wanted
 
 
 def _sieve(patterns: list[str] | None, *, ignore_case: bool, invert: bool) -> Sieve:

@@ -1,16 +1,18 @@
 """A delivery as the text that is new in it: every byte of a source once, whatever was sent again."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from consumer.commit.watermark import BlockOutcome, judge, missing_before
+from consumer.logview.file_index import ROUNDED_NS, Part
 from consumer.logview.query import Piece, Wanted
 from consumer.model import ArchivedSource, SourceKey
 from shipper import codec
 from shipper.compression import Decompressor
 from shipper.errors import Poison
+from shipper.manifest import SourceSpan
 from shipper.model import Block, Delivery, Span
 from shipper.subjects import parse_log_subject
 
@@ -21,11 +23,34 @@ MAX_HOLES = 16
 
 
 class ArchivedSpans(NamedTuple):
-    """What the archive has of what the streams hold still, so that it is not told twice."""
+    """What the archive has of what the streams still hold, so that it is not printed twice."""
 
     sources: Mapping[SourceKey, ArchivedSource] = {}
     plain: Mapping[tuple[int, str], tuple[int, int]] = {}
     """Of partition and host: sequence and time (ns) of the last plain message that the archive has."""
+
+
+def archived_spans(parts: Iterable[Part], borders: Mapping[int, int], plain_file: str) -> ArchivedSpans:
+    """What of the streams' messages these files hold already."""
+    sources: dict[SourceKey, ArchivedSource] = {}
+    plain: dict[tuple[int, str], tuple[int, int]] = {}
+    for part in parts:
+        if part.last_ns + ROUNDED_NS < borders.get(part.partition, 1 << 63):
+            continue
+        for span in part.spans:
+            key = SourceKey(part.host, span.source)
+            sources[key] = _extended(sources.get(key), part, span)
+        if part.file == plain_file:
+            where = (part.partition, part.host)
+            last = (part.last_sequence, part.last_ns + ROUNDED_NS)
+            plain[where] = max(plain.get(where, last), last)
+    return ArchivedSpans(sources, plain)
+
+
+def _extended(known: ArchivedSource | None, part: Part, span: SourceSpan) -> ArchivedSource:
+    start = min(span.start, known.origin) if known else span.start
+    end = max(span.end, known.watermark) if known else span.end
+    return ArchivedSource(id=span.source, host=part.host, file=part.file, origin=start, watermark=end, crc=None)
 
 
 class _SourceProgress(NamedTuple):
@@ -34,7 +59,7 @@ class _SourceProgress(NamedTuple):
 
 
 class Deduplicator:
-    """Remembers of each source how far it was told. Owned by one reader."""
+    """Remembers of each source how far it was printed. Owned by one reader."""
 
     def __init__(self, wanted: Wanted, *, plain_file: str, shown: ArchivedSpans = ArchivedSpans()) -> None:  # noqa: B008 - frozen
         self.unreadable = 0  #: messages that fail for their own sake, so that no collector applies them either
@@ -45,7 +70,7 @@ class Deduplicator:
         self._decompressor = Decompressor()
 
     def cut(self, delivery: Delivery) -> list[Piece]:
-        """What of a message is wanted and was not told before."""
+        """The wanted text of a message that was not printed before."""
         try:
             address = parse_log_subject(delivery.subject)
             if not self._wanted.hosts.takes(address.host):
@@ -97,7 +122,7 @@ class Deduplicator:
 
 
 def _from_here(block: Block, host: str) -> ArchivedSource:
-    """A source that is met in its middle: what is before counts as told."""
+    """A source that is met in its middle: what is before counts as printed."""
     start = block.span.start
     return ArchivedSource(id=block.source, host=host, file=block.file, origin=start, watermark=start, crc=None)
 

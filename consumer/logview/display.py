@@ -27,7 +27,7 @@ class Form(enum.Enum):
 
 
 class Screen(enum.Enum):
-    """Who looks at it."""
+    """Who reads it."""
 
     PROGRAM = "program"  #: every byte of a line as it was
     TERMINAL = "terminal"  #: control characters are escaped: nothing that a line holds may be a command

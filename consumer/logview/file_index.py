@@ -1,9 +1,8 @@
-"""Which files of an archive hold what is asked for and what the streams have no more: by manifests and journals."""
+"""Which files of an archive hold the requested text that the streams no longer have: by manifests and journals."""
 
-import datetime as dt
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +10,13 @@ from consumer.archive import IDENTITY, JOURNALS, manifests_of_day
 from consumer.audit import manifest_listing
 from consumer.audit.expected_file import ExpectedFile
 from consumer.audit.journal_snapshot import JournalSnapshots
-from consumer.logview.dedup import ArchivedSpans
 from consumer.logview.query import Wanted
-from consumer.model import ArchivedSource, SourceKey
 from shipper import layout, manifest
 from shipper.errors import ConfigError
-from shipper.layout import NANOSECONDS
 from shipper.manifest import Segment, SourceSpan
 
-_ROUNDED_NS = 1000  # manifests have microseconds
+ROUNDED_NS = 1000
+"""Manifests have microseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +27,7 @@ class Part:
     host: str
     file: str
     path: str  #: relative to the archive
-    others: tuple[str, ...]  #: where it may lie by now: files are renamed and sealed while others read
+    others: tuple[str, ...]  #: where it may be by now: files are renamed and sealed while others read
     codec: str
     stored: int  #: bytes on disk that count
     raw: int  #: bytes of text
@@ -42,9 +39,9 @@ class Part:
     is_as_it_was: bool  #: the text is the bytes of the spans, nothing between them, left out or edited
 
     def is_within(self, wanted: Wanted) -> bool:
-        """Whether some of it may have been stored in the time that is asked for."""
+        """Whether some of it may have been stored in the requested time."""
         before_end = wanted.until_ns is None or self.first_ns < wanted.until_ns
-        return before_end and self.last_ns + _ROUNDED_NS >= wanted.since_ns
+        return before_end and self.last_ns + ROUNDED_NS >= wanted.since_ns
 
 
 def find(archive: Path, state: Path | None, wanted: Wanted, borders: Mapping[int, int]) -> list[Part]:
@@ -55,9 +52,11 @@ def find(archive: Path, state: Path | None, wanted: Wanted, borders: Mapping[int
     """
     try:
         identity = _identity(archive)
+        opened = list(_open(archive, state, identity, wanted))  # first: a file that is sealed now is in both lists
         parts = {part.path: part for part in _sealed(archive, wanted)}
-        for part in _open(archive, state, identity, wanted):
-            if not parts.keys() & {part.path, *part.others}:
+        sealed = {_first_message(part) for part in parts.values()}
+        for part in opened:
+            if not parts.keys() & {part.path, *part.others} and _first_message(part) not in sealed:
                 parts[part.path] = part
     except OSError as error:
         raise ConfigError(
@@ -82,29 +81,6 @@ def is_empty(archive: Path) -> bool:
     except OSError:
         return False
     return not manifest_listing.days(archive) and all(name.startswith(("_", ".")) for name in names)
-
-
-def shown(parts: Iterable[Part], borders: Mapping[int, int], plain_file: str) -> ArchivedSpans:
-    """What of the streams' messages these files hold already."""
-    sources: dict[SourceKey, ArchivedSource] = {}
-    plain: dict[tuple[int, str], tuple[int, int]] = {}
-    for part in parts:
-        if part.last_ns + _ROUNDED_NS < borders.get(part.partition, 1 << 63):
-            continue
-        for span in part.spans:
-            key = SourceKey(part.host, span.source)
-            sources[key] = _extended(sources.get(key), part, span)
-        if part.file == plain_file:
-            where = (part.partition, part.host)
-            last = (part.last_sequence, part.last_ns + _ROUNDED_NS)
-            plain[where] = max(plain.get(where, last), last)
-    return ArchivedSpans(sources, plain)
-
-
-def _extended(known: ArchivedSource | None, part: Part, span: SourceSpan) -> ArchivedSource:
-    start = min(span.start, known.origin) if known else span.start
-    end = max(span.end, known.watermark) if known else span.end
-    return ArchivedSource(id=span.source, host=part.host, file=part.file, origin=start, watermark=end, crc=None)
 
 
 def _sealed(archive: Path, wanted: Wanted) -> Iterator[Part]:
@@ -133,6 +109,14 @@ def _open(archive: Path, state: Path | None, identity: str, wanted: Wanted) -> I
                 yield part
 
 
+def _first_message(part: Part) -> tuple[int, str, str, int, int]:
+    """Identity of a file that was open and is sealed: the message that it begins with, and when that was stored.
+
+    A stream that was created again counts from 1 again.
+    """
+    return part.partition, part.host, part.file, part.first_sequence, part.first_ns // ROUNDED_NS
+
+
 def _of_segment(segment: Segment) -> Part:
     return Part(
         partition=segment.partition,
@@ -143,8 +127,8 @@ def _of_segment(segment: Segment) -> Part:
         codec=segment.codec,
         stored=segment.bytes_stored,
         raw=segment.bytes_raw,
-        first_ns=_nanoseconds(segment.first_time),
-        last_ns=_nanoseconds(segment.last_time),
+        first_ns=manifest.nanoseconds(segment.first_time),
+        last_ns=manifest.nanoseconds(segment.last_time),
         first_sequence=segment.first_seq,
         last_sequence=segment.last_seq,
         spans=segment.spans,
@@ -191,12 +175,3 @@ def _identity(archive: Path) -> str:
         return str(json.loads((archive / IDENTITY).read_bytes())["id"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return ""
-
-
-def _nanoseconds(text: str) -> int:
-    try:
-        when = dt.datetime.fromisoformat(text)
-    except ValueError:
-        return 0
-    since = when - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    return ((since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds) * (NANOSECONDS // 1_000_000)

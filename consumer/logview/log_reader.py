@@ -1,7 +1,7 @@
-"""What all hosts wrote, as one log: first what is stored, oldest first, then what comes. Goes on behind lost sessions.
+"""The logs of all hosts as one: stored lines, oldest first, then new ones. Continues after lost sessions.
 
 stored   each stream up to the message that was its last at the start; what is older than a stream, from the archive
-follow   everything behind, from streams that appear meanwhile, too
+follow   everything after that, also from streams that are created meanwhile
 
 Messages of many streams as one sequence, by the time at which they were stored.
 """
@@ -18,13 +18,14 @@ from typing import Protocol
 
 from consumer.logview import file_index
 from consumer.logview.archive_source import ArchiveReader
-from consumer.logview.dedup import ArchivedSpans, Deduplicator
+from consumer.logview.dedup import ArchivedSpans, Deduplicator, archived_spans
 from consumer.logview.file_index import Part
 from consumer.logview.query import Globs, Piece, Wanted
 from shipper import layout
 from shipper.errors import Poison, ShipperError, Transient, Unavailable
 from shipper.jetstream.ordered_consumer import OrderedReader, StartPosition, TimedDelivery
 from shipper.jetstream.stream_watcher import StreamSnapshot, StreamWatcher
+from shipper.layout import NANOSECONDS
 from shipper.model import Delivery
 from shipper.retry import Patience
 from shipper.session_retry import SessionRetry, Trouble
@@ -126,13 +127,16 @@ LEAST_BYTES = 1024 * 1024
 MOST_FILTERS = 300
 """Subjects that a consumer is given one by one; where more hosts are meant, it gets all and we choose."""
 PLAIN_FILE = "messages.log"
+OVERLAP_SECONDS = 600
+"""A stream is read from so long before the end of what is archived of it: later messages may be archived first while
+a source waits for missing bytes, and the clock of another leader may be slow."""
 LOOK_SECONDS = 1.0
-"""So often somebody looks whether there are new streams, and whether anybody reads us still."""
+"""Interval of the checks for new streams and for a closed output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where to look."""
+    """What is read."""
 
     settings: Settings
     archive: Path | None  #: None: in the streams only
@@ -142,11 +146,17 @@ class Places:
 class FleetLog:
     """One reading of the fleet. Owns the session with the server."""
 
-    def __init__(self, places: Places, wanted: Wanted, *, patience: float, name: str) -> None:
-        self.troubled = False  #: something of what was asked for could not be read
+    def __init__(
+        self, places: Places, wanted: Wanted, *, patience: float, name: str, archived: tuple[Part, ...] = ()
+    ) -> None:
+        self.troubled = False  #: a part of the requested lines could not be read
         self._places = places
         self._wanted = wanted
         self._name = name
+        self._read_already = archived  # parts of the archive whose text is not repeated
+        self._archived_until_ns: dict[int, int] = {}  # of them, by partition
+        for part in archived:
+            self._archived_until_ns[part.partition] = max(self._archived_until_ns.get(part.partition, 0), part.last_ns)
         self._patience = Patience(at_start=0.0, later=patience)
         self._retry = SessionRetry(name, self._patience, nap=self._wait, report=self._report)
         self._watch: StreamWatcher | None = None
@@ -170,7 +180,7 @@ class FleetLog:
         await self.close()
 
     async def close(self) -> None:
-        """End the session and leave nothing behind."""
+        """End the session and remove its consumers."""
         watch, self._watch = self._watch, None
         if watch is not None:
             await watch.close()
@@ -190,10 +200,11 @@ class FleetLog:
     # -- what is stored -----------------------------------------------------------------------------------------
 
     async def stored(self, since_ns: int, until_ns: int | None) -> AsyncGenerator[Piece]:
-        """Everything that was there at the start and is meant, oldest first. May be asked again, for more."""
+        """All matching text that was stored at the start, oldest first. May be called again with another time."""
         wanted = replace(self._wanted, since_ns=since_ns, until_ns=until_ns)
         found = [part for part in self._parts if part.is_within(wanted)]
-        self._cutter = self._new_cutter(file_index.shown(found, self._borders(), self._plain_file))
+        borders = self._borders() if not self._read_already else dict.fromkeys(self._borders(), 0)
+        self._cutter = self._new_cutter(archived_spans((*found, *self._read_already), borders, self._plain_file))
         self._taken = {}
         archived = self._archived(found, wanted)
         older = next(archived, None)
@@ -216,7 +227,7 @@ class FleetLog:
         return {seen.partition: seen.first_ns for seen in self._ends.values() if seen.first_ns is not None}
 
     async def _deliveries(self, wanted: Wanted) -> AsyncGenerator[Delivery]:
-        """The streams' messages of that time, oldest first; behind a lost session those that were not taken yet."""
+        """The streams' messages of that time, oldest first; after a lost session those that were not taken yet."""
         while self._ends:
             async with self._retry.attempt():
                 self._read_stored(await self._session(), wanted)
@@ -233,9 +244,12 @@ class FleetLog:
             filters = self._narrow(seen)
             taken = self._taken.get(name, 0)
             if filters and taken < seen.last_sequence:
-                self._read(
-                    watch, name, filters, StartPosition(taken + 1) if taken else StartPosition(1, wanted.since_ns)
-                )
+                first_ns = max(wanted.since_ns, self._first_unarchived_ns(seen.partition))
+                self._read(watch, name, filters, StartPosition(taken + 1) if taken else StartPosition(1, first_ns))
+
+    def _first_unarchived_ns(self, partition: int) -> int:
+        """From when on a stream may hold messages of these hosts that are not in what was read already; 0: unknown."""
+        return max(0, self._archived_until_ns.get(partition, 0) - OVERLAP_SECONDS * NANOSECONDS)
 
     def _narrow(self, seen: StreamSnapshot) -> list[str]:
         """The subjects of a stream that are meant; none: nothing in it is."""
@@ -246,7 +260,7 @@ class FleetLog:
     # -- what comes ---------------------------------------------------------------------------------------------
 
     async def follow(self, idle: Callable[[], None]) -> AsyncGenerator[Piece]:
-        """Everything behind what was stored at the start; `idle` is called now and then, also while nothing comes."""
+        """Everything after what was stored at the start; `idle` is called regularly, also while nothing arrives."""
         for name, seen in self._ends.items():
             self._taken[name] = max(seen.last_sequence, self._taken.get(name, 0))
         while True:
@@ -298,7 +312,7 @@ class FleetLog:
         try:
             looked = {each.name: each for each in await (await self._session()).look()}
         except (Transient, Unavailable):
-            return  # said when the next session is begun
+            return  # reported when the next session begins
         for name, seen in list(self._ends.items()):
             now = looked.get(name)
             if now is None or now.created != seen.created:
@@ -332,7 +346,7 @@ class FleetLog:
         output = self._places.settings.collector.output
         return PLAIN_FILE if layout.is_template(output) else output
 
-    # -- what is said -------------------------------------------------------------------------------------------
+    # -- messages -----------------------------------------------------------------------------------------------
 
     @property
     def is_blank(self) -> bool:
@@ -354,11 +368,11 @@ class FleetLog:
         return [each for each in patterns.patterns if not any(map(Globs((each,)).takes, self._hosts))]
 
     def nearest(self, pattern: str) -> list[str]:
-        """Hosts that somebody may have meant."""
+        """Hosts with a similar name."""
         return difflib.get_close_matches(pattern, self._hosts, n=3, cutoff=0.5)
 
     def missing_before(self, since_ns: int) -> int | None:
-        """Where the streams begin (ns), if that is later than `since_ns` and what was before is not at hand."""
+        """The time (ns) at which the streams begin; None: that is before `since_ns`, or an archive is read."""
         cut = [seen.first_ns for seen in self._ends.values() if seen.first_ns and seen.first_sequence > 1]
         first = min(cut, default=0)
         return first if self._places.archive is None and first > since_ns else None
@@ -369,7 +383,7 @@ class FleetLog:
 
 
 def tell(text: str) -> None:
-    """Say something to a person, beside what is written."""
+    """Write a message for a person to stderr."""
     sys.stderr.write(f"note: {text}\n")
     sys.stderr.flush()
 

@@ -26,13 +26,13 @@ from shipper.layout import NANOSECONDS
 from shipper.settings import NatsSettings
 
 PIPE_BYTES = 4096
-"""A pipe that has room takes so many without waiting (PIPE_BUF)."""
+"""Bytes that a pipe with free space takes without waiting (PIPE_BUF)."""
 FILE_BYTES = 1024 * 1024
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class Outlet:
-    """A descriptor to write to, which it does not own. Raises BrokenPipeError where nobody reads any more."""
+    """A descriptor to write to, which it does not own. Raises BrokenPipeError: the reader is gone."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -41,19 +41,19 @@ class Outlet:
         self._most = FILE_BYTES if stat.S_ISREG(os.fstat(descriptor).st_mode) else PIPE_BYTES
 
     async def write(self, data: bytes) -> None:
-        """Write all of `data`; while nobody takes it, others go on."""
+        """Write all of `data`; other tasks run while the pipe is full."""
         left = memoryview(data)
         while left:
             await self._room()
             try:
                 left = left[os.write(self._descriptor, left[: self._most]) :]
-            except BlockingIOError:  # somebody else made it non-blocking, and was faster
+            except BlockingIOError:  # another process made it non-blocking, and was faster
                 continue
             except BrokenPipeError:  # without its number: typer would end the program with 1 where it sees EPIPE
                 raise BrokenPipeError from None
 
     def check(self) -> None:
-        """Raise BrokenPipeError if nobody reads any more; else that is noticed with the next line only."""
+        """Raise BrokenPipeError if the reader is gone; otherwise only the next line would show it."""
         events = dict(self._poll.poll(0)).get(self._descriptor, 0)
         if events & _GONE:
             raise BrokenPipeError
@@ -107,11 +107,11 @@ class Receiver(Protocol):
     """Takes pieces, one after the other."""
 
     async def take(self, piece: Piece) -> None:
-        """Write it. Raises BrokenPipeError: nobody reads any more."""
+        """Write it. Raises BrokenPipeError: the reader is gone."""
         ...
 
     def check(self) -> None:
-        """Raise BrokenPipeError if nobody reads any more."""
+        """Raise BrokenPipeError if the reader is gone."""
         ...
 
 
@@ -137,7 +137,7 @@ class Printed(AbstractAsyncContextManager["Printed"]):
         await self._outlet.write(self._printer.render(piece))
 
     def check(self) -> None:
-        """Raise BrokenPipeError if nobody reads any more."""
+        """Raise BrokenPipeError if the reader is gone."""
         self._outlet.check()
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -147,7 +147,7 @@ class Printed(AbstractAsyncContextManager["Printed"]):
 
 
 class Sent(AbstractAsyncContextManager["Sent"]):
-    """A subject, a message a line, without the newline; headers say where the line comes from.
+    """A subject, a message a line, without the newline; headers name the origin of the line.
 
     `{host}` in the subject is the host of the line.
     """
@@ -189,12 +189,12 @@ WIDEST_SECONDS = 14 * 86400
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast what is stored is told: a second of it in `1 / factor` seconds; 0: as fast as it goes."""
+    """How fast stored lines are written: a second of them in `1 / factor` seconds; 0: as fast as it goes."""
 
     factor: float = 0.0
 
     def due(self, since_first_ns: int) -> float:
-        """Seconds behind the first piece at which one is due that was stored so much later."""
+        """Seconds after the first piece at which a piece is due that was stored so much later."""
         return since_first_ns / NANOSECONDS / self.factor if self.factor else 0.0
 
 
@@ -210,7 +210,7 @@ async def tell_stored(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Rec
 
 
 async def tell_last(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, lines: int) -> None:
-    """The last lines that are stored and meant: it looks back further and further until it has so many."""
+    """The last lines that are stored and meant: goes back in growing steps until it has so many."""
     for since_ns in _windows(wanted):
         last = Last(lines)
         async for piece in _sifted(log.stored(since_ns, wanted.until_ns), sieve):
@@ -222,7 +222,7 @@ async def tell_last(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Recei
 
 
 async def tell_coming(log: FleetLog, sieve: Sieve, receiver: Receiver) -> None:
-    """What comes, until somebody ends it."""
+    """New lines, until it is cancelled."""
     async for piece in _sifted(log.follow(receiver.check), sieve):
         await receiver.take(piece)
 
@@ -234,14 +234,14 @@ async def _sifted(pieces: AsyncGenerator[Piece], sieve: Sieve) -> AsyncGenerator
 
 
 async def _until(moment: float, receiver: Receiver) -> None:
-    """Sleep until `moment` of the monotonic clock, unless nobody reads any more."""
+    """Sleep until `moment` of the monotonic clock, unless the reader is gone."""
     while (left := moment - time.monotonic()) > 0:
         receiver.check()
         await asyncio.sleep(min(left, 1.0))
 
 
 def _windows(wanted: Wanted) -> Iterator[int]:
-    """From when on (ns) to look, later first; the last one is what is asked for."""
+    """Times (ns) to read from, latest first; the last one is the requested time."""
     now_ns = wanted.until_ns or time.time_ns()
     seconds = FIRST_WINDOW_SECONDS
     while seconds < WIDEST_SECONDS and (since_ns := now_ns - seconds * NANOSECONDS) > wanted.since_ns:

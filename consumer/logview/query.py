@@ -1,6 +1,6 @@
-"""Some text of one file of one host, as it goes to whoever reads. Pure.
+"""Some text of one file of one host, on its way to the output. Pure.
 
-What is asked for: hosts and files by globs, a span of time. Pure.
+Selection of hosts and files by globs, and of a span of time. Pure.
 
 Which lines are meant, by what is in them. Pure.
 """
@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from consumer.logview.prefilter import Literals, candidates
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
+from shipper.linear_regex import required_literals
 from shipper.units import parse_seconds
 
 
@@ -25,8 +27,8 @@ class Piece(NamedTuple):
     time_ns: int  #: when JetStream stored it; of archived text an estimate
     host: str
     file: str
-    source: str  #: the generation of the file; empty: nobody knows, as of plain messages
-    offset: int | None  #: of the first byte in the source; None: nobody knows
+    source: str  #: the generation of the file; empty: not known, as of plain messages
+    offset: int | None  #: of the first byte in the source; None: not known
     text: bytes
 
     def part(self, start: int, end: int) -> "Piece":
@@ -119,7 +121,7 @@ class Wanted:
     def subjects(self, base: str) -> list[str]:
         """The filters that take every subject below `base` (`logs.p3`) of a host that may be meant.
 
-        The server compares whole tokens, so that `web*` is left to whoever receives.
+        The server compares whole tokens, so that `web*` is compared by the receiver.
         """
         found = {f"{base}.{_tokens(each)}" for each in self.hosts.patterns} or {f"{base}.>"}
         return sorted(each for each in found if not any(_covers(other, each) for other in found if other != each))
@@ -202,9 +204,28 @@ class Matching:
 
     expression: re.Pattern[str]
     matching: bool
+    literals: Literals | None = None  #: every match contains one of them; only lines with one are compared
 
     def take(self, piece: Piece) -> Iterator[Piece]:
-        """Runs of lines; bytes that are no UTF-8 match as surrogates."""
+        """Runs of lines; bytes that are not UTF-8 match as surrogates."""
+        return self._found(piece, self.literals) if self.literals is not None else self._compared(piece)
+
+    def _found(self, piece: Piece, literals: Literals) -> Iterator[Piece]:
+        start = end = 0
+        for begin, stop in candidates(literals, piece.text, 0, len(piece.text)):
+            if self.expression.search(_text(piece.text[begin:stop].removesuffix(b"\n"))) is None:
+                continue
+            if begin > end:
+                if start < end:
+                    yield piece.part(start, end)
+                start = begin
+            elif start == end:
+                start = begin
+            end = stop
+        if start < end:
+            yield piece.part(start, end)
+
+    def _compared(self, piece: Piece) -> Iterator[Piece]:
         start = at = 0
         for line in piece.text.split(b"\n"):  # splitlines would part them at a lone CR, too
             end = min(at + len(line) + 1, len(piece.text))
@@ -224,12 +245,34 @@ def sieve(patterns: list[str], *, flags: int, matching: bool) -> Sieve:
     try:
         for each in patterns:
             re.compile(each, flags)
-        return Matching(re.compile("|".join(f"(?:{each})" for each in patterns), flags), matching)
+        whole = "|".join(f"(?:{each})" for each in patterns)
+        return Matching(re.compile(whole, flags), matching, _literals(whole, flags) if matching else None)
     except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(
             f"--grep: {error}", hint=r"write \ before a character that stands for itself, as in \( or \["
         ) from None
 
 
+def _literals(expression: str, flags: int) -> Literals | None:
+    found = required_literals(expression, flags)
+    literals = Literals(*found).with_unicode_twins() if found else None
+    return literals if literals is not None and literals.is_useful else None
+
+
 def _text(line: bytes) -> str:
     return line.removesuffix(b"\r").decode("utf-8", "surrogateescape")
+
+
+def wanted_of(
+    hosts: Iterable[str] | None, files: Iterable[str] | None, *, since: str, until: str, now_ns: int
+) -> Wanted:
+    """The lines that the options of `tail`, `replay` and `search` select. Raises UsageError: an option is not valid."""
+    wanted = Wanted(
+        hosts=globs_of_hosts(hosts or ()),
+        files=Globs(tuple(files or ())),
+        since_ns=moment(since, now_ns) if since else 0,
+        until_ns=moment(until, now_ns) if until else None,
+    )
+    if wanted.until_ns is not None and wanted.until_ns <= wanted.since_ns:
+        raise UsageError("--until is not after --since", hint="10m means ten minutes before now")
+    return wanted

@@ -1,8 +1,8 @@
-"""`/` and `/events` of a collector: the page is one file, its content comes as server-sent events.
+"""The status page of a collector: `/` is one HTML file, `/events` sends its content as server-sent events.
 
-The policy lets the browser run the page's own script and style, by their hashes, and load from nowhere else.
+The content security policy allows the script and style of the page by their hashes, and no other origin.
 
-What the status page shows, as JSON: bounded, and with every name made printable. Pure.
+The events are JSON of bounded size, with every name made printable.
 """
 
 import base64
@@ -30,13 +30,13 @@ from shipper.settings import Settings
 from shipper.units import format_bytes
 
 MOST_HOSTS = 400
-"""Rows that a browser is sent, the worst first; `fshipper status` shows all."""
+"""Maximum rows in an event, the worst first; `fshipper status` shows all."""
 MOST_PARTITIONS = 256
 MOST_TROUBLES = 50
 LEAST_FREE = 0.05
-"""Of the archive's disk; with less somebody should look."""
+"""Free part of the archive's disk below which the page shows a problem."""
 NO_FILES = 3
-"""Files behind that a row names."""
+"""Maximum files with a backlog that a row names."""
 
 
 class About(NamedTuple):
@@ -53,7 +53,7 @@ def snapshot(
 ) -> dict[str, Any]:
     """Everything that the page draws; sizes in bytes, durations in seconds, times in seconds since 1970.
 
-    `collecting`: what the collector says of itself (`/status`).
+    `collecting`: the collector's own state (`/status`).
     """
     fleet = view.fleet or Fleet(at=view.at)
     troubles = _troubles(fleet, view.disk, collecting)
@@ -85,7 +85,7 @@ def snapshot(
 
 
 def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What somebody should look at, what concerns most first: where, how bad, and why."""
+    """The problems, the most important first: where, how severe, and why."""
     found = []
     if disk is not None and disk.free < LEAST_FREE * disk.size:
         found.append(_trouble("disk", "archive disk", f"{format_bytes(disk.free)} free", HostState.STUCK))
@@ -105,7 +105,7 @@ def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) ->
 
 
 def _set_aside(fleet: Fleet) -> list[dict[str, str]]:
-    """What waits for somebody, and holds nothing up."""
+    """Notes: something requires a decision, and delays nothing."""
     found = []
     if fleet.dead_letters:
         found.append(_trouble("dead letters", "dead letters", f"{fleet.dead_letters} wait: fshipper dlq ls", "note"))
@@ -132,7 +132,7 @@ def _partition(partition: Partition, collecting: Mapping[str, Any]) -> dict[str,
 
 
 def _most_telling(hosts: Sequence[HostStatus]) -> list[HostStatus]:
-    """The worst, then those that ship most: of ten thousand quiet hosts nobody wants the first by name."""
+    """The hosts to show: the worst states first, then those that ship most."""
     shown = hosts[:MOST_HOSTS]
     if len(hosts) <= MOST_HOSTS:
         return list(shown)
@@ -142,10 +142,10 @@ def _most_telling(hosts: Sequence[HostStatus]) -> list[HostStatus]:
 
 
 MOST_READERS = 32
-"""Maximum number of open pages; a further one is asked to come again. One client address may have 16."""
+"""Maximum number of open pages; a further one gets 503 and retries. One client address may have 16."""
 AGAIN_SECONDS = 5
 STILL_SECONDS = 10.0
-"""Between two signs that the connection lives, where nothing is new."""
+"""Seconds between two keep-alive comments while there is no event."""
 ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="6" fill="#6b7785"/></svg>'
 
 
@@ -153,7 +153,7 @@ ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx=
 def status_page(
     settings: Settings, listen: str, *, name: str, archive: Path, status: Callable[[], Mapping[str, Any]]
 ) -> Iterator[Mapping[str, Page]]:
-    """The pages by their paths, while a thread beside the collector looks at the fleet; none where nobody listens."""
+    """The pages by their paths, while a thread polls the fleet. There are none without an HTTP listener."""
     if not listen:
         yield NO_PAGES
         return
@@ -202,7 +202,7 @@ def _sums(text: str, tag: str) -> str:
 
 
 class Readers:
-    """Those who have the page open. One snapshot is made for all of them."""
+    """The clients that have the page open. One snapshot is made for all of them."""
 
     def __init__(self, watching: FleetWatcher, content: Callable[[FleetView], dict[str, Any]]) -> None:
         self._watching = watching
@@ -212,7 +212,7 @@ class Readers:
         self._made: tuple[int, bytes] = (-1, b"")
 
     def answer(self) -> Answer:
-        """The events, for one reader more; 503 where there are too many."""
+        """The events for a new client; 503 if there are too many."""
         if not self._room.acquire(blocking=False):
             again = {"Retry-After": str(AGAIN_SECONDS)}
             return Answer("text/plain", b"too many have this page open\n", 503, again)
@@ -228,7 +228,7 @@ class Readers:
 
 
 class Events:
-    """What one reader is sent: a snapshot at once, each one that follows, and signs of life in between."""
+    """The events of one client: a snapshot immediately, each later one, and keep-alive comments in between."""
 
     def __init__(self, watching: FleetWatcher, event: Callable[[FleetView], bytes], leave: Callable[[], None]) -> None:
         self._watching = watching
@@ -245,5 +245,5 @@ class Events:
                 number = view.number
 
     def close(self) -> None:
-        """The reader is gone."""
+        """The client has disconnected."""
         self._leave()

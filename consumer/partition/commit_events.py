@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from consumer.commit.applier import Hole, Staged
+from consumer.commit.staged_batch import Hole, StagedBatch
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.model import SourceKey
 from shipper import events
 
 
 def report(
-    staged: Staged, holes_before: Mapping[SourceKey, Hole], *, partition: int, seconds: float, pending: int
+    staged: StagedBatch, holes_before: Mapping[SourceKey, Hole], *, partition: int, seconds: float, pending: int
 ) -> None:
     """Report a batch that took `seconds`; `pending` messages follow it in the stream."""
     _report_losses(staged, partition)
@@ -29,16 +29,16 @@ def report(
             source=known.id,
             watermark=known.watermark,
         )
-    for dead in staged.dead:
+    for dead in staged.dead_letters:
         delivery = dead.delivery
         events.message_dead_lettered(
             partition=partition, sequence=delivery.sequence, subject=delivery.subject, reason=dead.reason
         )
-    for host, messages in staged.crowded.items():
+    for host, messages in staged.overflowed.items():
         events.host_crowded(partition=partition, host=host, messages=messages)
-    for host, letters in staged.crowd.cut.items():
+    for host, letters in staged.budgets.cut.items():
         events.dead_letter_cut(partition=partition, host=host, letters=letters)
-    for (host, budget), messages in staged.crowd.refused.items():
+    for (host, budget), messages in staged.budgets.refused.items():
         events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
     _report_holes(staged, holes_before, partition)
     events.batch_committed(
@@ -50,7 +50,7 @@ def report(
     )
 
 
-def _report_holes(staged: Staged, before: Mapping[SourceKey, Hole], partition: int) -> None:
+def _report_holes(staged: StagedBatch, before: Mapping[SourceKey, Hole], partition: int) -> None:
     for source, hole in staged.holes.items():
         if source not in before:
             start, end = hole.missing
@@ -58,7 +58,7 @@ def _report_holes(staged: Staged, before: Mapping[SourceKey, Hole], partition: i
     events.holes_open(partition=partition, count=len(staged.holes))
 
 
-def _report_losses(staged: Staged, partition: int) -> None:
+def _report_losses(staged: StagedBatch, partition: int) -> None:
     for loss in staged.changes.losses:
         if loss.reason in {REASON_FORKED, REASON_REWRITTEN}:
             continue  # source_forked and source_rewritten report these

@@ -1,19 +1,59 @@
 """The periodic tasks of a partition's worker, and the one loop that runs those that are due."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from consumer.commit.applier import Staged
+from consumer.commit.staged_batch import StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.options import PartitionOptions, Until
-from consumer.partition.control import ControlRequests
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
-from consumer.partition.receipts import ReceiptSender
+from consumer.partition.receipts import ReceiptSender, RequestLimit
 from consumer.partition.sealing import SealScheduler
 from consumer.partition.stream import StreamView
+from shipper.control import FinishRequest, ReceiptsRequest, request_from_json
 from shipper.ports import Inbox
+from shipper.subjects import MOVER, control_up
+
+
+class ControlRequests:
+    """Answers the requests of one partition."""
+
+    def __init__(self, options: PartitionOptions, receipts: ReceiptSender, sealing: SealScheduler) -> None:
+        self._options = options
+        self._receipts = receipts
+        self._sealing = sealing
+        self._limit = RequestLimit(options.partition)
+
+    @property
+    def refused(self) -> int:
+        """Requests that were not answered."""
+        return self._limit.refused
+
+    async def listen(self, inbox: Inbox) -> None:
+        """Answer requests until the session ends."""
+
+        async def heard(subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            return await self._answer(inbox, subject.removeprefix(control_up("")), message)
+
+        await inbox.listen(control_up(">"), heard)
+
+    async def _answer(self, inbox: Inbox, host: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        match request_from_json(message):
+            case ReceiptsRequest(self._options.partition) as request:
+                if self._limit.allows(host, request):
+                    left = self._sealing.departure(host, request.leaving)
+                    return (await self._receipts.reply(inbox, host, request, left=left)).to_json()
+            case FinishRequest(self._options.partition):
+                if host != MOVER:  # no host may have the files of all hosts sealed
+                    self._limit.refuse(host, "only the partitioner may request that")
+                elif (await inbox.state()).is_closed:
+                    return self._sealing.finish().to_json()
+                else:
+                    self._limit.refuse(host, f"stream {self._options.stream} is not closed")
+        return None
+
 
 HOLES_SECONDS = 1.0
 SHARED_SECONDS = 30.0
@@ -79,7 +119,7 @@ def partition_tasks(
 class Maintenance:
     """What is done for a partition besides committing batches. Owned by its worker.
 
-    `tasks` run in the order given. `stream` is what the worker tells them about the stream.
+    `tasks` run in the order given. `stream` is the worker's information about the stream.
     """
 
     def __init__(
@@ -99,7 +139,7 @@ class Maintenance:
             if task.is_wanted() and task.is_due():
                 await task.run(inbox)
 
-    async def committed(self, staged: Staged) -> None:
+    async def committed(self, staged: StagedBatch) -> None:
         """After a commit: note whose receipts changed, seal the files that are full and those of hosts that left."""
         self.receipts.committed(staged.changes.sources)
         await self.sealing.seal_large(staged.changes.files.values())

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from consumer.commit.applier import Hole, Staged
+from consumer.commit.staged_batch import Hole, StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_MISSING, GivenUp
 from consumer.model import SourceKey
@@ -129,12 +129,12 @@ class OpenHoles:
         return HoleAction.ASK if ask_now or waited >= self._patience else HoleAction.WAIT
 
     def answer_of(self, hole: Hole) -> Answer | None:
-        """The producer's reply about a hole; None: it was not asked yet."""
+        """The producer's reply about a hole; None: it was not requested yet."""
         watched = self._watched.get(hole.source)
         return watched.answer if watched else None
 
     def answered(self, hole: Hole, answer: Answer) -> None:
-        """The producer was asked, and replied `answer`."""
+        """The producer replied `answer` to the request."""
         self._watched[hole.source] = replace(self._watched[hole.source], asked_at=self._clock(), answer=answer)
 
 
@@ -174,7 +174,7 @@ class MissingRanges:
         self._holes.begin_session()
         self._read_to = 0
 
-    def committed(self, staged: Staged, through: int) -> None:
+    def committed(self, staged: StagedBatch, through: int) -> None:
         """A batch is committed, up to the sequence `through`."""
         self._holes.update(staged.holes)
         self._read_to = through
@@ -252,7 +252,7 @@ class MissingRanges:
             self.given_up[hole.source] = GivenUp(hole.missing.end, elsewhere, reason)
         await self._read_again()
         missing = ", ".join(f"bytes {hole.missing} of {hole.file} on {hole.source.host}" for hole in holes[:5])
-        raise SessionLost(f"{missing} are given up; reading again behind them")
+        raise SessionLost(f"{missing} are given up; reading again after them")
 
     async def _read_again(self) -> None:
         await self._store.move_to(replace(self._store.journal.position, resume=self._holes.first_sequence))
@@ -260,8 +260,8 @@ class MissingRanges:
     async def _skip_promised(self, inbox: Inbox) -> None:
         """Allow the purge of what follows holes, once every producer has promised to send from its hole on.
 
-        In a stream that is full of it, neither it nor the missing bytes would have room until the hole is given up. A
-        session that reads again has found every hole only when it is where the last session was.
+        Otherwise a full stream has no space for the missing bytes until the hole is given up. A session that reads
+        again has found every hole only at the position of the last session.
         """
         at = self._store.journal.position
         promised = self._stream.is_held_up and len(self._holes) and self._holes.are_promised

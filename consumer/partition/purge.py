@@ -10,8 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from consumer.commit.fence import Fence
-from consumer.commit.store import PartitionStore
+from consumer.commit.store import Fence, PartitionStore
 from consumer.options import PartitionOptions
 from consumer.partition.stream import StreamView
 from shipper import events
@@ -29,15 +28,15 @@ REFUSED_SECONDS = 600.0
 PURGE_ABOVE = 0.7
 """Part of `max_bytes` above which a stream is nearly full: archived messages must never block the producers."""
 
-Dispensable = Callable[[StreamState], Awaitable[int]]
+ArchivedBelow = Callable[[StreamState], Awaitable[int]]
 
 
 def is_nearly_full(state: StreamState) -> bool:
     """Whether archived messages are removed even if the replay window still covers them."""
-    return room_of(state) < 0
+    return free_bytes(state) < 0
 
 
-def room_of(state: StreamState) -> float:
+def free_bytes(state: StreamState) -> float:
     """Bytes that a stream can still take until it is nearly full; infinite: it has no limit."""
     return state.max_bytes * PURGE_ABOVE - state.bytes if state.max_bytes > 0 else math.inf
 
@@ -64,8 +63,8 @@ class StreamPurge:
         below = await self._dispensable_below(state)
         if state.site:
             self.site.start_if_due(inbox, self._dispensable_below)
-            below -= 1  # the last message tells which site it came from, and where the server continues to copy
-        stream.room, stream.checked_at = room_of(state), time.monotonic()
+            below -= 1  # the last message shows from which site it came, and where the server continues to copy
+        stream.room, stream.checked_at = free_bytes(state), time.monotonic()
         may_purge = below > max(1, state.first_sequence)
         is_stuck = is_nearly_full(state) and not may_purge
         stream.is_held_up = (is_stuck or stream.is_site_held_up) and self._store.journal.position.is_behind
@@ -98,14 +97,14 @@ class SitePurge:
         self._state: StreamState | None = None
         self._purging: asyncio.Task[None] | None = None
 
-    def start_if_due(self, inbox: Inbox, dispensable_below: Dispensable) -> None:
+    def start_if_due(self, inbox: Inbox, archived_below: ArchivedBelow) -> None:
         """Start a purge, unless it is too early or one is running.
 
-        `dispensable_below`: for the state of the site's stream, the sequence here below which everything is archived.
+        `archived_below`: for the state of the site's stream, the sequence here below which everything is archived.
         """
         if self._clock() >= self._due and (self._purging is None or self._purging.done()):
             self._due = self._clock() + SITE_SECONDS
-            self._purging = asyncio.create_task(self._purge(inbox, dispensable_below))
+            self._purging = asyncio.create_task(self._purge(inbox, archived_below))
 
     def status(self) -> dict[str, Any]:
         """The last known state of the site's stream; {}: there is none, or it is not known yet."""
@@ -119,12 +118,12 @@ class SitePurge:
         if self._purging is not None:
             self._purging.cancel()
 
-    async def _purge(self, inbox: Inbox, dispensable_below: Dispensable) -> None:
+    async def _purge(self, inbox: Inbox, archived_below: ArchivedBelow) -> None:
         try:
             state = await inbox.site_state()
             self._is_away, self._state = False, state
             is_full = state is not None and is_nearly_full(state)
-            below = await dispensable_below(state) if state is not None and state.messages else 0
+            below = await archived_below(state) if state is not None and state.messages else 0
             if below <= 1:
                 self._stream.is_site_held_up = is_full
                 return

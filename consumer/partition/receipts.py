@@ -24,7 +24,7 @@ class ReceiptOrigin(NamedTuple):
     """The archive that receipts come from, and its state."""
 
     archive: str  #: identity of the archive
-    through: int  #: every message up to this sequence, as its producer was told it, is judged; no hole is before it
+    through: int  #: every message up to this sequence (in the producer's stream) is applied; no hole is before it
 
 
 def reply(
@@ -125,7 +125,7 @@ class RequestLimit:
         self._points: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by host: points, and when
         self.refused = 0  #: requests that were not answered
 
-    def may_ask(self, host: str, request: ReceiptsRequest) -> bool:
+    def allows(self, host: str, request: ReceiptsRequest) -> bool:
         """Whether a request is answered; it costs its host points then."""
         now, cost = self._clock(), _cost(request)
         points, when = self._points.pop(host, (BURST, now))
@@ -135,7 +135,7 @@ class RequestLimit:
         if len(self._points) > MAX_HOSTS:
             self._points.popitem(last=False)
         if not is_allowed:
-            self.refuse(host, "asks too often")
+            self.refuse(host, "requests too often")
         return is_allowed
 
     def refuse(self, host: str, reason: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import zstandard
 
-from consumer.commit.frame_cache import Frames, ReadyFrames
+from consumer.commit.frame_cache import FrameCache, Frames
 from consumer.commit.store import PartitionStore
 from consumer.model import OpenFile
 from consumer.options import PartitionOptions
@@ -38,7 +38,7 @@ class SealScheduler:
     """Decides which files of a partition are sealed, and runs the sealer. Owned by the partition's worker."""
 
     def __init__(
-        self, options: PartitionOptions, store: PartitionStore, sealer: Sealer, frames: ReadyFrames,
+        self, options: PartitionOptions, store: PartitionStore, sealer: Sealer, frames: FrameCache,
         stream: StreamView, stop: Stop,
     ) -> None:  # fmt: skip
         self._options = options
@@ -67,7 +67,7 @@ class SealScheduler:
     def departure(self, host: str, leaving: int) -> int:
         """The map version by which `host` left the partition; 0: it did not, or it left with open files.
 
-        `leaving`: the version by which the host says that it leaves; its open files are sealed then.
+        `leaving`: the version by which the host reports that it leaves; its open files are sealed then.
         """
         version = self._journal.left.get(host, 0)
         if self._layout.seals and 0 < leaving <= version:
@@ -152,7 +152,7 @@ class SealScheduler:
         return self._is_over(date)
 
     def past(self) -> str:
-        """The newest date that is past; empty: unknown."""
+        """The newest date for which `is_past` is true; empty: unknown."""
         at = self._journal.position
         if at.is_behind:
             return ""
@@ -193,7 +193,7 @@ class SealScheduler:
 
     async def seal(self, file: OpenFile) -> None:
         """Rename `file`, and make its segment in the background; wait while too many are in the making."""
-        for older in self._older.pop(file.key, ()):  # names tell the order of bytes
+        for older in self._older.pop(file.key, ()):  # names give the order of bytes
             await self._seal(older)
         await self._seal(file)
 

@@ -1,4 +1,4 @@
-"""`fshipper redact`: black out what must not stay in the archive, and record that it was done."""
+"""`fshipper redact`: replace text in sealed segments of the archive, with a record in the manifest."""
 
 import json
 import re
@@ -13,9 +13,9 @@ import typer
 from consumer.archive import existing_identity
 from consumer.audit import manifest_listing
 from consumer.audit.day_inventory import chosen_days
-from consumer.redact.rewriter import Choice, OfSource, RedactedSegment, RegexMatches, Rewriter, as_told
+from consumer.redact.rewriter import Choice, OfSource, RedactedSegment, RegexMatches, Rewriter, dry_run_of
 from consumer.segments.manifest_store import removed_days
-from consumer.segments.rewrite_segment import standing_on, without_retention
+from consumer.segments.rewrite_segment import current_segments, without_retention
 from shipper import layout
 from shipper.config import load
 from shipper.durable_files import readable_by
@@ -25,7 +25,7 @@ from shipper.manifest import Segment
 from shipper.units import counted
 
 EXIT_LEFT = 2
-"""Some of the files are open still, and were not looked at."""
+"""Exit code: some of the files are still open, and were not checked."""
 _SPAN = re.compile(r"(\d+)-(\d+)")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -33,7 +33,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionScope:
-    """Whose text it is about."""
+    """The host, files and days to redact."""
 
     archive: Path
     host: str
@@ -42,13 +42,13 @@ class RedactionScope:
     until: str
 
     def dates(self) -> list[str]:
-        """The days to look at."""
+        """The days to check."""
         days = manifest_listing.days(self.archive) | manifest_listing.directory_days(self.archive)
         days -= removed_days(self.archive)
         return sorted(day for day in days if self.since <= day and (not self.until or day <= self.until))
 
     def check(self) -> None:
-        """Raises Unavailable: the archive has nothing that could be meant, so that nothing would be redacted."""
+        """Raises Unavailable: the archive has nothing of the host or the days, so nothing would be redacted."""
         whole, dates = self.archive.absolute(), self.dates()
         if not dates:
             days = " of these days" if self.since or self.until else ""
@@ -70,7 +70,7 @@ class RedactionScope:
     def sealed(self) -> Iterator[Segment]:
         """Segments of the host."""
         for date in self.dates():
-            yield from (each for each in standing_on(self.archive, date) if each.host == self.host)
+            yield from (each for each in current_segments(self.archive, date) if each.host == self.host)
 
     def waiting(self) -> list[str]:
         """Files of the host that are not sealed yet."""
@@ -100,14 +100,14 @@ def redact(
     since: Annotated[str, typer.Option(help="This day and later ones")] = "",
     until: Annotated[str, typer.Option(help="This day and earlier ones")] = "",
     reason: Annotated[str, typer.Option(help="Why, for the record")] = "privacy",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
 ) -> None:
     """Black out text in sealed segments: lengths, lines and offsets stay; the manifest records it, the audit shows it.
 
-    Ends with 2 when files of the host are open still, which are not looked at: run it again once they are sealed.
+    The exit code is 2 when files of the host are still open, which are not checked: run it again once they are sealed.
     """
     choice = _choice(match, source, span, whole_lines=whole_lines)
     if not host:
@@ -136,7 +136,7 @@ def redact(
 def _choice(match: str, source: str, span: str, *, whole_lines: bool) -> Choice:
     """What is to be blacked out. Raises UsageError."""
     if bool(match) == bool(source or span):
-        raise UsageError("say what to black out", hint="--match REGEX, or --source ID with --span START-END")
+        raise UsageError("nothing to black out is given", hint="--match REGEX, or --source ID with --span START-END")
     if match:
         try:
             return RegexMatches(re.compile(match.encode(), re.MULTILINE), whole_lines)
@@ -152,15 +152,15 @@ def _told(where: RedactionScope, rewriter: Rewriter) -> list[RedactedSegment]:
     """What would be blacked out, in the order of the segments. Raises Fatal: one cannot be read."""
     found: list[RedactedSegment] = []
     for date in where.dates():
-        for segment in standing_on(where.archive, date):
+        for segment in current_segments(where.archive, date):
             if segment.host == where.host and where.file in {"", segment.file}:
-                each = rewriter.look(segment)
-                found += [as_told(each)] if each is not None else []
+                each = rewriter.find(segment)
+                found += [dry_run_of(each)] if each is not None else []
     return found
 
 
 def _do(where: RedactionScope, rewriter: Rewriter, told: Sequence[RedactedSegment]) -> list[RedactedSegment]:
-    """Black out what was told, while retention removes nothing; what a kill left before is finished."""
+    """Black out the choice, while retention removes nothing. Work that a kill interrupted is finished."""
     with without_retention(where.archive):
         done = [rewriter.rewrite(each.segment.path) for each in told]
         _finish(where, rewriter)
@@ -169,18 +169,20 @@ def _do(where: RedactionScope, rewriter: Rewriter, told: Sequence[RedactedSegmen
 
 def _finish(where: RedactionScope, rewriter: Rewriter) -> None:
     for date in where.dates():
-        rewriter.finish([each for each in standing_on(where.archive, date) if each.host == where.host])
+        rewriter.finish([each for each in current_segments(where.archive, date) if each.host == where.host])
 
 
 def _ask(told: Sequence[RedactedSegment], *, yes: bool) -> None:
-    """Raises UsageError: there is nobody to ask, or the answer is no."""
+    """Prompt. Raises UsageError: there is no terminal, or the answer is no."""
     if yes:
         return
     for each in told:
         sys.stdout.write(f"would black out {_described(each)}\n")
     sys.stdout.flush()
     if not sys.stdin.isatty():
-        raise UsageError("this cannot be undone, and there is no terminal to ask", hint="look at it, then --yes")
+        raise UsageError(
+            "this cannot be undone, and there is no terminal for a prompt", hint="check the list, then use --yes"
+        )
     if not typer.confirm("Do it? It cannot be undone."):
         raise UsageError("nothing was changed")
 
@@ -198,7 +200,7 @@ def _tell(told: Sequence[RedactedSegment], waiting: Sequence[str], *, as_json: b
     if not told:
         sys.stdout.write("nothing to black out\n")
     for path in waiting:
-        sys.stderr.write(f"not looked at, because it is open still: {path}\n")
+        sys.stderr.write(f"not checked, because it is still open: {path}\n")
     if waiting:
         sys.stderr.write("hint: it is sealed after an hour of silence and at the end of the day; then run this again\n")
 

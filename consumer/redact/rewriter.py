@@ -1,8 +1,8 @@
-"""Sealed segments are replaced by ones that are black in places, so that a kill leaves the old or the new one counted.
+"""Redacts sealed segments: replaces them by new ones, so that after a kill the old or the new one is listed.
 
-How a segment is replaced: consumer/segments/rewrite_segment.py.
+consumer/segments/rewrite_segment.py describes how a segment is replaced.
 
-Which bytes of a segment's text are to be blacked out, and the text without them. Pure.
+The first part, which is pure, finds the bytes of a text to black out, and returns the text without them.
 """
 
 import re
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from consumer.segments import rewrite_segment
-from consumer.segments.rewrite_segment import alone, put_instead, remove_replaced, standing_on
+from consumer.segments.rewrite_segment import alone, current_segments, remove_replaced, replace_segment_text
 from consumer.segments.sealer import now
-from shipper.duplicates import date_of
 from shipper.errors import Fatal
+from shipper.layout import date_of
 from shipper.manifest import Redaction, Segment
 
 BLACK = ord("*")
@@ -31,41 +31,41 @@ class Range(NamedTuple):
 
 
 class PlacesUnknownError(Exception):
-    """Nobody can say where in the text of a segment the bytes of a source lie."""
+    """The position of a source's bytes in the text of a segment is unknown."""
 
 
 class Choice(Protocol):
-    """What is to be blacked out."""
+    """The choice of bytes to black out."""
 
     def concerns(self, segment: Segment) -> bool:
-        """Whether the segment may hold some of it, as its manifest line says."""
+        """Whether the segment may contain some of it, according to its manifest line."""
 
     def ranges(self, segment: Segment, text: bytes) -> list[Range]:
-        """Where it is in the text, ascending, none touching another. Raises PlacesUnknownError."""
+        """The ranges in the text, ascending and not adjacent. Raises PlacesUnknownError."""
 
     def records(self, segment: Segment, black: Sequence[Range], *, at: str, reason: str) -> list[Redaction]:
-        """What the manifest says of it."""
+        """The records for the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegexMatches:
-    """What a regular expression finds, line by line."""
+    """The matches of a regular expression, line by line."""
 
     pattern: re.Pattern[bytes]
     whole_lines: bool = False
 
     def concerns(self, segment: Segment) -> bool:
-        """Any may."""
+        """True: any segment may contain a match."""
         return segment.bytes_raw > 0
 
     def ranges(self, segment: Segment, text: bytes) -> list[Range]:
-        """What it finds; a match that is not empty."""
+        """The matches that are not empty."""
         del segment
         found = (Range(*each.span()) for each in self.pattern.finditer(text))
         return joined(_line_around(text, each) if self.whole_lines else each for each in found if each.end > each.start)
 
     def records(self, segment: Segment, black: Sequence[Range], *, at: str, reason: str) -> list[Redaction]:
-        """One for the segment: what was looked for is not to be read in a manifest."""
+        """One record for the segment, without the pattern: a manifest must not contain it."""
         del segment
         return [Redaction(at=at, reason=reason, bytes=sum(each.end - each.start for each in black))]
 
@@ -83,7 +83,7 @@ class OfSource:
         return any(True for _ in self._parts(segment))
 
     def ranges(self, segment: Segment, text: bytes) -> list[Range]:
-        """Where they lie: known where the text is nothing but the spans of this one source, in their order."""
+        """The ranges in the text, known only if the text consists of the spans of this source, in their order."""
         del text
         plain = not (segment.joins or segment.filtered or segment.edited)
         alone = {span.source for span in segment.spans} == {self.source}
@@ -135,7 +135,7 @@ def blackened(text: bytes, ranges: Sequence[Range]) -> bytes:
 
 
 def is_black(text: bytes, ranges: Sequence[Range]) -> bool:
-    """Whether nothing in `ranges` is left to black out."""
+    """Whether everything in `ranges` is blacked out already."""
     return all(byte in {BLACK, NEWLINE} for start, end in ranges for byte in set(text[start:end]))
 
 
@@ -146,7 +146,7 @@ def _line_around(text: bytes, each: Range) -> Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedSegment:
-    """What was, or would be, blacked out in one segment."""
+    """The bytes that were, or would be, blacked out in one segment."""
 
     segment: Segment
     bytes: int
@@ -156,7 +156,7 @@ class RedactedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentMatches:
-    """What a segment holds of what is looked for."""
+    """A segment with the ranges to black out in it."""
 
     segment: Segment
     text: bytes
@@ -171,13 +171,13 @@ class Rewriter:
         self._choice = choice
         self._reason = reason
 
-    def look(self, segment: Segment) -> SegmentMatches | None:
-        """What is to be blacked out in `segment`; None: nothing is left to be.
+    def find(self, segment: Segment) -> SegmentMatches | None:
+        """The bytes to black out in `segment`; None: there are none.
 
         The text is in memory: at most what the collector's `segment` setting lets one grow to.
 
         Raises:
-            Fatal: the file is not what its manifest line says, or places in it are not known.
+            Fatal: the file differs from its manifest line, or places in it are not known.
         """
         if not self._choice.concerns(segment):
             return None
@@ -188,31 +188,31 @@ class Rewriter:
             raise Fatal(
                 f"{segment.path}: the places of single bytes are not known, because it holds several sources, or edited"
                 " or joined lines",
-                hint="say what to black out by --match",
+                hint="use --match to choose the text",
             ) from None
         return None if is_black(text, black) else SegmentMatches(segment=segment, text=text, black=black)
 
     def rewrite(self, path: str) -> RedactedSegment | None:
-        """Black out what is to be in the segment `path` as it is now; None: nothing is, or it is gone.
+        """Black out the choice in the current segment `path`; None: there is nothing, or it is removed.
 
         Raises:
-            Unavailable: a collector merges segments of the partition for long. Fatal: see `look`.
+            Unavailable: a collector merges segments of the partition for long. Fatal: see `find`.
         """
         partition = int(path.split("/")[1].removeprefix("partition="))
         with alone(self._archive, [partition]):
             return self._rewrite(path)
 
     def finish(self, segments: list[Segment]) -> list[str]:
-        """Remove what a kill left of segments that were replaced; the paths of those."""
+        """Remove replaced segments that a kill left; returns their paths."""
         return remove_replaced(self._archive, segments)
 
     def _rewrite(self, path: str) -> RedactedSegment | None:
-        segment = {each.path: each for each in standing_on(self._archive, date_of(path))}.get(path)
-        found = self.look(segment) if segment is not None else None
+        segment = {each.path: each for each in current_segments(self._archive, date_of(path))}.get(path)
+        found = self.find(segment) if segment is not None else None
         if segment is None or found is None:
             return None
         records = self._choice.records(segment, found.black, at=now(), reason=self._reason)
-        made = put_instead(
+        made = replace_segment_text(
             self._archive,
             segment,
             blackened(found.text, found.black),
@@ -221,8 +221,8 @@ class Rewriter:
         return RedactedSegment(segment=segment, bytes=_length(found.black), places=len(found.black), path=made.path)
 
 
-def as_told(found: SegmentMatches) -> RedactedSegment:
-    """What would be blacked out."""
+def dry_run_of(found: SegmentMatches) -> RedactedSegment:
+    """The dry-run result."""
     return RedactedSegment(segment=found.segment, bytes=_length(found.black), places=len(found.black))
 
 

@@ -1,47 +1,51 @@
-"""The small segments of a day become one for each log file: Spark opens fewer files. Frames are joined as they are.
+"""Merges the small segments of a day to one per log file, so that Spark opens fewer files. Frames are copied.
 
-build   check each part against its manifest line, write its bytes behind the others under a temporary name, fsync
+build   check each part against its manifest line, append its bytes to the others under a temporary name, fsync
 place   link, fsync the directory
-        manifest line that says what it replaces, fsync         (from here on readers count it, and not its parts)
+        manifest line with the parts that it replaces, fsync    (from here on readers use it, and not its parts)
         remove the parts; fsync the directory before the day is closed
 
-Killed before the line: the next start finds a segment that nobody lists, and proves that it is its parts. Killed behind
-it: the next start removes what was replaced. Nobody removes a segment that is listed and not replaced.
+After a kill before the manifest line, the next start finds an unlisted segment and verifies it against its parts. After
+a later kill, the next start removes the parts. A segment that is listed and not replaced is never removed.
 
-Which small segments of a log file become one, and what its manifest line says. Pure.
+The first part, which is pure, decides which segments are merged, and makes the manifest line.
 """
 
+import contextlib
 import errno
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from consumer.segment_io import BROKEN, Passing, Tally, Writer, Written, look_through, texts
+from consumer import frame_index
+from consumer.frame_index import Frame, FrameIndex
+from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter, Writer, look_through, texts
 from consumer.segments import replace_segment
 from consumer.segments.manifest_store import Listing
 from consumer.segments.replace_segment import new_segment_file, number_of, split_name
 from consumer.segments.rewrite_segment import rewriting
 from consumer.segments.sealer import Sealer, now
-from shipper import events, layout
+from shipper import events, layout, manifest
 from shipper.durable_files import sync_directory
-from shipper.layout import FileKey
+from shipper.layout import FileKey, date_of
 from shipper.manifest import Gap, Segment, SourceSpan
 
 _FEWEST = 2
 
 
 def target_of(run: Sequence[Segment]) -> str:
-    """The path of what `run` becomes: numbered behind its last part, so that names go on telling the order."""
-    date, last = run[-1].path.partition("/")[0].removeprefix("date="), run[-1]
+    """The path of the merged `run`: numbered after its last part, so that names keep the order."""
+    date, last = date_of(run[-1].path), run[-1]
     return layout.segment_path(FileKey(date, last.partition, last.host, last.file), number_of(last) + 1, last.codec)
 
 
 def runs(segments: Sequence[Segment], taken: Set[int], *, below: int, most: int) -> list[list[Segment]]:
     """Neighbours of less than `below` bytes that become one of at most `most` bytes (of text).
 
-    `segments` are in the order of their numbers. `taken` are all numbers of the file: where the number behind a run is
+    `segments` are in the order of their numbers. `taken` are all numbers of the file: where the number after a run is
     taken, the run is shorter, and its rest stays as it is.
     """
     found: list[list[Segment]] = []
@@ -76,7 +80,9 @@ def continues(earlier: Segment, later: Segment) -> bool:
     )
 
 
-def joined(run: Sequence[Segment], text: Tally, stored: Written | Passing, *, collector: str, now: str) -> Segment:
+def joined(
+    run: Sequence[Segment], text: ByteCounter, stored: CountingWriter | CountingReader, *, collector: str, now: str
+) -> Segment:
     """The manifest line of `run` as one segment: `text` is in it, `stored` passed by."""
     return replace(
         run[-1],
@@ -135,7 +141,7 @@ LONGEST_NAP = 0.1
 
 
 class _ApartError(Exception):
-    """A part cannot stand behind the one before it."""
+    """A part cannot follow the previous part."""
 
     def __init__(self, index: int, damage: str = "") -> None:
         super().__init__(damage)
@@ -151,13 +157,13 @@ class Merger:
         self._sealer = sealer
         self._below = below
         self._most = most
-        self._shrunk: set[Path] = set()  # directories whose parts are gone, not durably yet
+        self._shrunk: set[Path] = set()  # directories of removed parts; the removal is not durable yet
 
     def merge(self, date: str, partition: int, listing: Listing, go_on: Callable[[], bool]) -> bool:
-        """Merge a day of a partition; False: it was told to stop before all was done, or somebody redacts there.
+        """Merge a day of a partition; False: a stop was requested before all was done, or a redaction runs.
 
         Raises:
-            OSError: try again later. `go_on` is asked before anything changes for good.
+            OSError: try again later. `go_on` is called before every permanent change.
         """
         root = f"date={date}/partition={partition}"
         try:
@@ -179,9 +185,9 @@ class Merger:
                 by_file.setdefault(found[0], []).append((found[1], f"{directory}/{name}"))
         for numbered in by_file.values():
             self._merge_file([path for _, path in sorted(numbered)], listing, go_on)
-        for name in filter(replace_segment.target_of, names):  # of kills; who is still at it has to try again
+        for name in filter(replace_segment.target_of, names):  # left by kills; a running process has to retry
             (self._archive / directory / name).unlink(missing_ok=True)
-        time.sleep(min(time.thread_time() - began, LONGEST_NAP))  # streams are read beside it, in the same process
+        time.sleep(min(time.thread_time() - began, LONGEST_NAP))  # gives time to the threads that read the streams
         return go_on()
 
     def _merge_file(self, paths: list[str], listing: Listing, go_on: Callable[[], bool]) -> None:
@@ -195,7 +201,7 @@ class Merger:
         if len(unlisted) == 1:
             segments = self._adopted(unlisted[0], segments, go_on)
         if len(unlisted) > 1 or not segments or not all(map(_is_in_place, segments)):
-            return  # somebody put it there, or the manifest is damaged: the audit says so
+            return  # a foreign file, or the manifest is damaged: the audit reports it
         self._merge_all(segments, {number_of(segment) for segment in segments}, go_on)
 
     def _merge_all(self, segments: Sequence[Segment], taken: set[int], go_on: Callable[[], bool]) -> None:
@@ -213,30 +219,38 @@ class Merger:
         target = target_of(run)
         before = self._sealer.listed_bytes(target)
         with new_segment_file(self._archive / target) as fresh:
-            stored = Written(fresh.stream)
-            text = self._join(run, stored)
+            stored = CountingWriter(fresh.stream)
+            indexes = list[FrameIndex | None]()
+            text = self._join(run, stored, indexes)
+            if (index := frame_index.joined(indexes)) is not None:
+                stored.write(frame_index.encode(index))
             with self._sealer.naming:
                 if not go_on() or not self._are_there(run) or not fresh.publish():
                     return
             self._list(run, text, stored, since=before)
         self._remove([part.path for part in run])
 
-    def _join(self, run: Sequence[Segment], into: Writer | None) -> Tally:
+    def _join(
+        self, run: Sequence[Segment], into: Writer | None, indexes: list[FrameIndex | None] | None = None
+    ) -> ByteCounter:
         """The text of all parts; their bytes go `into`. Raises _ApartError: a part is damaged, or cannot follow."""
-        whole = Tally()
+        whole = ByteCounter()
         for index, part in enumerate(run):
             if whole.ends_open and not continues(run[index - 1], part):
                 raise _ApartError(index)
-            if damage := self._damage(part, whole, into):
+            of_part = _index_of(self._archive, part) if into is not None else None
+            if damage := self._damage(part, whole, into and _FramesOnly(into, of_part)):
                 raise _ApartError(index, damage)
+            if indexes is not None:
+                indexes.append(of_part)
         return whole
 
-    def _damage(self, part: Segment, whole: Tally, into: Writer | None) -> str:
-        """Add the text of `part` to `whole`; what is not as its manifest line says."""
-        alone = Tally()
+    def _damage(self, part: Segment, whole: ByteCounter, into: Writer | None) -> str:
+        """Add the text of `part` to `whole`; returns the difference from its manifest line, or an empty text."""
+        alone = ByteCounter()
         try:
             with (self._archive / part.path).open("rb") as stream:
-                stored = Passing(stream, part.bytes_stored + 1, into)
+                stored = CountingReader(stream, part.bytes_stored + 1, into)
                 for text in texts(stored, part.codec):
                     alone.add(text)
                     whole.add(text)
@@ -252,9 +266,9 @@ class Merger:
         return "" if sound else "its bytes are not those that the manifest lists"
 
     def _adopted(self, path: str, segments: list[Segment], go_on: Callable[[], bool]) -> list[Segment]:
-        """Go on with a segment that nobody lists: the last ones before it were merged into it before a kill.
+        """Continue with an unlisted segment: a kill interrupted the merge of the segments before it.
 
-        Returns the segments as they are then; none where it is something else, and the file is left alone.
+        Returns the segments after that; none if it is another file, which is not changed.
         """
         codec = layout.codec_of(path)
         try:
@@ -269,7 +283,12 @@ class Merger:
         return []
 
     def _adopt(
-        self, run: list[Segment], text: Tally, stored: Passing, segments: list[Segment], go_on: Callable[[], bool]
+        self,
+        run: list[Segment],
+        text: ByteCounter,
+        stored: CountingReader,
+        segments: list[Segment],
+        go_on: Callable[[], bool],
     ) -> list[Segment]:
         try:
             same = self._join(run, None) == text and go_on()
@@ -282,7 +301,9 @@ class Merger:
         at = segments.index(run[0])
         return [*segments[:at], whole, *segments[at + len(run) :]]
 
-    def _list(self, run: Sequence[Segment], text: Tally, stored: Written | Passing, *, since: int) -> Segment:
+    def _list(
+        self, run: Sequence[Segment], text: ByteCounter, stored: CountingWriter | CountingReader, *, since: int
+    ) -> Segment:
         whole = joined(run, text, stored, collector=self._sealer.collector, now=now())
         self._sealer.record(whole, since=since)
         events.segments_merged(partition=whole.partition, path=whole.path, parts=len(run))
@@ -301,14 +322,54 @@ class Merger:
             self._shrunk.add((self._archive / path).parent)
 
     def _sync_shrunk(self) -> None:
-        """Make it durable that parts are gone: all at once, for one write to the disk is enough for many."""
+        """Make the removal of parts durable, of all together: one write to the disk is enough for many."""
         for directory in self._shrunk:
             sync_directory(directory)
         self._shrunk.clear()
 
 
+class _FramesOnly:
+    """Writes the frames of a segment, and not the index after them."""
+
+    def __init__(self, into: Writer, index: FrameIndex | None) -> None:
+        self._into = into
+        self._left = sys.maxsize if index is None else index.stored
+
+    def write(self, chunk: bytes) -> None:
+        part = chunk[: self._left]
+        self._left -= len(part)
+        if part:
+            self._into.write(part)
+
+
+def _index_of(archive: Path, part: Segment) -> FrameIndex | None:
+    """The frames of a part, of its index or as they are found; None: not all of them are known."""
+    if part.codec != "zstd":
+        return None
+    with contextlib.suppress(*BROKEN, OSError), (archive / part.path).open("rb") as stream:
+        if (index := frame_index.read(stream)) is not None:
+            return index
+        found = frame_index.frames_in(stream, part.bytes_stored) or []
+        if len(found) == 1:
+            found = [(found[0][0], part.bytes_raw)]
+        if found and all(raw for _, raw in found) and sum(raw for _, raw in found) == part.bytes_raw:
+            return _estimated(part, found)
+    return None
+
+
+def _estimated(part: Segment, found: Sequence[tuple[int, int]]) -> FrameIndex:
+    """Frames with times in proportion to the bytes."""
+    first_ns, last_ns = manifest.nanoseconds(part.first_time), manifest.nanoseconds(part.last_time)
+    time_at, at, frames = frame_index.even(first_ns, last_ns, part.bytes_raw), 0, list[Frame]()
+    for stored, raw in found:
+        lines = part.lines if len(found) == 1 else frame_index.UNKNOWN_LINES
+        frames.append(Frame(stored, raw, time_at(at), lines))
+        at += raw
+    return FrameIndex(tuple(frames), is_exact=len(frames) == 1)
+
+
 def _is_in_place(segment: Segment) -> bool:
     """Whether a manifest line lists its file where its host and name belong."""
-    date = segment.path.partition("/")[0].removeprefix("date=")
+    date = date_of(segment.path)
     key = layout.FileKey(date, segment.partition, segment.host, segment.file)
     return segment.path == layout.segment_path(key, number_of(segment), segment.codec)

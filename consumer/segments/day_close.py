@@ -1,4 +1,4 @@
-"""Days that are over: merge their small segments, close them for good, and remove them when retention says so."""
+"""Days that are over: merge their small segments, close them, and remove them according to the retention."""
 
 import datetime as dt
 import time

@@ -16,7 +16,7 @@ TAIL_BYTES = 64 * 1024
 
 
 def append(path: Path, line: bytes, *, once: str = "", since: int = 0) -> None:
-    """Put `line` behind the others, durably, unless the segment `once` is listed behind the first `since` bytes.
+    """Append `line` durably, unless the segment `once` is listed after the first `since` bytes.
 
     A torn last line, as a kill leaves it, is cut off first.
     """
@@ -36,7 +36,7 @@ def append(path: Path, line: bytes, *, once: str = "", since: int = 0) -> None:
 
 def is_listed(archive: Path, path: str) -> bool:
     """Whether any collector lists the segment `path`, merged into another or not."""
-    date = path.partition("/")[0].removeprefix("date=")
+    date = layout.date_of(path)
     return any(lists(file, path) for file in manifests_of_day(archive, date))
 
 
@@ -131,7 +131,7 @@ class Listing:
                 self._note(line, (number, offset))
 
     def find(self, path: str) -> Segment | None:
-        """The segment `path` as its last line says."""
+        """The segment `path` according to its last line."""
         found = self._read(self._places.get(hash(path)))
         return found if found is not None and found.path == path else None
 

@@ -30,7 +30,7 @@ def number_of(segment: Segment) -> int:
 
 
 class NewSegmentFile:
-    """A file beside its target that nobody counts yet."""
+    """A temporary file next to its target, which readers ignore."""
 
     def __init__(self, target: Path, path: Path, stream: BinaryIO) -> None:
         self._target = target

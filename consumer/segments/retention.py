@@ -1,4 +1,4 @@
-"""Old days are removed: closed ones, the oldest first, as the settings say and never more.
+"""Retention: removes closed days, the oldest first, as configured.
 
 By age, whole days are removed. By size, the oldest closed days of the host that holds the most are removed first, until
 all hosts together hold no more than `keep_bytes`. Open files count, but only closed days can be removed.
@@ -7,7 +7,7 @@ A host that holds no more than its share loses nothing by size, whatever another
 fair one: `keep_bytes` divided by the number of hosts, where hosts that need less leave the rest to the others.
 
 line    what the day held, durable in `_manifest/removed.jsonl`
-rename  the day's directory, then its manifests, to hidden names    (each at once: no reader sees half a day)
+rename  the day's directory, then its manifests, to hidden names    (atomic: no reader sees half a day)
 remove  what is under the hidden names                              (killed before: the next run does it)
 
 Of some hosts of a day: line in `_manifest/removed-hosts.jsonl`, what is to be done in `_manifest/.removing`, then the
@@ -240,6 +240,6 @@ def fair_share(held: Iterable[int], most: int) -> int:
 
 
 def _hide(directory: Path) -> None:
-    """Take a directory out of sight, durably and at once."""
+    """Rename a directory to a hidden name, durably and atomically."""
     directory.rename(directory.with_name(HIDDEN + directory.name))
     sync_directory(directory.parent)

@@ -1,8 +1,8 @@
-"""Put another segment in the place of one that is sealed: merging, redacting, removing doubled bytes.
+"""Replaces a sealed segment by a new one: for merging, redacting, removing doubled bytes.
 
 make    unpack, compare with the manifest line, change, pack under a temporary name, fsync
 place   link, fsync the directory
-        manifest line that says what it replaces, fsync         (from here on readers count it, and not the old one)
+        manifest line with what it replaces, fsync              (from here on readers use it, and not the old one)
         remove the old one, fsync the directory
 
 Killed before the line: running it again takes the name over. Killed after it: running it again removes the old one.
@@ -22,16 +22,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from consumer import frame_index
 from consumer.archive import LOCKS, is_written, manifests_of_day
-from consumer.segment_io import BROKEN, Passing, Tally, Written, pack, texts
+from consumer.frame_index import TimeAt
+from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter, pack, texts
 from consumer.segments import manifest_store
 from consumer.segments.replace_segment import new_segment_file, number_of, sweep
 from consumer.segments.sealer import Sealer, now
 from shipper import layout, manifest
-from shipper.duplicates import date_of
 from shipper.durable_files import Lock, make_directory, sync_directory
 from shipper.errors import Fatal, Unavailable
-from shipper.layout import FileKey
+from shipper.layout import FileKey, date_of
 from shipper.manifest import Segment
 
 WAIT_SECONDS = 60.0
@@ -41,7 +42,7 @@ RETENTION_TRIES = 100
 
 @contextlib.contextmanager
 def rewriting(archive: Path, partition: int) -> Iterator[bool]:
-    """Whether nobody else is at it; then nobody will be before the end of the block."""
+    """Lock out other processes that replace segments, until the end of the block; False: one is running."""
     make_directory(archive / LOCKS)
     descriptor = os.open(archive / LOCKS / f"rewriting={partition}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -98,27 +99,27 @@ def without_retention(archive: Path) -> Iterator[None]:
         yield
 
 
-def put_instead(archive: Path, old: Segment, text: bytes, **changes: Any) -> Segment:
+def replace_segment_text(archive: Path, old: Segment, text: bytes, **changes: Any) -> Segment:
     """Make a segment of `text` that replaces `old`, durable and listed; then remove `old`. Call it inside `alone`.
 
     `changes`: the fields of its manifest line that differ; those of text and file are added.
     """
     sealer = Sealer(archive, collector=_manifest_of(archive, old), codec=old.codec)
-    path = _free_path(archive, old)
-    sweep_beside(archive / path)
+    path, time_at = _free_path(archive, old), _times_of(archive, old, len(text))
+    remove_attempts(archive / path)
     before = sealer.listed_bytes(path)
     with new_segment_file(archive / path) as fresh:
-        packed = Written(fresh.stream)
-        tally = pack(io.BytesIO(text), packed, old.codec)
+        packed = CountingWriter(fresh.stream)
+        counted = pack(io.BytesIO(text), packed, old.codec, time_at)
         if not fresh.publish():  # of a run that was killed before its manifest line
             fresh.replace()
         made = replace(
             old,
             path=path,
-            lines=tally.lines,
-            bytes_raw=tally.octets,
+            lines=counted.lines,
+            bytes_raw=counted.octets,
             bytes_stored=packed.octets,
-            crc32=f"{tally.crc:08x}",
+            crc32=f"{counted.crc:08x}",
             crc32_stored=f"{packed.crc:08x}",
             sealed_at=now(),
             replaces=(old.path,),
@@ -130,13 +131,23 @@ def put_instead(archive: Path, old: Segment, text: bytes, **changes: Any) -> Seg
     return made
 
 
+def _times_of(archive: Path, old: Segment, raw: int) -> TimeAt:
+    """When the bytes of its new text were stored: as in the old one, if both have the same length."""
+    first_ns, last_ns = manifest.nanoseconds(old.first_time), manifest.nanoseconds(old.last_time)
+    with contextlib.suppress(OSError), (archive / old.path).open("rb") as stream:
+        index = frame_index.read(stream) if old.codec == "zstd" else None
+        if index is not None and index.has_times and index.raw == raw:
+            return index.time_at(last_ns)
+    return frame_index.even(first_ns, last_ns, raw)
+
+
 def remove_replaced(archive: Path, segments: Iterable[Segment]) -> list[str]:
     """Remove what a kill left of segments that `segments` replace; the paths of those."""
     removed = []
     for segment in segments:
         if not (segment.redactions or segment.removals):
             continue
-        sweep_beside(archive / segment.path)
+        remove_attempts(archive / segment.path)
         for path in filter(lambda path: (archive / path).exists(), segment.replaces):
             (archive / path).unlink(missing_ok=True)
             sync_directory((archive / path).parent)
@@ -145,32 +156,32 @@ def remove_replaced(archive: Path, segments: Iterable[Segment]) -> list[str]:
 
 
 def text_of(archive: Path, segment: Segment) -> bytes:
-    """The text of a segment. Raises Fatal: it is not what its manifest line says."""
-    tally, pieces = Tally(), []
+    """The text of a segment. Raises Fatal: it differs from its manifest line."""
+    counted, pieces = ByteCounter(), []
     try:
         with (archive / segment.path).open("rb") as stream:
-            for piece in texts(Passing(stream, sys.maxsize), segment.codec):
-                tally.add(piece)
+            for piece in texts(CountingReader(stream, sys.maxsize), segment.codec):
+                counted.add(piece)
                 pieces.append(piece)
     except (OSError, *BROKEN) as error:
-        raise Fatal(f"{segment.path} cannot be read: {error}", hint="fshipper audit tells more") from None
-    if (tally.octets, f"{tally.crc:08x}") != (segment.bytes_raw, segment.crc32):
-        raise Fatal(f"{segment.path} is not what its manifest lists", hint="fshipper audit tells more")
+        raise Fatal(f"{segment.path} cannot be read: {error}", hint="fshipper audit shows details") from None
+    if (counted.octets, f"{counted.crc:08x}") != (segment.bytes_raw, segment.crc32):
+        raise Fatal(f"{segment.path} is not what its manifest lists", hint="fshipper audit shows details")
     return b"".join(pieces)
 
 
-def sweep_beside(path: Path) -> None:
+def remove_attempts(path: Path) -> None:
     """Remove what killed runs left of attempts to make the segment `path`."""
     if path.parent.is_dir():
         sweep(path.parent, path.name)
 
 
-def standing_on(archive: Path, date: str) -> list[Segment]:
+def current_segments(archive: Path, date: str) -> list[Segment]:
     """The segments of a day that count, in the order of their paths."""
-    return sorted(manifest.standing(listed_on(archive, date)), key=lambda segment: segment.path)
+    return sorted(manifest.standing(listed_segments(archive, date)), key=lambda segment: segment.path)
 
 
-def listed_on(archive: Path, date: str, about: str = "") -> list[Segment]:
+def listed_segments(archive: Path, date: str, about: str = "") -> list[Segment]:
     """Every segment that a manifest of a day lists, those that were replaced, too.
 
     `about`: only lines in which this path, or beginning of a path, occurs.
@@ -185,7 +196,7 @@ def listed_on(archive: Path, date: str, about: str = "") -> list[Segment]:
 
 def stands(archive: Path, segment: Segment) -> bool:
     """Whether the manifests still list `segment` as it is, and nothing replaces it."""
-    listed = listed_on(archive, date_of(segment.path), about=segment.path)
+    listed = listed_segments(archive, date_of(segment.path), about=segment.path)
     return segment in manifest.standing(listed)
 
 
@@ -203,7 +214,7 @@ def _free_path(archive: Path, old: Segment) -> str:
     Not above the highest while a collector may be about to give that one to its next segment.
     """
     date = date_of(old.path)
-    number, listed = number_of(old), listed_on(archive, date, about=old.path.rpartition("/")[0])
+    number, listed = number_of(old), listed_segments(archive, date, about=old.path.rpartition("/")[0])
     of_file = [each for each in listed if (each.partition, each.host, each.file) == (old.partition, old.host, old.file)]
     used = {number_of(each) for each in of_file}
     standing = sorted(number_of(each) for each in manifest.standing(listed) if each in of_file)
@@ -215,7 +226,7 @@ def _free_path(archive: Path, old: Segment) -> str:
     free = next((each for each in candidates if each not in used), None)
     if free is None:
         raise Unavailable(
-            f"there is no free number beside {old.path}",
+            f"there is no free number next to {old.path}",
             hint="try again with the day merged, or with the collector stopped for a moment; to redact"
             " several places, use one --match for all of them",
         )

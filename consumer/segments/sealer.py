@@ -1,4 +1,4 @@
-"""Close a file for good: compress, list in the manifest, remove the raw bytes. Idempotent: kill it anywhere.
+"""Seals a file: compress it, list it in the manifest, remove the raw bytes. Idempotent after a kill at any line.
 
 begin   journal: the file becomes <segment>, nothing is appended any more
         rename it aside, fsync the directory                    (its open name is free for what comes next)
@@ -7,8 +7,8 @@ finish  compress to a temporary name, fsync, link, fsync the directory    (a rea
         remove the temporary name, then the raw bytes           (killed before: done again, with the same result)
 then    journal: forget the file
 
-Two collectors may finish the same file, if one of them slept: a name that is taken is never taken away, and the raw
-bytes are those that the journal has, not what a sleeper wrote behind them.
+Two collectors may finish the same file, if one of them was paused. An existing name is never replaced, and the raw
+bytes end at the committed length, without what a paused collector wrote after it.
 """
 
 import contextlib
@@ -22,11 +22,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from consumer import frame_index
 from consumer.commit.frame_cache import Frames
 from consumer.commit.journal import REASON_CHANGED, Journal
 from consumer.commit.sink import Sink
+from consumer.frame_index import FrameIndex
 from consumer.model import OpenFile
-from consumer.segment_io import BROKEN, CHUNK_BYTES, Passing, Tally, Written, copy_frames, frames, look_through, pack
+from consumer.segment_io import (
+    BROKEN,
+    CHUNK_BYTES,
+    ByteCounter,
+    CountingReader,
+    CountingWriter,
+    copy_frames,
+    frames,
+    look_through,
+    pack,
+)
 from consumer.segments import manifest_store
 from consumer.segments.replace_segment import NewSegmentFile, new_segment_file, sweep
 from shipper import events, layout, manifest
@@ -35,7 +47,7 @@ from shipper.layout import NANOSECONDS
 from shipper.manifest import Gap, Segment, SourceSpan
 
 DAMAGED_PREFIX = "_damaged-"
-"""Frames that cannot be read are kept under this name, beside the segment of those before them."""
+"""Name of a file with frames that cannot be read, next to the segment of the frames before them."""
 
 
 class Sealer:
@@ -54,18 +66,23 @@ class Sealer:
         sink.release(file.path)
         with self.naming:
             sealing = journal.begin_sealing(file, self._free_name(file, journal))
-        self.put_aside(sealing, journal)
+        self.move_aside(sealing, journal)
         return sealing
 
     def take_up(self, sealing: OpenFile, journal: Journal) -> None:
-        """Go on where a kill, or trouble with the archive, interrupted the sealing."""
-        self.put_aside(sealing, journal)
+        """Continue where a kill, or an error of the archive, interrupted the sealing.
+
+        If the segment is listed, the raw bytes at the open name are the next file of the log: the journal may have lost
+        the commits after the sealing.
+        """
+        if not self._is_settled(sealing.sealing):
+            self.move_aside(sealing, journal)
         with contextlib.suppress(FileNotFoundError):
             sweep((self._archive / sealing.sealing).parent, sealing.sealing.rpartition("/")[2])
 
-    def put_aside(self, sealing: OpenFile, journal: Journal) -> None:
+    def move_aside(self, sealing: OpenFile, journal: Journal) -> None:
         """Rename the raw bytes aside, unless that was done before a kill: then the open name is free or another's."""
-        opened = sealing.opened or layout.open_path(sealing.key)  # before version 3 the journal did not say it
+        opened = sealing.opened or layout.open_path(sealing.key)  # before version 3 the journal did not record it
         source = self._archive / opened
         if not (self._archive / sealing.path).exists() and opened not in journal.files and source.exists():
             self._unlink_live(sealing, source)
@@ -77,9 +94,9 @@ class Sealer:
         sync_directory(target.parent)
 
     def find(self, sealing: OpenFile, journal: Journal) -> None:
-        """Look for raw bytes to which an earlier owner gave another name before it was fenced: its journal is not ours.
+        """Find raw bytes that an earlier owner renamed before it was fenced: this journal does not record that name.
 
-        Only once the lease is proved: whoever is fenced would take what the next owner is sealing.
+        Call it after the lease is proved: a fenced collector would take the file that the next owner is sealing.
         """
         if not sealing.length or (self._archive / sealing.path).exists() or self._is_settled(sealing.sealing):
             return
@@ -88,7 +105,7 @@ class Sealer:
             self._rename(stray, sealing)
 
     def _strays(self, sealing: OpenFile, journal: Journal) -> Iterator[Path]:
-        """What was put aside of the same log file, and is not in `journal`."""
+        """Files of the same log that were renamed for sealing and are not in `journal`."""
         parent, names = _numbered(layout.sealing_path(layout.segment_path(sealing.key, 0, "none")))
         with contextlib.suppress(FileNotFoundError):
             for entry in sorted(os.listdir(self._archive / parent)):
@@ -102,15 +119,16 @@ class Sealer:
         gaps: tuple[Gap, ...],
         frames: Frames | None = None,
     ) -> None:
-        """Make the segment, of `frames` where all of its text is in them.
+        """Create the segment, from `frames` if they contain all of its text.
 
-        Runs beside the worker; touches only what is put aside. Raises OSError: try again later.
+        Runs in parallel with the worker; touches only files that were renamed for sealing.
+        Raises OSError: try again later.
         """
         source, target = self._archive / sealing.path, self._archive / sealing.sealing
         with contextlib.ExitStack() as stack:
             try:
                 raw: BinaryIO = stack.enter_context(source.open("rb"))
-            except FileNotFoundError:  # done before a kill, or by another collector, or somebody took it away
+            except FileNotFoundError:  # done before a kill, or by another collector, or another program removed it
                 if self._is_settled(sealing.sealing) or not (sealing.length or gaps):
                     return
                 raw = io.BytesIO()
@@ -126,7 +144,7 @@ class Sealer:
         make_directory(target.parent)
         before = self.listed_bytes(sealing.sealing)
         with new_segment_file(target) as fresh:
-            packed = Written(fresh.stream)
+            packed = CountingWriter(fresh.stream)
             text = _packed(sealing, raw, packed, frames)
             lost = _lost(sealing, text)
             if fresh.publish():
@@ -147,7 +165,7 @@ class Sealer:
             return 0
 
     def record(self, segment: Segment, *, since: int) -> None:
-        """Append the manifest line, unless it is there behind the first `since` bytes."""
+        """Append the manifest line, unless it is listed after the first `since` bytes."""
         manifest_store.append(self._manifest(segment.path), manifest.to_line(segment), once=segment.path, since=since)
 
     def close_day(self, date: str, collector: str = "") -> None:
@@ -169,21 +187,21 @@ class Sealer:
         )
 
     def _manifest(self, segment: str) -> Path:
-        date = segment.partition("/")[0].removeprefix("date=")
+        date = layout.date_of(segment)
         return self._archive / layout.manifest_path(date, self.collector)
 
     def _is_settled(self, segment: str) -> bool:
         """Whether a segment is listed, if only as a part of another one, or its day was removed, or its host's."""
-        date = segment.partition("/")[0].removeprefix("date=")
+        date = layout.date_of(segment)
         if manifest_store.is_listed(self._archive, segment) or date in manifest_store.removed_days(self._archive):
             return True
         hosts = manifest_store.removed_hosts(self._archive).get(date, ())
         return any(f"/host={layout.escape(host)}/" in segment for host in hosts)
 
     def _free_name(self, file: OpenFile, journal: Journal) -> str:
-        """The segment's path: numbered by its first sequence, but always behind the earlier ones of the same file.
+        """The segment's path: numbered by its first sequence, but always after the earlier ones of the same file.
 
-        A stream that was created anew, or is read again for a hole, would count back: names tell the order of bytes.
+        A stream that was created anew, or is read again for a hole, has lower sequences: names keep the order.
         """
         parent, earlier = _numbered(layout.segment_path(file.key, 0, "none"))
         names = [other.sealing.rpartition("/")[2] for other in journal.files.values() if other.key == file.key]
@@ -192,7 +210,9 @@ class Sealer:
         codec = self.codec if file.codec == "none" else file.codec
         return layout.segment_path(file.key, max([file.first_seq, *(number + 1 for number in numbers)]), codec)
 
-    def _settle(self, fresh: NewSegmentFile, target: Path, text: Tally, packed: Written) -> Written | Passing:
+    def _settle(
+        self, fresh: NewSegmentFile, target: Path, text: ByteCounter, packed: CountingWriter
+    ) -> CountingWriter | CountingReader:
         """The name is taken, by an attempt before a kill or by another collector: the same text stays as it is."""
         path = str(target.relative_to(self._archive))
         with contextlib.suppress(*BROKEN):
@@ -207,8 +227,8 @@ class Sealer:
     def _segment(
         self,
         file: OpenFile,
-        text: Tally,
-        stored: Written | Passing,
+        text: ByteCounter,
+        stored: CountingWriter | CountingReader,
         spans: tuple[SourceSpan, ...],
         gaps: tuple[Gap, ...],
     ) -> Segment:
@@ -260,7 +280,7 @@ def _numbered(first: str) -> tuple[str, re.Pattern[str]]:
     return parent, re.compile(re.escape(name.removesuffix(f"{0:020d}")) + r"(\d{20})(\.zst|\.gz)?")
 
 
-def _packed(sealing: OpenFile, raw: BinaryIO, packed: Written, ready: Frames | None) -> Tally:
+def _packed(sealing: OpenFile, raw: BinaryIO, packed: CountingWriter, ready: Frames | None) -> ByteCounter:
     """Pack what is committed of a file; frames are copied as they are, to the first that cannot be read.
 
     Those that are `ready` were unpacked and summed when they came, and so was the text that the file should hold.
@@ -268,36 +288,40 @@ def _packed(sealing: OpenFile, raw: BinaryIO, packed: Written, ready: Frames | N
     if ready is not None and sealing.crc is not None and sealing.codec == "none":
         for frame in ready.frames:
             packed.write(frame)
-        return Tally(ready.lines, sealing.raw, sealing.crc, sealing.ends_open)
-    committed, codec = Passing(raw, sealing.length), layout.codec_of(sealing.sealing)
-    return pack(committed, packed, codec) if sealing.codec == "none" else copy_frames(committed, packed, codec)
+        if layout.codec_of(sealing.sealing) == "zstd":
+            packed.write(frame_index.encode(FrameIndex(ready.marks, all(frame.time_ns for frame in ready.marks))))
+        return ByteCounter(ready.lines, sealing.raw, sealing.crc, sealing.ends_open)
+    committed, codec = CountingReader(raw, sealing.length), layout.codec_of(sealing.sealing)
+    time_at = frame_index.even(sealing.first_ns, sealing.last_ns, sealing.raw or sealing.length)
+    copy = pack if sealing.codec == "none" else copy_frames
+    return copy(committed, packed, codec, time_at)
 
 
 def _holds(raw: Path, sealing: OpenFile) -> bool:
     """Whether a file has what was committed of `sealing`: there may be others of the same log file."""
     if raw.stat().st_size < sealing.length:
         return False
-    text = Tally()
+    text = ByteCounter()
     with raw.open("rb") as stream:
-        committed = Passing(stream, sealing.length)
+        committed = CountingReader(stream, sealing.length)
         whole = iter(lambda: committed.read(CHUNK_BYTES), b"")
         for piece in whole if sealing.codec == "none" else (each for _, each in frames(committed, sealing.codec)):
             text.add(piece)
     return not _lost(sealing, text)
 
 
-def _lost(sealing: OpenFile, text: Tally) -> tuple[Gap, ...]:
-    """What is not as it was committed: somebody, or the disk, changed it. A gap of no source, in bytes of the text."""
+def _lost(sealing: OpenFile, text: ByteCounter) -> tuple[Gap, ...]:
+    """The difference from the committed bytes, caused by another program or the disk: a gap without a source."""
     committed = sealing.length if sealing.codec == "none" else sealing.raw
     if text.octets < committed:
         return (Gap(source="", start=text.octets, end=committed, reason=REASON_CHANGED),)
-    if sealing.crc is not None and text.crc != sealing.crc:  # nobody can say which bytes
+    if sealing.crc is not None and text.crc != sealing.crc:  # it is unknown which bytes differ
         return (Gap(source="", start=0, end=committed, reason=REASON_CHANGED),)
     return ()
 
 
 def _remove(source: Path, target: Path, *, is_whole: bool) -> None:
-    """Remove the raw bytes; frames that are not in the segment are kept for whoever can mend them."""
+    """Remove the raw bytes; frames that are not in the segment are kept for a manual repair."""
     with contextlib.suppress(FileNotFoundError):  # another collector was faster
         if is_whole:
             source.unlink()

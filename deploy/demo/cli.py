@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from deploy.demo import month
 from deploy.demo.hosts import HOSTS, LogFeed, generated
 from deploy.demo.replay_files import replayed
 from deploy.demo.result import DemoResult, print_result
@@ -18,7 +19,7 @@ from deploy.demo.show import DemoDisplay
 from deploy.demo.workspace import EXIT_CONFIG, EXIT_OTHER, DemoError, Interrupted, taken
 
 PLAIN_WIDTH = 100
-"""Where there is no terminal to ask."""
+"""Columns of the output if there is no terminal."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -37,6 +38,15 @@ def demo(
     ] = None,
     seconds: Annotated[float, typer.Option(min=3, max=3600, help="How long the files grow.")] = 40,
     seed: Annotated[int | None, typer.Option(help="Repeat the lines, rotations and kills of another demo.")] = None,
+    days: Annotated[
+        int,
+        typer.Option(
+            help="Write so many finished days up to yesterday and a report of each, instead of the proof.",
+            min=0,
+            max=60,
+            show_default=False,
+        ),
+    ] = 0,
     report: Annotated[bool, typer.Option(help="Let Spark count in the end; needs Java.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, all else to stderr.")] = False,
 ) -> None:
@@ -46,6 +56,9 @@ def demo(
     them with SIGKILL several times while the files grow, compares the archive with the sources byte for byte, and
     lets Spark make a report. Exit 0 only if the proof holds.
     """
+    if days:
+        _month(out, days, seed, report=report)
+        return
     console = Console(stderr=as_json, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     try:
         result = _run(out, [*(path or []), *(more or [])], seconds, seed, console, report=report)
@@ -59,6 +72,18 @@ def demo(
         sys.stdout.write(json.dumps(result.as_json(), indent=1) + "\n")
     if not result.holds:
         raise typer.Exit(EXIT_OTHER)
+
+
+def _month(out: Path, days: int, seed: int | None, *, report: bool) -> None:
+    if days < month.MIN_DAYS:
+        raise _failed(f"--days {days} is too few for its story", f"give {month.MIN_DAYS} to 60", EXIT_CONFIG)
+    try:
+        with taken(out) as place:
+            sys.stderr.write(month.tell(place, days, 1 if seed is None else seed, report=report) + "\n")
+    except Interrupted as ended:
+        raise typer.Exit(ended.code) from None
+    except DemoError as error:
+        raise _failed(str(error), error.hint, error.code) from None
 
 
 def _run(
@@ -81,7 +106,7 @@ def _feeds(out: Path, paths: list[Path], seconds: float, seed: int) -> tuple[lis
     for path in paths:
         if path.resolve().is_relative_to(out.resolve()):
             raise DemoError(
-                f"--path {path} lies in {out}, which the demo replaces", hint="copy it elsewhere", code=EXIT_CONFIG
+                f"--path {path} is in {out}, which the demo replaces", hint="copy it elsewhere", code=EXIT_CONFIG
             )
     return replayed(paths, seconds)
 

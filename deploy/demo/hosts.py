@@ -1,11 +1,162 @@
 """Which hosts write which files: three hosts in three of four partitions, with all that makes log files hard."""
 
+import datetime as dt
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from deploy.demo.generator import AccessLines, ApplicationLines, AuthLines, Clock, LineGenerator
+Clock = Callable[[], float]
+"""Seconds since 1970."""
+
+LONG_LINE_BYTES = 400_000
+"""Longer than a block: such a line travels in several, and must come together again."""
+
+METHODS = ("GET",) * 12 + ("POST",) * 3 + ("HEAD", "PUT")
+STATUSES = (200,) * 40 + (304,) * 6 + (301, 302, 404, 404, 403, 499, 500, 502)
+PATHS = (
+    "/", "/index.html", "/api/v1/orders", "/api/v1/orders/{n}", "/products/{n}", "/products/{n}/reviews?page=2",
+    "/assets/app.3f9c1e.js", "/assets/site.css", "/search?q=gr%C3%BCner+tee", "/cart", "/checkout", "/favicon.ico",
+    "/health", "/wp-login.php", "/images/{n}/large.webp",
+)  # fmt: skip
+REFERERS = ("-", "-", "https://shop.example.net/", "https://shop.example.net/search?q=tee", "https://www.example.org/")
+AGENTS = (
+    "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1 Version/19.0 Mobile/15E148 Safari/604.1",
+    "curl/8.14.1",
+    "Mozilla/5.0 (compatible; ExampleBot/2.1; +https://bot.example.org/)",
+)
+CLASSES = ("OrderService", "PaymentGateway", "StockKeeper", "MailQueue", "SessionStore", "PriceList")
+LEVELS = ("INFO ",) * 14 + ("DEBUG",) * 4 + ("WARN ",)
+CAUSES = (
+    "java.net.SocketTimeoutException: Read timed out",
+    "java.sql.SQLTransientConnectionException: pool-1 - Connection is not available, request timed out after 30000ms",
+    "java.lang.IllegalStateException: Bestellung für Käufer 'Jürgen Groß' ist schon bezahlt",
+    'java.lang.NullPointerException: Cannot invoke "Address.street()" because "customer.address" is null',
+)
+USERS = ("root", "admin", "deploy", "postgres", "git", "oracle", "test", "j\udcfcrgen")  # Latin-1: no UTF-8 at all
+
+
+class LineGenerator:
+    """Lines without end from one program of `host`. Subclasses write one entry, which may be several lines."""
+
+    def __init__(self, host: str, seed: int, clock: Clock, *, newline: str = "\n") -> None:
+        self._host = host.partition(".")[0]
+        self._random = random.Random(f"{seed} {host} {type(self).__name__}")  # noqa: S311 - seeded, to be the same again
+        self._clock = clock
+        self._newline = newline
+        self._second = -1
+        self._millisecond = 0
+        self._now = dt.datetime.fromtimestamp(0, dt.UTC)
+
+    def burst(self, size: int) -> bytes:
+        """Whole entries of together at least `size` bytes, all of them written now."""
+        self._look_at_the_clock()
+        entries: list[str] = []
+        length = 0
+        while length < size:
+            entry = self._entry()
+            entries.append(entry)
+            length += len(entry)
+        text = "".join(entries)
+        if self._newline != "\n":
+            text = text.replace("\n", self._newline)
+        return text.encode("utf-8", "surrogateescape")
+
+    def _look_at_the_clock(self) -> None:
+        now = self._clock()
+        self._millisecond = int(now * 1000) % 1000
+        if int(now) != self._second:
+            self._second = int(now)
+            self._now = dt.datetime.fromtimestamp(self._second, dt.UTC)
+            self._stamp()
+
+    def _stamp(self) -> None:
+        """Make this second's time stamp; once a second, as formatting one costs more than the rest of a line."""
+        raise NotImplementedError
+
+    def _entry(self) -> str:
+        raise NotImplementedError
+
+
+class AccessLines(LineGenerator):
+    """nginx, combined format followed by the request's time."""
+
+    def _stamp(self) -> None:
+        self._at = self._now.strftime("%d/%b/%Y:%H:%M:%S +0000")
+
+    def _entry(self) -> str:
+        chance = self._random.random
+        number = int(chance() * 90_000) + 10_000
+        path = PATHS[int(chance() * len(PATHS))].replace("{n}", str(number))
+        address = f"{'203.0.113' if number & 1 else '198.51.100'}.{number % 254 + 1}"
+        method, status = METHODS[int(chance() * len(METHODS))], STATUSES[int(chance() * len(STATUSES))]
+        referer, agent = REFERERS[int(chance() * len(REFERERS))], AGENTS[int(chance() * len(AGENTS))]
+        octets = 0 if status == 304 else int(chance() * 60_000)  # noqa: PLR2004 - not modified: no body
+        return (
+            f'{address} - - [{self._at}] "{method} {path} HTTP/1.1" {status} {octets} '
+            f'"{referer}" "{agent}" {chance() * chance():.3f}\n'
+        )
+
+
+class ApplicationLines(LineGenerator):
+    """A Java program: mostly one line an entry, sometimes a stack trace, rarely a line longer than a block."""
+
+    def _stamp(self) -> None:
+        self._at = self._now.strftime("%Y-%m-%dT%H:%M:%S")
+
+    def _entry(self) -> str:
+        chance = self._random.random
+        kind = chance()
+        if kind < 0.01:  # noqa: PLR2004 - one entry in a hundred fails
+            return self._failure()
+        if kind > 0.99997:  # noqa: PLR2004 - and one in 30,000 dumps what it holds
+            return self._dump()
+        name = CLASSES[int(chance() * len(CLASSES))]
+        level = LEVELS[int(chance() * len(LEVELS))]
+        number = int(chance() * 9_000_000)
+        return (
+            f"{self._at}.{self._millisecond:03d}Z {level} [http-nio-8080-exec-{number % 32}] "
+            f"net.example.shop.{name} - order {number} handled for customer {number % 7919} in {number % 977} ms\n"
+        )
+
+    def _failure(self) -> str:
+        name = self._random.choice(CLASSES)
+        frames = [
+            f"\tat net.example.shop.{self._random.choice(CLASSES)}.call({name}.java:{self._random.randrange(20, 900)})"
+            for _ in range(self._random.randrange(4, 18))
+        ]
+        head = f"{self._at}.{self._millisecond:03d}Z ERROR [scheduler-1] net.example.shop.{name} - request failed"
+        return "\n".join([head, self._random.choice(CAUSES), *frames, f"\t... {len(frames)} more", ""])
+
+    def _dump(self) -> str:
+        items = ",".join(f'{{"id":{number},"left":{number % 13}}}' for number in range(LONG_LINE_BYTES // 22))
+        return (
+            f'{self._at}.{self._millisecond:03d}Z DEBUG [dump] net.example.shop.StockKeeper - {{"stock":[{items}]}}\n'
+        )
+
+
+class AuthLines(LineGenerator):
+    """sshd by way of syslog; a name in it is Latin-1, as it came over the network."""
+
+    def _stamp(self) -> None:
+        self._at = f"{self._now:%b} {self._now.day:2d} {self._now:%H:%M:%S}"
+
+    def _entry(self) -> str:
+        chance = self._random.random
+        pid, port = int(chance() * 30_000) + 1000, int(chance() * 28_000) + 32_768
+        user = USERS[int(chance() * len(USERS))]
+        head = f"{self._at} {self._host} sshd[{pid}]:"
+        where = f"from 192.0.2.{port % 254 + 1} port {port} ssh2"
+        kind = chance()
+        if kind < 0.7:  # noqa: PLR2004 - the internet knocks
+            return f"{head} Failed password for invalid user {user} {where}\n"
+        if kind < 0.9:  # noqa: PLR2004
+            return f"{head} Accepted publickey for deploy {where}: ED25519 SHA256:{port:x}{pid:x}\n"
+        return f"{head} pam_unix(sshd:session): session opened for user deploy(uid=1000) by (uid=0)\n"
+
 
 PARTITIONS = 4
 BYTES_A_SECOND = 3_000_000

@@ -141,7 +141,7 @@ class Programs:
         """Restart programs that ended because the server was away for too long, as a service manager would.
 
         Raises:
-            DemoError: a program ended for another reason: nobody killed it, so that is a defect.
+            DemoError: a program ended without a kill of the demo, so that is a defect.
         """
         revived = []
         for program in self.all.values():

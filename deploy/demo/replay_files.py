@@ -11,7 +11,7 @@ COMPRESSED = {".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z"}
 MAX_FILES = 60
 """The demo stays one that a person can follow, far below the 1,024 files that a process may usually open."""
 MAX_LINE_BYTES = 1 << 20
-"""Read at once of a line that has no end."""
+"""Maximum bytes of one read; a longer line is read in parts."""
 
 
 class ReplayFile:

@@ -28,7 +28,7 @@ class DemoResult:
     generations: dict[str, int]  #: by path of the live file
     kills: dict[str, int]  #: by program
     kills_survived: dict[str, int]  #: by host: of its producer, the server and the collector
-    strangers: Sequence[str] = ()  #: log files in the archive that nobody wrote
+    strangers: Sequence[str] = ()  #: log files in the archive that no writer of the demo wrote
     missing_bytes: int = 0  #: not in the archive when it had stopped growing for long, before anything was stopped
     reports: Sequence[DayReport] = ()
     report_skipped: str = ""
@@ -137,7 +137,7 @@ def _print_trouble(console: Console, result: DemoResult) -> None:
     if result.missing_bytes:
         console.print(f"{result.missing_bytes:,} bytes had not reached the archive when it had stopped growing")
     for stranger in result.strangers:
-        console.print(f"the archive holds {stranger}, which nobody wrote", markup=False)
+        console.print(f"the archive has {stranger}, which no writer of the demo wrote", markup=False)
     for verdict in result.verdicts:
         if not verdict.identical:
             _say(console, *_trouble(verdict))

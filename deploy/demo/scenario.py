@@ -100,7 +100,7 @@ class Scenario:
         programs.start(COLLECTOR, "consume", ready="session_begun")
         for host in HOSTS:
             programs.start(_producer(host), "produce", *self._paths(host), ready="session_begun", HOSTNAME=host)
-        # What was rotated away before a producer's first look ever is nobody's, so the writers wait for it.
+        # No producer ships what was rotated away before its first scan, so the writers wait for that scan.
         programs.wait_until_up(*programs.all.values(), within=START_SECONDS)
 
     def flow(self) -> None:
@@ -198,7 +198,7 @@ class Scenario:
         return self._archived
 
     def _unwritten(self, elapsed: float) -> bool:
-        """Whether a slow machine is behind with your own files; it gets as long again, and no longer."""
+        """Whether a slow machine still writes your own files; it gets the planned time again, and no more."""
         return elapsed < 2 * self._plan.seconds and not all(writer.done for writer in self._writers)
 
     def _written(self) -> int:

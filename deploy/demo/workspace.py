@@ -25,8 +25,8 @@ class DemoError(Exception):
         self.code = code
 
 
-class Interrupted(Exception):  # noqa: N818 - nothing is wrong: somebody asked
-    """A signal asked the demo to end."""
+class Interrupted(Exception):  # noqa: N818 - no error: a signal requested it
+    """A signal requested the end of the demo."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by signal {number}")
@@ -34,7 +34,9 @@ class Interrupted(Exception):  # noqa: N818 - nothing is wrong: somebody asked
 
 
 MARKER = ".fshipper-demo"
-MARKED = json.dumps({"v": 1, "made_by": "fshipper demo", "note": "the next demo here replaces everything beside me"})
+MARKED = json.dumps(
+    {"v": 1, "made_by": "fshipper demo", "note": "the next demo here replaces everything in this directory"}
+)
 
 
 @dataclass(frozen=True, slots=True)

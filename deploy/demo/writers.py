@@ -21,7 +21,7 @@ class Writer:
         self.octets = 0
         self.lines = 0
         self.generations = 1
-        self.held = 0  #: bytes behind the last newline
+        self.held = 0  #: bytes after the last newline
         self._sum = hashlib.sha256()
         self._random = random.Random(f"{seed} {feed.host} {feed.name}")  # noqa: S311 - seeded, to be the same again
         self._text = feed.text()

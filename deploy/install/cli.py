@@ -1,4 +1,4 @@
-"""`fshipper install`: shows what it would write for a machine's role, asks, writes. `--uninstall` takes it back.
+"""`fshipper install`: shows what it would write for a machine's role, prompts, writes. `--uninstall` reverts it.
 
 Its output lists the actions, for people and for scripts.
 """
@@ -50,7 +50,7 @@ def install(
         bool, typer.Option("--uninstall", help="Remove what was written, but for what changed.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace changed files, too; the old ones stay as .old.")
     ] = False,
@@ -63,8 +63,8 @@ def install(
 ) -> None:
     """Write the systemd units and a commented configuration of a role, or show what that would be.
 
-    A second time there is nothing to do. Files that somebody changed are left as they are, state and archives are never
-    touched, and nothing is started: the last lines say how.
+    A second time there is nothing to do. Files that were changed are left as they are, state and archives are never
+    touched, and nothing is started: the last lines of the output name the commands.
     """
     _check(uninstall=uninstall, overwrite=overwrite, purge=purge, root=root)
     chosen = bin_dir or system.own_bin(root)
@@ -94,7 +94,11 @@ def _agreed(actions: list[Action], *, yes: bool, as_json: bool, role: Role, unin
         return True
     if as_json or not sys.stdin.isatty():
         _show(actions, role=role, uninstall=uninstall)
-        raise _fail(EXIT_USAGE, "nothing was done: nobody can be asked here", hint="give --yes, or --dry-run to look")
+        raise _fail(
+            EXIT_USAGE,
+            "nothing was done: there is no terminal to confirm on",
+            hint="give --yes, or --dry-run to preview",
+        )
     _show(actions, role=role, uninstall=uninstall)
     return typer.confirm("Do it?")
 

@@ -23,7 +23,7 @@ class Action(NamedTuple):
     do: ActionKind
     piece: InstallFile
     why: str
-    keeps_old: bool = False  #: what somebody changed stays beside it, as `.old`
+    keeps_old: bool = False  #: a changed file is kept in its directory, as `.old`
 
     @property
     def changes(self) -> bool:

@@ -14,7 +14,7 @@ PACKAGED = {
 }
 """Where packages put what is ours else."""
 PACKAGED_BIN = "/opt/fshipper/bin"
-"""Where the shipped units look for the program first; a package puts it there."""
+"""Directory where the shipped units search for the program first; a package installs it there."""
 RECORD = "etc/fshipper/.installed.json"
 
 
@@ -25,6 +25,7 @@ class Role(enum.StrEnum):
     COLLECTOR = "collector"
     PARTITIONER = "partitioner"
     REPORT = "report"
+    BROWSE = "browse"
     SERVER = "server"
 
 
@@ -88,7 +89,15 @@ PIECES: dict[Role, tuple[InstallFile, ...]] = {
         *_OURS,
         _unit("fshipper-report.service"),
         _unit("fshipper-report.timer"),
+        _unit("fshipper-report-send.service"),
         _configuration("report.env"),
+        _configuration("send.toml"),
+    ),
+    Role.BROWSE: (
+        *_OURS,
+        _unit("fshipper-browse.service"),
+        _configuration("browse.toml"),
+        _configuration("browse.env"),
     ),
     Role.SERVER: (
         *_system("nats-server.conf"),
@@ -102,6 +111,7 @@ STATE = {
     Role.COLLECTOR: "/var/lib/fshipper/archive",
     Role.PARTITIONER: "/var/lib/fshipper/partitioner",
     Role.REPORT: "/var/lib/fshipper/report",
+    Role.BROWSE: "/var/lib/fshipper/archive",
     Role.SERVER: "/var/lib/nats",
 }
 """The data of a role on disk; it is not removed."""

@@ -38,18 +38,22 @@ def may_be_told(root: Path) -> bool:
 
 
 def behind_install(role: Role) -> list[Command]:
-    """What makes users and directories, and shows systemd the units."""
+    """What makes users and directories, shows systemd the units, and prepares the start of the first report."""
     conf = "nats-server.conf" if role is Role.SERVER else "fshipper.conf"
     return [
         ["systemd-sysusers", conf],
         ["systemd-tmpfiles", "--create", conf],
         ["systemctl", "daemon-reload"],
+        *([["fshipper", "report", "prepare"]] if role is Role.REPORT else []),
     ]
 
 
 def before_uninstall(role: Role) -> list[Command]:
     """What ends the programs."""
-    units = [started(role), *(["fshipper-report.service"] if role is Role.REPORT else [])]
+    units = [
+        started(role),
+        *(["fshipper-report.service", "fshipper-report-send.service"] if role is Role.REPORT else []),
+    ]
     return [["systemctl", "disable", "--now", *units]]
 
 
@@ -63,6 +67,8 @@ def left_to_people(role: Role) -> list[str]:
     edit = f"edit {settings_of(role)}"
     if role is Role.SERVER:
         return [edit, "nats-server -t -c /etc/nats/nats-server.conf", f"systemctl enable --now {started(role)}"]
+    if role is Role.BROWSE:
+        return [edit, f"systemctl enable --now {started(role)}", f"journalctl -u {started(role)}   # has the link"]
     config = "" if role is Role.REPORT else f" --config {settings_of(role)}"
     return [edit, f"fshipper validate --role {role}{config}", f"systemctl enable --now {started(role)}"]
 
@@ -71,10 +77,11 @@ def run(commands: Sequence[Command]) -> list[str]:
     """Run each; what failed, as sentences."""
     failed = []
     for command in commands:
-        if not shutil.which(command[0]):
+        found = shutil.which(command[0], path=f"{sysconfig.get_path('scripts')}:{os.environ.get('PATH', '')}")
+        if not found:
             failed.append(f"{command[0]} is not on this machine")
             continue
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run([found, *command[1:]], capture_output=True, text=True, check=False)
         if done.returncode:
             failed.append(f"{' '.join(command)}: {done.stderr.strip() or f'exit {done.returncode}'}")
     return failed
@@ -92,7 +99,7 @@ def hidden(bin_directory: str) -> str:
     interpreter = os.path.realpath(sys.executable) if bin_directory == sysconfig.get_path("scripts") else ""
     for path in filter(None, (bin_directory, interpreter)):
         if f"{path}/".startswith(HIDDEN):
-            return f"{path} is where services do not look: install fshipper below /opt, or give --bin-dir"
+            return f"{path} is hidden from services: install fshipper below /opt, or give --bin-dir"
     return ""
 
 
@@ -171,7 +178,7 @@ class TargetMachine:
                 self._write(path, content.encode(), 0o644)
             return
         path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # something of somebody else's is in it
+        with contextlib.suppress(OSError):  # it contains files of other programs
             path.parent.rmdir()
 
     def _write(self, path: Path, content: bytes, mode: int) -> None:

@@ -13,7 +13,16 @@ want dpkg-deb dpkg
 want mkfs.ext4 e2fsprogs
 want fsfreeze util-linux
 want unshare util-linux
-[ -z "$missing" ] && exit 0
+want npm npm
+
+# axe-core: the accessibility checks of pages. npm knows its registry; it is not part of the program.
+axe() {
+	here=$(cd "$(dirname "$0")/../.." && pwd)
+	[ -e "$here/.npm/node_modules/axe-core/axe.min.js" ] || ! command -v npm >/dev/null 2>&1 ||
+		npm install --silent --no-save --no-audit --no-fund --prefix "$here/.npm" axe-core@4 >/dev/null 2>&1 ||
+		echo "axe-core could not be installed: what needs it is skipped" >&2
+}
+[ -z "$missing" ] && { axe; exit 0; }
 
 echo "tests want these packages:$missing" >&2
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
@@ -25,4 +34,5 @@ for package in $missing; do # one by one: a distribution that lacks one has the 
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null ||
 		echo "$package could not be installed: what needs it is skipped" >&2
 done
+axe
 exit 0

@@ -62,7 +62,9 @@ def init(
     """Begin a roster, with keys for collector, partitioner and reader."""
     tls = ServerTls(tls_cert, tls_key, tls_ca)
     if tls != ServerTls() and not listen:
-        raise UsageError("--tls-cert, --tls-key and --tls-ca are for --listen", hint="say --listen ADDRESS:4222, too")
+        raise UsageError(
+            "--tls-cert, --tls-key and --tls-ca are for --listen", hint="give --listen ADDRESS:4222 as well"
+        )
     conf = server_conf(directory.resolve(), trust, OPERATOR_FILE, listen=listen, tls=tls) if listen else ""
     with _touching(directory):
         added = _place(directory).make(checked_prefix(subject), trust)
@@ -175,12 +177,12 @@ def revoke(
     names: Names,
     *,
     directory: Directory = DIRECTORY,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not prompt.")] = False,
 ) -> None:
     """Take the rights away again: the server ends their connections when it reloads."""
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError("this ends connections, and there is no terminal to ask", hint="say --yes")
+            raise UsageError("this ends connections, and there is no terminal to confirm on", hint="give --yes")
         if not typer.confirm(f"Revoke {', '.join(names)}? What they could not ship waits in their files."):
             raise UsageError("nothing was changed")
     with _touching(directory):
@@ -220,7 +222,7 @@ def _how_to_migrate(directory: Path, roster: Roster, added: Sequence[AddedMember
     if added:
         steps.append("bring each host its new token, at any time; until then its old one is valid:")
         steps += [f"  {each.secret} to {each.member.name}" for each in added]
-        steps.append("on each host: fshipper validate --connect says `isolated`")
+        steps.append("on each host: fshipper validate --connect reports `isolated`")
     steps.append("when that is done on all: fshipper hosts migrate --finish, and reload again")
     numbers = itertools.count(1)
     lines = [step if step.startswith("  ") else f"{next(numbers):>3}. {step}" for step in steps]
@@ -238,7 +240,7 @@ def _reload(roster: Roster, role: Role) -> str:
         return ""
     if role is Role.HOST:
         most = SPARES[roster.trust]
-        return f"It can ship now; the collector can ask it after: nats-server --signal reload (every {most} hosts)\n"
+        return f"It can ship now; the collector can reach it after: nats-server --signal reload (every {most} hosts)\n"
     return _RELOAD if role is Role.EDGE else ""
 
 

@@ -76,7 +76,7 @@ def rights(role: Role, name: str, *, prefix: str) -> Rights:
 
 
 def own_account_rights(name: str, *, prefix: str) -> Rights:
-    """What a host may do in an account of its own: as everywhere, and ask which account it is in."""
+    """The rights of a host in an account of its own: the usual ones, and the request for its account's name."""
     host = _host(name, prefix)
     return host._replace(publish=(*host.publish, USER_INFO))
 
@@ -174,7 +174,7 @@ def _edge(prefix: str) -> Rights:
             "_INBOX_collector.>",
             "_INBOX_partitioner.>",
             "$JS.S.*",  # where a server lets sources be delivered
-            "$JSC.R.*",  # and where it wants the answer when it asks for them
+            "$JSC.R.*",  # and the reply subject of its requests for them
         ),
         subscribe=(">",),
     )

@@ -24,7 +24,7 @@ _STARS = re.compile(r"(\*\.)*")
 class AccountLayout(enum.StrEnum):
     """Which accounts the server has."""
 
-    FLAT = "flat"  #: one for everybody, as before version 2: any host can command the server by a reply subject
+    FLAT = "flat"  #: one for all, as before version 2: any host can command the server by a reply subject
     BOTH = "both"  #: one for each host; what the flat layout needs is still valid, until `hosts migrate --finish`
     ISOLATED = "isolated"  #: one for each host, and nothing of the flat layout is valid
 
@@ -136,7 +136,7 @@ class Roster(NamedTuple):
         return self._replace(members=left, revoked=revoked)
 
     def check_name(self, name: str, role: Role = Role.HOST) -> None:
-        """Raise UsageError where `name` is not for a host or site, or would hear what another host is told.
+        """Raise UsageError if `name` is no name for a host or site, or would receive messages for another host.
 
         The inbox of `web1` is `_INBOX_web1.>`, which holds the inbox of `web1.example.net`.
         """

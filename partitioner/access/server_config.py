@@ -31,7 +31,7 @@ from shipper.errors import ConfigError, UsageError
 from shipper.subjects import control_ask
 
 FILE = "users.conf"
-"""Everybody in one account: what configurations from before accounts include."""
+"""All users in one account: configurations from before accounts include this file."""
 ACCOUNTS_FILE = "accounts.conf"
 MONITORS_ACCOUNT = "MONITOR"
 _HEAD = """\
@@ -269,7 +269,7 @@ def check_unused(path: Path) -> None:
     if re.search(rf"^[^#\n]*include[^#\n]*{re.escape(FILE)}", text, re.MULTILINE):
         raise UsageError(
             f"{path} still includes {FILE}: without that file the server would not start again",
-            hint=f"include {ACCOUNTS_FILE} there as `fshipper hosts migrate` said, and reload the server first",
+            hint=f"include {ACCOUNTS_FILE} there as `fshipper hosts migrate` printed, and reload the server first",
         )
 
 

@@ -35,7 +35,7 @@ ALONE = (Role.HOST, Role.EDGE)
 SPARES = {AuthMethod.TOKENS: 32, AuthMethod.KEYS: 256, AuthMethod.CERTIFICATES: 256}
 """Accounts that the server knows already, for hosts and sites that are added before it reloads its files.
 
-With tokens each costs every question to a host a look, because it may be that host's.
+With tokens, each one costs a check at every request to a host, because it may be that host's.
 """
 _HEAD = """\
 # Written by `fshipper hosts`; edit nothing here, it is written anew. Include it at the top of nats-server.conf.
@@ -57,7 +57,7 @@ def first_layout(trust: AuthMethod) -> AccountLayout:
 
 
 def _new_account(trust: AuthMethod) -> str:
-    """Name of a new account; with tokens the public half of a key whose seed nobody needs: the operator signs."""
+    """Name of a new account; with tokens the public half of a key whose seed is not kept: the operator signs."""
     return public(new_key(ACCOUNT)) if trust is AuthMethod.TOKENS else f"host-{secrets.token_hex(4)}"
 
 
@@ -128,7 +128,7 @@ class AccessStore:
     def migrate(self, *, streams: str, domains: Mapping[str, str]) -> list[AddedMember]:
         """Give each host and site an account of its own; what was valid stays valid. Returns who needs a new secret.
 
-        Raises UsageError: it is done already, or `domains` names somebody who is no site.
+        Raises UsageError: it is done already, or `domains` contains a name that is not a site.
         """
         Roster.load(self.directory)
         with self.locked():
@@ -179,7 +179,7 @@ class AccessStore:
         return [before.members[name] for name in gone]
 
     def _site_domain(self, domain: str) -> str:
-        """`domain`, if a site may have it. Raises UsageError. The centre's configuration is beside the roster."""
+        """`domain`, if a site may have it. Raises UsageError. The centre's configuration is next to the roster."""
         path = self.directory.parent / SERVER_FILE
         try:
             centre = domain_in(path.read_text())
@@ -201,7 +201,7 @@ class AccessStore:
             return roster.with_member(member), AddedMember(member, None)
         user = new_key(USER)
         secret = self._secret(name, roster.trust, role)
-        secret.unlink(missing_ok=True)  # of a change that was killed before the roster had it: nobody can use it
+        secret.unlink(missing_ok=True)  # of a change that was killed before the roster had it: it is not valid
         write_secret(secret, self._secret_content(roster.trust, user, name, role, account))
         member = Member(name, role, public(user), self._added, account)
         return roster.with_member(member), AddedMember(member, secret)

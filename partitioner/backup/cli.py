@@ -27,7 +27,7 @@ Partitions = Annotated[str | None, typer.Option(help="Only the streams of these 
 
 
 def register(app: typer.Typer) -> None:
-    """Add this room's verbs."""
+    """Add the verbs of this package."""
     app.command("backup")(backup)
     app.command("restore")(restore)
 

@@ -216,7 +216,9 @@ async def _bring_back(admin: Admin, store: BackupDirectory, saved: SavedStream, 
     name = str(head["config"]["name"])
     made = await restore(admin.connection, head, store.chunks(saved), began(name, saved.octets))
     state, config = made["state"], head["config"]
-    fades = bool(config.get("max_age") or config.get("allow_msg_ttl"))  # what is too old goes at once
+    fades = bool(
+        config.get("max_age") or config.get("allow_msg_ttl")
+    )  # messages that are too old are removed immediately
     if state["last_seq"] != saved.last_seq or (state["messages"] != saved.messages and not fades):
         raise Fatal(
             f"stream {name} was restored, but holds {state['messages']} messages up to {state['last_seq']},"

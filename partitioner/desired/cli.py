@@ -17,7 +17,7 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to wr
 
 
 def register(app: typer.Typer) -> None:
-    """Add this room's verbs."""
+    """Add the verbs of this package."""
     app.command("export")(export)
     app.command("import")(import_)
 

@@ -35,7 +35,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from partitioner.desired.toml_text import to_toml
+import tomli_w
+
 from partitioner.diff import Json, without_server_notes
 from partitioner.edge import Edges, edges_of, in_centre
 from partitioner.template import SECTIONS, Template, merged_sections
@@ -152,7 +153,7 @@ def wanted_of(
     ]
     names = [each.name for each in (*chosen, *explicit)]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigError(f"stream {twice[0]} is asked for twice", hint="keep it in [[streams]], or in the partitions")
+        raise ConfigError(f"stream {twice[0]} is defined twice", hint="keep it in [[streams]], or in the partitions")
     return [*chosen, *explicit]
 
 
@@ -197,7 +198,7 @@ def _joined(streams: list[tuple[Json, tuple[Json, ...]]]) -> tuple[tuple[Json, t
         name = str(config["name"])
         before, known = by_name.get(name, ({}, ()))
         if len(before) > 1 and len(config) > 1:
-            raise ConfigError(f"stream {name} is asked for twice")
+            raise ConfigError(f"stream {name} is defined twice")
         by_name[name] = (config if len(config) > 1 else before or config, (*known, *consumers))
     return tuple(by_name.values())
 
@@ -285,3 +286,17 @@ def as_text(document: Json, *, as_json: bool) -> str:
 def _tidy(config: Mapping[str, Any]) -> Json:
     """Leave out empty tables."""
     return {key: value for key, value in config.items() if value not in ({}, None)}
+
+
+def to_toml(document: Mapping[str, Any]) -> str:
+    """`document` as TOML; fields that are None are left out, because TOML has no null."""
+    return tomli_w.dumps(_without_none(document))
+
+
+def _without_none(value: Any) -> Any:
+    """`value` without fields that are None: TOML has no null."""
+    if isinstance(value, Mapping):
+        return {key: _without_none(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_without_none(each) for each in value if each is not None]
+    return value

@@ -78,7 +78,7 @@ def progress_line(progress: MoveProgress) -> str:
 
 def _head(plan: MovePlan, moving: int) -> str:
     if not plan.is_new:
-        return f"the map (version {plan.after.version}) says {counted(plan.after.partitions, 'partition')} already"
+        return f"the map (version {plan.after.version}) has {counted(plan.after.partitions, 'partition')} already"
     return (
         f"{plan.before.partitions} → {counted(plan.after.partitions, 'partition')}"
         f" (version {plan.after.version} of the map): {moving} of {counted(len(plan.weights), 'host')} move"

@@ -1,9 +1,9 @@
 """Moves hosts: store a new map, then wait. The state is on the server, so a kill at any line loses nothing.
 
-    streams of the new partitions -> map (compare and set) -> hosts follow by themselves -> for each that nobody needs:
+    streams of the new partitions -> map (compare and set) -> hosts follow by themselves -> for each that is not needed:
     close its stream -> its collector archives and seals the rest -> delete it
 
-Whoever runs it again finds how far it is and goes on. Hosts that are away move when they come back: the journal of a
+A second run finds the state of the move and continues. Hosts that are away move when they come back: the journal of a
 retired partition answers for what it archived of them.
 """
 

@@ -84,7 +84,7 @@ class HostDistribution:
 
 
 async def spread(settings: Settings) -> HostDistribution:
-    """Ask the streams. Raises Unavailable, SessionLost."""
+    """Read the load from the streams. Raises Unavailable, SessionLost."""
     connection = await connect_as(
         settings.nats, name="fshipper partition status", inboxes=("_INBOX_partitioner", MONITOR_INBOX)
     )
@@ -129,7 +129,7 @@ def print_spread(found: HostDistribution) -> None:
     named = f"map version {found.map.version}" if found.map.version else "no map, SHIPPER_PARTITIONS counts"
     console.print(Text(f"skew {skew(sums):.2f} (the fullest partition to the mean); {named}"), soft_wrap=True)
     for each in found.hot:
-        better = f"; partition {each.proposed} has more room" if each.proposed != each.partition else ""
+        better = f"; partition {each.proposed} has more free capacity" if each.proposed != each.partition else ""
         line = f"hot: {each.host} is {each.share:.0%} of partition {each.partition}{better}"
         console.print(Text(line, style="yellow"), soft_wrap=True)
     if command := proposal(found.hot, found.map):

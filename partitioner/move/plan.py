@@ -25,7 +25,7 @@ class MovePlan:
     after: PartitionMap
     weights: Mapping[str, int]  #: bytes in the streams, by host
     creates: tuple[int, ...]  #: partitions that need a stream
-    retires: tuple[int, ...]  #: partitions whose streams nobody needs any more
+    retires: tuple[int, ...]  #: partitions whose streams are no longer needed
 
     @property
     def moves(self) -> list[HostMove]:

@@ -42,7 +42,7 @@ Recreate = Annotated[bool, typer.Option("--recreate-consumers", help="Delete a c
 
 
 def register(app: typer.Typer) -> None:
-    """Add this room's verbs."""
+    """Add the verbs of this package."""
     app.command("copy-config")(copy_config)
     app.command("edit")(edit)
     removal.register(app)
@@ -105,7 +105,7 @@ def edit(
     config: Config = None,
     subject: Subject = None,
 ) -> None:
-    """Change a stream's configuration: by --set, or in $EDITOR; shows the difference and asks."""
+    """Change a stream's configuration: by --set, or in $EDITOR; shows the difference and prompts."""
     settings = settings_of(url, config, subject)
     name = full_name(stream, settings.logs.subject)
 
@@ -172,7 +172,7 @@ def _change(
     *,
     dry_run: bool = False,
 ) -> None:
-    """Show the difference, ask, and do it."""
+    """Show the difference, prompt, and apply it."""
     allowed = AllowedChanges(data_loss=data_loss, recreate_consumers=recreate)
     found = {wanted.name: actual} if actual else {}
     actions = plan([wanted], found, subject=settings.logs.subject, allowed=allowed)

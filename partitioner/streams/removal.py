@@ -111,8 +111,8 @@ EVERYTHING = ArchivedPosition(2**63, "")
 async def reach_of(admin: Admin, stream: str, *, subject: str) -> ArchivedPosition:
     """How much of a partition's stream is archived; streams of other applications have no collector and no limit.
 
-    What the server knows as acknowledged may lie behind a hole, for which the collector may have to read again: its
-    own word in the bucket counts, too.
+    Messages that the server knows as acknowledged may come after a hole, from which the collector may have to read
+    again: its own position in the bucket counts, too.
     """
     partition = partition_of_stream(subject, stream)
     if partition is None:
@@ -164,7 +164,7 @@ def purge(
 ) -> None:
     """Remove old messages from a stream; of a partition only what is archived, unless --force is given."""
     if (before is not None) + (below is not None) + everything != 1:
-        raise UsageError("say what to remove", hint="one of --before TIME, --below SEQUENCE, --all")
+        raise UsageError("give what to remove", hint="one of --before TIME, --below SEQUENCE, --all")
     settings = settings_of(url, config, subject)
     name = full_name(stream, settings.logs.subject)
     moment = rfc3339(moment_of(before, dt.datetime.now(dt.UTC), "--before")) if before is not None else ""
@@ -247,7 +247,7 @@ async def _objection(admin: Admin, name: str, found: StreamMessage, settings: Se
         return ""
     reach = await reach_of(admin, name, subject=settings.logs.subject)
     if found.sequence >= reach.archived:
-        return "it is not archived yet: its producer would be asked for it, and send it again"
+        return "it is not archived yet: the collector would request it again from its producer"
     newest = await admin.newest_of(name, found.subject)
     if newest is not None and int(newest["seq"]) == found.sequence:
         return (

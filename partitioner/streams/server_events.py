@@ -92,7 +92,7 @@ def _leader(event: Event) -> str:
 
 
 def _quorum(event: Event) -> str:
-    return f"{_about(event)} lost its quorum: it takes and hands out nothing"
+    return f"{_about(event)} lost its quorum: it accepts and delivers nothing"
 
 
 def _snapshot(event: Event) -> str:
@@ -123,7 +123,7 @@ def _audit(event: Event) -> str:
     asked = str(event["subject"]).removeprefix("$JS.API.")
     refused = " and was refused" if '"error":' in str(event.get("response", "")) else ""
     request = f" {str(event['request'])[:MAX_TEXT]}" if event.get("request") else ""
-    return f"somebody asked {asked}{refused}{_client(event)}{request}"
+    return f"a client requested {asked}{refused}{_client(event)}{request}"
 
 
 def _client(event: Event) -> str:

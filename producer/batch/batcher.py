@@ -1,10 +1,9 @@
-"""Loads: what is read from the files and encoded ahead of the sending, in order.
-
-Pieces of files -> the messages that carry them.
-"""
+"""Batches: what is read from the files and encoded into messages, in order, while earlier batches are sent."""
 
 import asyncio
 import datetime as dt
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -12,8 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from producer.batch.parallel import Spare, in_order
-from producer.model import Piece
-from producer.session.inflight import Entry
+from producer.model import Destination, Entry, Piece
 from producer.transform.edits import NO_EDITS, Edits, Text
 from producer.transform.time_budget import OverBudget
 from shipper import codec, events
@@ -22,41 +20,88 @@ from shipper.compression import Compressor
 from shipper.edit_map import Edit, filtered_bytes, to_map
 from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, Span
 
-LOAD_BYTES = 4 * 1024 * 1024
-"""Read and encoded in one go: each load wakes two threads, which costs as much as some hundred KiB of encoding."""
-LOADS_AHEAD = 2
-"""One is worked on, one is ready or next."""
 
-Load = list[Entry]
+class RateLimit:
+    """At most `bytes_a_second` over all files on average; 0: no limit. Owned by the batch reader.
 
-
-class Loads:
-    """The loads that are begun and not taken yet, oldest first. Owned by the pipeline.
-
-    `fill` is called in a thread of its own, one call at a time; it is given a second thread while there is much to
-    pack and a core to spare.
+    Whole blocks are read, so the last one may exceed the budget. The excess is subtracted from the next budget. A burst
+    is the bytes of one second, or one block if that is more.
     """
 
-    def __init__(self, fill: Callable[[Executor | None], Load], spare: Spare | None = None) -> None:
-        self._fill = fill
+    def __init__(self, bytes_a_second: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = bytes_a_second or math.inf
+        self._clock = clock
+        self._left = float(self._rate)
+        self._filled_at = clock()
+
+    def budget(self, at_most: int) -> int:
+        """How many bytes may be read now, at most `at_most`; 0: wait until `ready_at`."""
+        self._fill()
+        return int(max(0.0, min(at_most, self._left)))
+
+    def spend(self, octets: int) -> None:
+        """Subtract bytes that were read."""
+        if self._rate < math.inf:
+            self._left -= octets
+
+    @property
+    def ready_at(self) -> float:
+        """Time on the clock at which the budget is positive; now or earlier if it is."""
+        self._fill()
+        return self._filled_at + max(0.0, 1.0 - self._left) / self._rate
+
+    def _fill(self) -> None:
+        now = self._clock()
+        if self._rate < math.inf:
+            self._left = min(self._rate, self._left + (now - self._filled_at) * self._rate)
+        self._filled_at = now
+
+
+BATCH_BYTES = 4 * 1024 * 1024
+"""Bytes of files in one batch: each batch wakes two threads, which costs as much as encoding some hundred KiB."""
+BATCHES_AHEAD = 2
+"""Batches that are read ahead: one is being read, one is ready or next."""
+
+Batch = list[Entry]
+
+
+class Batcher:
+    """The batches that are being read or ready, oldest first. Owned by the pipeline.
+
+    A thread of its own reads and encodes one batch at a time. A second thread helps while there is much to compress
+    and a core is free.
+    """
+
+    def __init__(self, reader: "BatchReader", spare: Spare | None = None) -> None:
+        self._batch_reader = reader
         self._spare = spare or Spare()
-        self._begun: deque[asyncio.Future[Load]] = deque()
+        self._begun: deque[asyncio.Future[Batch]] = deque()
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
         self._second = ThreadPoolExecutor(1, thread_name_prefix="packer")
 
     def __len__(self) -> int:
         return len(self._begun)
 
-    def begin(self, *, is_busy: bool = False) -> None:
-        """Fill one more load, behind those that are begun; `is_busy`: the last one was full."""
-        second = self._second if is_busy and self._spare.is_there() else None
-        self._begun.append(asyncio.get_running_loop().run_in_executor(self._reader, self._fill, second))
+    @property
+    def has_budget(self) -> bool:
+        """Whether the rate limit allows to read now."""
+        return self._batch_reader.limit.budget(1) > 0
 
-    async def next(self) -> Load:
-        """The oldest load, as soon as it is full; there must be one. Raises what `fill` raised."""
-        load = await self._begun[0]
+    @property
+    def budget_at(self) -> float:
+        """Monotonic time at which the rate limit allows to read."""
+        return self._batch_reader.limit.ready_at
+
+    def begin(self, *, is_busy: bool = False) -> None:
+        """Read one more batch after those that are begun; `is_busy`: the last one was full."""
+        second = self._second if is_busy and self._spare.is_there() else None
+        self._begun.append(asyncio.get_running_loop().run_in_executor(self._reader, self._batch_reader.read, second))
+
+    async def next(self) -> Batch:
+        """The oldest batch, as soon as it is ready; there must be one. Raises what reading it raised."""
+        batch = await self._begun[0]
         self._begun.popleft()
-        return load
+        return batch
 
     def close(self) -> None:
         """Wait for the threads to end."""
@@ -64,26 +109,26 @@ class Loads:
         self._second.shutdown(wait=True)
 
 
-def is_full(load: Load) -> bool:
+def is_full(batch: Batch) -> bool:
     """Whether there was so much to read that there may be as much again."""
-    return sum(entry.piece.span.length for entry in load) >= LOAD_BYTES // 2
+    return sum(entry.piece.span.length for entry in batch) >= BATCH_BYTES // 2
 
 
-class _Load(NamedTuple):
-    """A piece, and its text where that is another one."""
+class _EditedPiece(NamedTuple):
+    """A piece, and its text if edits changed it."""
 
     piece: Piece
     text: Text | None
 
 
 class Encoder:
-    """Makes window entries of pieces. One caller at a time; two threads may pack, each with its own compressor."""
+    """Encodes pieces as messages. One caller at a time; two threads may compress, each with its own compressor."""
 
     def __init__(self, compressor: Compressor, edits: Edits = NO_EDITS) -> None:
         self._compressor = compressor
         self._second_compressor = Compressor(compressor.encoding)
         self._edits = edits
-        self.map_version = 0  #: by which the host is where it publishes
+        self.destination: Destination | None = None  #: its version of the partition map is in each block
 
     def entries(
         self,
@@ -91,11 +136,10 @@ class Encoder:
         second: Executor | None = None,
         put_back: Callable[[OverBudget], None] | None = None,
     ) -> list[Entry]:
-        """One entry a piece, in order; what was read is kept only as it travels, and packed before the next is read.
+        """One entry per piece, in order. Each piece is encoded before the next is read, and its raw bytes are dropped.
 
-        A piece of which nothing is left travels with the next one of its source. `second`: a thread that may help;
-        it does not where text is edited. `put_back` is called where the piece that was read last cannot be edited: it
-        is in no entry, so nothing of it travels.
+        A piece of which edits leave nothing is joined to the next one of its source. `second`: a thread that may help,
+        unless text is edited. `put_back` is called if the piece that was read last cannot be edited: it gets no entry.
         """
         read_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if not self._edits.change_text:
@@ -107,7 +151,7 @@ class Encoder:
         _count(loads)
         return [self._entry(self._compressor, read_at, load.piece, load.text) for load in loads]
 
-    def _edited(self, pieces: Iterable[Piece], put_back: Callable[[OverBudget], None] | None) -> Iterator[_Load]:
+    def _edited(self, pieces: Iterable[Piece], put_back: Callable[[OverBudget], None] | None) -> Iterator[_EditedPiece]:
         for piece in pieces:
             try:
                 text = self._edits.of_piece(piece)
@@ -117,7 +161,7 @@ class Encoder:
                 put_back(error)
             else:
                 self._edits.budget.passed(piece.source)
-                yield _Load(piece, text)
+                yield _EditedPiece(piece, text)
 
     def _entry(self, compressor: Compressor, read_at: str, piece: Piece, text: Text | None = None) -> Entry:
         content = piece.data if text is None else text.content
@@ -136,21 +180,40 @@ class Encoder:
             gap=piece.gap,
             edited=None if text is None else Edited(len(content), filtered_bytes(text.edits)),
             labels=self._edits.labels,
-            map_version=self.map_version,
+            map_version=self.destination.place.version if self.destination else 0,
             handoff=piece.handoff,
         )
         payload = compressor.encode(content if text is None else content + self._map(text))
         return Entry(piece._replace(data=b"", lead=b""), codec.to_headers(block), payload, lines)
 
     def _map(self, text: Text) -> bytes:
-        """The map behind the text; none beside a plain line, and none that is too long: the shortest stands for it."""
+        """The map that follows the text; empty for plain lines, and if it would be too long."""
         octets = b"" if self._compressor.encoding is Encoding.PLAIN else to_map(text.edits)
         return octets if len(octets) <= self._edits.map_bytes else b""
 
 
-def _together(loads: list[_Load]) -> list[_Load]:
-    """Pieces of which nothing is left, each joined to what follows it in its source, up to a block."""
-    joined: list[_Load] = []
+class BatchReader:
+    """Reads pieces within the rate limit, and encodes them. Owned by the batcher, called in its thread."""
+
+    def __init__(
+        self, pieces: Callable[[int], Iterable[Piece]], put_back: Callable[[OverBudget], None], encoder: Encoder,
+        limit: RateLimit,
+    ) -> None:  # fmt: skip
+        self._pieces = pieces
+        self._put_back = put_back
+        self._encoder = encoder
+        self.limit = limit
+
+    def read(self, second: Executor | None) -> Batch:
+        """The next batch; `second`: a thread that may help."""
+        batch = self._encoder.entries(self._pieces(self.limit.budget(BATCH_BYTES)), second, self._put_back)
+        self.limit.spend(sum(entry.piece.span.length for entry in batch))
+        return batch
+
+
+def _together(loads: list[_EditedPiece]) -> list[_EditedPiece]:
+    """Joins each piece of which edits left nothing to the next piece of its source, up to the size of a block."""
+    joined: list[_EditedPiece] = []
     for load in loads:
         if joined and _can_follow(joined[-1], load):
             load = _after(joined.pop(), load)  # noqa: PLW2901 - it is the same bytes and more
@@ -158,26 +221,26 @@ def _together(loads: list[_Load]) -> list[_Load]:
     return joined
 
 
-def _can_follow(before: _Load, load: _Load) -> bool:
+def _can_follow(before: _EditedPiece, load: _EditedPiece) -> bool:
     empty = before.text is not None and not before.text.content
     follows = load.piece.source == before.piece.source and load.piece.span.start == before.piece.span.end
     length = load.piece.span.end - before.piece.span.start
     return empty and follows and load.piece.span.length > 0 and length <= MAX_BLOCK_BYTES
 
 
-def _after(before: _Load, load: _Load) -> _Load:
-    """`load` with the left-out bytes before it."""
+def _after(before: _EditedPiece, load: _EditedPiece) -> _EditedPiece:
+    """`load` with the bytes before it that edits dropped."""
     piece, text = load
     span = Span(before.piece.span.start, piece.span.end)
     first = Edit(0, before.piece.span.length, 0)
     if text is None:
         text = Text(piece.data, [])
     elif not text.content:
-        return _Load(piece._replace(span=span, data=b""), Text(b"", [Edit(0, span.length, 0)]))
-    return _Load(piece._replace(span=span, data=b""), Text(text.content, [first, *text.edits]))
+        return _EditedPiece(piece._replace(span=span, data=b""), Text(b"", [Edit(0, span.length, 0)]))
+    return _EditedPiece(piece._replace(span=span, data=b""), Text(text.content, [first, *text.edits]))
 
 
-def _count(loads: list[_Load]) -> None:
+def _count(loads: list[_EditedPiece]) -> None:
     edits = [edit for load in loads if load.text for edit in load.text.edits]
     if edits:
         filtered = filtered_bytes(edits)

@@ -1,9 +1,7 @@
-"""Whether the machine has a core to spare for a second thread that packs.
+"""Decides whether a core is free for a second thread that compresses, and applies a function by two threads in order.
 
-What counts is what this process may take: the time of its cores that it uses already, and the time that nobody uses.
-That is the same whether one thread packs or two, so the answer does not turn itself over.
-
-The same work on each of many things, by two threads, in the order of the things.
+The measure is the CPU time that this process uses plus the idle time of its cores. This sum does not depend on the
+number of threads that compress, so the decision does not oscillate.
 """
 
 import itertools
@@ -15,13 +13,13 @@ from concurrent.futures import Executor, wait
 from typing import Generic, NamedTuple, TypeVar
 
 BEGIN_CORES = 1.5
-"""From here on a second thread packs. A lone producer finds about 1.75 on two cores, beside a collector 1.2."""
+"""Free cores from which a second thread compresses. On two cores a producer measures 1.75, with a collector 1.2."""
 STAY_CORES = 1.3
-"""Below it one packs again: on full cores two cost more CPU than they save time."""
+"""Free cores below which one thread compresses: on busy cores two threads use more CPU than they save time."""
 SAMPLE_SECONDS = 0.2
-"""So far apart, at least: the kernel counts in steps of 10 ms."""
+"""Minimum interval between two samples, in seconds: the kernel counts in steps of 10 ms."""
 STALE_SECONDS = 2.0
-"""A sample says nothing of a time that long ago: something rested meanwhile."""
+"""Maximum age of a sample, in seconds: the process was idle in between."""
 
 STAT = "/proc/stat"
 MOST_STAT_BYTES = 256 * 1024  # the lines of the cores come first
@@ -29,7 +27,7 @@ _IDLE, _WAITS_FOR_DISK = 4, 5  # words of a core's line, proc(5)
 
 
 class Sample(NamedTuple):
-    """What was used up to a moment. All in seconds."""
+    """CPU time up to a moment. All in seconds."""
 
     at: float  #: on the monotonic clock
     idle: float  #: of the cores that this process may use, together
@@ -37,17 +35,17 @@ class Sample(NamedTuple):
 
 
 def free_cores(before: Sample, after: Sample) -> float:
-    """How many cores this process used or might have used between two samples, `after` being the later one."""
+    """How many cores this process used or could have used between the samples."""
     return (after.idle - before.idle + after.own - before.own) / (after.at - before.at)
 
 
 def is_spare(free: float, *, was_spare: bool) -> bool:
-    """Whether a second thread may pack where so many cores are free for the process."""
+    """Whether a second thread may compress with so many free cores."""
     return free >= (STAY_CORES if was_spare else BEGIN_CORES)
 
 
 def idle_ticks(stat: str, cores: Container[int]) -> int | None:
-    """The idle time of these cores as `/proc/stat` has it; None where it says nothing of any of them."""
+    """The idle time of these cores from the text of `/proc/stat`; None: it has none of them."""
     words = [line.split() for line in stat.splitlines() if line.startswith("cpu")]
     idle = [
         int(word[_IDLE]) + int(word[_WAITS_FOR_DISK])
@@ -58,7 +56,7 @@ def idle_ticks(stat: str, cores: Container[int]) -> int | None:
 
 
 def sampled(path: str = STAT) -> Sample | None:
-    """What was used up to now; None: this system does not tell."""
+    """The CPU time up to now; None: this system does not report it."""
     try:
         with open(path, encoding="ascii", errors="replace") as stat:
             ticks = idle_ticks(stat.read(MOST_STAT_BYTES), os.sched_getaffinity(0))
@@ -69,7 +67,7 @@ def sampled(path: str = STAT) -> Sample | None:
 
 
 class Spare:
-    """The answer, asked for before each load while there is much to pack. Owned by `Loads`."""
+    """Measures free cores; queried before each batch while there is much to compress. Owned by `Batcher`."""
 
     def __init__(
         self, sample: Callable[[], Sample | None] = sampled, clock: Callable[[], float] = time.monotonic
@@ -80,7 +78,7 @@ class Spare:
         self._is_spare = False
 
     def is_there(self) -> bool:
-        """Whether there is a core to spare; no until the cores were watched for a while, and where nobody tells."""
+        """Whether a core is free; False until two samples are there, and if the system does not report CPU time."""
         if self._before is None:
             return False
         elapsed = self._clock() - self._before.at
@@ -98,10 +96,10 @@ Made = TypeVar("Made")
 def in_order(
     things: Iterable[Thing], mine: Callable[[Thing], Made], other: Callable[[Thing], Made], second: Executor
 ) -> list[Made]:
-    """What `mine` made here, and `other` in a thread of `second`, of each of the things, in their order.
+    """Apply a function to each thing by two threads: `mine` in this one, `other` in `second`; results in order.
 
-    Whoever is free takes the next thing, one at a time, and works on it at once. When this returns or raises, both
-    are done. Raises what any of the three raised.
+    A thread that is free takes the next thing. When this returns or raises, both threads are done. Raises what any of
+    the three raised.
     """
     line: _Line[Thing, Made] = _Line(things)
     helping = second.submit(line.work, other)
@@ -114,7 +112,7 @@ def in_order(
 
 
 class _Line(Generic[Thing, Made]):
-    """Things to work on, and what was made of them."""
+    """Things to work on, and their results."""
 
     def __init__(self, things: Iterable[Thing]) -> None:
         self._things = iter(things)
@@ -127,7 +125,7 @@ class _Line(Generic[Thing, Made]):
         return [self._made[number] for number in range(len(self._made))]
 
     def work(self, make: Callable[[Thing], Made]) -> None:
-        """Take one after the other until there is none."""
+        """Take one thing after another until there is none."""
         while True:
             with self._taking:
                 try:

@@ -1,7 +1,4 @@
-"""When the checkpoint is due to be written, and what happens when it cannot be.
-
-How far each source is acknowledged, and what of that is not on disk yet.
-"""
+"""Tracks how far each source is acknowledged and archived, and saves what changed to the checkpoint when it is due."""
 
 import asyncio
 import time
@@ -10,7 +7,7 @@ from dataclasses import replace
 
 from producer.checkpoint.store import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoints
 from producer.discovery.scanner import Seen
-from producer.discovery.symlinks import Targets
+from producer.discovery.symlinks import LinkTargets
 from producer.fingerprint import Mark
 from producer.model import SETTLED, Piece, Place, Point, Source
 from shipper import events
@@ -18,7 +15,7 @@ from shipper.control import Receipt, ReceiptsReply
 
 
 class AckTracker:
-    """Every source of this host by its id, as far as it is acknowledged. Owned by `Tailer`."""
+    """Every source of this host by its id, with its acknowledged offset. Owned by `Tailer`."""
 
     def __init__(
         self,
@@ -29,31 +26,31 @@ class AckTracker:
         self._checkpoints = checkpoints
         self._wall = wall
         self._known: dict[str, Source] = {}
-        self.targets = Targets(may_hold)  #: what the names lead to
+        self.targets = LinkTargets(may_hold)  #: the files to which symbolic links lead
         self._dirty: set[str] = set()
-        self._claimed: dict[str, tuple[str, Receipt]] = {}  # the same, which nobody asked for
-        self._ahead: dict[str, tuple[str, Receipt]] = {}  # by source: an archive's receipt of what is not acknowledged
+        self._claimed: dict[str, tuple[str, Receipt]] = {}  # the same, of unsolicited messages
+        self._ahead: dict[str, tuple[str, Receipt]] = {}  # by source: an archive's receipt for bytes without PubAck yet
         self._changed_until: dict[str, int] = {}  # by the name in the archive, ns
-        self._before: dict[str, int] = {}  # the same when the last look ended
+        self._before: dict[str, int] = {}  # the same at the end of the last scan
 
     @property
     def known(self) -> Mapping[str, Source]:
-        """Every source, as far as it is acknowledged."""
+        """Every source with its acknowledged offset, by its id."""
         return self._known
 
     @property
     def sequence(self) -> int:
-        """The newest stream sequence that acknowledged anything of this host."""
+        """The newest stream sequence of an acknowledged block of this host."""
         return max((source.sequence for source in self._known.values()), default=0)
 
-    def learn(self, source: Source) -> None:
-        """Know a source that the checkpoint has."""
+    def add(self, source: Source) -> None:
+        """Add a source that is in the checkpoint."""
         self._known[source.id] = source
         self.targets.learn(source)
         self._note_change(source.file, source.mtime_ns)
 
-    def learn_name(self, source: Source) -> None:
-        """Know that a file had this name, and when it changed, and nothing else of it."""
+    def add_name(self, source: Source) -> None:
+        """Record only the name of a source, and when its file changed."""
         self._note_change(source.file, source.mtime_ns)
 
     @property
@@ -62,36 +59,36 @@ class AckTracker:
         return self._before.keys()
 
     def changed_before(self, file: str) -> int | None:
-        """When a file that had this name changed last, as the last look saw it; None: none was known. Nanoseconds.
+        """Time of the last change of a file that had this name at the last scan, in ns; None: no such file is known.
 
-        What came later was written later, whatever happens to the older files meanwhile.
+        Files that appear later were written later, whatever happens to the older files meanwhile.
         """
         return self._before.get(file)
 
     def scan_ends(self, names: Container[str]) -> None:
-        """What was learned so far is what the next look compares with, for the `names` that this look found.
+        """The next scan compares with the changes recorded so far, for the `names` that this scan found.
 
-        Under a name that was not there a generation may have come and gone: it is looked for when the name is back.
+        If a name is missing, a generation may have had it in between: it is searched when the name is back.
         """
         for name, until in self._changed_until.items():
             if name in names or name not in self._before:
                 self._before[name] = until
 
-    def begin(self, sources: list[Source]) -> bool:
-        """Make new sources durable and know them; False: the checkpoint cannot be written now."""
+    def add_durably(self, sources: list[Source]) -> bool:
+        """Save new sources and add them; False: the checkpoint cannot be written now."""
         try:
             self._checkpoints.save(sources)
         except CHECKPOINT_ERRORS as error:
             events.checkpoint_failed(error=str(error))
             return False
         for source in sources:
-            self.learn(source)
+            self.add(source)
         return True
 
-    def scanned(self, id_: str, size: int, mtime_ns: int, start: Mark) -> None:
-        """Keep the size that a scan found: should the file be gone at the next start, it tells what was lost.
+    def note_scan(self, id_: str, size: int, mtime_ns: int, start: Mark) -> None:
+        """Record the size that a scan found: if the file is gone at the next start, it shows how much was lost.
 
-        `start`: what the file begins with.
+        `start`: the mark of the first bytes of the file.
         """
         source = self._known[id_]
         self._note_change(source.file, mtime_ns)
@@ -99,48 +96,50 @@ class AckTracker:
             mark = source.mark if source.offset else start
             self._change(replace(source, size=size, mtime_ns=mtime_ns, mark=mark))
 
-    def seen_at_least(self, id_: str, size: int) -> None:
-        """So many bytes of a source were found, if not in its own file."""
+    def note_size(self, id_: str, size: int) -> None:
+        """Record that `size` bytes of a source were found, perhaps in a copy of its file."""
         source = self._known[id_]
         if size > source.size:
             self._change(replace(source, size=size))
 
-    def moved(self, source: Source) -> None:
-        """The file system of a source has another device number now."""
+    def note_device(self, source: Source) -> None:
+        """Record that the file system of a source has another device number now."""
         self._change(source)
 
-    def mark(self, starts: Mapping[str, Mark]) -> bool:
-        """Make durable what files begin with that had no byte when they began; then they may be read. By source.
+    def save_marks(self, starts: Mapping[str, Mark]) -> bool:
+        """Save the marks of files that were empty when their sources began, by source; True: they may be read.
 
-        Else other content with the same inode number would pass for the bytes that were sent before a kill.
+        Without the mark, other content with the same inode number could be taken for bytes sent before a kill.
         """
-        return bool(starts) and self.begin([replace(self._known[id_], mark=start) for id_, start in starts.items()])
+        return bool(starts) and self.add_durably(
+            [replace(self._known[id_], mark=start) for id_, start in starts.items()]
+        )
 
-    def told(self, told: ReceiptsReply) -> None:
-        """Note what an archive holds, as far as it is acknowledged; a receipt that a known sum contradicts is none."""
+    def note_receipts(self, told: ReceiptsReply) -> None:
+        """Record what an archive holds, up to the acknowledged offset; ignore receipts that contradict a known sum."""
         for receipt, source in self._known_in(told):
-            self._archived(source, told.archive, receipt)
+            self._note_receipt(source, told.archive, receipt)
 
-    def heard(self, told: ReceiptsReply) -> list[str]:
-        """Note an unsolicited message as far as it proves itself; the sources for which the collector is to be asked.
+    def note_unsolicited(self, told: ReceiptsReply) -> list[str]:
+        """Record an unsolicited message as far as it proves itself; returns the sources to request a receipt for.
 
-        Its sum must be the one that this host has at the watermark. Anything else could be a forgery, by which a spool
-        would be removed, or bytes left out at a move, that no archive has.
+        Its sum must be the one that this host has at the watermark. Anything else could be a forgery, after which a
+        spool would be deleted, or bytes would be skipped at a move, that no archive has.
         """
         unproven = []
         for receipt, source in self._known_in(told):
             if receipt.watermark <= source.archived_in(told.archive):
                 continue
             if source.proves(receipt.watermark, receipt.host_crc):
-                self._archived(source, told.archive, receipt)
+                self._note_receipt(source, told.archive, receipt)
             elif receipt.watermark > source.offset and receipt.host_crc >= 0:
-                self._claimed[source.id] = (told.archive, receipt)  # its bytes may be acknowledged in a moment
+                self._claimed[source.id] = (told.archive, receipt)  # its bytes may be acknowledged soon
             else:
                 unproven.append(source.id)
         return unproven
 
-    def _archived(self, source: Source, archive: str, receipt: Receipt) -> None:
-        """Note a receipt; one that came before the PubAck of its bytes is not said again, so it is kept for that."""
+    def _note_receipt(self, source: Source, archive: str, receipt: Receipt) -> None:
+        """Record a receipt. One that arrives before the PubAck of its bytes is kept, because it is not repeated."""
         self._ahead.pop(source.id, None)
         if receipt.watermark > source.offset:
             self._ahead[source.id] = (archive, receipt)
@@ -148,10 +147,10 @@ class AckTracker:
         if archived > source.archived_in(archive):
             self._change(source.in_archive(archive, archived))
 
-    def corrected(self, told: ReceiptsReply, asked: Iterable[str]) -> None:
-        """The same of an answer to a question for the sources `asked`, also where an archive lost what it had.
+    def replace_receipts(self, told: ReceiptsReply, asked: Iterable[str]) -> None:
+        """Record the reply to a request for the sources `asked`, also if the archive now has less than before.
 
-        As when it was restored from a copy.
+        For example because it was restored from a backup.
         """
         holds = {source.id: receipt.watermark for receipt, source in self._known_in(told)}
         for source in [self._known[id_] for id_ in asked if id_ in self._known]:
@@ -169,19 +168,19 @@ class AckTracker:
 
     @property
     def unarchived_bytes(self) -> int:
-        """Bytes that are acknowledged, and that no archive is known to hold."""
+        """Bytes that are acknowledged, and for which no receipt has arrived."""
         sources = list(self._known.values())
         return sum(max(0, source.offset - max(source.origin, source.archived)) for source in sources)
 
-    def acknowledged(self, piece: Piece, sequence: int) -> None:
-        """JetStream has stored `piece` and everything before it of its source."""
+    def note_ack(self, piece: Piece, sequence: int) -> None:
+        """Record that JetStream has stored `piece` and everything before it of its source."""
         point = Point(sequence, piece.span.end, piece.source_crc)
         source = self._known[piece.source].acknowledged(point, piece.mark)
         self._change(source)
         if piece.source in self._claimed:
             archive, receipt = self._claimed[piece.source]
             if source.proves(receipt.watermark, receipt.host_crc):
-                self._archived(source, archive, receipt)
+                self._note_receipt(source, archive, receipt)
             if receipt.watermark <= source.offset:
                 del self._claimed[piece.source]
         elif piece.source in self._ahead:
@@ -189,50 +188,50 @@ class AckTracker:
             if source.contradicts(receipt.watermark, receipt.crc):
                 del self._ahead[piece.source]
             else:
-                self._archived(source, archive, receipt)
+                self._note_receipt(source, archive, receipt)
 
-    def ended(self, id_: str, *, file_rests: bool) -> Source:
-        """The last block of a source is acknowledged; `file_rests`: its file may show up under another name."""
+    def end(self, id_: str, *, file_rests: bool) -> Source:
+        """End a source whose last block is acknowledged; `file_rests`: its file may appear under another name."""
         source = self._known[id_].ended(self._wall(), file_rests=file_rests)
         self._change(source)
         return source
 
-    def left_out(self, id_: str) -> Source:
-        """The configuration no longer names the file of a source: it ends here, until the file is named again."""
+    def exclude(self, id_: str) -> Source:
+        """End a source whose file the configuration no longer names; it continues if the file is named again."""
         source = self._known[id_].left_out(self._wall())
         self._change(source)
         return source
 
     def release(self, source: Source) -> None:
-        """The file of a source that ended is deleted."""
+        """Record that the file of a source that ended is deleted."""
         self._change(replace(self._known[source.id], device=0, inode=0))
 
     @property
     def unsaved_ids(self) -> frozenset[str]:
-        """The sources whose newest state is not durable."""
+        """The sources whose newest state is not saved."""
         return frozenset(self._dirty)
 
-    def unsaved(self) -> list[Source]:
-        """The sources that changed since the last call, to be made durable."""
+    def take_unsaved(self) -> list[Source]:
+        """The sources that changed since the last call; the caller saves them."""
         changed, self._dirty = [self._known[id_] for id_ in self._dirty], set()
         return changed
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether `unsaved` would return something."""
+        """Whether a source changed since the last `take_unsaved`."""
         return bool(self._dirty)
 
-    def unsave(self, sources: Iterable[Source]) -> None:
-        """Saving `sources` failed: they are due again."""
+    def restore_unsaved(self, sources: Iterable[Source]) -> None:
+        """Saving `sources` failed: `take_unsaved` returns them again."""
         self._dirty.update(source.id for source in sources if source.id in self._known)
 
     def go_back(self, offsets: Mapping[str, int]) -> None:
-        """Let the sources in `offsets` begin again at most there, durably. Raises CHECKPOINT_ERRORS."""
+        """Save that the sources in `offsets` continue at these offsets or before. Raises CHECKPOINT_ERRORS."""
         known = {id_: self._known[id_] for id_ in offsets if id_ in self._known}
         self._checkpoints.save(source.back_to(offsets[id_]) for id_, source in known.items())
 
-    def take_over(self, place: Place, sources: Iterable[Source]) -> None:
-        """Stand at `place` from now on, with `sources` as they are there; all of it durable or nothing.
+    def move_to(self, place: Place, sources: Iterable[Source]) -> None:
+        """Save `place` as the host's new place, with `sources` as they are there, in one transaction.
 
         Raises CHECKPOINT_ERRORS.
         """
@@ -242,8 +241,8 @@ class AckTracker:
         self._ahead.clear()
         self._claimed.clear()
 
-    def rewound(self, *, sequence: int, archived: Mapping[str, int], as_: int = SETTLED) -> list[Source]:
-        """The sources at what the server (up to `sequence`) or the archive (`archived` bytes) still has, durable."""
+    def rewind(self, *, sequence: int, archived: Mapping[str, int], as_: int = SETTLED) -> list[Source]:
+        """Save and return the sources at what the server (up to `sequence`) or the archive (`archived`) still has."""
         after = [
             source.rewound(sequence=sequence, archived=archived.get(source.id, 0), as_=as_)
             for source in self._known.values()
@@ -252,8 +251,8 @@ class AckTracker:
         self._checkpoints.save(changed)
         return after
 
-    def take(self, sources: Iterable[Source]) -> None:
-        """Know `sources` as they are from now on; the checkpoint has them."""
+    def replace(self, sources: Iterable[Source]) -> None:
+        """Replace sources; the checkpoint has them in this state."""
         for source in sources:
             self._known[source.id] = source
             self._dirty.discard(source.id)
@@ -265,22 +264,22 @@ class AckTracker:
         if not self.forget(old):
             return []
         for source in old:
-            self.drop(source.id)
+            self.remove(source.id)
         names = {source.file for source in self._known.values()}
         self._changed_until = {name: until for name, until in self._changed_until.items() if name in names}
         self._before = {name: until for name, until in self._before.items() if name in names}
         self.targets.keep(names)
         return old
 
-    def drop(self, id_: str) -> Source:
-        """Know a source no more, save for its name; the checkpoint still has it."""
+    def remove(self, id_: str) -> Source:
+        """Remove a source, but not its name; the checkpoint still has it."""
         self._dirty.discard(id_)
         self._ahead.pop(id_, None)
         self._claimed.pop(id_, None)
         return self._known.pop(id_)
 
     def forget(self, sources: Iterable[Source]) -> bool:
-        """Drop sources from the checkpoint; False: it cannot be written now."""
+        """Delete sources from the checkpoint; False: it cannot be written now."""
         try:
             self._checkpoints.forget(sources)
         except CHECKPOINT_ERRORS as error:
@@ -289,7 +288,7 @@ class AckTracker:
         return True
 
     def _note_change(self, file: str, mtime_ns: int) -> None:
-        by_now = min(mtime_ns, int(self._wall() * 1e9))  # a time to come would hide all that is written until then
+        by_now = min(mtime_ns, int(self._wall() * 1e9))  # a time in the future would hide what is written until then
         self._changed_until[file] = max(by_now, self._changed_until.get(file, 0))
 
     def _change(self, source: Source) -> None:
@@ -298,12 +297,12 @@ class AckTracker:
 
 
 FIRST_SAVE_SECONDS = 0.01
-"""A young process remembers at once what it shipped, and less often as it grows older: one that is killed again and
-again must come forward."""
+"""First interval between saves, in seconds; it doubles up to the configured one. A process that is killed repeatedly
+shortly after its start still makes progress."""
 
 
-class Saving:
-    """Makes durable what a ledger has that the checkpoint lacks. Owned by the pipeline."""
+class CheckpointSaver:
+    """Saves what changed in an `AckTracker` to the checkpoint. Owned by `Delivery`."""
 
     def __init__(self, checkpoints: Checkpoints, every_seconds: float) -> None:
         self._checkpoints = checkpoints
@@ -311,25 +310,25 @@ class Saving:
         self._gap = FIRST_SAVE_SECONDS
         self.next_at = 0.0  #: monotonic time before which nothing is saved, except on demand
 
-    async def save_if_due(self, ledger: AckTracker) -> None:
+    async def save_if_due(self, acks: AckTracker) -> None:
         """Save what changed, if it is time."""
-        if ledger.has_unsaved and time.monotonic() >= self.next_at:
+        if acks.has_unsaved and time.monotonic() >= self.next_at:
             self.next_at = time.monotonic() + min(self._gap, self._every)
             self._gap *= 2
-            await self.save(ledger)
+            await self.save(acks)
 
-    async def save(self, ledger: AckTracker) -> None:
+    async def save(self, acks: AckTracker) -> None:
         """Save what changed, in another thread."""
-        await asyncio.to_thread(self._write, ledger, ledger.unsaved())
+        await asyncio.to_thread(self._write, acks, acks.take_unsaved())
 
-    def save_last(self, ledger: AckTracker) -> None:
-        """Save what changed, at the end of the work."""
-        self._write(ledger, ledger.unsaved())
+    def save_last(self, acks: AckTracker) -> None:
+        """Save what changed, in this thread, at the end of the work."""
+        self._write(acks, acks.take_unsaved())
 
-    def _write(self, ledger: AckTracker, changed: list[Source]) -> None:
-        """Where that fails it is due again."""
+    def _write(self, acks: AckTracker, changed: list[Source]) -> None:
+        """Save `changed`; if that fails, they are due again."""
         try:
             self._checkpoints.save(changed)
         except CHECKPOINT_ERRORS as error:
-            ledger.unsave(changed)
+            acks.restore_unsaved(changed)
             events.checkpoint_failed(error=str(error))

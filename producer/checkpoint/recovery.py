@@ -13,9 +13,8 @@ from producer.discovery.patterns import real_path
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
 from producer.discovery.scanner import Seen
 from producer.fingerprint import Mark, crc_of, read_ends
-from producer.model import Point, Source
+from producer.model import Destination, Point, Source
 from producer.options import WhenSilent
-from producer.session.handshake import receipt_of
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
 from shipper.errors import Unavailable
@@ -31,23 +30,21 @@ class _Past(NamedTuple):
     partition: int
     newest: Receipt | None  #: the newest message of the host in its stream
     sequence: int  #: of that message; 0: there is none
-    told: ReceiptsReply | None  #: what its collector says
+    told: ReceiptsReply | None  #: the reply of its collector
 
 
 class Recovery:
-    """Finds the sources that a checkpoint held which does not exist any more. Owned by the pipeline.
+    """Finds the sources of a checkpoint that was lost. Owned by the handshake.
 
-    `wait_seconds`: how long the collector is waited for, over all sessions, where the stream shows that the host has a
-    past: without its word only the source of the newest message can go on, and all others are sent twice.
+    `wait_seconds`: maximum wait for the collector, over all sessions, if the stream shows that the host shipped before.
+    Without the collector's reply only the source of the newest message continues, and all others are sent twice.
     `spools`: archive names of inputs without a file, by the path of their spool.
     `is_wanted`: whether the configuration names a file. No other file is opened, whatever a receipt names.
     """
 
     def __init__(
         self,
-        prefix: str,
-        host: str,
-        partition: int,
+        destination: Destination,
         *,
         wait_seconds: float,
         spools: Mapping[str, str],
@@ -56,31 +53,35 @@ class Recovery:
         when_silent: WhenSilent = WhenSilent.BEGIN_ANEW,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._prefix = prefix
-        self._host, self._partition = host, partition
+        self._destination = destination
         self._wait = wait_seconds
         self._when_silent = when_silent
-        self._until: float | None = None
         self._is_wanted = is_wanted
         self._links = links
         self._local = {name: path for path, name in spools.items()}
         self._clock = clock
+        self._start_over()
+        destination.on_move(self._start_over)
+
+    def _start_over(self) -> None:
+        """Another partition has another collector."""
+        self._until: float | None = None
         self.left = 0  #: the newest version of the map by which this host left the partition
 
     async def sources(
         self, publisher: Publisher, nameless: Callable[[], Mapping[str, Seen]], others: Sequence[int] = ()
     ) -> list[Source]:
-        """The sources that go on; [] where the host is simply new.
+        """The sources that continue; [] if the host is new.
 
         `nameless`: the files that only this process can still open. `others`: further partitions whose streams hold
-        messages of this host. The archive is asked also when the stream is empty: what is archived may be purged.
+        messages of this host. Receipts are requested also if the stream is empty: archived messages may be purged.
 
-        Raises Unavailable: the host has a past, no collector says what is archived, and `when_silent` is REFUSE.
+        Raises Unavailable: the host shipped before, no collector replies, and `when_silent` is REFUSE.
         """
-        pasts = [await self._past(publisher, number) for number in (self._partition, *others)]
+        pasts = [await self._past(publisher, number) for number in (self._destination.partition, *others)]
         known = [self._at_home(receipt) for past in pasts for receipt in (past.told.receipts if past.told else ())]
         own = pasts[0]
-        known += [self._at_home(own.newest)] if own.newest else []  # of other streams only what is archived counts
+        known += [self._at_home(own.newest)] if own.newest else []  # for other streams only archived bytes count
         known = [receipt for receipt in known if self._is_wanted(receipt.file)]
         found = await asyncio.to_thread(prove, known, list(nameless().values()), self._links)
         for past in pasts:
@@ -88,31 +89,32 @@ class Recovery:
         return found
 
     async def _past(self, publisher: Publisher, partition: int) -> _Past:
-        subject = log_subject(self._prefix, partition, self._host)
-        if partition == self._partition:
+        subject = log_subject(self._destination.prefix, partition, self._destination.host)
+        if partition == self._destination.partition:
             last = await publisher.last_stored(subject)
         else:
-            last = await publisher.last_stored_in(stream_name(self._prefix, partition), subject)
-        newest = receipt_of(last) if last else None
+            last = await publisher.last_stored_in(stream_name(self._destination.prefix, partition), subject)
+        newest = receipts.receipt_of(last) if last else None
         sequence = last.sequence if last and newest else 0
         return _Past(partition, newest, sequence, await self._told(publisher, partition, sequence))
 
     async def _told(self, publisher: Publisher, partition: int, sequence: int) -> ReceiptsReply | None:
-        """What the collector says once it has judged everything up to `sequence`; what it said last if time is up."""
+        """The collector's reply after it has processed everything up to `sequence`; its last reply if time is up."""
         while True:
-            told = await receipts.ask(publisher, self._host, partition, waits=receipts.STARTING_SECONDS)
-            if partition == self._partition:
+            told = await receipts.ask(publisher, self._destination.host, partition, waits=receipts.STARTING_SECONDS)
+            if partition == self._destination.partition:
                 self.left = max(self.left, told.left if told else 0)
             if not sequence or (told is not None and told.through >= sequence):
                 return told
             if self._until is None:
                 self._until = self._clock() + self._wait
-                events.recovery_waits(seconds=self._wait, collector="is behind" if told else "does not answer")
+                events.recovery_waits(seconds=self._wait, collector="lags" if told else "does not answer")
             if self._clock() >= self._until:
                 if self._when_silent is WhenSilent.REFUSE:
                     raise Unavailable(
-                        f"host {self._host} has shipped before without this state directory, and no collector of"
-                        f" partition {partition} says what is archived: nothing is sent, lines could come twice",
+                        f"host {self._destination.host} has shipped before without this state directory, and no"
+                        f" collector of partition {partition} replied what is archived: nothing is sent, because lines"
+                        " could be archived twice",
                         hint="start the collector (fshipper consume), or set SHIPPER_STATE to the directory of the"
                         " first run; to ship all files again, set producer.recover_wait to 0s",
                     )
@@ -124,9 +126,9 @@ class Recovery:
         return receipt._replace(file=self._local.get(receipt.file, receipt.file))
 
     def _as_told(self, source: Source, past: _Past) -> Source:
-        """A source with what holds its bytes: the own stream up to its newest message, or the archive."""
+        """A source with its proofs: the newest message in the host's own stream, or the receipt of the archive."""
         newest, told = past.newest, past.told
-        is_own = past.partition == self._partition
+        is_own = past.partition == self._destination.partition
         if is_own and newest and (source.id, source.offset) == (newest.source, newest.watermark):
             source = replace(source, ring=(Point(past.sequence, source.offset, source.crc),))
         if told and (archived := max((r.watermark for r in told.receipts if r.source == source.id), default=0)):
@@ -135,7 +137,7 @@ class Recovery:
 
 
 def prove(receipts: Iterable[Receipt], nameless: Sequence[Seen] = (), links: Links = FOLLOWED_BY_OWNER) -> list[Source]:
-    """The sources whose local file holds what a receipt says, ready to go on behind it, oldest file first.
+    """The sources whose local file holds the bytes of a receipt, at the offset of the receipt, oldest file first.
 
     The longest proven prefix of a file wins.
     """
@@ -156,11 +158,11 @@ def prove(receipts: Iterable[Receipt], nameless: Sequence[Seen] = (), links: Lin
 
 def _candidates(path: str, links: Links) -> list[Seen]:
     """The file itself and what rotation made of it."""
-    own = [seen for seen in scanner.look(scanner.Watched((path,))).files if seen.path == path]
+    own = [seen for seen in scanner.scan(scanner.Watched((path,))).files if seen.path == path]
     try:
         real = real_path(path)
         elsewhere = scanner.siblings(real) if real != path else []
-        return own + scanner.siblings(path) + [seen for seen in elsewhere if links.belongs(path, seen.path)]
+        return own + scanner.siblings(path) + [seen for seen in elsewhere if links.may_read_as(path, seen.path)]
     except OSError as error:
         events.file_unreadable(path=path, error=error.strerror or str(error))
         return own
@@ -168,8 +170,10 @@ def _candidates(path: str, links: Links) -> list[Seen]:
 
 def _proven(receipt: Receipt, seen: Seen, links: Links) -> Source | None:
     try:
-        descriptor = links.open(seen.path)
+        descriptor = links.open_as(receipt.file, seen.path, seen.key)
     except OSError:
+        return None
+    if descriptor is None:
         return None
     try:
         if crc_of(descriptor, receipt.origin, receipt.watermark) != receipt.host_crc:

@@ -1,6 +1,6 @@
-"""The checkpoint on disk: what JetStream has acknowledged, of every source. SQLite, versioned, mode 0600.
+"""The checkpoint on disk: the acknowledged offset of every source. SQLite, versioned, mode 0600.
 
-Damaged: it is kept aside under another name and a new one begins; receipts say where to go on (see `recover.py`).
+A damaged checkpoint is renamed, and a new one begins; `recovery.py` finds the offsets by receipts.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from shipper import events
 from shipper.errors import ConfigError, Fatal, Transient
 from shipper.model import Handoff
 
-VERSION = 4  # 1 did not know where links lead, 2 not what is archived, 3 not which partition the host is in
-_KNOWN_VERSIONS = {0, 1, 2, 3, VERSION}  # 0: nothing used it yet
+VERSION = 4  # added by 2: targets of links; by 3: archived offsets; by 4: the partition of the host
+_KNOWN_VERSIONS = {0, 1, 2, 3, VERSION}  # 0: no session has used it yet
 CHECKPOINT_ERRORS = (sqlite3.Error, OSError)
 TOMBSTONE_SECONDS = 30 * 86400.0  # an ended file that shows up again within this time is not shipped again
 _SYNC = "FULL"  # a checkpoint that returned from `save` survives power failure
@@ -45,7 +45,7 @@ _LATER_COLUMNS = {
     "handoff": "TEXT NOT NULL DEFAULT 'null'",
     "left_out": "INTEGER NOT NULL DEFAULT 0",
 }
-"""What older versions did not have."""
+"""Columns that older versions did not have."""
 _COLUMNS = (
     "id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, "
     "ring, ended_at, real, archives, handoff, left_out"
@@ -61,7 +61,7 @@ ON CONFLICT (id) DO UPDATE SET device=excluded.device, inode=excluded.inode, off
 
 @contextlib.contextmanager
 def checkpoint_needed() -> Iterator[None]:
-    """What cannot go on without the checkpoint is tried again later, like everything that needs the server."""
+    """Translate errors of the checkpoint to `Transient`: the work is tried again later, as after a lost session."""
     try:
         yield
     except CHECKPOINT_ERRORS as error:
@@ -72,7 +72,7 @@ class Checkpoints:
     """The checkpoint of one host. Owned by the pipeline; one call at a time, from any thread.
 
     `fresh`: no session has used it yet, so it is new, or the old one was lost.
-    `damaged`: the old one was found and kept aside just now.
+    `damaged`: the old one was found damaged, and was renamed.
     """
 
     fresh: bool
@@ -82,20 +82,20 @@ class Checkpoints:
         self._path = path
         try:
             self._open()
-        except sqlite3.OperationalError as error:  # no room, no right, locked: says nothing of the content
+        except sqlite3.OperationalError as error:  # no space, no permission, locked: the content may be intact
             raise Fatal(
                 f"cannot open the checkpoint {path}: {error}",
-                hint="make room, or correct the permissions of the state directory",
+                hint="free disk space, or correct the permissions of the state directory",
             ) from None
         except sqlite3.DatabaseError as error:
             self.damaged = True
-            kept = self._keep_aside()
+            kept = self._rename_damaged()
             events.checkpoint_damaged(path=str(path), kept=str(kept), error=str(error))
             self._open()
 
     @property
     def directory(self) -> Path:
-        """Where it lies."""
+        """The directory of the file."""
         return self._path.parent
 
     def load(self) -> list[Source]:
@@ -104,18 +104,18 @@ class Checkpoints:
         return [_from_row(row) for row in rows]
 
     def save(self, sources: Iterable[Source]) -> None:
-        """Make `sources` durable, as they are now. Returns when they are."""
+        """Save `sources`; they are durable when this returns."""
         with self._database:
             self._write(sources)
 
     @property
     def place(self) -> Place | None:
-        """The partition that the host is in; None: no session has found it out yet."""
+        """The partition of the host; None: no session has determined it yet."""
         row = self._database.execute("SELECT partition, version, leaving FROM standing").fetchone()
         return Place(partition=row[0], version=row[1], leaving=row[2]) if row else None
 
     def stand_at(self, place: Place, sources: Iterable[Source] = ()) -> None:
-        """Make durable that the host is at `place`, with `sources` as they are there. All of it or nothing."""
+        """Save the place of the host and `sources` in one transaction."""
         with self._database:
             self._write(sources)
             self._database.execute(
@@ -123,34 +123,34 @@ class Checkpoints:
             )
 
     def check_prefix(self, prefix: str) -> None:
-        """Raises ConfigError: what is acknowledged here was published under another first token of the subjects."""
+        """Raises ConfigError: the blocks of this checkpoint were published with another first token of the subject."""
         row = self._database.execute("SELECT prefix FROM subject").fetchone()
         if row and row[0] != prefix:
             raise ConfigError(
-                f"the checkpoint {self._path} belongs to subject {row[0]!r}, and SHIPPER_SUBJECT says {prefix!r}",
+                f"the checkpoint {self._path} belongs to subject {row[0]!r}, and SHIPPER_SUBJECT is {prefix!r}",
                 hint=f"set SHIPPER_SUBJECT (--subject) to {row[0]}; to ship the files under {prefix}, too, give that"
                 " producer a state directory of its own (--state)",
             )
 
     def note_prefix(self, prefix: str) -> None:
-        """A session under this first token of the subjects agreed on what is acknowledged. Durable."""
+        """Save the first token of the subjects: a handshake under it succeeded."""
         with self._database:
             self._database.execute("INSERT OR IGNORE INTO subject VALUES (1, ?)", (prefix,))
 
     def begin_use(self) -> None:
-        """The first handshake is done: from now on this checkpoint is the truth, and not what others know."""
+        """The first handshake is done: from now on this checkpoint counts, and not the receipts of others."""
         self._database.execute(f"PRAGMA user_version = {VERSION}")
         self._database.commit()
         self.fresh = False
 
     def start_over(self, sources: Iterable[Source]) -> None:
-        """Know `sources` and nothing else."""
+        """Replace all sources by `sources`."""
         with self._database:
             self._database.execute("DELETE FROM sources")
             self._write(sources)
 
     def forget(self, sources: Iterable[Source]) -> None:
-        """Drop sources."""
+        """Delete sources."""
         with self._database:
             self._database.executemany("DELETE FROM sources WHERE id = ?", [(source.id,) for source in sources])
 
@@ -191,7 +191,7 @@ class Checkpoints:
         self.fresh = version == 0
 
     def _migrate(self) -> None:
-        """What an older version wrote becomes what this one writes, at once or not at all."""
+        """Convert the tables of an older version to this version, in one transaction."""
         there = {column[1] for column in self._database.execute("PRAGMA table_info(sources)")}
         missing = [name for name in _LATER_COLUMNS if name not in there]
         if not missing:
@@ -203,7 +203,7 @@ class Checkpoints:
             if not self.fresh:
                 self._database.execute(f"PRAGMA user_version = {VERSION}")
 
-    def _keep_aside(self) -> Path:
+    def _rename_damaged(self) -> Path:
         kept = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
         self._path.rename(kept)
         for suffix in ("-wal", "-shm"):
@@ -213,7 +213,7 @@ class Checkpoints:
 
 
 def acknowledged_sources(path: Path) -> list[Source]:
-    """The sources of another host's checkpoint of which something is acknowledged; [] where it cannot be read."""
+    """The sources of another host's checkpoint of which something is acknowledged; [] if it cannot be read."""
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             rows = database.execute(f"SELECT {_COLUMNS} FROM sources WHERE offset > origin").fetchall()  # noqa: S608

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 EVERY_DEPTH = "**"
-MOST_LINKS = 40  # one leads to the next; as the kernel has it
+MAX_LINKS = 40  # one leads to the next; as the kernel has it
 
 
 def expand(directory: str) -> Iterable[str]:
-    """The directories that a pattern matches, each with a slash behind it; one without magic as it is.
+    """The directories that a pattern matches, each with a slash at its end; one without wildcards as it is.
 
     `**` does not follow symbolic links, as in a shell: two links to a directory above would never come to an end.
     """
@@ -39,7 +39,7 @@ def _below(directory: str, steps: list[str]) -> Iterator[str]:
 
 
 def _directories(parent: str, pattern: str) -> "list[os.DirEntry[str]]":
-    """The directories in `parent` with names like `pattern`, hidden ones only where it says so."""
+    """The directories in `parent` whose names match `pattern`, hidden ones only if it begins with a dot."""
     try:
         with os.scandir(parent) as entries:
             return [
@@ -47,7 +47,7 @@ def _directories(parent: str, pattern: str) -> "list[os.DirEntry[str]]":
                 for entry in entries
                 if fnmatch.fnmatchcase(entry.name, pattern)
                 and (pattern.startswith(".") or not entry.name.startswith("."))
-                and os.path.isdir(entry)  # also says no where links lead in a circle
+                and os.path.isdir(entry)  # also false where links form a circle
             ]
     except OSError:
         return []
@@ -65,9 +65,9 @@ def directories(patterns: Iterable[str]) -> set[str]:
     return found
 
 
-def links(path: str) -> Iterator[str]:
+def link_targets(path: str) -> Iterator[str]:
     """The names that a symbolic link leads over, the last one that of the file."""
-    for _ in range(MOST_LINKS):
+    for _ in range(MAX_LINKS):
         try:
             path = os.path.join(os.path.dirname(path), os.readlink(path))
         except OSError:
@@ -80,7 +80,7 @@ def real_path(path: str) -> str:
 
     `os.path.realpath` of Python 3.11 raises OSError if a link becomes a file or directory while it is read.
     """
-    for _ in range(MOST_LINKS):
+    for _ in range(MAX_LINKS):
         try:
             return os.path.realpath(path)
         except OSError:
@@ -88,10 +88,10 @@ def real_path(path: str) -> str:
     return path
 
 
-def ways(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Says whether an absolute path may match one of `patterns`, or be a directory on the way to such a path."""
+def prefix_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """A function: whether an absolute path may match one of `patterns`, or be a directory on the way to such a path."""
     plain: set[str] = set()
-    for pattern in patterns:  # also one that looks like a glob: it may be the name of a file
+    for pattern in patterns:  # also one with wildcards: it may be the name of a file
         path = pattern
         while path not in plain and path != os.path.dirname(path):
             plain.add(path)
@@ -100,8 +100,8 @@ def ways(patterns: Sequence[str]) -> Callable[[str], bool]:
     return lambda path: path in plain or any(_leads(path, steps) for steps in globs)
 
 
-def names_of(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Says whether an absolute path is one that `patterns` find, if a file is there."""
+def path_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """A function: whether `patterns` find an absolute path, if a file is there."""
     plain = frozenset(patterns)
     globs = [_full_steps(pattern) for pattern in patterns if glob.has_magic(pattern)]
 

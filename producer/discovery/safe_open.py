@@ -16,11 +16,11 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from producer.discovery.patterns import MOST_LINKS, real_path
+from producer.discovery.patterns import MAX_LINKS, real_path
 
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,7 +34,7 @@ _NO_LINKS = 0x02 | 0x04
 
 
 class NotFollowed(OSError):  # noqa: N818 - the name says what happened
-    """A link that is not followed; `reason` says which one, and why."""
+    """A link that is not followed; `reason` names it and the cause."""
 
     def __init__(self, reason: str, path: str) -> None:
         super().__init__(errno.ELOOP, reason, path)
@@ -93,6 +93,32 @@ class Links:
             raise OSError(errno.EAGAIN, "the file was exchanged while it was opened; the next scan tries again", path)
         return descriptor
 
+    def open_as(self, name: str, path: str, key: tuple[int, int]) -> int | None:
+        """A descriptor of the file `key` (device and inode) at `path`, to be read as the file `name`.
+
+        None: another file is at `path`, or none. Raises NotFollowed, and OSError.
+
+        A search that followed links may have found `path`, so that no link is on the way to it any more. Other users
+        may exchange names between the search and this call. Therefore the rights are checked on the open descriptor:
+        the users who can change where `name` leads must own the file.
+        """
+        try:
+            descriptor = self.open(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        is_opened = False
+        try:
+            status = os.fstat(descriptor)
+            if (status.st_dev, status.st_ino) != key:
+                return None
+            if not (path.startswith(OWN_DESCRIPTORS) or self._may_be_read_as(name, path, status)):
+                raise NotFollowed(f"not followed: a link led from {name} to {path} of user {status.st_uid}", path)
+            is_opened = True
+            return descriptor
+        finally:
+            if not is_opened:
+                os.close(descriptor)
+
     def status(self, path: str) -> os.stat_result:
         """What is at `path`, which is not opened. Raises NotFollowed, and OSError."""
         if path.startswith(OWN_DESCRIPTORS):
@@ -102,23 +128,33 @@ class Links:
             self._check(path, walk, name, status)
         return status
 
-    def belongs(self, name: str, path: str) -> bool:
-        """Whether a file at `path`, where a link under `name` leads or has led, may be read as `name`.
+    def may_read_as(self, name: str, path: str) -> bool:
+        """Whether the file at `path`, where a link under `name` leads or has led, may be read as `name`.
 
-        A rotation of the target is reached without a link; whoever made the link must be able to read that, too.
+        A rotation of the target is reached without a link; the user who made the link must be able to read that, too.
+        Other users may exchange names after this check: `open_as` repeats it with the open file.
         """
+        try:
+            return self._may_be_read_as(name, path, None)
+        except OSError:
+            return False
+
+    def _may_be_read_as(self, name: str, path: str, status: os.stat_result | None) -> bool:
+        """Whether a file may be read as `name`; `status`: of the open file, None: it is not open. Raises OSError."""
         directory = os.path.dirname(name)
         if os.path.dirname(path) == directory or self._is_below_a_root(path):
             return True
-        try:
-            with _Walk(directory) as walk:
-                walk.directory()
-                status, is_safe = walk.here.status, walk.here.is_safe and not walk.claims
-            if status.st_mode & stat.S_IWOTH:
-                return False
-            return is_safe or os.stat(path).st_uid == status.st_uid
-        except OSError:
+        with _Walk(name) as walk:
+            with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                walk.file()  # as far as the way exists: only the owners of the existing part can make the rest
+            owners, claims, here = walk.owners, walk.claims, walk.here.status
+        owner = (os.stat(path) if status is None else status).st_uid
+        if owners is not None and owners <= {owner}:
+            return True
+        if any(claim.is_shared or claim.owner != owner for claim in claims):
             return False
+        parent = os.stat(os.path.dirname(path))  # a rotation in the directory to which trusted links lead
+        return (parent.st_dev, parent.st_ino) == (here.st_dev, here.st_ino) and not here.st_mode & stat.S_IWOTH
 
     def _check(self, path: str, walk: "_Walk", name: str, status: os.stat_result) -> None:
         """Raises NotFollowed."""
@@ -176,6 +212,8 @@ class _Walk:
     def __init__(self, path: str) -> None:
         self.claims: list[_Claim] = []
         self.links: list[str] = []
+        self._owners: set[int] = set()
+        self._is_open = False
         self._path = path
         self._todo = path.split("/")[::-1]
         descriptor = os.open("/", os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY)
@@ -198,6 +236,14 @@ class _Walk:
     def physical(self) -> str:
         """Its path, without links."""
         return "/" + "/".join(place.name for place in self._places[1:])
+
+    @property
+    def owners(self) -> set[int] | None:
+        """The users, besides root and the user of the producer, who can change where the way leads; None: any user."""
+        is_open = self._is_open or bool(self.here.status.st_mode & stat.S_IWOTH)
+        if is_open or any(claim.is_shared for claim in self.claims):
+            return None
+        return (self._owners | {claim.owner for claim in self.claims}) - {0, os.geteuid()}
 
     def file(self) -> tuple[str, os.stat_result]:
         """Go to the directory of the file; its name there, and what it is."""
@@ -233,6 +279,8 @@ class _Walk:
                 self._follow(name, status, os.readlink("", dir_fd=found))
             elif stat.S_ISDIR(status.st_mode):
                 keep = True
+                self._owners.add(status.st_uid)
+                self._is_open |= bool(status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX)
                 self._places.append(_Place(found, name, self.here.is_safe and _is_ours(status), status))
             elif any(self._todo):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._path)
@@ -246,7 +294,7 @@ class _Walk:
     def _follow(self, name: str, status: os.stat_result, target: str) -> None:
         path = os.path.join(self.physical, name)
         self.links.append(path)
-        if len(self.links) > MOST_LINKS:
+        if len(self.links) > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self._path)
         is_shared = status.st_nlink > 1
         if is_shared or not (self.here.is_safe and status.st_uid in {0, os.geteuid()}):
@@ -289,7 +337,7 @@ _REFUSALS = {errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG}
 
 
 def _opened_without_links(path: str, flags: int) -> int | None:
-    """The file at `path`, if no link is on the way; None: one is, or the kernel cannot tell. Raises OSError."""
+    """The file at `path`, if no link is on the way; None: one is, or the kernel cannot check. Raises OSError."""
     how = _How(flags, 0, _NO_LINKS)
     while True:
         descriptor = _libc.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))

@@ -1,4 +1,4 @@
-"""Which files are there: globs and explicit paths -> regular files, each once. Looking is truth."""
+"""Which files exist: globs and explicit paths are expanded to regular files, each once."""
 
 import bisect
 import fnmatch
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from producer.discovery.patterns import EVERY_DEPTH, directories, expand, links, names_of, real_path
+from producer.discovery.patterns import EVERY_DEPTH, directories, expand, link_targets, path_matcher, real_path
 
 COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z")
 GONE = (FileNotFoundError, NotADirectoryError)
@@ -52,7 +52,7 @@ class Watched:
     def of(cls, patterns: Sequence[str], exclude: Sequence[str] = ()) -> "Watched":
         """The patterns made absolute, so that a later change of directory changes nothing.
 
-        An exclude without a slash is about the last part of a path, wherever it lies: `*.gz`.
+        An exclude pattern without a slash matches the last part of a path in any directory: `*.gz`.
         """
         excluded = (os.path.abspath(pattern) if "/" in pattern else pattern for pattern in exclude)
         return cls(tuple(map(os.path.abspath, patterns)), tuple(excluded))
@@ -64,17 +64,17 @@ class Watched:
         )
 
 
-def wanted(watched: Watched) -> Callable[[str], bool]:
-    """Says whether `watched` names an absolute path, and does not exclude it."""
-    is_named = names_of(watched.patterns)
+def name_filter(watched: Watched) -> Callable[[str], bool]:
+    """A function: whether `watched` names an absolute path, and does not exclude it."""
+    is_named = path_matcher(watched.patterns)
     return lambda path: is_named(path) and not watched.excludes(path)
 
 
-class Look(NamedTuple):
-    """What one look at the file system found."""
+class ScanResult(NamedTuple):
+    """The result of one scan of the file system."""
 
     files: list[Seen]  #: each device and inode once, under its first name
-    unknown: list[tuple[str, OSError]]  #: names that could not be looked at: neither there nor gone
+    unknown: list[tuple[str, OSError]]  #: names that could not be checked: neither there nor gone
     names: Mapping[
         str, Key | None
     ]  #: every name that leads to a file, links on the way too; None: it leads nowhere yet
@@ -84,13 +84,13 @@ class Look(NamedTuple):
     excluded: Mapping[str, str] = MappingProxyType({})  #: names that lead over links to excluded ones, which are these
 
 
-def look(watched: Watched) -> Look:
+def scan(watched: Watched) -> ScanResult:
     """Every regular file that `watched` names now."""
     files: dict[Key, Seen] = {}
     names: dict[str, Key | None] = {}
     others: dict[Key, list[str]] = {}
     excluded: dict[str, str] = {}
-    found = Look([], [], names, directories(watched.patterns), [], others, excluded)
+    found = ScanResult([], [], names, directories(watched.patterns), [], others, excluded)
     for path, entry in _not_excluded(watched, excluded):
         key = None
         try:
@@ -134,7 +134,7 @@ def _excluded_behind(path: str, watched: Watched, real_directories: dict[str, st
     if path in watched.own:
         return ""
     if is_link:
-        names = [*map(os.path.normpath, links(path)), real_path(path)]
+        names = [*map(os.path.normpath, link_targets(path)), real_path(path)]
     else:
         directory, name = os.path.split(path)
         if directory not in real_directories:
@@ -169,16 +169,16 @@ def is_rotated_name(path: str, original: str = "") -> bool:
 
 def _note_links(path: str, key: Key | None, names: dict[str, Key | None], directories: set[str]) -> None:
     """What the links at `path` lead over."""
-    for name in links(path):
+    for name in link_targets(path):
         names.setdefault(name, key)
         directories.add(os.path.dirname(name))
 
 
 def _names(watched: Watched) -> "dict[str, os.DirEntry[str] | None]":
-    """The names that exist or may exist, in their order, with what listing their directory told."""
+    """The names that exist or may exist, in their order, with their directory entries if their directory was listed."""
     given: dict[str, os.DirEntry[str] | None] = {}
     for pattern in watched.patterns:
-        given.setdefault(pattern)  # a shell may have expanded a glob to a name that looks like one: app[1].log
+        given.setdefault(pattern)  # a shell may have expanded a glob to a name with wildcards: app[1].log
         if glob.has_magic(pattern):
             for path, entry in sorted(matches(pattern).items()):
                 given.setdefault(path, entry)
@@ -186,7 +186,7 @@ def _names(watched: Watched) -> "dict[str, os.DirEntry[str] | None]":
 
 
 def matches(pattern: str) -> "dict[str, os.DirEntry[str] | None]":
-    """The names that a glob finds, hidden names only where the pattern says so; a large directory is listed once."""
+    """The names that a glob finds, hidden ones only if the pattern begins with a dot."""
     parent, last = os.path.split(pattern)
     if last == EVERY_DEPTH:
         parent, last = pattern, "*"
@@ -203,7 +203,7 @@ def matches(pattern: str) -> "dict[str, os.DirEntry[str] | None]":
 
 
 def _listed(directory: str) -> "list[os.DirEntry[str]]":
-    """What lies in a directory; nothing where there is no right to look, as `glob` has it."""
+    """The entries of a directory; none if it may not be listed, as in `glob`."""
     try:
         with os.scandir(directory) as entries:
             return list(entries)
@@ -212,17 +212,17 @@ def _listed(directory: str) -> "list[os.DirEntry[str]]":
 
 
 class Listing:
-    """The directories of one look, each listed once: thousands of files may be looked for in one of them."""
+    """The directories of one scan, each listed once: thousands of files may be searched in one of them."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entries] = {}
 
     def siblings(self, path: str) -> list[Seen]:
-        """Uncompressed files beside `path` that a rotation would name after it, the oldest first. Raises OSError."""
+        """Uncompressed rotations in the directory of `path`, by their names, the oldest first. Raises OSError."""
         return [seen for seen in self.rotations(path) if not seen.path.endswith(COMPRESSED)]
 
     def rotations(self, path: str) -> list[Seen]:
-        """Files beside `path` that a rotation would name after it, compressed ones too, the oldest first."""
+        """Rotations in the directory of `path`, by their names, also compressed ones, the oldest first."""
         directory, name = os.path.split(path)
         names = self._listed(directory).names
         found = []
@@ -234,11 +234,11 @@ class Listing:
         return sorted(found, key=lambda seen: age(seen, path))
 
     def find_inode(self, directory: str, key: Key) -> str | None:
-        """The name in `directory` under which the file `key` lies now. Raises OSError."""
-        found = _lies_among(self._listed(directory).by_inode.get(key[1], ()), directory, key)
+        """The path of the file `key` in `directory` now. Raises OSError."""
+        found = _path_among(self._listed(directory).by_inode.get(key[1], ()), directory, key)
         if found is None and self._entries[directory].changed_at != _changed_at(directory):
             del self._entries[directory]
-            found = _lies_among(self._listed(directory).by_inode.get(key[1], ()), directory, key)
+            found = _path_among(self._listed(directory).by_inode.get(key[1], ()), directory, key)
         return found
 
     def names_of(self, directory: str, key: Key) -> list[str]:
@@ -270,7 +270,7 @@ class _Entries(NamedTuple):
         )
 
 
-def _lies_among(names: Iterable[str], directory: str, key: Key) -> str | None:
+def _path_among(names: Iterable[str], directory: str, key: Key) -> str | None:
     paths = (os.path.join(directory, name) for name in names)
     return next((path for path in paths if any(seen.key == key for seen in _seen(path))), None)
 
@@ -284,12 +284,12 @@ def _changed_at(directory: str) -> int:
 
 
 def siblings(path: str) -> list[Seen]:
-    """Uncompressed files beside `path` that a rotation would name after it, the oldest first."""
+    """Uncompressed rotations in the directory of `path`, by their names, the oldest first."""
     return Listing().siblings(path)
 
 
 def rotations(path: str) -> list[Seen]:
-    """Files beside `path` that a rotation would name after it, compressed ones too, the oldest first."""
+    """Rotations in the directory of `path`, by their names, also compressed ones, the oldest first."""
     return Listing().rotations(path)
 
 
@@ -309,8 +309,8 @@ def originals(path: str) -> list[str]:
     return [os.path.join(directory, name[: found.start()]) for found in _ROTATED.finditer(name, 1)]
 
 
-def lies_at(path: str, key: tuple[int, int]) -> bool:
-    """Whether the file `key` lies at `path`; True also where that is unknown."""
+def is_at(path: str, key: tuple[int, int]) -> bool:
+    """Whether the file `key` is at `path`; True also where that is unknown."""
     try:
         found = os.stat(path)
     except GONE:
@@ -320,7 +320,7 @@ def lies_at(path: str, key: tuple[int, int]) -> bool:
     return (found.st_dev, found.st_ino) == key
 
 
-def seen_at(path: str) -> Seen | None:
+def scan_file(path: str) -> Seen | None:
     """The regular file at `path`. Raises OSError: unknown."""
     try:
         found = os.stat(path)
@@ -331,7 +331,7 @@ def seen_at(path: str) -> Seen | None:
 
 
 def find_inode(directory: str, key: Key) -> str | None:
-    """The name in `directory` under which the file `key` lies now."""
+    """The path of the file `key` in `directory` now."""
     return Listing().find_inode(directory, key)
 
 
@@ -361,7 +361,7 @@ def _seen(path: str) -> list[Seen]:
 
 
 def is_gone(error: OSError) -> bool:
-    """Whether an error says that a file is gone; everything else (EMFILE, EACCES, EIO, ESTALE) means "unknown"."""
+    """Whether an error means that a file is gone; all others (EMFILE, EACCES, EIO, ESTALE) mean "unknown"."""
     return isinstance(error, GONE)
 
 

@@ -1,4 +1,4 @@
-"""Where the files of a name lie when links lead there: their rotations lie beside them, not beside the link.
+"""Rotations of a file that a link leads to: they are in the directory of the file, not in that of the link.
 
 Kubernetes: /var/log/containers/c.log -> /var/log/pods/web/0.log, which is renamed to 0.log.20261121-101010 where it is.
 """
@@ -12,11 +12,11 @@ from producer.discovery.scanner import Listing, Seen
 from producer.model import Source
 from shipper import events
 
-MOST_TARGETS = 4
+MAX_TARGETS = 4
 """That a name led to lately: a link to the newest release leads elsewhere every day."""
 
 
-class Targets:
+class LinkTargets:
     """What the watched names lead to, and led to. Owned by `AckTracker`.
 
     `may_hold`: whether a file may be read as a rotation of a name.
@@ -26,28 +26,28 @@ class Targets:
         self._may_hold = may_hold
         self._of: dict[str, list[str]] = {}  # by the name in the archive, the newest last
         self._listing: Listing | None = None
-        self._real_directories: dict[str, str] = {}  # while that listing is the newest: thousands of names ask
+        self._real_directories: dict[str, str] = {}  # while that listing is the newest
 
     def learn(self, source: Source) -> None:
-        """Know where a source's file lay."""
+        """Remember the path of a source's file."""
         if source.real and source.real not in (known := self._of.setdefault(source.file, [])):
             known.append(source.real)
-            del known[:-MOST_TARGETS]
+            del known[:-MAX_TARGETS]
 
     def keep(self, files: Container[str]) -> None:
         """Forget all names but these."""
         self._of = {file: reals for file, reals in self._of.items() if file in files}
 
     def rotations(self, file: str, listing: Listing) -> list[Seen]:
-        """What a rotation of `file` left beside it and beside what it leads to, as far as it may be seen, oldest first.
+        """The rotations of `file` that may be read, in its directory and in that of its target, oldest first.
 
-        Also what lies at the name of a former target: the link was led elsewhere before anybody looked.
+        Also the file at a former target: the link may have changed before a scan found its last bytes.
         """
         found: dict[scanner.Key, tuple[tuple[int, tuple[int, str]], Seen]] = {}
         now = (file, self._real(file, listing))
         for name in dict.fromkeys((*now, *self._of.get(file, ()))):
             try:
-                former = None if name in now else scanner.seen_at(name)
+                former = None if name in now else scanner.scan_file(name)
                 beside = [*listing.rotations(name), *([former] if former else [])]
             except OSError as error:  # a directory that may be searched, but not listed
                 events.file_unreadable(path=name, error=error.strerror or str(error))
@@ -57,7 +57,7 @@ class Targets:
         return [seen for _, seen in sorted(found.values())]
 
     def find(self, file: str, key: scanner.Key, listing: Listing) -> str | None:
-        """Where the file `key`, which had the name `file`, lies now. Raises OSError."""
+        """The path of the file `key` now, which had the name `file`. Raises OSError."""
         names = (file, self._real(file, listing), *self._of.get(file, ()))
         directories = dict.fromkeys(map(os.path.dirname, names))
         return next((path for each in directories if (path := listing.find_inode(each, key)) is not None), None)
@@ -74,8 +74,8 @@ class Targets:
         return os.path.join(self._real_directories[directory], name)
 
 
-def real_of(file: str, path: str) -> str:
-    """What `Source.real` says of a file at `path` whose name in the archive is `file`."""
+def resolved_path(file: str, path: str) -> str:
+    """The value of `Source.real` for a file at `path` whose name in the archive is `file`."""
     real = real_path(path)
     if path == file:
         return "" if real == file else real

@@ -1,8 +1,8 @@
-"""Which file systems lie on other machines: the kernel tells nothing of what others write there.
+"""Hints about changed files. No hints come for writes of other machines to a shared file system.
 
 What ends the producer's sleep early: acks, a stop, and the kernel's hints. The only importer of watchdog.
 
-Hints are never needed: the loop looks for itself, often where no hints come, and now and then where they do. One
+Hints are never needed: scans find all changes, at short intervals where no hints come, else at long ones. One
 inotify instance serves all directories (a host has 128 by default), in the event loop; events of busy files are merged
 while the loop does not read them.
 """
@@ -44,7 +44,7 @@ REMOTE = frozenset(
 
 
 def remote_devices(mountinfo: str = "/proc/self/mountinfo") -> set[int]:
-    """The device numbers of the file systems that other machines may write to; none where that is not told."""
+    """The device numbers of file systems that other machines may write to; none if the kernel does not list them."""
     try:
         with open(mountinfo, encoding="utf-8", errors="replace") as lines:
             return {device for line in lines if (device := _remote_device(line)) is not None}
@@ -61,7 +61,7 @@ def _remote_device(line: str) -> int | None:
 
 
 MAX_HINTS = 5000
-"""More changed files than this between two looks: look at all of them."""
+"""Maximum number of changed files between two scans; more cause a full scan."""
 PAUSE_SECONDS = 0.03
 """Between two reads of events: a file that is written without a pause costs one hint."""
 READ_BYTES = 1024 * 1024
@@ -95,12 +95,12 @@ class Wake:
 
     @property
     def has_grown(self) -> bool:
-        """Whether a file is said to have changed."""
+        """Whether hints came for changed files."""
         return bool(self._grown)
 
     @property
     def has_hints(self) -> bool:
-        """Whether a file is said to have changed, or names are."""
+        """Whether hints came for changed files or names."""
         return self.has_grown or self.names_changed
 
     def take_grown(self) -> set[str]:
@@ -110,7 +110,7 @@ class Wake:
         return grown
 
     async def wait(self, at_most: float) -> None:
-        """Sleep until somebody sets the event, at most `at_most` seconds."""
+        """Sleep until the event is set, at most `at_most` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most):
                 await self._event.wait()
@@ -137,7 +137,7 @@ class Watcher:
     def watch(self, directories: Iterable[str]) -> set[str]:
         """Watch exactly these directories, and for one that is not there yet the nearest above it.
 
-        Every call asks the kernel anew for each: a directory that was replaced has another watch then. Returns those
+        Every call adds each watch again: a directory that was replaced has another watch then. Returns those
         of which no hint can come. Where a watch is new, what happened before is unknown: names count as changed.
         """
         if self._descriptor < 0 and not self._open():
@@ -212,7 +212,7 @@ class Watcher:
     # -- hints --------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Turn what the kernel tells into hints, then let it merge for a while."""
+        """Turn the kernel's notifications into hints, then pause so that the kernel merges them."""
         try:
             told = os.read(self._descriptor, READ_BYTES)
         except BlockingIOError:
@@ -265,7 +265,7 @@ def _inotify() -> Any:
 
 
 def _events(told: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Watch, kind and name of each event in what the kernel told."""
+    """Watch, kind and name of each event in the notifications."""
     at = 0
     while at + _EVENT.size <= len(told):
         watch, mask, _cookie, length = _EVENT.unpack_from(told, at)
@@ -289,5 +289,5 @@ def _is_remote(directory: str) -> bool:
 _REASONS = {
     errno.ENOSPC: "fs.inotify.max_user_watches is used up",
     errno.EMFILE: "fs.inotify.max_user_instances is used up",
-    errno.EREMOTE: "other machines may write there, which the kernel does not tell",
+    errno.EREMOTE: "other machines may write there, and the kernel does not notify of that",
 }

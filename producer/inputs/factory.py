@@ -1,6 +1,6 @@
-"""Settings -> the inputs that they ask for, each with its spool.
+"""Makes the inputs that the settings name, each with its spool.
 
-Which inputs run, and what becomes of their spools: started before the first look, stopped first at a drain.
+It also decides what happens to their spools: inputs start before the first scan, and stop first at a drain.
 """
 
 import glob
@@ -29,7 +29,7 @@ TEND_SECONDS = 0.1
 
 
 class Inputs:
-    """The inputs of one producer and every spool that its state has, also of inputs that are no longer asked for.
+    """The inputs of one producer and every spool in its state directory, also of inputs without settings.
 
     They live as long as the program, through every reload. Owned by the event loop.
     """
@@ -41,7 +41,7 @@ class Inputs:
         self.stopping = False
         self._tended_at = 0.0
         for spool in spools:
-            spool.finish()  # nobody writes there in this run
+            spool.finish()  # no input writes to it in this run
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -58,12 +58,12 @@ class Inputs:
             raise
 
     def hint_to(self, hint: Hint) -> None:
-        """Whom to tell that a spool grew."""
+        """Set the function that is called when a spool grew."""
         for spool in self._spools:
             spool.hint_to(hint)
 
     def stop(self) -> None:
-        """Stop reading; what is spooled is still shipped. Returns at once."""
+        """Stop reading; what is spooled is still shipped. Does not wait."""
         self.stopping = True
         for reader in self._readers:
             reader.stop()
@@ -90,7 +90,7 @@ class Inputs:
             for spool in self._spools:
                 try:
                     spool.tend(now, release)
-                except OSError as error:  # no room, no right: the next look tries again
+                except OSError as error:  # no space or permission: the next scan tries again
                     events.spool_failed(input=spool.name, error=error.strerror or str(error))
 
     def is_over(self, progress: Callable[[], Progress]) -> bool:
@@ -107,7 +107,7 @@ class Inputs:
 
 
 def names_below(root: Path) -> dict[Path, str]:
-    """The spools that lie below `root`, with the archive name of each."""
+    """The spools below `root`, with the archive name of each."""
     return {path.parent: os.fsdecode(path.read_bytes()) for path in sorted(root.glob("*/name"))}
 
 
@@ -126,7 +126,7 @@ def named(settings: ProducerSettings) -> frozenset[str]:
 
 
 def is_any(settings: ProducerSettings) -> bool:
-    """Whether something that is no file is asked for."""
+    """Whether the settings name an input that is not a file."""
     return bool(named(settings) or settings.syslog or settings.journald)
 
 

@@ -33,7 +33,7 @@ from shipper.errors import ConfigError, Fatal
 
 
 class Bookmark(NamedTuple):
-    """Everything up to the entry at `cursor` lies before byte `length` of file `number` of the spool."""
+    """Everything up to the entry at `cursor` is before byte `length` of file `number` of the spool."""
 
     cursor: str
     number: int
@@ -100,7 +100,7 @@ def parse(line: bytes) -> Entry | None:
 
 
 def cursor_of(entry: Entry) -> str:
-    """Where the entry lies in the journal."""
+    """The position of the entry in the journal."""
     return str(entry["__CURSOR"])
 
 
@@ -120,7 +120,7 @@ def line_of(entry: Entry, style: str) -> bytes:
 
 
 def lost_between(before: str, after: str) -> int:
-    """How many entries lie between two cursors, as their sequence numbers tell; at least 1 where they do not."""
+    """How many entries are between two cursors, by their sequence numbers; at least 1 if these are unknown."""
     first, second = _fields(before), _fields(after)
     try:
         between = int(second["i"], 16) - int(first["i"], 16) - 1
@@ -214,7 +214,7 @@ class Journald(Reader):
         self._chosen = chosen
         self._bookmarks = Bookmarks(spool.directory)
         self._mark: Bookmark | None = None
-        self._again = b""  # in the spool, behind the bookmark
+        self._again = b""  # in the spool, after the bookmark
         self._holding = ExitStack()
 
     def prepare(self) -> None:
@@ -360,7 +360,7 @@ class Journald(Reader):
     # -- what vanished ------------------------------------------------------------------------------------------
 
     def _behind_mark(self, found: list[Entry]) -> list[Entry]:
-        """The entries behind the bookmark; the first that journalctl prints is the one at it, if it is still there."""
+        """The entries after the bookmark; the first that journalctl prints is the one at it, if it is still there."""
         assert self._mark is not None  # noqa: S101 - for the type checker
         cursor = self._mark.cursor
         if cursor_of(found[0]) == cursor:
@@ -371,7 +371,7 @@ class Journald(Reader):
         return found
 
     def _count_vanished(self, cursor: str, first: Entry) -> None:
-        """The journal was vacuumed, or replaced: what lay between is lost, less what the spool has of it."""
+        """The journal was vacuumed, or replaced: the entries between are lost, except those that the spool has."""
         lost = lost_between(cursor, cursor_of(first))
         self._again, spooled = reached(self._again, line_of(first, self._chosen.style))
         if self._again or lost <= spooled:

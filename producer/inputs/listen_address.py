@@ -13,7 +13,7 @@ from shipper.errors import ConfigError
 
 EXAMPLES = "udp:127.0.0.1:514, tcp:127.0.0.1:601, unix:/dev/log or unix-stream:/run/app/log"
 BUFFER_BYTES = 4 * 1024 * 1024
-"""Asked of the kernel for datagrams; it gives at most net.core.rmem_max."""
+"""Requested receive buffer of datagram sockets, bytes; the kernel grants at most net.core.rmem_max."""
 BACKLOG = 128
 RXQ_OVFL = 40
 """SO_RXQ_OVFL of Linux, which the socket module does not name."""
@@ -92,7 +92,7 @@ def _internet(address: Address) -> socket.socket:
 
 
 def _unix(address: Address) -> socket.socket:
-    """A unix socket that every user of this host may write to, as /dev/log; one that nobody serves is replaced."""
+    """A unix socket that every user of this host may write to, as /dev/log; one without a listener is replaced."""
     kind = socket.SOCK_STREAM if address.is_stream else socket.SOCK_DGRAM
     check_directory(os.path.dirname(address.path))
     _remove_stale(address.path)
@@ -129,13 +129,13 @@ def _ready(opened: socket.socket, address: Address) -> socket.socket:
 
 
 def _remove_stale(path: str) -> None:
-    """Remove a socket that nobody listens on. Raises OSError (EADDRINUSE): somebody does, or it is no socket."""
+    """Remove a socket that has no listener. Raises OSError (EADDRINUSE): it has one, or it is no socket."""
     try:
         is_socket = stat.S_ISSOCK(os.lstat(path).st_mode)
     except FileNotFoundError:
         return
     if not is_socket or _is_served(path):
-        raise OSError(errno.EADDRINUSE, "in use" if is_socket else "something else lies there")
+        raise OSError(errno.EADDRINUSE, "in use" if is_socket else "a file that is no socket is there")
     os.unlink(path)
 
 

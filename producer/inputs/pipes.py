@@ -16,7 +16,7 @@ from shipper.errors import ConfigError
 
 CHUNK_BYTES = 1024 * 1024
 LOOK_SECONDS = 1.0
-"""How long nothing comes until it is looked whether the medium is another one by now."""
+"""Seconds without data after which the path is checked for another FIFO."""
 _NO_PIPE = {errno.EINVAL, errno.ENOSYS, errno.EPERM}
 
 
@@ -30,7 +30,7 @@ class Pipe(Reader):
         self._goes_on = False  #: it is the stream that the last start read
 
     def read(self) -> None:
-        """Wait for room in the spool, wait for bytes, move them."""
+        """Wait for space in the spool, wait for bytes, move them."""
         self._end_torn_line()
         poll = select.poll()
         poll.register(self.descriptor, select.POLLIN)
@@ -86,7 +86,7 @@ class Stdin(Pipe):
             raise ConfigError("there is no standard input to read", hint="pipe something into: fshipper produce -")
 
     def release(self) -> None:
-        """It belongs to whoever started the program."""
+        """Nothing: the process that started the program owns standard input."""
 
 
 class Fifo(Pipe):
@@ -131,6 +131,6 @@ class Fifo(Pipe):
         return descriptor
 
     def _holds_bytes(self) -> bool:
-        """Whether somebody holds the FIFO open since before our start: only then can it hold bytes already."""
+        """Whether another process has had the FIFO open since before our start: only then can it hold bytes already."""
         waiting = struct.unpack("i", fcntl.ioctl(self.descriptor, termios.FIONREAD, struct.pack("i", 0)))
         return bool(waiting[0])

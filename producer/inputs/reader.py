@@ -19,7 +19,7 @@ class Reader(ABC):
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
         self._stopping = threading.Event()
-        self._told = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # readable once it is asked to end
+        self._told = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # readable after a request to end
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"input {spool.name}", daemon=True)
 
@@ -30,7 +30,7 @@ class Reader(ABC):
         events.input_started(input=self.spool.name)
 
     def stop(self) -> None:
-        """Ask it to end; returns at once."""
+        """Request the end; does not wait for it."""
         self._stopping.set()
         self.spool.stop()
         if self._told >= 0:
@@ -72,7 +72,7 @@ class Reader(ABC):
         """Close the medium."""
 
     def append(self, data: bytes) -> None:
-        """Append what was taken from the medium; what cannot be written before a stop is lost, and said to be."""
+        """Append the bytes that were read; what cannot be written before a stop is lost, and logged as lost."""
         lost = self.spool.append(data)
         if lost:
             events.bytes_lost(file=self.spool.name, lost=lost, reason="spool")

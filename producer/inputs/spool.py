@@ -1,8 +1,8 @@
 """An input without a file gets one: appended here, followed by the ordinary tailer, and shipped with its promises.
 
 `log` grows; it is renamed to `log-<number>` where it is long enough *and the checkpoint knows it*, so that no rotated
-file is ever unknown. A rotated file is deleted when its last block is acknowledged, the checkpoint says so, and the
-archive has it or room is short. What is written here survives `kill -9`, not a power failure.
+file is ever unknown. A rotated file is deleted when its last block is acknowledged, the checkpoint has that, and the
+archive has it or space is short. What is written here survives `kill -9`, not a power failure.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from shipper.layout import file_name
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 PARTS = 4
-"""A spool has at least so many segments, and is short of room when only one of them would fit."""
+"""Minimum number of segments of a spool; it is short of space when only one of them would fit."""
 RETRY_SECONDS = 1.0
 """Between two attempts to write to a full disk."""
 
@@ -29,7 +29,7 @@ Hint = Callable[[str | None], None]
 
 
 def directory_of(root: Path, name: str) -> Path:
-    """Where the spool of the input `name` lies below the directory of all spools."""
+    """The directory of the spool of the input `name`, below the directory of all spools."""
     return root / file_name(name)
 
 
@@ -73,9 +73,9 @@ class Spool:
             return 0 if self._stopped else self._room
 
     def wait_for_bytes(self) -> int:
-        """The same for a stream of bytes: how many may come until a file must end, which it does behind a whole line.
+        """The same for a stream of bytes: how many may come before a file must end, which it does after a whole line.
 
-        Byte for byte then, as nobody can look into a pipe: what was taken out of it must be in a file at once.
+        Byte for byte then: the content of a pipe cannot be inspected, and bytes taken out of it must be in a file.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or not self._is_at_end_of_file)
@@ -155,7 +155,7 @@ class Spool:
         return self._size > 0 and os.pread(self._descriptor, 1, self._size - 1) != b"\n"
 
     def unrecorded(self, number: int, length: int) -> bytes:
-        """What lies behind byte `length` of the file with `number`, in it and in all that came later."""
+        """The bytes after byte `length` of the file with `number`, in it and in all later files."""
         parts = [(segment.number, segment.path) for segment in spool_files.rotated(self.directory)]
         if self.log.exists():
             parts.append((self.number, self.log))
@@ -176,12 +176,12 @@ class Spool:
     # -- the pipeline -------------------------------------------------------------------------------------------
 
     def hint_to(self, hint: Hint) -> None:
-        """Whom to tell that the `log` grew, or (None) that names changed."""
+        """Set the function that is called when the `log` grew, or, with None, when names changed."""
         self._hint = hint
         hint(None)
 
     def stop(self) -> None:
-        """Let nobody wait any more."""
+        """End all waiting."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -235,7 +235,7 @@ class Spool:
         return self._descriptor
 
     def _open(self) -> None:
-        """Not O_APPEND: splice() refuses that, and nobody else writes here."""
+        """Not O_APPEND: splice() refuses that, and there is no other writer."""
         self._descriptor = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._size = os.lseek(self._descriptor, 0, os.SEEK_END)
 
@@ -283,7 +283,7 @@ class Spool:
             release(source)
 
     def _may_go(self, segment: Segment, later: list[Segment], progress: Progress, *, short: bool) -> bool:
-        if segment.key not in progress.sources:  # forgotten, or the checkpoint was lost behind it
+        if segment.key not in progress.sources:  # forgotten, or the checkpoint was lost after it
             return short and any(progress.has_begun(key) for key in self._keys(later))
         return progress.is_over_for_good(segment.key) and (short or progress.is_archived(segment.key))
 

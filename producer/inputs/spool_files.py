@@ -28,7 +28,7 @@ class Segment(NamedTuple):
     number: int
     key: Key  #: device and inode
     size: int
-    lost: int  #: what could never be read behind it; at least so many bytes
+    lost: int  #: bytes after it that could never be read; at least so many
 
     @property
     def doomed(self) -> Path:
@@ -54,7 +54,7 @@ class Progress:
         return source is not None and source.ended_at > 0
 
     def is_over_for_good(self, key: Key) -> bool:
-        """The same, and the checkpoint on disk says so."""
+        """The same, and the checkpoint on disk has it."""
         return self.is_over(key) and self.sources[key].id not in self.unsaved
 
     def is_archived(self, key: Key) -> bool:
@@ -79,7 +79,7 @@ def doomed(directory: Path) -> list[Segment]:
 
 
 def rotated_name(number: int, lost: int) -> str:
-    """The name of rotated file `number`; `lost`: bytes that could never be read behind it."""
+    """The name of rotated file `number`; `lost`: bytes after it that could never be read."""
     return f"{LOG}-{number:020d}" + (f".lost-{lost}" if lost else "")
 
 
@@ -89,7 +89,7 @@ def held_bytes(directory: Path) -> int:
 
 
 def next_number(directory: Path) -> int:
-    """Behind every number that there was; a file keeps it for when all rotated files are deleted. Durable."""
+    """After every number that there was; a file keeps it for when all rotated files are deleted. Durable."""
     path = directory / "number"
     kept = path.read_bytes().strip() if path.exists() else b""
     there = [segment.number + 1 for segment in (*rotated(directory), *doomed(directory))]
@@ -99,8 +99,8 @@ def next_number(directory: Path) -> int:
     return number
 
 
-def lost_behind(directory: str, key: Key) -> int:
-    """What the name of the file `key` of a spool says of bytes that could never be read behind it."""
+def lost_after(directory: str, key: Key) -> int:
+    """The bytes after the file `key` of a spool that could never be read, by the name of that file."""
     return next((segment.lost for segment in _found(Path(directory), "") if segment.key == key), 0)
 
 
@@ -117,13 +117,13 @@ def _found(directory: Path, prefix: str) -> list[Segment]:
 
 
 def end_of_lines(descriptor: int, size: int) -> int:
-    """Where the last whole line of an open file ends, as far as a look at its last bytes tells; else 0."""
+    """Where the last whole line of an open file ends, by its last bytes; 0 if they have no newline."""
     start = max(0, size - _BACK_BYTES)
     return start + os.pread(descriptor, size - start, start).rfind(b"\n") + 1 if size else 0
 
 
 def step_to_end_of_line(descriptor: int, size: int, *, due: int) -> int:
-    """How many bytes a file of `size` may take next, that is to end at the first whole line behind `due`.
+    """How many bytes a file of `size` may take next, that is to end at the first whole line after `due`.
 
     Byte by byte, so that nothing of the next line comes along; in a very long line that would take hours.
     """

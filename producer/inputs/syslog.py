@@ -3,7 +3,7 @@
 Syslog messages -> lines. Pure: bytes in, lines out.
 
 A message is one line, exactly the bytes that came: PRI and all. What ends it on the way (LF, CRLF, NUL) is left off, a
-newline inside is written `#012`, as rsyslog does. Streams: octet counting (RFC 6587) and newlines, told apart at each
+newline inside is written `#012`, as rsyslog does. Streams: octet counting (RFC 6587) or newlines, decided at each
 message: `<digits> <` begins a counted one.
 """
 
@@ -101,8 +101,8 @@ MAX_CONNECTIONS = 512
 MAX_CONNECTIONS_AN_ADDRESS = 256
 """For one client address, so that one machine cannot lock the others out."""
 IDLE_SECONDS = 10.0
-"""Time without a message after which a connection may be closed for a new one. While there is room none is closed: a
-sender of plain TCP does not notice it at once, and loses what it writes next."""
+"""Seconds without a message after which a connection may be closed for a new one. Below the limit none is closed: a
+sender of plain TCP does not notice it immediately, and loses what it writes next."""
 KEEPALIVE_SECONDS = 60
 """Time after which the kernel checks whether a silent sender still exists."""
 MAX_DATAGRAM_BYTES = 256 * 1024
@@ -110,17 +110,17 @@ MAX_DATAGRAM_BYTES = 256 * 1024
 BATCH_BYTES = 1024 * 1024
 """Datagrams that are written together."""
 MESSAGE_COST_BYTES = 256
-"""Counted for each datagram beside its bytes."""
+"""Bytes counted for each datagram in addition to its own."""
 READ_BYTES = 64 * 1024
 ACCEPT_SECONDS = 0.1
 """Between two attempts to take a connection, where one failed."""
 LAST_SECONDS = 0.5
 """How long, at a stop, what the kernel holds is still read."""
 TELL_SECONDS = 10.0
-"""How often it is said how many datagrams the kernel dropped meanwhile."""
+"""Minimum seconds between two events about datagrams that the kernel dropped."""
 _COUNTER = struct.Struct("=I")
 _SO_MEMINFO, _DROPS_AT = 55, 8
-"""Of Linux: memory figures of a socket, nine counters; the last one: datagrams that found no room, modulo 2**32."""
+"""Of Linux: memory figures of a socket, nine counters; the last one: dropped datagrams, modulo 2**32."""
 _WRAPS = 1 << 32
 _LENGTH = struct.Struct("=i")
 
@@ -134,7 +134,7 @@ class _Sender(NamedTuple):
 
 
 class Syslog(Reader):
-    """One address. What the kernel holds is read only while the spool has room: senders wait, datagrams are counted."""
+    """One address. It is read only while the spool has space: stream senders wait, dropped datagrams are counted."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Syslog(Reader):
         self._connections: dict[socket.socket, _Sender] = {}  # the one whose last message is oldest first
         self._selector = selectors.DefaultSelector()
         self._dropped = 0  # by the kernel, as it counts: modulo 2**32
-        self._untold, self._tell_at = 0, 0.0  # of those, what is not said yet, and when it is
+        self._untold, self._tell_at = 0, 0.0  # dropped datagrams that are not logged yet, and when they are
         self._accepts = True
 
     def prepare(self) -> None:
@@ -163,7 +163,7 @@ class Syslog(Reader):
             events.listening_openly(input=self.spool.name)
 
     def read(self) -> None:
-        """Wait for room in the spool, wait for bytes, append what came as lines."""
+        """Wait for space in the spool, wait for bytes, append what came as lines."""
         if self.spool.is_torn:
             self.append(b"\n")  # a kill cut a message short; its sender does not know
         self._selector.register(self._socket, selectors.EVENT_READ)
@@ -232,7 +232,7 @@ class Syslog(Reader):
         return b"".join(lines)
 
     def _count_dropped(self, more: list[tuple[int, int, bytes]]) -> None:
-        """The kernel tells beside each datagram how many it had to drop before, in all."""
+        """With each datagram the kernel sends the total number that it has dropped."""
         for level, kind, data in more:
             if (level, kind) == (socket.SOL_SOCKET, RXQ_OVFL):
                 self._note_dropped(data)
@@ -243,7 +243,7 @@ class Syslog(Reader):
         self._dropped = dropped
 
     def _tell_dropped(self, now: float) -> None:
-        """Say how many were dropped, each of them once, but not at every one."""
+        """Log how many were dropped, each of them once, with a minimum interval."""
         if self._untold and now >= self._tell_at:
             events.messages_lost(input=self.spool.name, lost=self._untold, reason="receive_buffer")
             self._untold, self._tell_at = 0, time.monotonic() + TELL_SECONDS

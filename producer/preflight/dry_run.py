@@ -1,6 +1,6 @@
 """`fshipper produce --dry-run`: what would be read, from which byte, and what not and why.
 
-Exact by construction: the producer's own look at the files, on a copy of its checkpoint. Nothing is sent, and nothing
+Exact by construction: the producer's own scan of the files, on a copy of its checkpoint. Nothing is sent, and nothing
 is changed or created in the state directory.
 """
 
@@ -24,6 +24,7 @@ from producer.inputs.spool_files import LOG
 from producer.model import Piece
 from producer.options import Following
 from producer.preflight.skip_reasons import Skip, skips
+from producer.tailer.factory import new_tailer
 from producer.tailer.tailer import Tailer
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End
@@ -37,12 +38,12 @@ SPOOLS = "spool"
 class Read(NamedTuple):
     """A file that would be read."""
 
-    path: str  #: where it lies now
+    path: str  #: where it is now
     file: str  #: its name in the archive
     start: int  #: the first byte that would be read
     bytes: int  #: how many from there on, as of now
     known: bool  #: the checkpoint has its source
-    left_out: int  #: bytes before `start` that nobody reads, of a file that is new
+    left_out: int  #: bytes before `start` that are not read, of a file that is new
 
 
 class Report(NamedTuple):
@@ -59,7 +60,7 @@ class Report(NamedTuple):
 
 
 def report(settings: Settings, *, once: bool) -> Report:
-    """Look at the files as a producer does at its start.
+    """Scan the files as a producer does at its start.
 
     Raises:
         ConfigError: the settings cannot be used. Fatal: the checkpoint cannot be read.
@@ -79,11 +80,11 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
     task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged).task
     watched, known = task.following.watched, checkpoints.load()
     following = _with_spools(task.following, spools)
-    sources = Tailer(following, checkpoints)
+    sources = new_tailer(following, checkpoints)
     try:
-        sources.adopt(known)
+        sources.resume(known)
         sources.scan()
-        lost = _lost(sources.read(0))  # no byte, but the last words of what is gone, and where the rest of it lies
+        lost = _lost(sources.read(0))  # no bytes, only the last blocks of lost files, and where their unread bytes are
         reads = _reads(sources, {source.id for source in known}, following.spools)
         skipped = list(skips(watched, sources))
         left_out = _left_out(sources)
@@ -141,7 +142,7 @@ def _left_out(sources: Tailer) -> list[str]:
     """The files that the checkpoint knows and the configuration no longer names."""
     return [
         f"{file} is excluded or no longer named: it is not read; {unread} unread bytes stay on this host"
-        for file, unread in sorted(sources.left_out.items())
+        for file, unread in sorted(sources.excluded_bytes.items())
     ]
 
 
@@ -156,7 +157,7 @@ def _unmatched(watched: Watched) -> list[str]:
 
 def _about(checkpoints: Checkpoints) -> list[str]:
     if checkpoints.damaged:
-        return ["the checkpoint is damaged: a start would keep it aside and ask the archive where to go on"]
+        return ["the checkpoint is damaged: a start would rename it and request the offsets from the archive"]
     return []
 
 
@@ -188,7 +189,7 @@ def copy_checkpoint(original: Path, copy: Path) -> None:
 def _is_open(original: Path) -> bool:
     """Whether a producer has the checkpoint open, or was killed while it had: there is a journal and its index.
 
-    Without the index even a reading SQLite would make an empty journal; then nobody writes, and a copy is exact.
+    Without the index even a reading SQLite would make an empty journal; then there is no writer, and a copy is exact.
     """
     return all(Path(f"{original}{suffix}").exists() for suffix in ("-wal", "-shm"))
 
@@ -212,4 +213,4 @@ def _copy_files(original: Path, copy: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise Fatal(f"cannot copy {found}: {error.strerror}", hint="look at the disk and its permissions") from None
+            raise Fatal(f"cannot copy {found}: {error.strerror}", hint="check the disk and its permissions") from None

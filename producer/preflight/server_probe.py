@@ -1,4 +1,4 @@
-"""Would the server take what this host sends? Asked with the producer's own rights; nothing is stored."""
+"""Checks whether the server would accept the data of this host, with the producer's own rights; nothing is stored."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -19,10 +19,10 @@ from shipper.units import counted, format_bytes
 WRONG_LAST_SEQUENCE = 10071  # the answer to a probe that had every right and met the right stream
 OTHER_STREAM = 10060
 _OWN_ACCOUNT = re.compile(r"host-[0-9a-f]{8}|A[A-Z2-7]{55}")
-"""How `fshipper hosts` calls the accounts of hosts; a user may ask for its account in those only."""
+"""How `fshipper hosts` calls the accounts of hosts; a user may request its account in those only."""
 NOT_FOUND_STREAM = 10059
 NEARLY_FULL_PERCENT = 70
-"""Behind it the collector purges what producers may still want replayed."""
+"""Above this the collector purges what producers may still want replayed."""
 
 Json = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ class Sending(NamedTuple):
 
 
 async def ask_server(settings: NatsSettings, sending: Sending) -> list[Finding]:
-    """Every check in the order in which a producer would meet it; it ends where nothing more can be asked."""
+    """Every check in the order in which a producer would meet it; it ends where no further request is possible."""
     findings: list[Finding] = []
     try:
         async with probing(settings, host=sending.host) as probe:
@@ -61,12 +61,12 @@ async def ask_server(settings: NatsSettings, sending: Sending) -> list[Finding]:
                 findings.append(judge_account(await probe.account()))
     except ShipperError as error:
         check = "connection" if findings else "server"
-        findings.append(wrong(check, str(error), error.hint or "look at the server's log"))
+        findings.append(wrong(check, str(error), error.hint or "check the server's log"))
     return findings
 
 
 class MapFound(NamedTuple):
-    """What the server says about the partitions."""
+    """The partitions that the server has."""
 
     map: PartitionMap | None
     denied: str  #: why this host may not read the map; empty: it may
@@ -148,19 +148,19 @@ def judge_map(found: MapFound, sending: Sending) -> Finding:
         by_map = f"version {found.map.version} of the partition map: partition {number} of {found.map.partitions}"
         if configured == found.map.partitions:
             return good(check, by_map)
-        return note(check, f"{by_map}; SHIPPER_PARTITIONS says {sending.partitions}, and the map decides")
+        return note(check, f"{by_map}; SHIPPER_PARTITIONS is {sending.partitions}, and the map decides")
     write_map = "run once: fshipper partition apply; then all hosts follow the partition map"
     if found.streams in {0, configured}:
         return note(check, f"the server has no partition map, so SHIPPER_PARTITIONS counts: {configured}")
     return wrong(
         check,
-        f"SHIPPER_PARTITIONS says {sending.partitions}, the server has {found.streams} partitions and no partition map",
+        f"SHIPPER_PARTITIONS is {sending.partitions}, the server has {found.streams} partitions and no partition map",
         f"set SHIPPER_PARTITIONS={found.streams} (--partitions), or {write_map}",
     )
 
 
 def judge_subscription(check: str, denied: str, subject: str, what: str) -> Finding:
-    """Whether the user may hear what must be heard."""
+    """Whether the user may receive the messages that it needs."""
     if not denied:
         return good(check, f"{what} arrive on {subject}")
     return wrong(check, f"{what} cannot arrive: {denied}", f'give the user the right to subscribe to "{subject}"')
@@ -181,7 +181,7 @@ def judge_publish(reply: ProbeReply, sending: Sending) -> Finding:
                 "two streams must not share a subject, and SHIPPER_SUBJECT must be the same for all programs",
             )
         case ProbeOutcome.ANSWERED, _:
-            return wrong("publish", f"refused: {error.get('description')}", "look at the stream: nats stream info")
+            return wrong("publish", f"refused: {error.get('description')}", "check the stream: nats stream info")
     return wrong("publish", f"no stream takes {sending.subject}", sending.make_stream)
 
 
@@ -199,17 +199,17 @@ def judge_stream(reply: ProbeReply, sending: Sending) -> list[Finding]:
         return [wrong("stream", f"stream {sending.stream} of partition {sending.partition} is not there",
                       sending.make_stream)]  # fmt: skip
     if reply.error_code:
-        return [wrong("jetstream", str((reply.content["error"] or {}).get("description")), "look at the server's log")]
+        return [wrong("jetstream", str((reply.content["error"] or {}).get("description")), "check the server's log")]
     config, state = reply.content.get("config", {}), reply.content.get("state", {})
     found = [*_losing(config), *_room(config, state, sending), *_refusing(config, sending)]
     return found or [good("stream", f"stream {sending.stream} keeps every line: {_described(config, state)}")]
 
 
 def judge_direct(reply: ProbeReply, sending: Sending) -> Finding:
-    """Whether a session can ask how far this host is stored: it must, each time that it begins."""
+    """Whether a session can request how far this host is stored: it must, each time that it begins."""
     subject = direct_get.subject_of(sending.stream, sending.subject)
     if reply.outcome is ProbeOutcome.ANSWERED:
-        return good("direct_get", "the last message of this host can be asked for")
+        return good("direct_get", "the last message of this host can be requested")
     if reply.outcome is ProbeOutcome.DENIED:
         return wrong("direct_get", reply.denied, f'give the user the right to publish to "{subject}"')
     return wrong(
@@ -239,13 +239,13 @@ def judge_name(reply: ProbeReply, sending: Sending) -> Finding:
     if reply.outcome is ProbeOutcome.DENIED:
         right = direct_get.subject_of("*", f"{sending.subject.partition('.')[0]}.*.{sending.host}")
         return warning("name", f"{unchecked}: {reply.denied}", f'give the user the right to publish to "{right}"')
-    return note("name", f"{unchecked}: nobody keeps heartbeats here")
+    return note("name", f"{unchecked}: no collector keeps heartbeats here")
 
 
 def judge_account(reply: ProbeReply) -> Finding:
     """Whether this host has an account of its own, as `fshipper hosts` makes them.
 
-    In one account with JetStream and other hosts, whoever has any host's key can name a reply subject to which the
+    In one account with JetStream and other hosts, a user with any host's key can name a reply subject to which the
     server then publishes with its own rights: lines of other hosts, the partition map, commands to JetStream.
     """
     data = reply.content.get("data") or {}
@@ -267,7 +267,7 @@ def _losing(config: Json) -> Iterator[Finding]:
         ("discard", "new", warning, "a full stream drops its oldest lines, read or not"),
         ("retention", "limits", wrong, "lines may be dropped before they are archived"),
         ("storage", "file", warning, "a restart of the server loses the lines"),
-        ("no_ack", False, wrong, "the server never says that a line is stored"),
+        ("no_ack", False, wrong, "the server never confirms that a line is stored"),
         ("sealed", False, wrong, "the stream takes no more lines"),
     ]
     for field, safe, say, effect in kept:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from producer.discovery.safe_open import ExcludedName, Links, NotFollowed
 from producer.discovery.scanner import Key, Seen, Watched, names
 from producer.tailer.copytruncate import originals
-from producer.tailer.decompress import is_compressed
+from producer.tailer.decompress import is_compressed_file
 from producer.tailer.file_reader import FileReader
 from producer.tailer.tailer import Tailer
 
@@ -29,7 +29,7 @@ class Skip(NamedTuple):
 
 
 def skips(watched: Watched, sources: Tailer) -> Iterator[Skip]:
-    """Each name that matches and is not read, once, in the order of the patterns. `sources` have looked."""
+    """Each name that matches and is not read, once, in the order of the patterns. `sources` have scanned."""
     read: dict[Key, FileReader] = {reader.key: reader for reader in sources.reading}
     matched = dict.fromkeys((name, pattern) for pattern in watched.patterns for name in names(pattern))
     told: set[str] = set()
@@ -73,22 +73,22 @@ def _why_file(seen: Seen, read: Mapping[Key, FileReader], sources: Tailer) -> Sk
         return None if reader.path == seen.path else _second_name(seen.path, reader.path)
     if error := _unreadable(seen.path, sources.links):
         return Skip(seen.path, "unreadable", error)
-    if _is_compressed(seen.path, sources.links):
+    if _is_compressed(seen, sources.links):
         return Skip(seen.path, "compressed", f"{_whose(seen.path)}; name it by its own path to ship it as it is")
     if sources.is_copy(seen):
         return Skip(seen.path, "copy", "a copy that copytruncate made: its lines are read from the original")
-    return Skip(seen.path, "unknown", "changed while it was looked at; the next look decides")
+    return Skip(seen.path, "unknown", "changed during the scan; the next scan decides")
 
 
 def _whose(path: str) -> str:
     """Of which file a compressed one is a rotation: only what of it is known to be unread is read from there."""
     names = [name for name in sorted(originals(path)) if name != path and os.path.lexists(name)]
-    return f"a compressed rotation of {names[0]} without unread lines" if names else "compressed, and nobody's rotation"
+    return f"a compressed rotation of {names[0]} without unread lines" if names else "compressed, of no known file"
 
 
-def _is_compressed(path: str, links: Links) -> bool:
+def _is_compressed(seen: Seen, links: Links) -> bool:
     try:
-        return is_compressed(path, links)
+        return is_compressed_file(seen.path, seen, links)
     except OSError:
         return False
 

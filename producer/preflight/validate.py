@@ -1,6 +1,6 @@
-"""`fshipper validate`: can the settings be used, what are they and where from; --connect asks the server, too.
+"""`fshipper validate`: whether the settings can be used, their values and sources; --connect checks the server, too.
 
-`fshipper validate --role`: what a machine's other roles need. The program of the role is asked, never imported.
+`fshipper validate --role`: what a machine's other roles need. The program of the role is run, never imported.
 """
 
 import asyncio
@@ -49,6 +49,7 @@ class Role(enum.StrEnum):
     COLLECTOR = "collector"
     PARTITIONER = "partitioner"
     REPORT = "report"
+    BROWSE = "browse"
 
 
 def directories(role: Role, settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -75,7 +76,7 @@ def readable_archive(role: Role, environment: Mapping[str, str]) -> Iterator[Fin
 
 
 def program(role: Role, settings: Settings) -> Iterator[Finding]:
-    """What the role's own program says."""
+    """The findings of the role's own program."""
     for entry in entry_points(group=GROUP, name=role.value):
         try:
             yield from (good(role.value, text) for text in entry.load()(settings))
@@ -94,7 +95,7 @@ def validate(
         list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE)", metavar="[PATH]...")
     ] = None,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also ask the server, with this host's rights; nothing is stored")
+        bool, typer.Option("--connect", help="Also check the server, with this host's rights; nothing is stored")
     ] = False,
     role: Annotated[
         Role | None, typer.Option(help="Check what a machine of this role needs; by default a host's")
@@ -110,7 +111,7 @@ def validate(
 ) -> None:
     """Check settings, files and state directory without changing anything; exit 78 where something is wrong."""
     if connect and role not in {None, Role.HOST}:
-        raise UsageError(f"--connect asks with a host's rights, and the role is {role}", hint="leave one of them away")
+        raise UsageError(f"--connect uses a host's rights, and the role is {role}", hint="leave one of them away")
     flags: Layer = {
         "producer.files": tuple(paths) if paths else None,
         "producer.host": host,
@@ -257,8 +258,8 @@ def _exposed(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding
     if remote and not nats.wants_tls and (nats.password or nats.token or any(map(_user_in, remote))):
         yield warning(
             "tls",
-            "a password or token is sent to another machine, and nothing asks for TLS: where the server does not"
-            " require it, everybody on the way reads the password",
+            "a password or token is sent to another machine, and nothing requires TLS: where the server does not"
+            " require it, every machine on the way can read the password",
             "write tls:// in NATS_URL, or set NATS_CA: then a connection without TLS is refused",
         )
 

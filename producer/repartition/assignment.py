@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from producer.model import Source
-from producer.session.handshake import receipt_of, surviving
+from producer.receipts import receipt_of, surviving
 from shipper.errors import StreamMissing
 from shipper.model import Stored
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap
@@ -15,16 +15,21 @@ from shipper.ports import Publisher
 from shipper.subjects import log_subject, stream_name
 
 
-class Seen(NamedTuple):
+class PartitionState(NamedTuple):
     """A partition that has a stream, and the newest message of the host there."""
 
     partition: int
     last: Stored | None
 
+    @property
+    def has_block(self) -> bool:
+        """Whether the newest message is a block."""
+        return self.last is not None and receipt_of(self.last) is not None
+
 
 async def partitions_there(
     publisher: Publisher, prefix: str, host: str, known: PartitionMap | None, *, first: int = 0
-) -> list[Seen]:
+) -> list[PartitionState]:
     """Every partition with a stream. Without a map: partition `first`, and those from 0 on without an interruption."""
     found = []
     for number in sorted(known.used) if known else [first, *(n for n in range(MAX_PARTITIONS) if n != first)]:
@@ -34,16 +39,16 @@ async def partitions_there(
             if known or number == first:
                 continue
             break
-        found.append(Seen(number, last))
+        found.append(PartitionState(number, last))
     return found
 
 
-def past_of(seen: Iterable[Seen], known: Mapping[str, Source]) -> int | None:
+def past_of(seen: Iterable[PartitionState], known: Mapping[str, Source]) -> int | None:
     """The partition in which a host shipped: which acknowledged the `known` sources, or holds its newest block.
 
     None: no stream holds a message that proves it.
     """
-    with_blocks = [each for each in seen if each.last is not None and receipt_of(each.last) is not None]
+    with_blocks = [each for each in seen if each.has_block]
     acknowledged = max((source.sequence for source in known.values()), default=0)
     if acknowledged:
         with_blocks = [each for each in with_blocks if _acknowledged(each.last, known) >= acknowledged]

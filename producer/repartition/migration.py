@@ -1,266 +1,60 @@
-"""Where this host is, where it should be, and the way from one to the other; each step is durable before the next.
+"""The partition of this host, the partition that the map names, and the move from one to the other.
 
-stay -> the map says otherwise -> leaving (durable) -> marker -> final receipts -> the new place (durable) -> stay
+stay -> the map names another partition -> leaving (durable) -> marker -> final receipts -> new place (durable)
 
-The last words in an old partition, and the wait until its collector has archived all that came before them.
-
-    marker -> PubAck -> the collector journals it -> its receipts are final
-
-Behind the marker the old partition drops whatever else was on its way, from connections that nobody has any more. So
-what the receipts say then is all that it will ever have of this host, and the new partition goes on just behind it.
-All of it may be done again: a kill in between leaves a checkpoint that says "leaving", and the next process repeats it.
-
-What a host takes along from its old partition: for each source, how much of it is archived there for good. Pure.
-
-Looks at the map of the partitions now and then, and finds out when the old partition can let this host go.
+Each step is durable before the next begins.
 """
 
-import asyncio
 import contextlib
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from producer import receipts
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.store import Checkpoints, checkpoint_needed
-from producer.model import Place, Source
+from producer.model import Destination, Place, Source
 from producer.options import Task
+from producer.periodic import Scheduler
 from producer.repartition.assignment import partitions_there, past_of
-from producer.session.handshake import receipt_of
-from producer.session.periodic import Beside
+from producer.repartition.handoff import Departure, asked_for, handed_off
+from producer.repartition.map_watcher import MapWatcher
 from producer.tailer.tailer import Tailer
-from shipper import codec, events
-from shipper.bucket import map_key
-from shipper.control import PlaceReply, Receipt, ReceiptsReply, StreamAnswer, StreamReply, StreamRequest
-from shipper.errors import BucketRefused, SessionLost, ShipperError, StreamMissing
-from shipper.model import Handoff
-from shipper.partition_map import PartitionMap, decode, partition_for
+from shipper import events
+from shipper.control import PlaceReply, ReceiptsReply, StreamAnswer, StreamReply, StreamRequest
+from shipper.errors import ShipperError, StreamMissing
+from shipper.partition_map import partition_for
 from shipper.ports import Publisher
-from shipper.subjects import control_up, log_subject, stream_name
-
-ASK_AGAIN_SECONDS = 0.25
-MARK_AGAIN_SECONDS = 10.0
-"""A collector with another archive may have taken over, and not have read the marker."""
-MARKER = 0
-"""Its token: no block has it."""
-
-
-class Leaving:
-    """One attempt, in one session, to leave `place`."""
-
-    def __init__(self, publisher: Publisher, prefix: str, host: str, place: Place, *, ack_timeout: float) -> None:
-        self._publisher = publisher
-        self._subject = log_subject(prefix, place.partition, host)
-        self._host = host
-        self._place = place
-        self._ack_timeout = ack_timeout
-        self._news = asyncio.Event()
-        publisher.on_news(self._news.set)
-
-    async def last_receipts(self, asked: Callable[[], Sequence[str]]) -> ReceiptsReply:
-        """What the old partition has archived of the sources `asked` for, for good; waits as long as that takes.
-
-        Raises SessionLost, StreamFull; StreamMissing: the stream is closed, and its collector is not done with it.
-        """
-        marked_at: float | None = None
-        while True:
-            told = await self._ask(asked())
-            if told is not None and (told.is_retired or told.left >= self._place.leaving):
-                return told
-            if marked_at is None or time.monotonic() - marked_at >= MARK_AGAIN_SECONDS:
-                await self._mark()
-                marked_at = time.monotonic()
-            else:
-                await asyncio.sleep(ASK_AGAIN_SECONDS)
-
-    async def _ask(self, sources: Sequence[str]) -> ReceiptsReply | None:
-        place = self._place
-        return await receipts.ask(self._publisher, self._host, place.partition, sources, leaving=place.leaving)
-
-    async def _mark(self) -> None:
-        """Publish the marker; returns when it is stored."""
-        self._publisher.acknowledged()
-        await self._publisher.publish(MARKER, self._subject, codec.move_marker(self._place.leaving), b"")
-        try:
-            async with asyncio.timeout(self._ack_timeout):
-                while not self._publisher.acknowledged():
-                    self._news.clear()
-                    await self._news.wait()
-        except TimeoutError:
-            raise SessionLost(f"no ack for the move marker in {self._ack_timeout:.0f} s") from None
-        events.move_marked(subject=self._subject, version=self._place.leaving)
-
-
-NAMELESS = "_"
-"""Stands for an archive that did not say which one it is."""
-
-
-def asked_for(known: Iterable[Source]) -> list[str]:
-    """The sources of which only the collector can say how much it has: an older sender may have sent more."""
-    return [each.id for each in known if not each.ended_at or each.archived < each.offset]
-
-
-def handed_off(known: Iterable[Source], told: ReceiptsReply, asked: Collection[str]) -> list[Source]:
-    """The sources as they are in the next partition.
-
-    `told` came behind the move marker, so it is final: the old partition takes nothing more of this host. Of a source
-    that was `asked` for and that the archive knows nothing of, all is sent again that no other one has.
-    """
-    receipts = {receipt.source: receipt for receipt in told.receipts}
-    return [_one(source, told, receipts, is_asked=source.id in asked) for source in known]
-
-
-def _one(source: Source, told: ReceiptsReply, receipts: Mapping[str, Receipt], *, is_asked: bool) -> Source:
-    found = list(_candidates(source, told, receipts.get(source.id), is_asked=is_asked))
-    if not found:
-        return source.back_to(source.origin) if source.ring else source
-    return source.handed_off(max(found, key=lambda each: (each.offset, each.crc is not None)))
-
-
-def _candidates(source: Source, told: ReceiptsReply, receipt: Receipt | None, *, is_asked: bool) -> Iterator[Handoff]:
-    """What archives have of a source, from the word of this partition's collector, from others', from before."""
-    if receipt is not None and receipt.origin == source.origin:
-        yield Handoff(receipt.watermark, _sum(source, receipt), told.archive or NAMELESS)
-    for each in source.archives:
-        if not (is_asked and each.archive == told.archive) and each.offset > source.origin:
-            crc = source.crc if each.offset == source.offset else None
-            yield Handoff(each.offset, crc, each.archive or NAMELESS)
-    if source.handoff is not None:
-        yield source.handoff
-
-
-def _sum(source: Source, receipt: Receipt) -> int | None:
-    """The sum that the archive proves; where it does not, or the file has another one, the next block tells it."""
-    is_proven = receipt.crc >= 0 and not source.contradicts(receipt.watermark, receipt.crc)
-    return receipt.crc if is_proven else None
-
-
-LOOK_SECONDS = 5.0
-ASK_SECONDS = 1.0
-"""Between two questions to the old partition's collector, once the host is to move."""
-NEAR_BYTES = 64 * 1024 * 1024
-"""As little must wait for the archive before the host stops and waits for the rest of it."""
-PATIENCE_SECONDS = 60.0
-"""So long it goes on where it is while its collector is alive and further behind than that."""
-
-
-class Watch:
-    """The newest map, and whether it is time to leave. Owned by the pipeline."""
-
-    def __init__(
-        self, prefix: str, host: str, *, rouse: Callable[[], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._key = map_key(prefix)
-        self._host = host
-        self._rouse = rouse
-        self._clock = clock
-        self._known: PartitionMap | None = None
-        self._is_refused = False
-        self._next_at = 0.0
-        self._wanted_since: float | None = None
-        self._looking: asyncio.Task[ReceiptsReply | None] | None = None
-        self.is_time = False  #: to stop where the host is, and to leave
-
-    @property
-    def next_at(self) -> float:
-        """Monotonic time when `see_to` wants to be called."""
-        return self._next_at if self._looking is None else self._clock() + LOOK_SECONDS
-
-    @property
-    def known(self) -> PartitionMap | None:
-        """The newest map; None: there is none, or this host may not read it."""
-        return self._known
-
-    def belongs(self, place: Place) -> Place:
-        """Where a host at `place` should be, as far as the map is known."""
-        return place.under(self._known, self._host) if self._known else place
-
-    def hint(self) -> None:
-        """Somebody says that the map is another one."""
-        self._next_at = 0.0
-        self._rouse()
-
-    async def look(self, publisher: Publisher) -> None:
-        """Read the map. Raises SessionLost."""
-        self._next_at = self._clock() + LOOK_SECONDS
-        if self._is_refused:
-            return
-        try:
-            entry = await publisher.entry(self._key)
-        except BucketRefused as error:
-            self._is_refused = True
-            events.map_refused(error=str(error))
-            return
-        found = decode(entry.value) if entry else None
-        if entry and found is None:
-            events.map_damaged(key=self._key)
-        if found is not None and (self._known is None or found.version > self._known.version):
-            self._known = found
-
-    def see_to(self, publisher: Publisher, ledger: AckTracker, place: Place) -> None:
-        """Look again when it is due, without waiting; sets `is_time`."""
-        if self._looking is not None and self._looking.done():
-            looking, self._looking = self._looking, None
-            told = None if looking.cancelled() else looking.result()
-            if told is not None:
-                ledger.told(told)
-                self._judge(ledger)
-        elif self._looking is None and self._clock() >= self._next_at:
-            self._looking = asyncio.ensure_future(self._look_and_ask(publisher, place))
-            self._looking.add_done_callback(lambda _: self._rouse())
-
-    def session_ends(self) -> None:
-        """Nobody answers any more what was asked in this session."""
-        self.is_time = False
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
-
-    async def _look_and_ask(self, publisher: Publisher, place: Place) -> ReceiptsReply | None:
-        """What the archive has of this host, if it is to move."""
-        try:
-            await self.look(publisher)
-            if self.belongs(place) == place:
-                self._wanted_since = None
-                return None
-            self._next_at = self._clock() + ASK_SECONDS
-            self._wanted_since = self._clock() if self._wanted_since is None else self._wanted_since
-            return await receipts.ask(publisher, self._host, place.partition)
-        except ShipperError:
-            return None  # the session's own calls meet it, too
-
-    def _judge(self, ledger: AckTracker) -> None:
-        waited = self._clock() - (self._clock() if self._wanted_since is None else self._wanted_since)
-        self.is_time = ledger.unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
-
+from shipper.subjects import control_up, stream_name
 
 STREAM_SECONDS = 10.0
 
 
-class Moving:
-    """The place of this host. Owned by the pipeline.
+class Migration:
+    """Moves this host to the partition that the map names. `watch`: reads the map. Owned by the session factory."""
 
-    `place`: as the checkpoint knows it; `watch`: whether it is the right one.
-    """
-
-    def __init__(self, task: Task, checkpoints: Checkpoints, *, rouse: Callable[[], None]) -> None:
+    def __init__(
+        self, task: Task, checkpoints: Checkpoints, destination: Destination, *, rouse: Callable[[], None]
+    ) -> None:
         self._task = task
         self._checkpoints = checkpoints
-        self.place = checkpoints.place or Place(partition=task.partition)
-        self.watch = Watch(task.prefix, task.host, rouse=rouse)
-        self._told_of: Place | None = None  # the place for which a disagreement with the settings was said
+        self.destination = destination
+        self.watch = MapWatcher(task.prefix, task.host, rouse=rouse)
+        self._reported: Place | None = None  # the place for which a difference to the settings was reported
 
-    async def look(self, publisher: Publisher, known: Mapping[str, Source]) -> None:
-        """Read the map as a session begins. A host without a past, and one that is right, take up its version.
+    @property
+    def place(self) -> Place:
+        """The place of this host, as the checkpoint knows it."""
+        return self.destination.place
 
-        `known`: the sources of the checkpoint, which may be of a version that did not remember the partition.
+    async def read_map(self, publisher: Publisher, known: Mapping[str, Source]) -> None:
+        """Read the map at the start of a session. A new host, and one in the right partition, adopt its version.
+
+        `known`: the sources of the checkpoint; an older version did not save the partition.
         """
-        await self.watch.look(publisher)
+        await self.watch.read(publisher)
         if self._checkpoints.place is None:
-            self._stand_at(await self._first_place(publisher, known))
-        self._take_up()
-        self._tell_of_settings()
+            self._save_place(await self._first_place(publisher, known))
+        self._adopt_version()
+        self._report_settings()
 
     async def _first_place(self, publisher: Publisher, known: Mapping[str, Source]) -> Place:
         partition_map = self.watch.known
@@ -272,18 +66,18 @@ class Moving:
                 return Place(partition=past)
         return self.watch.belongs(self.place)
 
-    def _take_up(self) -> None:
+    def _adopt_version(self) -> None:
         there = self.watch.belongs(self.place)
         stays = not self.place.leaving and there.partition == self.place.partition
         if there != self.place and (stays or self._checkpoints.fresh):
-            self._stand_at(there)
+            self._save_place(there)
 
-    def _tell_of_settings(self) -> None:
-        """Say once where SHIPPER_PARTITIONS disagrees with the partition in which this host ships."""
+    def _report_settings(self) -> None:
+        """Report once that SHIPPER_PARTITIONS differs from the partition in which this host ships."""
         task, partition_map, place = self._task, self.watch.known, self.place
-        if self._told_of == place:
+        if self._reported == place:
             return
-        self._told_of = place
+        self._reported = place
         if partition_map is not None:
             if max(1, task.partitions) != partition_map.partitions:
                 events.partition_by_map(
@@ -299,14 +93,10 @@ class Moving:
         """The other partitions whose streams hold blocks of this host."""
         task = self._task
         seen = await partitions_there(publisher, task.prefix, task.host, self.watch.known, first=self.place.partition)
-        return [
-            each.partition
-            for each in seen
-            if each.partition != self.place.partition and each.last is not None and receipt_of(each.last) is not None
-        ]
+        return [each.partition for each in seen if each.partition != self.place.partition and each.has_block]
 
     async def explained(self, publisher: Publisher, missing: StreamMissing) -> StreamMissing:
-        """`missing` with what is wrong where the server has other partitions than the settings or the map say."""
+        """`missing` with the cause, if the server has other partitions than the settings or the map."""
         task, partition_map, place = self._task, self.watch.known, self.place
         stream = stream_name(task.prefix, place.partition)
         if partition_map is not None:
@@ -320,7 +110,7 @@ class Moving:
             if seen:
                 there = len(seen)
                 return StreamMissing(
-                    f"stream {stream} does not exist: SHIPPER_PARTITIONS says {task.partitions}, the server has"
+                    f"stream {stream} does not exist: SHIPPER_PARTITIONS is {task.partitions}, the server has"
                     f" {there} partition{'s' if there != 1 else ''} ({stream_name(task.prefix, 0)} to"
                     f" {stream_name(task.prefix, there - 1)})",
                     hint=f"set SHIPPER_PARTITIONS={there} (--partitions), or run once: fshipper partition apply; then"
@@ -329,41 +119,41 @@ class Moving:
         return missing
 
     def not_before(self, version: int) -> None:
-        """The collector says that this host left by `version` once: what it sends by an older one would be dropped."""
+        """Adopt `version`: the collector knows that this host left with it, and drops blocks of older versions."""
         if version > self.place.version:
-            self._stand_at(Place(partition=self.place.partition, version=version))
+            self._save_place(Place(partition=self.place.partition, version=version))
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the map has this host in another partition."""
+        """Whether the map names another partition for this host."""
         return self.watch.belongs(self.place).partition != self.place.partition
 
     def set_out(self) -> None:
-        """From now on nothing is published here but the marker. Durable."""
+        """Save the state "leaving": from now on only the marker is published in this partition."""
         version = self.watch.belongs(self.place).version
         if not self.place.leaving and version > self.place.version:
-            self._stand_at(self.place.left_for(version))
+            self._save_place(self.place.left_for(version))
 
-    async def arrive(self, publisher: Publisher, sources: Tailer, beside: Beside) -> None:
-        """Leave the old partition and stand in the new one, with all that it takes along. `sources` are void then.
+    async def arrive(self, publisher: Publisher, sources: Tailer, scheduler: Scheduler) -> None:
+        """Leave the old partition and move to the new one with all sources. `sources` must be opened anew then.
 
-        Raises SessionLost, StreamFull, StreamMissing: not yet; the next session goes on with it.
+        Raises SessionLost, StreamFull, StreamMissing: the next session continues the move.
         """
-        ledger, asked = sources.ledger, set[str]()
-        told = await self._last_receipts(publisher, ledger, asked, beside)
-        await self.watch.look(publisher)  # it may have changed again; where it is gone, the host stays
+        acks, asked = sources.acks, set[str]()
+        told = await self._last_receipts(publisher, acks, asked, scheduler)
+        await self.watch.read(publisher)  # it may have changed again; if it is gone, the host stays
         before, there = self.place, self.watch.belongs(self.place)
         if there == before:
             there = Place(partition=before.partition, version=before.leaving)
         with checkpoint_needed():
-            ledger.take_over(there, handed_off(ledger.known.values(), told, asked))
-        self.place = there
+            acks.move_to(there, handed_off(acks.known.values(), told, asked))
+        self.destination.move(there)
         events.host_moved(
             host=self._task.host, before=before.partition, partition=there.partition, version=there.version
         )
 
     async def ask_for_stream(self, publisher: Publisher) -> bool:
-        """Have the partition's stream made, by whoever has the right; whether it is there now."""
+        """Request the partition's stream from the partitioner or a collector; whether it exists now."""
         if self.place.leaving:
             return False
         request = StreamRequest(self.place.partition).to_json()
@@ -376,7 +166,7 @@ class Moving:
         return reply is not None and reply.answer is StreamAnswer.CREATED
 
     def status(self) -> dict[str, Any]:
-        """Where it is, for people and scripts."""
+        """The place of the host, for people and scripts."""
         return {"map_version": self.place.version, "moving": bool(self.place.leaving)}
 
     def answer(self) -> PlaceReply:
@@ -386,21 +176,21 @@ class Moving:
         return PlaceReply(place.partition, max(place.version, place.leaving), bool(place.leaving))
 
     async def _last_receipts(
-        self, publisher: Publisher, ledger: AckTracker, asked: set[str], beside: Beside
+        self, publisher: Publisher, acks: AckTracker, asked: set[str], scheduler: Scheduler
     ) -> ReceiptsReply:
-        """The final ones; the files are looked at meanwhile, so that none is renamed out of sight."""
+        """The final receipts; files are scanned meanwhile, so that no rename is missed."""
 
         def ask() -> list[str]:
-            found = asked_for(ledger.known.values())
+            found = asked_for(acks.known.values())
             asked.clear()
             asked.update(found)
             return found
 
         task = self._task
-        leaving = Leaving(publisher, task.prefix, task.host, self.place, ack_timeout=task.ack_timeout)
-        return await beside.done(leaving.last_receipts(ask), before="the old partition was left")
+        leaving = Departure(publisher, task.prefix, task.host, self.place, ack_timeout=task.ack_timeout)
+        return await scheduler.run_until(leaving.last_receipts(ask), before="the old partition was left")
 
-    def _stand_at(self, place: Place) -> None:
+    def _save_place(self, place: Place) -> None:
         with checkpoint_needed():
             self._checkpoints.stand_at(place)
-        self.place = place
+        self.destination.move(place)

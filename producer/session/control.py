@@ -1,9 +1,11 @@
-"""Replies of a producer on `ctl.down.<host>` and `ctl.ask.<host>`; which sources go back for a collector."""
+"""Replies of a producer to requests on `ctl.down.<host>` (collectors) and `ctl.ask.<host>` (operators)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from producer.model import Source
+from producer.options import Task
+from producer.session.delivery import Delivery
 from producer.session.inflight import Window
 from producer.tailer.tailer import Tailer
 from shipper.control import (
@@ -19,6 +21,8 @@ from shipper.control import (
     as_many_as_fit,
     request_from_json,
 )
+from shipper.ports import Publisher
+from shipper.subjects import control_ask, control_down
 
 GONE = ResendReply(ResendAnswer.GONE)
 
@@ -28,17 +32,17 @@ def to_missing(request: ResendRequest, sources: Tailer, window: Window) -> Resen
 
     What is in flight is sent until it is acknowledged, even if its file no longer exists.
     """
-    source = sources.ledger.known.get(request.source)
+    source = sources.acks.known.get(request.source)
     if source is None or request.start < 0:
         return GONE
     if not is_under_way(source, request.start, window):
         if (elsewhere := archived_elsewhere(request, source)) is not None:
             return elsewhere
-        if sources.is_left_out(source):
+        if sources.is_excluded(source):
             return ResendReply(ResendAnswer.EXCLUDED)
         if not sources.may_be_read_again(source):
             return GONE
-    return ResendReply(ResendAnswer.LASTING if sources.lies_on_disk(source) else ResendAnswer.RESENT)
+    return ResendReply(ResendAnswer.LASTING if sources.is_on_disk(source) else ResendAnswer.RESENT)
 
 
 def is_under_way(source: Source, start: int, window: Window) -> bool:
@@ -81,49 +85,54 @@ def _mark(source: Source, archive: str, names: Mapping[str, str]) -> SourceMark:
     )
 
 
-class Asked:
-    """Offsets that sources must go back to, once no read is pending. Owned by the pipeline."""
+class ControlHandler:
+    """Handles messages of collectors, and requests of operators. Owned by the session factory.
 
-    def __init__(self, rouse: Callable[[], None], doubt: Callable[[Sequence[str]], None] = lambda _: None) -> None:
-        self._rouse = rouse
+    `place`: replies with the partition of this host. `doubt`: receives the sources of which a collector claims more
+    than it proves.
+    """
+
+    def __init__(
+        self, task: Task, delivery: Delivery, place: Callable[[], PlaceReply], doubt: Callable[[Sequence[str]], None],
+    ) -> None:  # fmt: skip
+        self._host = task.host
+        self._names = task.following.spools
+        self._delivery = delivery
+        self._place = place
         self._doubt = doubt
-        self._back: dict[str, int] = {}
 
-    @property
-    def is_any(self) -> bool:
-        """Whether a source is to go back."""
-        return bool(self._back)
+    async def listen(self, session: Publisher) -> None:
+        """Handle messages of collectors and of operators from now on."""
+        await self.listen_to_collectors(session)
+        await session.listen(control_ask(self._host), self._from_operator)
 
-    def hear(
-        self, message: Mapping[str, Any], sources: Tailer, window: Window, spools: Mapping[str, str],
-        place: Callable[[], PlaceReply],
-    ) -> Mapping[str, Any] | None:  # fmt: skip
-        """Handle a message with receipts, or a request; the fields of the reply, None: there is none."""
+    async def listen_to_collectors(self, session: Publisher) -> None:
+        """Handle messages of collectors from now on."""
+        await session.listen(control_down(self._host), self._handle)
+
+    async def _from_operator(self, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """An operator may read the offset of each source, and change nothing."""
+        return await self._handle(subject, message) if message.get("ask") == MarksRequest.ASK else None
+
+    async def _handle(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The fields of the reply; None: there is none."""
+        tailer = self._delivery.tailer
         if (told := ReceiptsReply.from_json(message)) is not None:
-            self._doubt(sources.heard(told))
+            self._doubt(tailer.ended_files.note_unsolicited(told))
         match request_from_json(message):
             case ResendRequest() as request:
-                return self._resend(request, sources, window).to_json()
+                return self._resend(request).to_json()
             case MarksRequest(archive):
-                return marks(archive, sources.ledger.known.values(), spools).to_json()
+                return marks(archive, tailer.acks.known.values(), self._names).to_json()
             case PlaceRequest():
-                return place().to_json()
+                return self._place().to_json()
         return None
 
-    def _resend(self, request: ResendRequest, sources: Tailer, window: Window) -> ResendReply:
-        reply = to_missing(request, sources, window)
+    def _resend(self, request: ResendRequest) -> ResendReply:
+        tailer, window = self._delivery.tailer, self._delivery.window
+        reply = to_missing(request, tailer, window)
         if reply.answer in {ResendAnswer.RESENT, ResendAnswer.LASTING}:
-            source = sources.ledger.known[request.source]
+            source = tailer.acks.known[request.source]
             if not is_under_way(source, request.start, window):
-                self.go_back(source.id, request.start)
+                self._delivery.resends.add(source.id, request.start)
         return reply
-
-    def go_back(self, source: str, start: int) -> None:
-        """A source is to be sent again from `start` on."""
-        self._back[source] = min(start, self._back.get(source, start))
-        self._rouse()
-
-    def take(self) -> dict[str, int]:
-        """By source, from where each is to be sent again; they count as done."""
-        back, self._back = self._back, {}
-        return back

@@ -1,9 +1,9 @@
-"""Does what was acknowledged arrive in an archive? Who asks the collector can prove that the server lost it.
+"""Checks that acknowledged bytes arrive in an archive, and finds bytes that the server lost.
 
-A receipt names the stream sequence up to which everything is judged. A source whose last block was acknowledged before
-that, and of which the archive lacks bytes all the same, was lost on the way: by a stream that was created anew behind a
-session's back, or by an archive that was restored together with the server. Receipts come by themselves while all is
-well; only what stays away is asked for, and less often the longer it does.
+A receipt names the stream sequence up to which the collector has processed everything. If the last block of a source
+was acknowledged before that sequence, and the archive lacks bytes of it, the server lost them: the stream was created
+anew during a session, or archive and server were restored from a backup. Usually collectors send receipts unsolicited;
+only missing ones are requested, with increasing intervals.
 """
 
 import asyncio
@@ -14,73 +14,80 @@ from typing import NamedTuple
 
 from producer import receipts
 from producer.checkpoint.ack_tracker import AckTracker
-from producer.session.handshake import Agreement, surviving
+from producer.model import Destination
+from producer.session.handshake import Agreement
 from shipper import events
 from shipper.control import ReceiptsReply
 from shipper.errors import SessionLost, ShipperError
 from shipper.ports import Publisher
 
 LATE_SECONDS = 30.0
-"""From the acknowledgement of a block until its archive is asked for it."""
+"""Time after the PubAck of a block until its receipt is requested."""
 AT_MOST_SECONDS = 600.0
-"""Between two questions, once the answers bring nothing new."""
+"""Maximum interval between two requests whose replies contain nothing new."""
 CLAIM_SECONDS = 5.0
-"""From a message about the archive that proves nothing until the collector is asked: one question for many of them."""
+"""Delay of a request after an unsolicited message that proves nothing: one request for many such messages."""
 MOST_SOURCES = 500
-"""In one question, the newest ones."""
+"""Sources in one request, the newest ones."""
 
 
 class _Sent(NamedTuple):
-    """How far a source was acknowledged when the collector was asked."""
+    """How far a source was acknowledged at the time of the request."""
 
     sequence: int
     offset: int
 
 
 class _Answer(NamedTuple):
-    """What was asked, and what the collector and the stream say."""
+    """The sources of a request, with the reply of the collector and the state of the stream."""
 
     asked: Mapping[str, _Sent]
     told: ReceiptsReply | None = None
-    stream_holds: bool = True  #: what it acknowledged, as far as its newest message of this host shows
-    stream_is_empty: bool = False  #: of messages of this host: what was archived then is all that there is
+    stream_holds: bool = True  #: the acknowledged blocks, as far as the newest message of this host shows
+    stream_is_empty: bool = False  #: of messages of this host: the archive has all of them that exist
 
 
-class Arrival:
-    """Asks now and then for what is acknowledged and not archived. Owned by the pipeline."""
+class DeliveryCheck:
+    """Requests receipts for bytes that are acknowledged and not archived. Owned by its periodic task."""
 
     def __init__(
         self,
-        subject: str,
-        host: str,
-        partition: int,
+        destination: Destination,
         *,
         rouse: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._subject = subject
-        self._host, self._partition = host, partition
+        self._destination = destination
         self._rouse = rouse
         self._clock = clock
+        self._start_over()
+        destination.on_move(self._start_over)
+
+    def _start_over(self) -> None:
+        """Another partition has another stream and another collector."""
         self._every = LATE_SECONDS
-        self._next_at = clock() + LATE_SECONDS
-        self._sent_at: dict[str, float] = {}  # when this process had the last word that a source was stored
+        self._next_at = self._clock() + LATE_SECONDS
+        self._sent_at: dict[str, float] = {}  # time of the last PubAck in this process
         self._unconfirmed: dict[str, int] = {}
         self._claimed: set[str] = set()
-        self._sent_again: dict[str, int] = {}  # from where; what stays away then is no loss of the server's
+        self._sent_again: dict[
+            str, int
+        ] = {}  # from where; if these bytes are missing again, the server did not lose them
         self._asking: asyncio.Task[_Answer] | None = None
 
     @property
     def next_at(self) -> float:
         """Monotonic time when `due` wants to be called."""
-        return math.inf if self._asking is not None and not self._asking.done() else self._next_at
+        if self._asking is not None:
+            return -math.inf if self._asking.done() else math.inf
+        return self._next_at
 
-    def acknowledged(self, source: str) -> None:
-        """A block of `source` is stored."""
-        self._sent_at[source] = self._clock()
+    def acknowledged(self, sources: Iterable[str]) -> None:
+        """Blocks of `sources` are stored."""
+        self._sent_at.update(dict.fromkeys(sources, self._clock()))
 
     def doubt(self, agreed: Agreement) -> None:
-        """What a handshake could not find out."""
+        """Record what a handshake could not determine."""
         self._unconfirmed.update(agreed.unconfirmed)
         for source in agreed.unproven:
             self._sent_at.setdefault(source, -math.inf)
@@ -88,44 +95,44 @@ class Arrival:
             self._every = self._next_at = 0.0
 
     def unproven(self, sources: Iterable[str]) -> None:
-        """A message that nobody asked for says that an archive has more of `sources`: ask the collector itself."""
+        """Record that an unsolicited message claims receipts of `sources` without proof: the collector is requested."""
         before = len(self._claimed)
         self._claimed.update(sources)
         if len(self._claimed) > before:
             self._next_at = min(self._next_at, self._clock() + CLAIM_SECONDS)
 
-    def due(self, publisher: Publisher, ledger: AckTracker) -> Mapping[str, int]:
-        """The sources that are lost on the way, with the byte to go back to; asks without waiting where it must.
+    def due(self, publisher: Publisher, acks: AckTracker) -> Mapping[str, int]:
+        """The sources of which bytes were lost, with the offset to go back to; sends a request if it is due.
 
         Raises SessionLost: the stream is no longer what it was when the session began.
         """
         if self._asking is not None and self._asking.done():
             asking, self._asking = self._asking, None
             if not asking.cancelled():
-                return self._answered(asking.result(), ledger)
+                return self._answered(asking.result(), acks)
         elif self._asking is None and self._clock() >= self._next_at:
             self._every = min(max(2 * self._every, 1.0), AT_MOST_SECONDS)
             self._next_at = self._clock() + self._every
-            if asked := self._late(ledger):
-                self._asking = asyncio.ensure_future(self._ask(publisher, ledger, asked))
+            if asked := self._late(acks):
+                self._asking = asyncio.ensure_future(self._ask(publisher, acks, asked))
                 self._asking.add_done_callback(lambda _: self._rouse())
             else:
                 self._every = LATE_SECONDS
         return {}
 
-    def session_ends(self) -> None:
-        """Nobody answers any more what was asked in this session."""
+    def session_ended(self) -> None:
+        """Cancel the pending request."""
         if self._asking is not None:
             self._asking.cancel()
             self._asking = None
 
-    def _late(self, ledger: AckTracker) -> dict[str, _Sent]:
-        """What should be archived by now."""
-        self._sent_at = {id_: at for id_, at in self._sent_at.items() if id_ in ledger.known}
+    def _late(self, acks: AckTracker) -> dict[str, _Sent]:
+        """The sources that should be archived by now."""
+        self._sent_at = {id_: at for id_, at in self._sent_at.items() if id_ in acks.known}
         before = self._clock() - LATE_SECONDS
         late = [
             source
-            for source in ledger.known.values()
+            for source in acks.known.values()
             if source.id in self._unconfirmed
             or source.id in self._claimed
             or (source.archived < source.offset > source.origin and self._sent_at.get(source.id, 0.0) < before)
@@ -134,44 +141,46 @@ class Arrival:
         late.sort(key=lambda source: (source.id in self._unconfirmed, source.id in self._sent_at, source.mtime_ns))
         return {source.id: _Sent(source.sequence, source.offset) for source in late[-MOST_SOURCES:]}
 
-    async def _ask(self, publisher: Publisher, ledger: AckTracker, asked: Mapping[str, _Sent]) -> _Answer:
-        acknowledged = ledger.sequence
+    async def _ask(self, publisher: Publisher, acks: AckTracker, asked: Mapping[str, _Sent]) -> _Answer:
+        acknowledged = acks.sequence
         try:
-            last = await publisher.last_stored(self._subject)  # first: what is purged by now is archived by now
-            told = await receipts.ask(publisher, self._host, self._partition, list(asked))
+            last = await publisher.last_stored(
+                self._destination.subject
+            )  # first: messages purged by now are archived by now
+            told = await receipts.ask(publisher, self._destination.host, self._destination.partition, list(asked))
         except ShipperError:
-            return _Answer(asked)  # the session's own calls meet it, too
+            return _Answer(asked)  # the main loop gets the same error
         if last is None:
             return _Answer(asked, told, stream_is_empty=True)
-        return _Answer(asked, told, stream_holds=surviving(last, ledger.known) >= acknowledged)
+        return _Answer(asked, told, stream_holds=receipts.surviving(last, acks.known) >= acknowledged)
 
-    def _answered(self, answer: _Answer, ledger: AckTracker) -> Mapping[str, int]:
+    def _answered(self, answer: _Answer, acks: AckTracker) -> Mapping[str, int]:
         if not answer.stream_holds:
             raise SessionLost("the stream lost what it acknowledged")
         if answer.told is None:
             return {}
-        before = {id_: ledger.known[id_].archives for id_ in answer.asked if id_ in ledger.known}
-        ledger.corrected(answer.told, [id_ for id_ in answer.asked if id_ in self._unconfirmed])
-        ledger.told(answer.told)
-        if any(ledger.known[id_].archives != archives for id_, archives in before.items()):
+        before = {id_: acks.known[id_].archives for id_ in answer.asked if id_ in acks.known}
+        acks.replace_receipts(answer.told, [id_ for id_ in answer.asked if id_ in self._unconfirmed])
+        acks.note_receipts(answer.told)
+        if any(acks.known[id_].archives != archives for id_, archives in before.items()):
             self._every = LATE_SECONDS
-        lost = self._lost(answer, answer.told, ledger)
+        lost = self._lost(answer, answer.told, acks)
         for id_, start in lost.items():
-            source, sent = ledger.known[id_], answer.asked[id_]
+            source, sent = acks.known[id_], answer.asked[id_]
             events.bytes_not_arrived(file=source.file, source=id_, start=start, end=sent.offset)
         self._sent_again.update(lost)
         for id_ in answer.asked:
             self._unconfirmed.pop(id_, None)
         return lost
 
-    def _lost(self, answer: _Answer, told: ReceiptsReply, ledger: AckTracker) -> dict[str, int]:
+    def _lost(self, answer: _Answer, told: ReceiptsReply, acks: AckTracker) -> dict[str, int]:
         """By source: from where it must be sent again."""
         holds = {receipt.source: receipt.watermark for receipt in told.receipts}
         lost = {}
         for id_, sent in answer.asked.items():
-            source = ledger.known.get(id_)
+            source = acks.known.get(id_)
             if source is None or (id_ not in holds and id_ not in self._sent_at and id_ not in self._unconfirmed):
-                continue  # from before this process, and the collector never heard of it: it may be a new one
+                continue  # from before this process, and unknown to the collector, which may be new
             start = max(source.origin, source.archived)
             is_judged = answer.stream_is_empty or 0 < sent.sequence <= told.through
             due = sent.offset if is_judged else self._unconfirmed.get(id_, 0)

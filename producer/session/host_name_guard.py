@@ -1,11 +1,13 @@
-"""Whether another live producer has the name of this host, as a cloned machine has: two would write one host's files.
+"""Detects another live producer with the name of this host, for example on a cloned machine.
 
-What tells is the heartbeats of the host's own subject, which it may read. Each names the process that sent it. One that
-another process sent proves nothing: that process may have died. A second one of it, sent while this one looks, does.
+Two such producers would write the files of one host. The proof are heartbeats on the host's subject: each names the
+process that sent it. One heartbeat of another process proves nothing, because that process may have died; a second one
+that is sent during the check does.
 """
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import math
 import os
@@ -26,15 +28,14 @@ from shipper.subjects import beat_subject, beats_stream
 MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 PROCESSES = Path("/proc/self/ns/pid")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-LOOK_SECONDS, SHORTEST_SECONDS = 1.0, 0.05
-"""Between two looks at the start, while another process may live; shorter where it sends heartbeats more often."""
+CHECK_SECONDS, SHORTEST_SECONDS = 1.0, 0.05
+"""Intervals of the check at the start, in seconds; shorter if the other process sends heartbeats more often."""
 MOST_WAIT_SECONDS = 60.0
-"""At the start, for a sign of life of another process; later it is still noticed, and alarmed."""
-MOST_TELLING_SECONDS = 16.0
-"""For so long a refused producer tells of it, before it ends."""
+"""Maximum wait at the start for a heartbeat of another process; one that comes later raises an alert."""
+MAX_REPORT_SECONDS = 16.0
+"""Maximum time for which a refused producer reports that, before it ends."""
 REMEMBER_SECONDS = 300.0
-"""For so long every heartbeat names the other process, after it was seen last."""
-_RUN = secrets.token_hex(8)
+"""Time for which heartbeats name the other process after its last heartbeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +57,21 @@ def this_instance(state: Path) -> Instance:
     return Instance(
         id=_hash(*boot, str(state.resolve()), str(found.st_dev), str(found.st_ino)),
         kernel=_hash(*boot, str(_number_of(PROCESSES))),
-        run=_RUN,
+        run=_run(),
         machine=socket.gethostname(),
         state=str(state),
         pid=os.getpid(),
     )
 
 
-def _between_looks(every: float) -> float:
-    return min(LOOK_SECONDS, max(SHORTEST_SECONDS, every / 2))
+@functools.cache
+def _run() -> str:
+    """Identity of this process, drawn at the first call: a fork after the import must not share it."""
+    return secrets.token_hex(8)
+
+
+def _check_interval(every: float) -> float:
+    return min(CHECK_SECONDS, max(SHORTEST_SECONDS, every / 2))
 
 
 def _hash(*parts: str) -> str:
@@ -96,8 +103,8 @@ class _Newest(NamedTuple):
     beat: Heartbeat
 
 
-class Namesake:
-    """Looks for another producer with this host's name. Owned by the pipeline; `me` None: nobody looks."""
+class HostNameGuard:
+    """Detects another producer with this host's name. Owned by the heartbeats; `me` None: no check."""
 
     def __init__(
         self,
@@ -115,7 +122,7 @@ class Namesake:
         self._wall_ns = wall_ns
         self._is_checked = me is None
         self._own = self._foreign = 0  # sequences of the newest heartbeats that were seen: this process's, and others'
-        self._looking: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._other, self._other_at = "", -math.inf
 
     async def check_at_start(
@@ -126,13 +133,13 @@ class Namesake:
         is_stopping: Callable[[], bool],
         tell: Callable[[], Awaitable[bool]],
     ) -> None:
-        """Once in the life of a process: refuse to begin beside another live one; `pause` may end early.
+        """Once in a process: refuse to start while another live process has the name; `pause` may end early.
 
-        `tell` lets the centre know that this one is refused; False: heartbeats are off.
+        `tell` publishes that this process is refused; False: heartbeats are off.
 
         Raises:
-            ConfigError: another producer lives under this name. SessionLost: the next session asks again, or asked to
-                stop.
+            ConfigError: another live producer has this name. SessionLost: a stop was requested, or the session ended
+                and the next one checks again.
         """
         if self._is_checked:
             return
@@ -145,15 +152,15 @@ class Namesake:
         while first and found and self._is_foreign(found) and (rest := until - self._clock()) > 0:
             if found.sequence > first.sequence:
                 with contextlib.suppress(ShipperError):
-                    await self._tell_of_it(publisher, found.beat.every, pause, is_stopping, tell)
+                    await self._report_refusal(publisher, found.beat.every, pause, is_stopping, tell)
                 raise self._refusal(found.beat)
-            await pause(min(_between_looks(first.beat.every), rest))
+            await pause(min(_check_interval(first.beat.every), rest))
             if is_stopping():
-                raise SessionLost("asked to stop before it was known whether another producer has this name")
+                raise SessionLost("a stop was requested before it was known whether another producer has this name")
             found = await self._newest(publisher)
         self._is_checked = True
 
-    async def _tell_of_it(
+    async def _report_refusal(
         self,
         publisher: Publisher,
         every: float,
@@ -161,51 +168,53 @@ class Namesake:
         is_stopping: Callable[[], bool],
         tell: Callable[[], Awaitable[bool]],
     ) -> None:
-        """Until the other one, whose next heartbeat replaces what is told, has seen it and says so, or for a while."""
-        until = self._clock() + min(3 * every + LOOK_SECONDS, MOST_TELLING_SECONDS)
+        """Publish the refusal until the other producer confirms it in a heartbeat, or for a limited time."""
+        until = self._clock() + min(3 * every + CHECK_SECONDS, MAX_REPORT_SECONDS)
         while self._clock() < until and await tell() and not is_stopping():
-            await pause(_between_looks(every))
+            await pause(_check_interval(every))
             found = await self._newest(publisher)
             if found and found.beat.other:
                 return
 
     @property
     def is_checked(self) -> bool:
-        """Whether nothing speaks against shipping under this name."""
+        """Whether the check at the start passed."""
         return self._is_checked
 
-    def look_later(self, publisher: Publisher, within: float) -> None:
-        """Look again in `within` seconds, without waiting: just before this process sends its next heartbeat.
+    def check_later(self, publisher: Publisher, within: float) -> None:
+        """Check again in `within` seconds, without waiting: just before this process sends its next heartbeat.
 
-        Until then the newest one is this process's own, unless another one sent some, too.
+        Until then the newest heartbeat is of this process, unless another process sends heartbeats, too.
         """
-        if self.me is None or (self._looking and not self._looking.done()):
+        if self.me is None or (self._checking and not self._checking.done()):
             return
-        self._looking = asyncio.ensure_future(self._look(publisher, within))
+        self._checking = asyncio.ensure_future(self._check(publisher, within))
 
-    def session_ends(self) -> None:
-        """Nobody answers any more."""
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
+    def session_ended(self) -> None:
+        """Cancel the pending check."""
+        if self._checking is not None:
+            self._checking.cancel()
+            self._checking = None
 
     @property
     def other(self) -> str:
-        """The other live process, for people; empty: none was seen lately."""
+        """The other live process, for people; empty: none was seen recently."""
         return self._other if self._clock() - self._other_at < REMEMBER_SECONDS else ""
 
-    async def _look(self, publisher: Publisher, within: float) -> None:
+    async def _check(self, publisher: Publisher, within: float) -> None:
         await asyncio.sleep(within)
         try:
             found = await self._newest(publisher)
         except ShipperError:
-            return  # the session's own calls meet it, too
+            return  # the main loop gets the same error
         if found is None or self.me is None or not found.beat.run:
             return
         if found.beat.run == self.me.run:
             self._own = max(self._own, found.sequence)
             return
-        if min(self._own or math.inf, self._foreign or math.inf) < found.sequence:  # it was sent since this one looks
+        if (
+            min(self._own or math.inf, self._foreign or math.inf) < found.sequence
+        ):  # sent after this process started to check
             refused = ", which was refused" if found.beat.refused else ""
             self._other, self._other_at = f"{found.beat.sender}{refused}", self._clock()
             events.name_shared(host=self._host, other=self._other)
@@ -217,7 +226,7 @@ class Namesake:
         return _Newest(stored.sequence, stored.time_ns, beat) if stored and beat else None
 
     def _is_foreign(self, found: _Newest) -> bool:
-        """Whether another process sent it that may live: this one's lock proves that older runs of it are dead."""
+        """Whether a process that may be alive sent it. The lock proves that older runs of this producer ended."""
         beat, me = found.beat, self.me
         if me is None or not beat.run or beat.leaves or beat.refused or beat.run == me.run or beat.instance == me.id:
             return False

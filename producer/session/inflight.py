@@ -1,27 +1,18 @@
-"""What is sent and not yet acknowledged, in order. Kept until its ack, so that a new session can send it again."""
+"""The in-flight window: blocks that are not acknowledged yet, in order, so that a new session can send them again."""
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from producer.model import Piece
+from producer.model import Entry
 from shipper.errors import SessionLost
 
 MAX_ENTRIES = 4096
-ENTRY_BYTES = 1024  # headers and bookkeeping, so that many small blocks count too
-
-
-class Entry(NamedTuple):
-    """A piece as it travels."""
-
-    piece: Piece
-    headers: dict[str, str]
-    payload: bytes
-    lines: int
+ENTRY_BYTES = 1024
+"""Added for each block: headers and bookkeeping, so that many small blocks count, too."""
 
 
 class Window:
-    """The in-flight entries of one host, oldest first, bounded in bytes and number. Owned by the pipeline."""
+    """The in-flight entries of one host, oldest first, limited in bytes and number. Owned by the sender."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -59,22 +50,22 @@ class Window:
 
     @property
     def sources(self) -> set[str]:
-        """The sources of which something is in flight."""
+        """The sources that have blocks in flight."""
         return {entry.piece.source for _, entry, _ in self._open}
 
     def end_of(self, source: str) -> int:
-        """Up to which byte a source is in flight; 0: nothing of it is."""
+        """End offset of the newest block of a source in flight; 0: none is."""
         return max(
             (e.piece.span.end for _, e, _ in self._open if e.piece.source == source and e.piece.span.length), default=0
         )
 
     @property
     def oldest_sent_at(self) -> float:
-        """When the oldest entry in flight was sent; there must be one."""
+        """Monotonic time at which the oldest entry was sent; there must be one."""
         return self._open[0][2]
 
     def check_late(self, now: float, ack_timeout: float) -> None:
-        """Raise SessionLost where the oldest entry has waited for longer than `ack_timeout` seconds."""
+        """Raise SessionLost if the oldest entry has waited for longer than `ack_timeout` seconds."""
         if self._open and now >= self.oldest_sent_at + ack_timeout:
             raise SessionLost(f"no ack for {ack_timeout:.0f} s")
 
@@ -85,6 +76,6 @@ class Window:
             yield token, entry
 
     def clear(self) -> None:
-        """Forget what is in flight: it will be read again."""
+        """Remove everything: it is read again."""
         self._open.clear()
         self._bytes = 0

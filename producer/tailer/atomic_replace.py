@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.discovery.scanner import Seen
-from producer.discovery.symlinks import real_of
+from producer.discovery.symlinks import resolved_path
 from producer.fingerprint import CHUNK_BYTES, crc_of, first_mark
 from producer.model import Source, new_source
-from producer.tailer.decompress import Unfinished
-from producer.tailer.file_reader import FileReader, open_file
+from producer.tailer.decompress import IncompleteFile
+from producer.tailer.file_reader import FileReader
 from producer.tailer.file_state import Event, FileState
 from producer.tailer.file_table import FileTable, TrackedFile
 from producer.tailer.lost_file import ContentFinder
@@ -22,7 +22,7 @@ from producer.tailer.resolver import Resolver
 from shipper import events
 from shipper.model import End
 
-LEAST_BYTES = 1024
+MIN_COMMON_BYTES = 1024
 """Bytes that a file must have in common with the one before: a restarted program may write the same first lines."""
 
 
@@ -46,16 +46,16 @@ class AtomicReplacement:
     def goes_on(self, seen: Seen) -> bool:
         """Whether a source goes on in `seen`, or that is unknown until the next scan."""
         before = predecessor(self._table.generations(seen.path), self._acks.known)
-        if before is None or seen.size < before.size or before.source.offset - before.source.origin < LEAST_BYTES:
+        if before is None or seen.size < before.size or before.source.offset - before.source.origin < MIN_COMMON_BYTES:
             return False
         descriptor = None
         try:
-            descriptor = open_file(seen.path, seen.key, self._finder.links)
+            descriptor = self._finder.links.open_as(seen.path, seen.path, seen.key)
             if descriptor is not None and _begins_with(descriptor, before) and self._has_no_copy(before.source):
                 goes_on = self._go_on(before, descriptor, seen)
                 descriptor = None
                 return goes_on
-        except Unfinished:
+        except IncompleteFile:
             return True
         except OSError as error:
             events.file_unreadable(path=seen.path, error=error.strerror or str(error))
@@ -65,7 +65,10 @@ class AtomicReplacement:
         return False
 
     def _has_no_copy(self, source: Source) -> bool:
-        """Whether no rotation or copy has what was shipped: else generations only begin alike. Raises Unfinished."""
+        """Whether no rotation or copy has the shipped bytes: else two generations only begin with the same bytes.
+
+        Raises IncompleteFile.
+        """
         found = self._finder.find(source)
         if found is not None:
             os.close(found.descriptor)
@@ -76,7 +79,7 @@ class AtomicReplacement:
         file, old = before.file, before.file.reader
         new = self._resolver.reader(_at(seen, before.source), descriptor, seen.path)
         late = None if old is None else _late_lines(old, before.size)
-        if not self._acks.begin([_at(seen, self._acks.known[new.id]), *([late] if late else [])]):
+        if not self._acks.add_durably([_at(seen, self._acks.known[new.id]), *([late] if late else [])]):
             new.close()
             return True
         late_descriptor = -1 if old is None else os.dup(old.fd)
@@ -88,7 +91,7 @@ class AtomicReplacement:
         self._table.move(file, Event.CONTENT_FOUND)
         if late and old and not is_read:
             self._resolver.follow_late(late, late_descriptor, old.path)
-        self._acks.scanned(new.id, new.size, new.mtime_ns, new.start)
+        self._acks.note_scan(new.id, new.size, new.mtime_ns, new.start)
         events.file_replaced(path=seen.path, source=new.id, offset=new.offset)
         return True
 
@@ -111,7 +114,7 @@ def predecessor(generations: list[TrackedFile], known: Mapping[str, Source]) -> 
 
 def _at(seen: Seen, source: Source) -> Source:
     """A source whose file is the one that was seen."""
-    real = real_of(source.file, seen.path)
+    real = resolved_path(source.file, seen.path)
     return replace(source, device=seen.device, inode=seen.inode, size=seen.size, mtime_ns=seen.mtime_ns, real=real)
 
 

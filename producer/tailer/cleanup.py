@@ -1,25 +1,25 @@
-"""Which files could go once the archive has them: read to their end, acknowledged, under a name nobody expects to stay.
+"""Which files may be deleted once the archive has them: read to their end, acknowledged, and with a name that may go.
 
-Read to its end: behind a newline, or let go. And its name is
+Read to its end: the last byte read is a newline, or the file ended without one. And its name is
 
 * a rotated one: `app.log.1` of what was shipped as `app.log`, whether that name is watched or not;
-* or one that a glob found. The live file of a running program is among those; see `deletion.py` why it is spared.
+* or one that a glob found. The live file of a running program is among those; the read lease protects it, see below.
 
-Never: a path that was named without a glob, an excluded name, a name that somebody chose by hand (`app.log.keep`), a
-symbolic link, an empty file, the spool of an input (it tends its files itself).
+Never: a path that was named without a glob, an excluded name, a name that a person chose (`app.log.keep`), a
+symbolic link, an empty file, the spool of an input (it deletes its files itself).
 
 Delete one file so that no byte is lost, whatever its writers do at that moment.
 
 1. Open it, and see that it still is what was acknowledged: device, inode, size, time of change, first and last bytes.
 2. Take a read lease (Linux): the kernel grants it only while no program has the file open for writing, and holds up
-   whoever tries to. So a log that its program has open stays, however silent it is: a name that is gone would make the
-   program's next line unreadable for everybody. Without the right to ask (not root, not the owner, not a local file
-   system) a file goes only if it was rotated.
-3. Rename it to a hidden name beside it. Only so is it certain that what is removed next is this file: under its old
+   every program that tries to. So a log that its program has open stays, however silent it is: without a name, the
+   program's next line could be read by no other process. If the lease is not permitted (not root, not the owner, not a
+   local file system) a file is deleted only if it was rotated.
+3. Rename it to a hidden name in its directory. This makes certain that the next step removes this file: under its old
    name a rotation may have put another one. A kill here leaves the hidden name, under which the source is found again.
    All names are relative to the descriptor of the directory, to which no link may lead, and which only root, the user
-   of the producer or the owner of the file may rule: else a hostile user chooses what is removed.
-4. Look once more; unlink, or put it back. Where a writer came in that moment, its bytes are read through the
+   of the producer or the owner of the file may change: else a hostile user chooses what is removed.
+4. Check it again; unlink it, or rename it back. If a program wrote in that moment, its bytes are read through the
    descriptor, which needs no name.
 """
 
@@ -41,8 +41,8 @@ from producer.tailer.file_table import FileTable, TrackedFile
 HIDDEN_PREFIX = ".fshipper-deleting-"
 
 
-class Finished(NamedTuple):
-    """A file that is read to its end and acknowledged, and where it lies."""
+class DeletableFile(NamedTuple):
+    """A file that is read to its end and acknowledged, and its path now."""
 
     source: Source
     path: str
@@ -50,11 +50,11 @@ class Finished(NamedTuple):
 
 
 def hidden_name(path: str, source: Source) -> str:
-    """What the file of `source` is called beside `path` in the moment before it is deleted."""
+    """The path of the file of `source`, in the directory of `path`, in the moment before it is deleted."""
     return os.path.join(os.path.dirname(path), HIDDEN_PREFIX + source.id)
 
 
-def finished(sources: Iterable[Source], table: FileTable, watched: Watched) -> list[Finished]:
+def deletable_files(sources: Iterable[Source], table: FileTable, watched: Watched) -> list[DeletableFile]:
     """The files of `sources` that are read to their end and acknowledged, under names that may be deleted."""
     resting: dict[str, list[Source]] = {}
     found = []
@@ -63,7 +63,7 @@ def finished(sources: Iterable[Source], table: FileTable, watched: Watched) -> l
         if source.origin or not source.size:
             continue  # the archive never has all of it, or has nothing
         if file is not None and reader is not None and _is_read(file, source):
-            found.append(Finished(source, reader.path, rotated=scanner.is_sibling(reader.path, source.file)))
+            found.append(DeletableFile(source, reader.path, rotated=scanner.is_sibling(reader.path, source.file)))
         elif reader is None and source.ended_at and source.inode and source.size <= source.offset:
             resting.setdefault(source.file, []).append(source)
     found.extend(_rotated(resting))
@@ -78,8 +78,8 @@ def _is_read(file: TrackedFile, source: Source) -> bool:
     return source.offset == reader.offset == reader.size == source.size
 
 
-def _rotated(resting: Mapping[str, list[Source]]) -> Iterator[Finished]:
-    """Where the files of sources that ended lie now, of those that do."""
+def _rotated(resting: Mapping[str, list[Source]]) -> Iterator[DeletableFile]:
+    """The present paths of the files of sources that ended, as far as they exist."""
     for name, sources in resting.items():
         try:
             paths = {seen.key: seen.path for seen in scanner.siblings(name)}
@@ -87,20 +87,20 @@ def _rotated(resting: Mapping[str, list[Source]]) -> Iterator[Finished]:
             continue  # unknown now
         for source in sources:
             hidden = hidden_name(name, source)  # a kill may have left it
-            path = hidden if scanner.lies_at(hidden, source.key) else paths.get(source.key)
+            path = hidden if scanner.is_at(hidden, source.key) else paths.get(source.key)
             if path is not None:
-                yield Finished(source, path, rotated=True)
+                yield DeletableFile(source, path, rotated=True)
 
 
-def _may_go(file: Finished, watched: Watched) -> bool:
+def _may_go(file: DeletableFile, watched: Watched) -> bool:
     kept = (file.path in watched.patterns and not file.rotated) or file.source.file in watched.own
     return not kept and not watched.excludes(file.path) and not os.path.islink(file.path)
 
 
-UNTOLD = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
+NO_LEASE_ERRORS = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
-class Fate(enum.Enum):
+class DeletionOutcome(enum.Enum):
     """What became of a file that was to be deleted."""
 
     DELETED = "deleted"
@@ -109,29 +109,29 @@ class Fate(enum.Enum):
     WRITTEN = "a program has it open for writing"
     LINKED = "a link leads to its directory; name the file by its own path"
     FOREIGN = "other users may rename files in its directory"
-    UNKNOWN = "whether a program has it open for writing is not told to this user"
+    UNKNOWN = "this user may not check whether a program has it open for writing"
 
 
-GONE = {Fate.DELETED, Fate.LATE}
+REMOVED = {DeletionOutcome.DELETED, DeletionOutcome.LATE}
 
 
-def delete(file: Finished, descriptor: int) -> Fate:
+def delete(file: DeletableFile, descriptor: int) -> DeletionOutcome:
     """Delete `file`, which is open as `descriptor`, if it still is what was acknowledged.
 
-    Raises OSError: it lies where it was, or under its hidden name where not even that could be undone.
+    Raises OSError: it has its name, or its hidden name if the rename could not be undone.
     """
     if not _is_same(descriptor, file.source):
-        return Fate.CHANGED
+        return DeletionOutcome.CHANGED
     held = _lease(descriptor)
     try:
-        if held is Fate.WRITTEN or (held is Fate.UNKNOWN and not file.rotated):
+        if held is DeletionOutcome.WRITTEN or (held is DeletionOutcome.UNKNOWN and not file.rotated):
             return held
         with directory_without_links(os.path.dirname(file.path)) as directory:
             if is_directory_of_others(os.fstat(directory), os.fstat(descriptor)):
-                return Fate.FOREIGN
+                return DeletionOutcome.FOREIGN
             return _unlink(file, descriptor, directory, leased=held is None)
     except NotFollowed:
-        return Fate.LINKED
+        return DeletionOutcome.LINKED
     finally:
         if held is None:
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -151,21 +151,21 @@ def _is_as_long(descriptor: int, source: Source) -> bool:
     )
 
 
-def _lease(descriptor: int) -> Fate | None:
+def _lease(descriptor: int) -> DeletionOutcome | None:
     """Hold up writers; None: held, and there was none."""
     try:
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored; else SIGIO tells of a writer, and kills
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored; by default a writer causes SIGIO, which kills
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
-        if error.errno in UNTOLD:
-            return Fate.UNKNOWN
+        if error.errno in NO_LEASE_ERRORS:
+            return DeletionOutcome.UNKNOWN
         if error.errno == errno.EAGAIN:
-            return Fate.WRITTEN
+            return DeletionOutcome.WRITTEN
         raise
     return None
 
 
-def _unlink(file: Finished, descriptor: int, directory: int, *, leased: bool) -> Fate:
+def _unlink(file: DeletableFile, descriptor: int, directory: int, *, leased: bool) -> DeletionOutcome:
     name, hidden = os.path.basename(file.path), os.path.basename(hidden_name(file.path, file.source))
     if hidden != name:
         os.rename(name, hidden, src_dir_fd=directory, dst_dir_fd=directory)
@@ -174,13 +174,13 @@ def _unlink(file: Finished, descriptor: int, directory: int, *, leased: bool) ->
         ours = (found.st_dev, found.st_ino) == file.source.key
         if not (ours and _is_as_long(descriptor, file.source)) or _is_asked_for(descriptor, leased=leased):
             _put_back(hidden, name, directory)
-            return Fate.CHANGED
+            return DeletionOutcome.CHANGED
         os.unlink(hidden, dir_fd=directory)
     except OSError:
         _put_back(hidden, name, directory)
         raise
     late = os.fstat(descriptor).st_size > file.source.size or _is_asked_for(descriptor, leased=leased)
-    return Fate.LATE if late else Fate.DELETED
+    return DeletionOutcome.LATE if late else DeletionOutcome.DELETED
 
 
 def _is_asked_for(descriptor: int, *, leased: bool) -> bool:

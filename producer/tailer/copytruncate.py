@@ -1,4 +1,4 @@
-"""Is a file only a copy of one we know, as copytruncate or a compressing rotation makes it? Then it is not shipped.
+"""Recognises copies of known files, made by copytruncate or a compressing rotation. Copies are not shipped.
 
 Compressed files that a glob finds: read as rotations of a file that is followed, or left out. Never their raw bytes.
 
@@ -14,7 +14,7 @@ from producer.discovery.scanner import Key, Seen, Watched
 from producer.fingerprint import Mark, crc_of
 from producer.model import Source
 from producer.tailer import decompress
-from producer.tailer.decompress import Damaged
+from producer.tailer.decompress import CorruptFile, IncompleteFile
 from producer.tailer.file_table import FileTable
 from producer.tailer.lost_file import SECOND_NS, ContentFinder
 from shipper import events
@@ -41,7 +41,7 @@ class Copies:
         self._found = {key: found for key, found in self._found.items() if key in keys}
 
     def is_copy(self, seen: Seen) -> bool:
-        """Whether the content of `seen` is known under another name. Raises OSError, Unfinished: unknown.
+        """Whether the content of `seen` is known under another name. Raises OSError, IncompleteFile: unknown.
 
         One that changed since is judged again: what is shorter than its original may turn out to be something else.
         """
@@ -50,7 +50,7 @@ class Copies:
             return True
         found = (
             self._compressed_from(seen)
-            if decompress.is_compressed(seen.path, self._finder.links)
+            if decompress.is_compressed_file(seen.path, seen, self._finder.links)
             else self._copied_from(seen)
         )
         self._found.pop(seen.key, None)
@@ -63,12 +63,14 @@ class Copies:
     def _copied_from(self, seen: Seen) -> str | None:
         """The source whose content `seen` has, if it has the name of a rotation and was not renamed from there.
 
-        The original still lies under its name, or began anew there, or is gone: so somebody copied.
+        The original still has its name, or was truncated there, or is gone: so this file is a copy.
         """
         marks = [mark for name in scanner.originals(seen.path) for mark in self._marks(name)]
         if not marks:
             return None
-        descriptor = self._finder.links.open(seen.path)
+        descriptor = self._finder.links.open_as(seen.path, seen.path, seen.key)
+        if descriptor is None:
+            raise IncompleteFile
         try:
             return next((source.id for source, mark in marks if self._holds(descriptor, source, mark)), None)
         finally:
@@ -103,7 +105,7 @@ class Copies:
         return not points or crc_of(descriptor, source.origin, points[-1].offset) == points[-1].crc
 
     def _is_in_place(self, name: str) -> bool:
-        """Whether the file that is followed under `name`, or was until its truncation, still lies there."""
+        """Whether the file that is followed under `name`, or was until its truncation, is still there."""
         try:
             found = os.stat(name)
         except OSError:
@@ -132,7 +134,7 @@ class Copies:
             if not names.isdisjoint(source.names) and source.mark.head_length and source.id not in claimed
             if source.key not in beside or source.key == seen.key or _is_of_one_second(source, seen)
         ]
-        head = self._finder.begins_with(seen) if likely else None
+        head = self._finder.head_of(seen.path, seen) if likely else None
         likely = [source for source in likely if head is not None and source.mark.is_head_of(head)]
         found = next((source for source in likely if _keeps_time(source, seen)), None) or _holder(
             seen, likely, self._finder.links
@@ -161,14 +163,17 @@ def _holder(seen: Seen, sources: list[Source], links: Links) -> Source | None:
     """The first of `sources` whose content a compressed file holds, up to the source's offset."""
     if not sources:
         return None
-    with open(links.open(seen.path), "rb") as file:
+    descriptor = links.open_as(seen.path, seen.path, seen.key)
+    if descriptor is None:
+        raise IncompleteFile
+    with open(descriptor, "rb") as file:
         try:
             found = set(
                 decompress.agreeing(
                     decompress.content(file, decompress.suffix_of(seen.path)), {s.mark for s in sources}
                 )
             )
-        except Damaged:
+        except CorruptFile:
             return None
     return next((source for source in sources if source.mark in found), None)
 
@@ -183,17 +188,17 @@ class CompressedFiles:
         self._logged: set[str] = set()
 
     def is_named(self, seen: Seen) -> bool:
-        """Whether a file that looks compressed is named without a glob."""
+        """Whether a file with the suffix of compressed files is named without a glob."""
         return seen.path in self._named and bool(decompress.suffix_of(seen.path))
 
-    def leaves_out(self, seen: Seen) -> bool:
+    def excludes(self, seen: Seen) -> bool:
         """Whether `seen` is compressed and only a glob names it."""
         if seen.key in self._found or self.is_named(seen):
             return seen.key in self._found
         try:
-            is_compressed = decompress.is_compressed(seen.path, self._links)
+            is_compressed = decompress.is_compressed_file(seen.path, seen, self._links)
         except OSError:
-            return False  # opening it meets the same error and says so
+            return False  # opening it meets the same error and logs it
         if is_compressed and seen.size:
             self._found[seen.key] = seen.path
         return is_compressed

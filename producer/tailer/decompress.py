@@ -1,6 +1,7 @@
 """What a compressed file holds, as a stream with bounded memory: gzip, bzip2, xz and zstandard."""
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
@@ -11,6 +12,7 @@ from typing import BinaryIO, Protocol
 import zstandard
 
 from producer.discovery.safe_open import Links
+from producer.discovery.scanner import Seen
 from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark
 
 CHUNK_BYTES = 256 * 1024
@@ -25,12 +27,12 @@ _MAGIC = {
 }
 
 
-class Damaged(Exception):  # noqa: N818 - the name says what the file is
+class CorruptFile(Exception):  # noqa: N818 - the name says what the file is
     """The bytes are not what the format allows."""
 
 
-class Unfinished(Exception):  # noqa: N818 - the same
-    """The compressed file is not complete, or may be another one by now: somebody may be at work on it."""
+class IncompleteFile(Exception):  # noqa: N818 - the same
+    """The compressed file is not complete, or may be another one by now: a program may still be writing it."""
 
 
 class _Reader(Protocol):
@@ -62,39 +64,49 @@ class _Zstd:
 
 
 def suffix_of(path: str) -> str:
-    """The suffix that says how `path` is compressed; "" where none does."""
+    """The suffix of `path` that names a compression; empty if there is none."""
     suffix = os.path.splitext(path)[1]
     return suffix if suffix in _MAGIC else ""
 
 
-def is_compressed(path: str, links: Links) -> bool:
-    """Whether name and first bytes both say so, or the file holds too little to tell. Raises OSError."""
+def is_compressed(path: str, descriptor: int) -> bool:
+    """Whether the suffix and the first bytes show that the open file is compressed, or it has too few bytes to decide.
+
+    Raises OSError.
+    """
     magic = _MAGIC.get(suffix_of(path))
-    if magic is None:
+    return magic is not None and magic.startswith(os.pread(descriptor, len(magic), 0))
+
+
+def is_compressed_file(name: str, seen: Seen, links: Links) -> bool:
+    """The same for a file that is not open, which would be read as `name`. Raises OSError."""
+    if not suffix_of(seen.path):
         return False
-    descriptor = links.open(path)
+    descriptor = links.open_as(name, seen.path, seen.key)
+    if descriptor is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), seen.path)
     try:
-        return magic.startswith(os.pread(descriptor, len(magic), 0))
+        return is_compressed(seen.path, descriptor)
     finally:
         os.close(descriptor)
 
 
 def content(file: BinaryIO, suffix: str) -> Iterator[bytes]:
-    """What `file` holds, in pieces. Raises OSError, Unfinished behind the last piece that is there, and Damaged."""
+    """The content of `file` in chunks. Raises OSError, CorruptFile; IncompleteFile after the last chunk."""
     if os.fstat(file.fileno()).st_size == 0:
-        raise Unfinished
+        raise IncompleteFile
     try:
         reader = _reader(file, suffix)
         while data := reader.read1(CHUNK_BYTES):
             yield data
     except EOFError:
-        raise Unfinished from None
+        raise IncompleteFile from None
     except (zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
-        raise Damaged(str(error)) from None
+        raise CorruptFile(str(error)) from None
     except OSError as error:
         if error.errno is not None:
             raise
-        raise Damaged(str(error)) from None  # what gzip and bz2 say of bytes that are not theirs
+        raise CorruptFile(str(error)) from None  # gzip and bz2 raise this for bytes of another format
 
 
 def _reader(file: BinaryIO, suffix: str) -> _Reader:
@@ -107,11 +119,11 @@ def _reader(file: BinaryIO, suffix: str) -> _Reader:
             return lzma.LZMAFile(file)
         case ".zst":
             return _Zstd(file)
-    raise Damaged(f"{suffix} cannot be read")
+    raise CorruptFile(f"{suffix} cannot be read")
 
 
 def head_of(file: BinaryIO, suffix: str) -> bytes:
-    """The first bytes of what `file` holds, as many as a mark looks at. Raises what `content` does."""
+    """The first bytes of the content of `file`, as many as a mark covers. Raises the same as `content`."""
     head = b""
     for data in content(file, suffix):
         head += data

@@ -1,7 +1,7 @@
 """When a file that could go is deleted: `delete_archived` seconds after the archive proved that it has all of it.
 
 New data lets the time begin anew, so does a restart. `--once` deletes nothing: it does not wait for a collector.
-`finished.py` says which files, `deletion.py` how.
+`cleanup.py` decides which files, and deletes one.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from producer import receipts
 from producer.model import Source
-from producer.tailer.cleanup import GONE, Fate, Finished
+from producer.tailer.cleanup import REMOVED, DeletableFile, DeletionOutcome
 from producer.tailer.tailer import Tailer
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
@@ -21,14 +21,14 @@ from shipper.ports import Publisher
 
 ASK_SECONDS = (1.0, 10.0)
 """Between two questions to the collector, at least: as long as the grace time, but within these."""
-MOST_AT_ONCE = 1000
+MAX_DELETIONS = 1000
 
 
 def archived(source: Source, known: Iterable[Receipt]) -> bool:
-    """Whether the archive proves that it has all of `source`: every byte that the last look found, from the first on.
+    """Whether the archive proves that it has all of `source`: every byte that the last scan found, from the first on.
 
-    Equal sums at the same byte are the proof. A source that began behind its first byte (start at end, too old), whose
-    checkpoint went back, or that has a gap in the archive is never proven: its file stays.
+    Equal checksums at the same offset are the proof. A source that began after its first byte (start at end, too old),
+    whose checkpoint went back, or that has a gap in the archive is never proven: its file stays.
     """
     proof = (0, source.offset, source.crc)
     whole = source.origin == 0 and 0 < source.size <= source.offset
@@ -42,13 +42,13 @@ class ArchivedSince(NamedTuple):
 
     size: int
     mtime_ns: int
-    since: float = math.inf  #: on the clock; inf: nobody has proven it yet
+    since: float = math.inf  #: on the clock; inf: not proven yet
 
 
-def silent(
-    files: Iterable[Finished], before: Mapping[str, ArchivedSince], known: Iterable[Receipt], now: float
+def archived_since(
+    files: Iterable[DeletableFile], before: Mapping[str, ArchivedSince], known: Iterable[Receipt], now: float
 ) -> dict[str, ArchivedSince]:
-    """By source: since when each of `files` is archived. `known`: what the collector just said; [] is no word.
+    """By source: since when each of `files` is archived. `known`: the receipts of the collector; []: it sent none.
 
     New data, and a collector that lacks what it had, let the time begin anew.
     """
@@ -66,10 +66,10 @@ def silent(
     return after
 
 
-class Removal:
-    """Asks the collector now and then, and deletes what is due. Owned by the pipeline.
+class ArchivedFileDeletion:
+    """Requests receipts from the collector periodically, and deletes what is due. Owned by the pipeline.
 
-    `grace_seconds`: how long the archive must have had a file; None: nothing is deleted and nobody asked.
+    `grace_seconds`: how long the archive must have had a file; None: nothing is deleted or requested.
     """
 
     def __init__(
@@ -96,18 +96,19 @@ class Removal:
         """Monotonic time when `due` wants to be called."""
         return math.inf if self._asked is not None and not self._asked.done() else self._next_at
 
-    def due(self, publisher: Publisher, sources: Tailer) -> list[Finished]:
-        """The files that are to be deleted now; asks the collector of `publisher` without waiting where it must."""
+    def due(self, publisher: Publisher, sources: Tailer) -> list[DeletableFile]:
+        """The files that are to be deleted now; starts a request to the collector of `publisher` if one is due."""
         now = self._clock()
         if self._asked is not None and self._asked.done():
             asked, self._asked = self._asked, None
             told = None if asked.cancelled() else asked.result()
             if told is not None:
-                sources.told(told)
-            return self._answered(sources.finished(), told.receipts if told else (), now)
+                sources.ended_files.note_receipts(told)
+            return self._answered(sources.ended_files.deletable_files(), told.receipts if told else (), now)
         if self._asked is None and now >= self._next_at:
             self._next_at = now + self._ask_every
-            before, self._silent = self._silent, silent(sources.finished(), self._silent, [], now)
+            before, files = self._silent, sources.ended_files.deletable_files()
+            self._silent = archived_since(files, before, [], now)
             still = [silence for id_, silence in self._silent.items() if silence == before.get(id_)]
             if any(silence.since == math.inf or self._is_over(silence, now) for silence in still):
                 self._asked = asyncio.ensure_future(self._ask(publisher))
@@ -115,24 +116,24 @@ class Removal:
         return []
 
     def session_ends(self) -> None:
-        """Nobody answers any more what was asked in this session."""
+        """Cancel the request of this session: no reply will come."""
         if self._asked is not None:
             self._asked.cancel()
             self._asked = None
 
-    def delete(self, files: Iterable[Finished], sources: Tailer) -> None:
-        """Delete files whose state is durable. Never raises: what cannot be deleted is said once and tried again."""
+    def delete(self, files: Iterable[DeletableFile], sources: Tailer) -> None:
+        """Delete files whose state is durable. Never raises: a failure is logged once and tried again."""
         for file in files:
             self._silent.pop(file.source.id, None)  # what stays has its time again
             try:
-                fate = sources.delete(file)
+                fate = sources.ended_files.delete(file)
             except OSError as error:
                 self._complain(file, error.strerror or str(error))
                 continue
-            if fate in GONE:
+            if fate in REMOVED:
                 self._complained.discard(file.source.id)
                 events.file_deleted(path=file.path, source=file.source.id, octets=file.source.size)
-            elif fate is not Fate.CHANGED or file.source.ended_at:  # else the next look sees what changed
+            elif fate is not DeletionOutcome.CHANGED or file.source.ended_at:  # else the next scan sees what changed
                 self._complain(file, fate.value)
 
     async def _ask(self, publisher: Publisher) -> ReceiptsReply | None:
@@ -144,13 +145,13 @@ class Removal:
     def _is_over(self, silence: ArchivedSince, now: float) -> bool:
         return now - silence.since >= self._grace
 
-    def _answered(self, files: list[Finished], known: Sequence[Receipt], now: float) -> list[Finished]:
+    def _answered(self, files: list[DeletableFile], known: Sequence[Receipt], now: float) -> list[DeletableFile]:
         """The files whose time is over, by the word of the collector; without one none is."""
-        self._silent = silent(files, self._silent, known, now)
+        self._silent = archived_since(files, self._silent, known, now)
         ripe = [file for file in files if self._is_over(self._silent[file.source.id], now)]
-        return ripe[:MOST_AT_ONCE] if known else []
+        return ripe[:MAX_DELETIONS] if known else []
 
-    def _complain(self, file: Finished, reason: str) -> None:
+    def _complain(self, file: DeletableFile, reason: str) -> None:
         if file.source.id not in self._complained:
             self._complained.add(file.source.id)
             events.file_not_deleted(path=file.path, error=reason)

@@ -37,14 +37,18 @@ _Position = tuple[int, int, bytes, bytes, bytes | None]
 
 
 class FileReader:
-    """The open file of one source. Owned by its `TrackedFile`; raises OSError where a read fails: that is "unknown"."""
+    """The open file of one source. Owned by its `TrackedFile`; raises OSError where a read fails: that is "unknown".
 
-    def __init__(self, source: Source, descriptor: int, path: str) -> None:
+    `name`: a name in the configuration that `path` is; None: links or rotations led from the source's name to `path`.
+    """
+
+    def __init__(self, source: Source, descriptor: int, path: str, name: str | None = None) -> None:
         self.id = source.id
         self.file = source.file
         self.origin = source.origin
         self.handoff = source.handoff
-        self.path = path  #: where the file lies now
+        self.path = path  #: of the file now
+        self._name = source.file if name is None else name  # the path is opened as this name
         self._names = source.names
         self.fd = descriptor  #: the open descriptor; -1 while it is suspended
         self._cache: DescriptorCache | None = None  # bounds the open files
@@ -62,7 +66,7 @@ class FileReader:
         self._largest = max(self.size, source.size)
         self._ahead, self._ahead_at = b"", 0  # read already, not cut yet (one line a piece)
         self._charset: Charset | None = None  # unknown until its first bytes are there
-        self._lead: bytes | None = None  # of the line that the offset is in; None: to be looked for
+        self._lead: bytes | None = None  # of the line that the offset is in; None: not read yet
         self._before_piece: _Position = (self.offset, self.crc, self._head, self._before, self._lead)
 
     @property
@@ -77,17 +81,17 @@ class FileReader:
 
     @property
     def is_blank(self) -> bool:
-        """Whether no look found a byte in it yet."""
+        """Whether no scan found a byte in it yet."""
         return not (self.size or self.start.head_length or self.offset > self.origin)
 
     def check(self) -> int:
         """Notice growth, truncation, and a rewrite that kept the size. Raises FileNotFoundError: gone while suspended.
 
-        Returns how many bytes behind the offset were there and are gone, though what was read before them stays: a
+        Returns how many bytes after the offset were there and are gone, though the bytes before it are unchanged: a
         program that cuts off its own torn last line does that.
         """
         if self.ends_as is not None:
-            return 0  # complete, whatever becomes of the file; what is said at its end counts what it lacks
+            return 0  # a copy is complete; its last block counts the missing bytes
         stat = self._stat()
         changed = stat.st_mtime_ns != self.mtime_ns or stat.st_size != self.size
         self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
@@ -100,14 +104,14 @@ class FileReader:
             if self.offset == 0:
                 self.start = first_mark(self.descriptor, 0)
         if self.outcome is ReadOutcome.REWRITTEN:
-            return 0  # the farewell says what was lost
+            return 0  # the last block of the source counts the lost bytes
         lost, self._largest = max(0, self._largest - stat.st_size), stat.st_size
         return lost
 
     def read(self, cut: Cut, *, flush: bool) -> Piece | None:
         """The next whole lines, at most one block; `flush`: an unterminated last line too.
 
-        None: there is nothing to ship now; `outcome` says why.
+        None: there is nothing to ship now; `outcome` has the reason.
         """
         if not self.marked:
             self.outcome = ReadOutcome.END
@@ -171,7 +175,7 @@ class FileReader:
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that the last look found behind the offset, up to the limit."""
+        """Bytes that the last scan found after the offset, up to the limit."""
         return max(0, min(self.size, self.size if self.limit is None else self.limit) - self.offset)
 
     @property
@@ -183,6 +187,10 @@ class FileReader:
             self._cache.used(self)
         return self.fd
 
+    def found_at(self, path: str) -> None:
+        """A scan found the file at `path`, which is a name in the configuration."""
+        self.path = self._name = path
+
     def suspend(self) -> None:
         """Close the descriptor until it is needed again."""
         descriptor, self.fd = self.fd, -1
@@ -190,7 +198,7 @@ class FileReader:
             os.close(descriptor)
 
     def detach(self) -> int:
-        """The descriptor, for somebody else to close. Raises OSError where it is suspended and cannot be opened."""
+        """Give the descriptor to the caller, who closes it. Raises OSError: it is suspended and cannot be opened."""
         descriptor, self.fd = self.descriptor, -1
         return descriptor
 
@@ -223,16 +231,16 @@ class FileReader:
         """The file where it was, or where a rename within the directory put it."""
         links = self._cache.links if self._cache else FOLLOWED_BY_OWNER
         try:
-            descriptor = open_file(self.path, self.key, links)
+            descriptor = links.open_as(self._name, self.path, self.key)
         except NotFollowed:
             descriptor = None  # another name may lead there
         if descriptor is None:
             beside = dict.fromkeys(os.path.dirname(name) for name in (self.path, *self._names))
             path = next((path for each in beside if (path := scanner.find_inode(each, self.key)) is not None), None)
-            descriptor = open_file(path, self.key, links) if path and self._may_lie_at(path) else None
+            descriptor = links.open_as(self.file, path, self.key) if path and self._may_lie_at(path) else None
             if descriptor is None or path is None:
                 raise FileNotFoundError(errno.ENOENT, "deleted while it was not open", self.path)
-            self.path = path
+            self.path, self._name = path, self.file
         return descriptor
 
     def _guard_holds(self) -> bool:
@@ -250,11 +258,11 @@ class FileReader:
         data = os.pread(descriptor, size, self.offset)
         if self.offset == 0:
             return data if self.start.is_head_of(data) else None
-        found = os.pread(descriptor, len(guard), self.offset - len(guard))  # behind the data: it vouches for them
+        found = os.pread(descriptor, len(guard), self.offset - len(guard))  # read after the data: it proves the data
         return data if found == guard else None
 
     def _charset_for(self, cut: Cut) -> Charset:
-        """How the file is written: as its first bytes say where `cut` asks for that."""
+        """The character set of the file: by its first bytes, if `cut` requires that."""
         if not cut.charset:
             return Charset.BYTES
         if self._charset is None:
@@ -298,31 +306,18 @@ class FileReader:
 
 
 def _whole_lines(descriptor: int, offset: int, size: int) -> int:
-    """How many of the next `size` bytes are whole lines, as far as the last of them tell; `size` where they do not.
+    """How many of the next `size` bytes are whole lines, by the last of these bytes; `size` if they have no newline.
 
-    Only a hint: what is read then is cut as if nobody had asked. It spares a copy of nearly every large block.
+    Only a hint: the lines are cut in the same way without it. It avoids a copy of nearly every large block.
     """
     end = os.pread(descriptor, PROBE_BYTES, offset + size - PROBE_BYTES)
     behind = end.rfind(b"\n") + 1
     return size - PROBE_BYTES + behind if behind and len(end) == PROBE_BYTES else size
 
 
-def open_file(path: str, key: tuple[int, int], links: Links) -> int | None:
-    """A descriptor of the file `key` (device and inode) at `path`; None: another file lies there, or none."""
-    try:
-        descriptor = links.open(path)
-    except scanner.GONE:
-        return None
-    found = os.fstat(descriptor)
-    if (found.st_dev, found.st_ino) == key:
-        return descriptor
-    os.close(descriptor)
-    return None
-
-
-def holds(seen: Seen, mark: Mark, links: Links) -> bool:
-    """Whether the file that was seen holds what the mark says. Raises OSError: unknown."""
-    descriptor = open_file(seen.path, seen.key, links)
+def content_matches(seen: Seen, mark: Mark, links: Links) -> bool:
+    """Whether the content of the file that was seen agrees with the mark. Raises OSError: unknown."""
+    descriptor = links.open_as(seen.path, seen.path, seen.key)
     if descriptor is None:
         return False
     try:

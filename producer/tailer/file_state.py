@@ -1,4 +1,4 @@
-"""The states of a tracked file, the events that change them, and the one table that says how.
+"""The states of a tracked file, the events that change them, and the one table of transitions.
 
 `docs/development/tailer.md` draws the table; a test holds the drawing to it.
 """

@@ -12,7 +12,7 @@ from producer.discovery.safe_open import Links
 from producer.discovery.scanner import Key, Seen
 from producer.model import Source
 from producer.tailer.descriptor_cache import DescriptorCache
-from producer.tailer.file_reader import FileReader, holds
+from producer.tailer.file_reader import FileReader, content_matches
 from producer.tailer.file_state import ENDED_STATES, TRANSITIONS, Event, FileState
 from producer.tailer.retained_files import RetainedFiles
 from shipper.model import End
@@ -45,7 +45,7 @@ class TrackedFile:
         return self.reader is not None and self.state is not FileState.ENDING
 
     @property
-    def holds_up(self) -> bool:
+    def blocks_younger(self) -> bool:
         """Whether younger generations of its name must wait for it.
 
         A line that its writer has yet to end does not count once the file has its own name again.
@@ -54,10 +54,10 @@ class TrackedFile:
             return False
         if self.state is FileState.HOLDING_LINE:
             return self.left_at is not None
-        return self.state in HOLDING_UP
+        return self.state in BLOCKING_STATES
 
 
-HOLDING_UP = frozenset({FileState.NEW, FileState.ACTIVE, FileState.UNREADABLE, FileState.LOST})
+BLOCKING_STATES = frozenset({FileState.NEW, FileState.ACTIVE, FileState.UNREADABLE, FileState.LOST})
 _WITHOUT_GENERATION = ENDED_STATES | {FileState.FORGOTTEN}
 
 
@@ -101,7 +101,7 @@ class FileTable:
         """The file that ended, or is excluded, and had this device and inode last."""
         return next((file for file in reversed(self._by_key.get(key, ())) if file.state in ENDED_STATES), None)
 
-    def is_put_off(self, key: Key) -> bool:
+    def waits_for_open(self, key: Key) -> bool:
         """Whether a file could not be opened; every scan tries again."""
         not_open = (FileState.UNOPENED, FileState.WAITING)
         return any(file.state in not_open for file in self._by_key.get(key, ()))
@@ -112,7 +112,7 @@ class FileTable:
         The inode number of a file that is not open, or that ended, may be another file's by now.
         """
         file, ended = self.at(seen.key), self.ended_at(seen.key)
-        if self.is_put_off(seen.key):
+        if self.waits_for_open(seen.key):
             return True
         mark = None
         if file is not None and file.reader is not None:
@@ -122,7 +122,7 @@ class FileTable:
         elif ended is not None and ended.id in known:
             mark = known[ended.id].mark
         try:
-            return mark is not None and holds(seen, mark, links)
+            return mark is not None and content_matches(seen, mark, links)
         except OSError:
             return True
 
@@ -159,7 +159,7 @@ class FileTable:
         else:
             self._by_state[after][file.id] = file
 
-    def add_seen(self, seen: Seen, name: str) -> TrackedFile:
+    def add_new(self, seen: Seen, name: str) -> TrackedFile:
         """Track a file that is new: UNOPENED."""
         id_ = f"{seen.device}:{seen.inode}"
         file = self._by_id.get(id_) or self._add(TrackedFile(id=id_, name=name, state=FileState.UNOPENED))
@@ -216,7 +216,7 @@ class FileTable:
             queue[file.id] = file
 
     def free_inode(self, file: TrackedFile) -> None:
-        """The inode of a file holds a new generation: it was truncated in place."""
+        """The inode of a file content_matches a new generation: it was truncated in place."""
         if file.key is not None:
             self.truncated.add(file.key)
         self.set_key(file, None)

@@ -16,8 +16,7 @@ from producer.fingerprint import HEAD_BYTES
 from producer.model import Source
 from producer.options import Following
 from producer.tailer import decompress
-from producer.tailer.decompress import Damaged, Unfinished
-from producer.tailer.file_reader import open_file
+from producer.tailer.decompress import CorruptFile, IncompleteFile
 from producer.tailer.file_table import FileTable
 from shipper import events
 
@@ -61,16 +60,16 @@ class ContentFinder:
         self.claims: dict[Key, str] = {}  #: by file: the source whose content it has
 
     def find(self, source: Source) -> FoundContent | None:
-        """The content of `source`; None: no file has it. Raises Unfinished and OSError: unknown, try again."""
+        """The content of `source`; None: no file has it. Raises IncompleteFile and OSError: unknown, try again."""
         best: FoundContent | None = None
         unknown: Exception | None = None
         for seen in self._candidates(source):
             try:
                 found = self._content_in(seen, source)
             except scanner.GONE:
-                unknown = Unfinished()  # renamed since it was listed
+                unknown = IncompleteFile()  # renamed since it was listed
                 continue
-            except (Unfinished, OSError) as error:
+            except (IncompleteFile, OSError) as error:
                 unknown = error
                 continue
             if found is not None and (best is None or found.size > best.size):
@@ -91,15 +90,18 @@ class ContentFinder:
         """Whether any file may have the content of a source. Raises OSError: unknown."""
         return bool(source.mark.head_length) and any(True for _ in self._candidates(source))
 
-    def begins_with(self, seen: Seen) -> bytes | None:
-        """The first bytes of what a compressed file holds; None: it cannot be read. Raises Unfinished and OSError."""
-        with open(self.links.open(seen.path), "rb") as file:
+    def head_of(self, name: str, seen: Seen) -> bytes | None:
+        """The first bytes of the content of a compressed file, which would be read as `name`; None: it is damaged.
+
+        Raises IncompleteFile and OSError.
+        """
+        with open(self._opened(name, seen), "rb") as file:
             try:
                 return decompress.head_of(file, decompress.suffix_of(seen.path))
-            except Damaged as error:
+            except CorruptFile as error:
                 events.file_unreadable(path=seen.path, error=str(error))
                 return None
-            except Unfinished:
+            except IncompleteFile:
                 if self._may_go_on(seen):
                     raise
                 return None
@@ -125,26 +127,35 @@ class ContentFinder:
                 yield seen
 
     def _content_in(self, seen: Seen, source: Source) -> FoundContent | None:
-        if decompress.is_compressed(seen.path, self.links):
-            try:
-                return self._decompressed(seen, source)
-            except Damaged as error:
-                events.file_unreadable(path=seen.path, error=str(error))
-                return None
-        descriptor = open_file(seen.path, seen.key, self.links)
-        if descriptor is None:
-            raise Unfinished  # renamed since it was listed
-        if source.mark.agrees(descriptor):
-            return FoundContent(descriptor, seen.path, seen.key, os.fstat(descriptor).st_size)
-        os.close(descriptor)
+        descriptor = self._opened(source.file, seen)
+        is_closed = False
+        try:
+            if decompress.is_compressed(seen.path, descriptor):
+                is_closed = True
+                return self._decompressed(descriptor, seen, source)
+            if source.mark.agrees(descriptor):
+                is_closed = True
+                return FoundContent(descriptor, seen.path, seen.key, os.fstat(descriptor).st_size)
+        except CorruptFile as error:
+            events.file_unreadable(path=seen.path, error=str(error))
+        finally:
+            if not is_closed:
+                os.close(descriptor)
         return None
 
-    def _decompressed(self, seen: Seen, source: Source) -> FoundContent | None:
+    def _opened(self, name: str, seen: Seen) -> int:
+        """A descriptor of a file, to be read as `name`. Raises IncompleteFile: it was renamed since it was listed."""
+        descriptor = self.links.open_as(name, seen.path, seen.key)
+        if descriptor is None:
+            raise IncompleteFile
+        return descriptor
+
+    def _decompressed(self, descriptor: int, seen: Seen, source: Source) -> FoundContent | None:
         """The content of a compressed file: its head, and all after the offset; None: it is another content."""
         mark = source.mark
         keep_from = max(0, min(source.offset, mark.offset) - KEPT_BYTES)
         with (
-            open(self.links.open(seen.path), "rb") as packed,
+            open(descriptor, "rb") as packed,
             tempfile.TemporaryFile(dir=self._directory, buffering=0) as target,
         ):
             position, agrees = 0, False
@@ -158,7 +169,7 @@ class ContentFinder:
                         agrees = mark.agrees(target.fileno())
                         if not agrees:
                             return None
-            except Unfinished:
+            except IncompleteFile:
                 if self._may_go_on(seen):
                     raise
                 events.rest_incomplete(path=seen.path, octets=position)
@@ -178,7 +189,7 @@ class ContentFinder:
 
 def _compressed_in_place(path: str) -> list[Seen]:
     """The compressed files that have the name `path` and a suffix."""
-    return [seen for suffix in scanner.COMPRESSED if (seen := scanner.seen_at(path + suffix)) is not None]
+    return [seen for suffix in scanner.COMPRESSED if (seen := scanner.scan_file(path + suffix)) is not None]
 
 
 def _write(descriptor: int, data: bytes, at: int) -> None:

@@ -5,10 +5,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 
 from producer.discovery import scanner
-from producer.inputs.spool_files import lost_behind
+from producer.inputs.spool_files import lost_after
 from producer.model import Piece, Source
 from producer.options import Following, Order
-from producer.tailer.decompress import Unfinished
+from producer.tailer.decompress import IncompleteFile
 from producer.tailer.file_reader import FileReader, ReadOutcome
 from producer.tailer.file_state import Event, FileState
 from producer.tailer.file_table import FileTable, TrackedFile
@@ -20,7 +20,7 @@ from shipper.model import End, Span
 PIECE_BYTES = 1024
 """Bytes of the budget that a piece costs besides its data: a megabyte of empty lines must not be a million messages."""
 
-DEFECTS = {errno.EIO, errno.ESTALE}
+PERMANENT_ERRORS = {errno.EIO, errno.ESTALE}
 """Errors that may never go away."""
 PATIENCE_WAITS = 12
 PATIENCE_SECONDS = 60.0
@@ -41,10 +41,10 @@ def end_after_read(file: TrackedFile, *, was_silent: bool, is_due: bool) -> End 
         return None
     if reader.ends_as is not None:
         return reader.ends_as
-    return how_left(reader) if was_silent and is_due and not file.is_named else None
+    return end_without_name(reader) if was_silent and is_due and not file.is_named else None
 
 
-def how_left(reader: FileReader) -> End:
+def end_without_name(reader: FileReader) -> End:
     """How a file ends to which no watched name leads."""
     return End.ROTATED if reader.has_name() else End.DELETED
 
@@ -95,7 +95,7 @@ class ReadScheduler:
         file.left_at = self._clock()
         self.queue(file)
         if file.reader is not None:
-            events.file_left(path=file.reader.path, how=how_left(file.reader).value)
+            events.file_left(path=file.reader.path, how=end_without_name(file.reader).value)
 
     def is_due(self, file: TrackedFile) -> bool:
         """Whether a file that left its name has been silent for so long that it ends."""
@@ -108,7 +108,7 @@ class ReadScheduler:
     def pieces(self, budget_bytes: int) -> Iterator[Piece]:
         """The next pieces, about `budget_bytes` in all; FAIR: one block of each file in turn so that none starves.
 
-        To be iterated to the end. Each piece is read when it is asked for: what is done with it then finds it in the
+        To be iterated to the end. Each piece is read when the iterator reaches it, so that its bytes are still in the
         core's cache.
         """
         self._search_lost()
@@ -212,7 +212,7 @@ class ReadScheduler:
         events.file_unreadable(path=reader.path, error=error.strerror or str(error))
         reader.outcome = ReadOutcome.MORE
         self._table.move(file, Event.READ_FAILED)
-        if error.errno in DEFECTS:
+        if error.errno in PERMANENT_ERRORS:
             self._wait_or_pass_over(file, reader.path, error.strerror or str(error))
 
     def _wait_or_pass_over(self, file: TrackedFile, path: str, error: str) -> None:
@@ -232,7 +232,7 @@ class ReadScheduler:
                     break
                 if file.state is FileState.ACTIVE and not self._must_wait(file):
                     readable.add(file.id)
-                if file.holds_up:
+                if file.blocks_younger:
                     break
         return readable
 
@@ -257,7 +257,7 @@ class ReadScheduler:
             return
         piece = reader.finish(why)
         if file.name in self._following.spools:
-            piece = piece._replace(gap=piece.gap + lost_behind(os.path.dirname(file.name), reader.key))
+            piece = piece._replace(gap=piece.gap + lost_after(os.path.dirname(file.name), reader.key))
         if piece.gap:
             events.bytes_lost(file=file.name, lost=piece.gap, reason=why.value)
         self._last_blocks.append(piece)
@@ -296,7 +296,7 @@ class ReadScheduler:
         return [
             file
             for file in self._table.in_state(FileState.LOST)
-            if not file.searched and not any(older.holds_up for older in self._table.older(file))
+            if not file.searched and not any(older.blocks_younger for older in self._table.older(file))
         ]
 
     def _search_lost(self) -> None:
@@ -308,10 +308,10 @@ class ReadScheduler:
         """Continue a lost file in another one that has its content, or end it; unknown: the next scan tries again."""
         try:
             found = self._finder.find(source) if source.mark.head_length else None
-        except (OSError, Unfinished) as error:
+        except (OSError, IncompleteFile) as error:
             file.searched = True
             self._table.move(file, Event.NOT_FOUND_YET)
-            if not isinstance(error, Unfinished):
+            if not isinstance(error, IncompleteFile):
                 events.file_unreadable(path=file.name, error=str(error))
             self._wait_or_pass_over(file, file.name, str(error))
             return

@@ -5,21 +5,20 @@ A renamed file that ended may still be open in a program that writes to it: its 
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.discovery import scanner
-from producer.discovery.safe_open import OWN_DESCRIPTORS, ExcludedName, Links, NotFollowed
+from producer.discovery.safe_open import ExcludedName, NotFollowed
 from producer.discovery.scanner import Key, Seen
-from producer.discovery.symlinks import real_of
+from producer.discovery.symlinks import resolved_path
 from producer.fingerprint import Mark, first_mark
 from producer.model import Source, new_source
 from producer.options import Following
 from producer.tailer import decompress
-from producer.tailer.cleanup import GONE, Fate, Finished, delete
-from producer.tailer.decompress import Unfinished
-from producer.tailer.file_reader import FileReader, holds
+from producer.tailer.decompress import IncompleteFile
+from producer.tailer.file_reader import FileReader
 from producer.tailer.file_state import ENDED_STATES, Event, FileState
 from producer.tailer.file_table import FileTable, TrackedFile
 from producer.tailer.lost_file import ContentFinder
@@ -29,53 +28,6 @@ from shipper.model import End
 
 LATE_SECONDS = 3600.0
 """For so long after its last block a file is polled for late lines: one stat a scan."""
-
-
-def at_their_devices(sources: Iterable[Source], files: Iterable[Seen], links: Links) -> list[Source]:
-    """`sources` with the device numbers that their files have now. `files`: what a look found."""
-    by_inode: dict[int, list[Seen]] = {}
-    for seen in files:
-        by_inode.setdefault(seen.inode, []).append(seen)
-    return [_at_its_device(source, by_inode.get(source.inode, []), links) for source in sources]
-
-
-def has_first_name(source: Source, newest: Mapping[tuple[int, int], str], links: Links) -> bool:
-    """Whether the file of a source has the name under which it was first seen; True also where that is unknown.
-
-    An inode number may have come back with another file: `newest` says by key which source began last.
-    """
-    if source.ended_at or newest[source.key] != source.id:
-        return False
-    try:
-        seen = scanner.seen_at(source.file)
-        return seen is not None and seen.key == source.key and holds(seen, source.mark, links)
-    except OSError:
-        return True
-
-
-def _at_its_device(source: Source, files: list[Seen], links: Links) -> Source:
-    """A source that shipped nothing yet, or whose file cannot be found, stays as it is."""
-    try:
-        if not _has_moved(source, files):
-            return source
-        rotations = [seen for name in source.names for seen in (scanner.seen_at(name), *scanner.rotations(name))]
-        for seen in (*files, *rotations):
-            if seen is not None and seen.inode == source.inode and holds(seen, source.mark, links):
-                events.device_changed(file=source.file, source=source.id)
-                return replace(source, device=seen.device)
-    except OSError as error:
-        if not scanner.is_gone(error):
-            events.file_unreadable(path=source.file, error=error.strerror or str(error))
-    return source
-
-
-def _has_moved(source: Source, files: list[Seen]) -> bool:
-    known = bool(source.inode and source.mark.head_length)
-    return known and not any(seen.key == source.key for seen in files) and _device_now(source) != source.device
-
-
-def _device_now(source: Source) -> int:
-    return os.stat(os.path.dirname(source.names[-1])).st_dev
 
 
 class Resolver:
@@ -96,10 +48,11 @@ class Resolver:
         self._wall = wall
         self._table = table
         self._scheduler = scheduler
-        self._acks = acks
+        self.acks = acks
         self._files: Mapping[Key, Seen] = {}
         self.listing = scanner.Listing()  #: of the directories, since the last scan
         self._begin_at: dict[Key, int] = {}  # where files begin that are not tracked yet, if not at their first byte
+        self._is_named = scanner.name_filter(following.watched)
         self._refused: dict[str, NotFollowed] = {}  # by name: why it is not read
         self._logged: set[str] = set()  # names whose refusal was logged
 
@@ -108,9 +61,9 @@ class Resolver:
         self._files = files
         self._logged.intersection_update(self._refused)
         self._refused = {}
-        self.list_again()
+        self.refresh_listing()
 
-    def list_again(self) -> None:
+    def refresh_listing(self) -> None:
         """List the directories of the files anew."""
         self.listing = scanner.Listing()
 
@@ -119,8 +72,12 @@ class Resolver:
         """What the last scan found."""
         return self._files
 
+    def is_named(self, source: Source) -> bool:
+        """Whether the configuration names the file of a source; later names, given by a rotation, do not count."""
+        return source.file in self._following.spools or self._is_named(source.file)
+
     def begin_at_end(self) -> None:
-        """The files that were found just now begin behind what they hold, also those that cannot be opened yet."""
+        """Files that this scan found begin at their present end, also those that cannot be opened yet."""
         spools = self._following.spools
         self._begin_at = {seen.key: seen.size for seen in self._files.values() if seen.path not in spools}
 
@@ -141,10 +98,10 @@ class Resolver:
         self._table.move(file, Event.LEFT_OUT)
         self._table.take_inode(file)
 
-    def may_show_up(self, reader: FileReader, why: End) -> bool:
+    def may_reappear(self, reader: FileReader, why: End) -> bool:
         """Whether the file of a source that ends may show up again."""
         if reader.ends_as is not None:
-            return scanner.lies_at(reader.path, self._acks.known[reader.id].key)
+            return scanner.is_at(reader.path, self.acks.known[reader.id].key)
         is_named = reader.offset > 0 or reader.file in self._following.spools
         return why is not End.TRUNCATED and is_named and reader.has_name()
 
@@ -165,23 +122,25 @@ class Resolver:
     def begin(self, seen: Seen, name: str) -> Source | None:
         """A new generation under the archive name `name`, with its reader; None: the next scan tries again."""
         self._skip_if_old(seen, name)
-        file = self._table.add_seen(seen, name)
-        descriptor = -1
+        file = self._table.add_new(seen, name)
+        descriptor: int | None = None
         try:
-            if name != seen.path and decompress.is_compressed(seen.path, self._links):
+            descriptor = self.open(name, seen.path, seen.key)
+            if descriptor is not None and name != seen.path and decompress.is_compressed(seen.path, descriptor):
+                _close(descriptor)
+                descriptor = None
                 return self._begin_compressed(file, seen)
-            descriptor = self._links.open(seen.path)
-            stat = os.fstat(descriptor)
-            self._check_names(stat, seen.path)
-            if _key(descriptor) == seen.key:
+            if descriptor is not None:
+                stat = os.fstat(descriptor)
+                self._check_names(stat, seen.path)
                 origin = min(self._begin_at.get(seen.key, 0), stat.st_size)
-                mark, real = first_mark(descriptor, origin), real_of(name, seen.path)
+                mark, real = first_mark(descriptor, origin), resolved_path(name, seen.path)
                 source = new_source(name, stat, origin=origin, mark=mark, real=real)
                 reader = self.reader(source, descriptor, seen.path)
                 self._table.identify(file, source)
                 self._table.open_file(file, reader)
                 return source
-        except Unfinished:
+        except IncompleteFile:
             self._table.move(file, Event.DISMISSED)
             return None
         except NotFollowed as refused:
@@ -198,12 +157,12 @@ class Resolver:
 
     def _begin_compressed(self, file: TrackedFile, seen: Seen) -> Source | None:
         """A generation that is compressed at `seen`: its content is decompressed and read in its turn."""
-        head = self._finder.begins_with(seen)
+        head = self._finder.head_of(file.name, seen)
         stat = os.stat(seen.path)
         if not head or (stat.st_dev, stat.st_ino) != seen.key:
             self._table.move(file, Event.DISMISSED)
             return None
-        mark, real = Mark.of(0, head, b""), real_of(file.name, seen.path)
+        mark, real = Mark.of(0, head, b""), resolved_path(file.name, seen.path)
         source = replace(new_source(file.name, stat, origin=0, mark=mark, real=real), size=len(head))
         self._finder.claims[seen.key] = source.id
         self._table.identify(file, source)
@@ -211,7 +170,7 @@ class Resolver:
 
     def _skip_if_old(self, seen: Seen, name: str) -> None:
         """Let an old file begin at its end; under a name that was shipped before it has what is missing there."""
-        unknown = seen.key not in self._begin_at and self._acks.changed_before(name) is None
+        unknown = seen.key not in self._begin_at and self.acks.changed_before(name) is None
         if unknown and name not in self._following.spools and self._following.ignores(seen.mtime_ns, self._wall()):
             self._begin_at[seen.key] = seen.size
             events.file_ignored(path=seen.path, octets=seen.size)
@@ -237,7 +196,7 @@ class Resolver:
 
     def follow_all(self, begun: list[Source]) -> None:
         """Read new generations once they are durable; where they cannot be made so, forget them until the next scan."""
-        is_durable = self._acks.begin(begun)
+        is_durable = self.acks.add_durably(begun)
         for source in begun:
             file = self._table.get(source.id)
             if file is None:
@@ -261,15 +220,17 @@ class Resolver:
         False: the file is another one, or gone. True also where that is unknown: the next scan tries again.
         """
         file = self._table.add_known(source)
-        descriptor, path = -1, None
+        descriptor, path = None, None
         try:
             path = self._path_of(source)
-            descriptor = self._links.open(path) if path else -1
-            if path and not self._is_at(descriptor, path, source):  # renamed since it was found
-                return self._put_off(file, source, descriptor)
-            if path and _is_same(descriptor, path, source) and not self._may_be_compressed(source):
+            descriptor = self.open(source.file, path, source.key) if path else None
+            if path and descriptor is None:  # renamed since it was found
+                return self._postpone(file, source, descriptor)
+            if path and descriptor is not None and self._is_still(descriptor, path, source):
                 if path == source.file:
-                    source = replace(source, real=source.real or real_of(source.file, path))  # older versions: unknown
+                    source = replace(
+                        source, real=source.real or resolved_path(source.file, path)
+                    )  # older versions: unknown
                 reader = self.reader(source, descriptor, path)
                 self._table.open_file(file, reader)
                 self._follow(file, reader, source, Event.RESUMED)
@@ -282,32 +243,35 @@ class Resolver:
             return True  # it goes on once it is not excluded any more
         except NotFollowed as refused:
             self.refuse(source.file, refused)
-            return self._put_off(file, source, descriptor)
+            return self._postpone(file, source, descriptor)
         except OSError as error:
             if not scanner.is_gone(error):
                 events.file_unreadable(path=source.file, error=error.strerror or str(error))
-            return self._put_off(file, source, descriptor)
+            return self._postpone(file, source, descriptor)
         _close(descriptor)
         if or_lose:
             self.lose(source, End.TRUNCATED if path == source.file else End.DELETED)
         return False
 
-    def _is_at(self, descriptor: int, path: str, source: Source) -> bool:
-        """Whether an open file has the inode of a source. Raises NotFollowed: it may not be read."""
-        self._check_way(source, path)
-        self._check_names(os.fstat(descriptor), path)
-        return _key(descriptor) == source.key
+    def open(self, name: str, path: str, key: Key) -> int | None:
+        """A descriptor of the file `key` at `path`, which is read as `name`; None: another file is there, or none.
 
-    def _check_way(self, source: Source, path: str) -> None:
-        """A file to which a link led is read in its own directory only where that link is trusted. Raises NotFollowed.
-
-        Older versions followed every link, and a rotation takes the file away from under it.
+        Every file whose bytes are shipped is opened here or by `ContentFinder` or its reader. Raises NotFollowed.
         """
-        seen = self._files.get(source.key)
-        is_watched = seen is not None and seen.path == path
-        is_ours = path.startswith(OWN_DESCRIPTORS)
-        if source.real and not is_watched and not is_ours and not self._links.belongs(source.file, path):
-            raise NotFollowed(f"not followed: {path} of what the link {source.file} led to", source.file)
+        return self._links.open_as(self._name_of(name, path, key), path, key)
+
+    def _name_of(self, name: str, path: str, key: Key) -> str:
+        """The name as which `path` is opened: itself, if the configuration names it; else links led there from `name`.
+
+        Older versions followed every link, and a rotation renames the file that a link led to.
+        """
+        seen = self._files.get(key)
+        return path if seen is not None and seen.path == path else name
+
+    def _is_still(self, descriptor: int, path: str, source: Source) -> bool:
+        """Whether an open file is the source's. Raises ExcludedName: it may not be read."""
+        self._check_names(os.fstat(descriptor), path)
+        return _is_same(descriptor, path, source) and not self._may_be_compressed(source)
 
     def _check_names(self, stat: os.stat_result, path: str) -> None:
         """A file that is excluded under another name is not read under this one either. Raises ExcludedName."""
@@ -318,7 +282,7 @@ class Resolver:
                 raise ExcludedName(path, twin)
 
     def refuse(self, path: str, refused: NotFollowed) -> None:
-        """A name is not read, whatever is there: said once."""
+        """Do not read a name, whatever is there; logged once."""
         if path not in self._logged:
             self._logged.add(path)
             if isinstance(refused, ExcludedName):
@@ -329,17 +293,17 @@ class Resolver:
 
     @property
     def refused(self) -> Mapping[str, NotFollowed]:
-        """The names that are not read, and why, as the last look found them."""
+        """The names that are not read, and why, by the last scan."""
         return self._refused
 
     def _may_be_compressed(self, source: Source) -> bool:
-        """Whether what came into a file that had no byte yet may lie compressed now, and its inode number be reused."""
+        """Whether the bytes of a file that was empty may be compressed by now, and its inode number be reused."""
         if source.mark.head_length:
             return False
         rotations = [seen for name in source.names for seen in self.listing.rotations(name)]
         return any(decompress.suffix_of(seen.path) and seen.mtime_ns >= source.mtime_ns for seen in rotations)
 
-    def _put_off(self, file: TrackedFile, source: Source, descriptor: int) -> bool:
+    def _postpone(self, file: TrackedFile, source: Source, descriptor: int | None) -> bool:
         """Whether a source goes on is unknown: the next scan tries again."""
         _close(descriptor)
         self._table.move(file, Event.OPEN_FAILED)
@@ -366,7 +330,7 @@ class Resolver:
         What is under a watched name is scanned anyhow.
         """
         for file in self._table.in_state(FileState.LINGERING):
-            source = self._acks.known.get(file.id)
+            source = self.acks.known.get(file.id)
             if source is None or file.key is None:
                 self._table.move(file, Event.DISMISSED)
                 continue
@@ -383,30 +347,10 @@ class Resolver:
             if file.state is FileState.LINGERING:
                 self._table.move(file, Event.EXPIRED)
 
-    def delete(self, file: Finished) -> Fate:
-        """Delete the file of a source that ended; if it got more bytes just then, go on with it. Raises OSError."""
-        source = file.source
-        descriptor = self._links.open(file.path)
-        fate = Fate.CHANGED
-        try:
-            fate = delete(file, descriptor)
-        finally:
-            if fate is not Fate.LATE:
-                _close(descriptor)
-        if fate in GONE:
-            self.forget(source)
-            self._acks.ended(source.id, file_rests=False)  # its inode number is free for any other file
-        if fate is Fate.LATE:
-            source = replace(source, ended_at=0.0)
-            late, reader = self._table.add_known(source), self.reader(source, descriptor, file.path)
-            self._table.open_file(late, reader)
-            self._follow(late, reader, source, Event.RESUMED)
-        return fate
-
     def _path_of(self, source: Source) -> str | None:
         """Where a source's file is now: under a watched name, in place, renamed, or kept open."""
         for name in source.names:  # first: another name may be a link that a hostile user made to it
-            seen = scanner.seen_at(name)
+            seen = scanner.scan_file(name)
             if seen is not None and seen.key == source.key:
                 return name
         if source.key in self._files:
@@ -422,30 +366,36 @@ class Resolver:
         except OSError:
             return True  # unknown is not gone
 
-    def lies_on_disk(self, source: Source) -> bool:
+    def is_on_disk(self, source: Source) -> bool:
         """Whether the file of a source has a name by which any process finds it; its inode may be another's by now."""
         try:
             path = self._path_of(source) if source.inode else None
             if path is None or path == self._table.retained.path(source):
                 return False
-            descriptor = self._links.open(path)
+            descriptor = self.open(source.file, path, source.key)
             try:
-                return _key(descriptor) == source.key and _is_same(descriptor, path, source)
+                return descriptor is not None and _is_same(descriptor, path, source)
             finally:
-                os.close(descriptor)
+                _close(descriptor)
         except OSError:
             return False  # unknown is no promise
 
     def _renamed(self, name: str, key: Key) -> str | None:
         """Where a rotation put the file `key` that had a name."""
-        return self._acks.targets.find(name, key, self.listing)
+        return self.acks.targets.find(name, key, self.listing)
 
     def reader(self, source: Source, descriptor: int, path: str) -> FileReader:
         """Read an open file of a source; with `--once` to the end that it has now."""
-        reader = FileReader(source, descriptor, path)
+        reader = FileReader(source, descriptor, path, self._name_of(source.file, path, source.key))
         if self._following.once and source.file not in self._following.spools:
             reader.limit = reader.size
         return reader
+
+    def resume_open(self, source: Source, descriptor: int, path: str) -> None:
+        """Continue a source in its file, which is open already."""
+        file, reader = self._table.add_known(source), self.reader(source, descriptor, path)
+        self._table.open_file(file, reader)
+        self._follow(file, reader, source, Event.RESUMED)
 
     def follow_late(self, source: Source, descriptor: int, path: str) -> None:
         """Read what a program still writes to a file that was replaced. The checkpoint has `source` already."""
@@ -455,8 +405,8 @@ class Resolver:
         self._scheduler.leave(file)
 
     def _follow(self, file: TrackedFile, reader: FileReader, source: Source, event: Event) -> None:
-        self._acks.learn(source)
-        self._acks.scanned(reader.id, reader.size, reader.mtime_ns, reader.start)
+        self.acks.add(source)
+        self.acks.note_scan(reader.id, reader.size, reader.mtime_ns, reader.start)
         self._table.take_inode(file)
         self._table.move(file, event)
         events.file_followed(path=reader.path, source=source.id, offset=source.offset)
@@ -471,20 +421,15 @@ def _is_same(descriptor: int, path: str, source: Source) -> bool:
     return named and source.mark.agrees(descriptor)
 
 
-def _key(descriptor: int) -> Key:
-    stat = os.fstat(descriptor)
-    return stat.st_dev, stat.st_ino
-
-
-def _close(descriptor: int) -> None:
-    if descriptor >= 0:
+def _close(descriptor: int | None) -> None:
+    if descriptor is not None:
         os.close(descriptor)
 
 
 def _path_now(path: str, key: Key) -> str | None:
     """Where a file is that was at `path`; None: not in that directory. Unknown counts as unchanged."""
     try:
-        return path if scanner.lies_at(path, key) else scanner.find_inode(os.path.dirname(path), key)
+        return path if scanner.is_at(path, key) else scanner.find_inode(os.path.dirname(path), key)
     except OSError:
         return path
 

@@ -104,7 +104,7 @@ class RetainedFiles:
             self.drop(id_)
         events.files_held(files=len(self._ended), octets=octets)
 
-    def at_its_file(self, source: Source) -> Source:
+    def with_retained_inode(self, source: Source) -> Source:
         """A source that went back: its file is the one that is retained, whatever its inode number is known as."""
         each = self._ended.get(source.id)
         if each is None or source.ended_at:
@@ -121,12 +121,12 @@ class RetainedFiles:
     def hand_over(self, readers: Iterable[FileReader]) -> None:
         """The tailer closes: keep its files open that have no known name, for the next one."""
         for reader in readers if self._hands_over else ():
-            nameless = reader.fd >= 0 and not scanner.lies_at(reader.path, reader.key)
+            nameless = reader.fd >= 0 and not scanner.is_at(reader.path, reader.key)
             if nameless and reader.key not in self._handed_over:
                 with contextlib.suppress(OSError):  # no descriptor is left
                     self._handed_over[reader.key] = os.dup(reader.fd)
 
-    def taken_over(self) -> None:
+    def close_handed_over(self) -> None:
         """The next tailer has opened what it needs: close what was handed over."""
         for descriptor in self._handed_over.values():
             os.close(descriptor)

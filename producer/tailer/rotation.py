@@ -1,7 +1,7 @@
 """Which generations begin: new files, and older ones that were missed and come before them.
 
-A generation may have come and been renamed between two scans, or while no producer ran: its name says of which file.
-Sources that never had a byte cannot be told from others by their content, so a start searches their files anew.
+A generation may have come and been renamed between two scans, or while no producer ran: its name shows its original.
+Sources that never had a byte cannot be identified by content, so a start searches their files anew.
 """
 
 import contextlib
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.discovery import scanner
-from producer.discovery.patterns import ways
+from producer.discovery.patterns import prefix_matcher
 from producer.discovery.scanner import Key, Seen
 from producer.model import Source
 from producer.options import Following
 from producer.tailer import decompress
 from producer.tailer.atomic_replace import AtomicReplacement
 from producer.tailer.copytruncate import CompressedFiles, Copies
-from producer.tailer.decompress import Unfinished
+from producer.tailer.decompress import IncompleteFile
 from producer.tailer.file_state import Event
 from producer.tailer.file_table import FileTable, TrackedFile
 from producer.tailer.lost_file import ContentFinder
@@ -58,7 +58,7 @@ class MissedGenerations:
     def before(self, name: str) -> list[Seen]:
         """The files that had `name` and are newer than all that is known of it, the oldest first.
 
-        Raises Unfinished: the content of a compressed one is unknown yet.
+        Raises IncompleteFile: the content of a compressed one is unknown yet.
         """
         known_until = 0 if name in self._following.spools else self._acks.changed_before(name)
         if known_until is None:
@@ -68,7 +68,7 @@ class MissedGenerations:
             for sibling in self._acks.targets.rotations(name, self._resolver.listing)
             if sibling.mtime_ns >= known_until
             and not self._table.is_tracked(sibling, self._acks.known, self._following.links)
-            and self._is_readable(sibling)
+            and self._is_readable(name, sibling)
             and not self._is_copy(sibling)
         ]
 
@@ -76,25 +76,27 @@ class MissedGenerations:
         """Whether the content of `seen` is known under another name; unknown counts as no."""
         try:
             return not self.compressed.is_named(seen) and self._is_copy(seen)
-        except Unfinished:
+        except IncompleteFile:
             return False
 
     def _is_copy(self, seen: Seen) -> bool:
-        """The same. Raises Unfinished."""
+        """The same. Raises IncompleteFile."""
         try:
             return self.copies.is_copy(seen)
         except OSError:
             return False  # opening it meets the same error and logs it
 
-    def _is_readable(self, sibling: Seen) -> bool:
-        """Whether a rotation is plain, or compressed in a way that can be read. Raises Unfinished."""
+    def _is_readable(self, name: str, sibling: Seen) -> bool:
+        """Whether a rotation is plain, or compressed in a way that can be read. Raises IncompleteFile."""
         suffix = decompress.suffix_of(sibling.path)
         if not suffix:
             return True
         if self.compressed.is_named(sibling) or os.path.lexists(sibling.path.removesuffix(suffix)):
             return False  # shipped as it is; or its original is still there
         try:
-            if not decompress.is_compressed(sibling.path, self._following.links) or self._finder.begins_with(sibling):
+            if not decompress.is_compressed_file(name, sibling, self._following.links):
+                return True
+            if self._finder.head_of(name, sibling):
                 return True
         except OSError as error:
             events.file_unreadable(path=sibling.path, error=error.strerror or str(error))
@@ -119,7 +121,7 @@ class BlankSources:
         kept = []
         for source in sources:
             if is_blank(source):
-                self._acks.learn_name(source)
+                self._acks.add_name(source)
                 self.add(source)
             else:
                 kept.append(source)
@@ -154,16 +156,23 @@ class Rotation:
     """Decides for each scan which generations begin. Owned by `Tailer`."""
 
     def __init__(
-        self, following: Following, table: FileTable, resolver: Resolver, acks: AckTracker, finder: ContentFinder
+        self,
+        following: Following,
+        table: FileTable,
+        resolver: Resolver,
+        acks: AckTracker,
+        missed: MissedGenerations,
+        replacement: AtomicReplacement,
+        blanks: BlankSources,
     ) -> None:
         self._following = following
         self._table = table
         self._resolver = resolver
         self._acks = acks
-        self._may_match = ways(following.watched.patterns)
-        self._missed = MissedGenerations(following, table, resolver, acks, finder)
-        self._replacement = AtomicReplacement(table, resolver, acks, finder)
-        self.blanks = BlankSources(acks)
+        self._may_match = prefix_matcher(following.watched.patterns)
+        self._missed = missed
+        self._replacement = replacement
+        self.blanks = blanks
 
     def is_copy(self, seen: Seen) -> bool:
         """Whether `seen` only has the content of another file that is read."""
@@ -205,15 +214,15 @@ class Rotation:
 
     def decide(self, seen: Seen) -> Decision:
         """What a file means that is not read yet. Reads files, changes none of the tracked ones."""
-        is_put_off = self._table.is_put_off(seen.key)
-        if is_put_off or self._missed.compressed.leaves_out(seen) or self._missed.is_copy(seen):
+        waits_for_open = self._table.waits_for_open(seen.key)
+        if waits_for_open or self._missed.compressed.excludes(seen) or self._missed.is_copy(seen):
             return Decision()
         if (blank := self.blanks.name_of(seen)) is not None:
             return Decision(((seen, blank),))
         name = self._missed.first_name(seen)
         try:
             missed = self._missed.before(name)
-        except Unfinished:
+        except IncompleteFile:
             return Decision()  # an older generation may be being compressed: the next scan decides
         return order_generations(seen, name, missed)
 
@@ -223,11 +232,11 @@ class Rotation:
         for name in [name for name in self._acks.names if name not in present]:
             if os.path.lexists(name) or not self.may_match(name):
                 continue
-            with contextlib.suppress(Unfinished):
+            with contextlib.suppress(IncompleteFile):
                 begun.extend(self._resolver.begin(each, name) for each in self._missed.before(name))
         return [source for source in begun if source is not None]
 
-    def gave_way(self, file: TrackedFile, files: Mapping[Key, Seen]) -> bool:
+    def dismissed_blank(self, file: TrackedFile, files: Mapping[Key, Seen]) -> bool:
         """Whether an empty file is not read: it begins anew after missed generations, or is a copy.
 
         It may be empty again: what came and was copied between two scans is found now, or never.
@@ -237,18 +246,18 @@ class Rotation:
             return False
         if is_copy := self._is_copy_now(file, seen):
             self._table.move(file, Event.DISMISSED)
-            self._acks.forget([self._acks.drop(file.id)])
+            self._acks.forget([self._acks.remove(file.id)])
         elif comes_later := self._comes_after_missed(file):
             self._table.move(file, Event.DISMISSED)
-            self.blanks.add(self._acks.drop(file.id))
+            self.blanks.add(self._acks.remove(file.id))
         return is_copy or comes_later
 
     def must_wait(self, file: TrackedFile) -> bool:
-        """Whether only a full scan can tell the content of an empty file."""
+        """Whether only a full scan can identify the content of an empty file."""
         if file.reader is None or not file.reader.is_blank:
             return False
         try:
-            seen = scanner.seen_at(file.reader.path)
+            seen = scanner.scan_file(file.reader.path)
         except OSError:
             return True
         return self._comes_after_missed(file) or (seen is not None and self._is_copy_now(file, seen))
@@ -257,7 +266,7 @@ class Rotation:
         """Whether what is written to an empty file is younger than a generation that was missed."""
         if file.name in self._following.spools:
             return False
-        with contextlib.suppress(Unfinished):
+        with contextlib.suppress(IncompleteFile):
             return bool(self._missed.before(file.name))
         return True
 

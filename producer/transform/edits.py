@@ -21,9 +21,9 @@ from shipper.edit_map import MAX_MAP_BYTES, Edit
 from shipper.model import MAX_BLOCK_BYTES
 
 SEAM_BYTES = 4096
-"""How far before the end of an over-long line's piece a place to cut is looked for."""
+"""Maximum bytes before the end of an over-long line's piece in which a place to cut is searched."""
 CLEAR_BYTES = 512
-"""How much of the line behind that place is looked at."""
+"""How many bytes of the line after that place are checked."""
 NAME_BYTES = 64
 """How far before a secret the name may begin by which it is known."""
 _SEPARATOR = re.compile(rb"[ \t,;&|]+")
@@ -46,7 +46,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
-    """What is done to the text of every file, and what is said of it. Nothing, by default."""
+    """The changes to the text of every file, and what the archive records of them. None, by default."""
 
     keep: tuple[Pattern | Apart, ...] = ()
     drop: tuple[Pattern | Apart, ...] = ()
@@ -76,7 +76,7 @@ class Edits:
 
         def matching(text: str, *, may_be_empty: bool = True) -> Pattern | Apart:
             pattern = Pattern.of(text, may_be_empty=may_be_empty)
-            return Apart(matcher, apart.index(text)) if matcher and pattern.must_be_apart else pattern
+            return Apart(matcher, apart.index(text)) if matcher and pattern.needs_own_process else pattern
 
         return cls(
             keep=tuple(map(matching, keep_lines)),
@@ -103,7 +103,7 @@ class Edits:
 
     @property
     def map_bytes(self) -> int:
-        """The longest map that travels behind a piece's text."""
+        """The longest map that is sent after a piece's text."""
         return min(MAX_MAP_BYTES, self.most_bytes // 2)
 
     @property
@@ -135,7 +135,7 @@ class Edits:
     def seam(self, data: bytes) -> int:
         """Where to cut an over-long line: in nothing to redact that is shorter than `CLEAR_BYTES`, if it can be.
 
-        It is behind a separator, so far before the end of `data` that what begins before the cut ends in sight.
+        It is after a separator, so far before the end of `data` that what begins before the cut ends in sight.
         Raises OverBudget.
         """
         reach, clear = min(SEAM_BYTES, len(data) // 2), min(CLEAR_BYTES, len(data) // 4)
@@ -213,7 +213,9 @@ class Edits:
 
 def nonlinear(texts: Iterable[str], *, may_be_empty: bool = True) -> list[str]:
     """Those of the patterns that have to run in a process of their own. Raises re.error."""
-    return [text for text in texts if text not in READY and Pattern.of(text, may_be_empty=may_be_empty).must_be_apart]
+    return [
+        text for text in texts if text not in READY and Pattern.of(text, may_be_empty=may_be_empty).needs_own_process
+    ]
 
 
 def _folded(lines: list[bytes], lengths: list[int], changes: list[Change]) -> Text:

@@ -1,4 +1,4 @@
-"""Where to cut what is read into pieces: behind whole lines, and behind whole characters of an over-long one."""
+"""Where to cut what is read into pieces: after whole lines, and after whole characters of an over-long one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Cut:
     budget: Budget | None = None  #: of the patterns that pieces are edited by; None: by none
 
     def read_bytes(self, charset: Charset) -> int:
-        """How much to read at once."""
+        """Maximum bytes of one read."""
         return self.block_bytes if charset is Charset.BYTES else min(self.block_bytes, GROWN_BYTES)
 
     def taken(self, data: bytes, *, flush: bool, charset: Charset = Charset.BYTES, at: int = 0) -> int:

@@ -1,6 +1,6 @@
-"""Regular expressions on the lines of a block, without a look at each line where a scan of the whole block will do.
+"""Regular expressions on the lines of a block, without a check of each line where a scan of the whole block will do.
 
-A line is what lies between two newlines. A pattern never sees beyond it, whatever it may match: `^` and `$` are its
+A line is the text between two newlines. A pattern never sees beyond it, whatever it may match: `^` and `$` are its
 ends. A CR before the newline belongs to the line, but `$` is also before it.
 """
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from producer.transform.linear_regex import Linear, is_bounded
+from shipper.linear_regex import Linear, is_bounded
 
 Range = tuple[int, int]
 """Begin and end in a block's bytes."""
@@ -23,14 +23,14 @@ _SCANNABLE = re.compile(
     )*""",
     re.VERBOSE,
 )
-"""Patterns that match in a block where they match in a line: they can match no newline, and look at nothing beside."""
+"""Patterns that match in a block where they match in a line: they can match no newline, and check nothing around it."""
 
 
 class Pattern(NamedTuple):
     """One regular expression, ready for blocks."""
 
     regex: re.Pattern[bytes]
-    scans: bool  #: it may run over a whole block at once
+    scans: bool  #: it may run over a whole block
     linear: Linear | None = None  #: the same for the linear engine, where that is what runs it
 
     @classmethod
@@ -50,7 +50,7 @@ class Pattern(NamedTuple):
         return self.scans and is_bounded(self.regex.pattern)
 
     @property
-    def must_be_apart(self) -> bool:
+    def needs_own_process(self) -> bool:
         """Whether only `re` can run it, in a time without a bound."""
         return self.linear is None and not self.is_quick
 
@@ -109,7 +109,7 @@ class Pattern(NamedTuple):
                 yield begin, end
 
     def _scanned(self, data: bytes) -> Iterator[Range]:
-        at, last = 0, len(data) - data.endswith(b"\n")  # behind a newline at the end is no line
+        at, last = 0, len(data) - data.endswith(b"\n")  # after a newline at the end is no line
         while at < len(data) and (found := self._search(data, at, len(data))) and found[0] <= last:
             begin = data.rfind(b"\n", 0, found[0]) + 1
             at = data.find(b"\n", found[0]) + 1 or len(data)

@@ -52,7 +52,7 @@ _SHAPED = re.compile(
     rb"|gh[opsur]_[A-Za-z0-9]{36,}"
     rb"|://[^/\s:@\"']*:([^/\s@\"']+)@"
 )
-"""JSON web tokens, AWS access keys, tokens of GitHub, the password in a URL: known by their looks."""
+"""JSON web tokens, AWS access keys, tokens of GitHub, the password in a URL: known by their form."""
 _DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")
 
 
@@ -83,7 +83,7 @@ def cards(data: bytes) -> Iterator[Range]:
 def _cards_of(data: bytes, groups: list[Range]) -> Iterator[Range]:
     """The card numbers among groups of digits.
 
-    Where a number beside makes two readings in the usual groups, both go; any other grouping is for what is left.
+    Where an adjacent number makes two readings in the usual groups, both go; any other grouping is for what is left.
     """
     used: set[int] = set()
     for first in range(len(groups)):
@@ -103,12 +103,12 @@ def _is_grouped(sizes: tuple[int, ...]) -> bool:
 
 
 def _card_end(data: bytes, groups: list[Range], first: int, is_card: Callable[[tuple[int, ...]], bool]) -> int:
-    """The group behind the card number that begins with group `first`; `first`: none does."""
+    """The group after the card number that begins with group `first`; `first`: none does."""
     digits, expected = b"", groups[first][0]
     sizes: tuple[int, ...] = ()
     for number in range(first, min(len(groups), first + _MOST_GROUPS)):
         begin, end = groups[number]
-        if begin != expected or len(digits) >= _CARD_DIGITS.stop:  # `expected`: behind one space, dash or plus
+        if begin != expected or len(digits) >= _CARD_DIGITS.stop:  # `expected`: after one space, dash or plus
             break
         digits, sizes, expected = digits + data[begin:end], (*sizes, end - begin), end + 1
         if len(digits) in _CARD_DIGITS and digits[:1] not in b"01" and is_card(sizes) and _luhn(digits):
@@ -135,7 +135,7 @@ def mails(data: bytes) -> Iterator[Range]:
 
 
 def tokens(data: bytes) -> Iterator[Range]:
-    """Values of passwords, keys and tokens by the name before them; what is known by its looks."""
+    """Values of passwords, keys and tokens by the name before them; or known by their form."""
     lower = data.lower()
     for name in _NAMES:  # finding words is many times faster than an expression that has to try every byte
         at, text_end = lower.find(name), -1
@@ -147,7 +147,7 @@ def tokens(data: bytes) -> Iterator[Range]:
             elif name in _ELEMENTS and (found := _ELEMENT.match(lower, at)):
                 begin = found.end()
                 if text_end < begin and (stop := _TEXT_END.search(lower, begin)):
-                    text_end = stop.start()  # of every element that begins before: no text is looked through twice
+                    text_end = stop.start()  # of every element that begins before: no text is searched twice
                 if begin < text_end and lower.startswith(b"</", text_end):
                     behind = text_end + len(b"</")
                     yield begin, text_end

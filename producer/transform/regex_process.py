@@ -20,7 +20,7 @@ from producer.transform.line_filter import Pattern, Range
 from producer.transform.time_budget import Budget, OverBudget
 
 _JOB = struct.Struct("<IBdI")
-"""Number of the pattern, what is asked, CPU seconds, bytes of text."""
+"""Number of the pattern, the operation, CPU seconds, bytes of text."""
 _COUNT = struct.Struct("<I")
 _SPENT = struct.Struct("<d")
 LINES, MATCHES, IS_LINE = range(3)
@@ -28,9 +28,9 @@ WALL_TIMES = 10.0
 """The process is killed, too, when it takes so many times the budget on the clock: it is stopped, or gets no CPU."""
 WALL_LEAST_SECONDS = 10.0
 LOOK_SECONDS = 0.1
-"""Between two looks whether the program is asked to end."""
+"""Seconds between two checks whether the program must end."""
 TRIES = 2
-"""Somebody else may have ended the process, so a block is given to a second one before its file is held back."""
+"""Another process may have ended it, so a block is given to a second process before its file is held back."""
 
 
 class Matcher:
@@ -50,7 +50,7 @@ class Matcher:
             if self._ended() == -signal.SIGPROF:
                 most = f"{self._budget.seconds:g} s of CPU time"
                 raise OverBudget(f"pattern {self._texts[number]!r} takes more than {most} for one block")
-        raise OverBudget(f"the process for pattern {self._texts[number]!r} cannot be started, or ends at once")
+        raise OverBudget(f"the process for pattern {self._texts[number]!r} cannot be started, or ends immediately")
 
     def close(self) -> None:
         """End the process; another one is started when it is needed."""

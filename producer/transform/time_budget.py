@@ -1,7 +1,7 @@
 """The CPU time that patterns may take for one block, and the files whose next block took more.
 
 A block over budget is never shipped unedited. Its file is held back: the source stays at its offset, it is tried again
-with back-off, and the other files are read on. A reload makes a new budget, so a corrected pattern is tried at once.
+with back-off, and the other files are read on. A reload makes a new budget, and tries a corrected pattern immediately.
 """
 
 import time
@@ -18,7 +18,7 @@ RETRY_SECONDS = 60.0
 """Until the block of a file that is held back is tried again; doubled each time."""
 MAX_RETRY_SECONDS = 3600.0
 CHECK_EVERY = 64
-"""Matches between two looks at the CPU clock, which cost 0.3 µs each."""
+"""Matches between two reads of the CPU clock, which cost 0.3 µs each."""
 
 Each = TypeVar("Each")
 
@@ -79,19 +79,19 @@ class Budget:
         self.check()
 
     def start(self) -> None:
-        """A pipeline begins, perhaps behind another one: what is held back is tried at once."""
+        """A pipeline begins, perhaps after another one: what is held back is tried immediately."""
         self._is_ending = self._is_over = False
         now = self._clock()
         self._held = {source: replace(held, again_at=now) for source, held in self._held.items()}
         events.files_held_back(files=len(self._held))
 
     def end_soon(self) -> None:
-        """The program is asked to end: it waits for one block that is over budget at most."""
+        """The program must end: it waits for one block that is over budget at most."""
         self._ends_at = self._clock() + self.seconds
         self._is_ending = True
 
     def not_after(self, until: float) -> float:
-        """`until`, a monotonic time, or when the program that is asked to end waits no longer for a block."""
+        """`until`, a monotonic time, or when a program that must end waits no longer for a block."""
         return min(until, self._ends_at) if self._is_ending else until
 
     # -- files that are held back -------------------------------------------------------------------------------

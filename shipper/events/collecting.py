@@ -114,7 +114,7 @@ def recent_gaps() -> list[ReportedGap]:
 
 
 def fleet_seen(*, states: Mapping[str, int], backlog: int, backlog_age: float) -> None:
-    """The heartbeats of all hosts were looked over."""
+    """The heartbeats of all hosts were read."""
     for state, count in states.items():
         _HOSTS.labels(state).set(count)
     _HOST_BACKLOG.set(backlog)
@@ -122,12 +122,12 @@ def fleet_seen(*, states: Mapping[str, int], backlog: int, backlog_age: float) -
 
 
 def fleet_not_seen(*, error: str) -> None:
-    """The hosts' heartbeats and the partitions' lag cannot be asked for now; writing goes on."""
+    """The hosts' heartbeats and the partitions' lag cannot be read now; the collector continues to write."""
     logger.warning("fleet_not_seen", error=error)
 
 
 def partition_seen(*, partition: int, lag: int, filled: float, collectors: int, top_host_ratio: float) -> None:
-    """One partition, whoever writes it: messages that are not in the archive, and how much of its room is used.
+    """One partition, with any collector as its writer: messages not yet in the archive, and how full its stream is.
 
     `top_host_ratio`: part of the messages that one host has, of a stream that is nearly full; else 0.
     """
@@ -155,7 +155,7 @@ def partitions_gone(*, partitions: Iterable[int]) -> None:
 
 
 def archive_measured(*, size: int, free: int) -> None:
-    """How much room the archive has."""
+    """The size of the archive and the free bytes of its file system."""
     _ARCHIVE_SIZE.set(size)
     _ARCHIVE_FREE.set(free)
 
@@ -195,11 +195,11 @@ def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -
 
 
 def question_refused(*, host: str, partition: int | None, reason: str) -> None:
-    """A question on `ctl.up` is not answered: its host asks too often, or for what only the partitioner may have."""
+    """A request on `ctl.up` is refused: its host sends too many, or requests what only the partitioner may have."""
     _REFUSED_QUESTIONS.labels("-" if partition is None else str(partition)).inc()
     logger.warning(
         "question_refused", host=host, partition=partition, reason=reason,
-        hint="nothing of other hosts is affected; if it goes on, look at the host or take its key away",
+        hint="nothing of other hosts is affected; if it continues, examine the host or revoke its key",
     )  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def holes_open(*, partition: int, count: int) -> None:
 
 
 def hole_asked(*, partition: int, host: str, file: str, start: int, answer: str) -> None:
-    """A hole lasted, so its producer was asked for the bytes."""
+    """A hole lasted, so the collector requested the bytes from its producer."""
     logger.warning("hole_asked", partition=partition, host=host, file=file, start=start, answer=answer)
 
 
@@ -320,15 +320,15 @@ def archive_repaired(*, file: str, cut: int) -> None:
 
 
 def archive_damaged(*, partition: int, file: str, missing: int) -> None:
-    """Committed bytes are no longer in the archive: somebody else changed it."""
+    """Committed bytes are no longer in the archive: another program or person changed it."""
     _GAPS.labels(str(partition), "archive_changed").inc(missing)
     logger.error("archive_damaged", partition=partition, file=file, missing_bytes=missing)
 
 
 def messages_gone(*, partition: int, first: int, count: int) -> None:
-    """Messages left the stream before anybody read them: purged by hand, or dropped by a limit.
+    """Messages left the stream before a collector read them: an operator purged them, or a limit dropped them.
 
-    Their producers send blocks again when they are asked; plain messages have nobody who could.
+    Their producers send blocks again on request; plain messages have no producer that could.
     """
     _GONE.labels(str(partition)).inc(count)
     logger.error("messages_gone", partition=partition, first=first, messages=count)
@@ -342,7 +342,7 @@ def lease_taken(*, partition: int, epoch: int, previous: str, silent: float) -> 
 
 
 def lease_released(*, partition: int) -> None:
-    """Files and journal of a partition are closed, and whoever comes next need not wait."""
+    """Files and journal of a partition are closed, and the next collector need not wait."""
     _LEASES.dec()
     _forget(partition)
     logger.info("lease_released", partition=partition)
@@ -357,7 +357,7 @@ def fenced(*, partition: int, error: str) -> None:
 
 
 def _forget(partition: int) -> None:
-    """What a partition's gauges say is another collector's matter now."""
+    """Reset the gauges of a partition that another collector writes now."""
     for gauge in (_LAG, _HOLES, _TROUBLE):
         with contextlib.suppress(KeyError):
             gauge.remove(str(partition))
@@ -418,9 +418,9 @@ def segments_merged(*, partition: int, path: str, parts: int) -> None:
 
 
 def segment_damaged(*, partition: int, path: str, reason: str) -> None:
-    """A sealed segment is not what its manifest says: it was not merged, and is left as it is."""
+    """A sealed segment differs from its manifest: it was not merged, and is left as it is."""
     _DAMAGED.labels(str(partition)).inc()
-    logger.error("segment_damaged", partition=partition, path=path, reason=reason, hint="fshipper audit tells more")
+    logger.error("segment_damaged", partition=partition, path=path, reason=reason, hint="fshipper audit has details")
 
 
 def duplicates_counted(*, octets: Mapping[int, int]) -> None:
@@ -453,7 +453,7 @@ def hosts_over_share(*, hosts: Sequence[str], share: int) -> None:
 
 
 def day_removed(*, date: str, reason: str, octets: int, segments: int) -> None:
-    """A day that is older, or lies above the limit, was removed from the archive."""
+    """A day that is too old, or exceeds the size limit, was removed from the archive."""
     _REMOVED.labels(reason).inc(octets)
     logger.info("day_removed", date=date, reason=reason, bytes=octets, segments=segments)
 
@@ -475,7 +475,7 @@ def stream_purged(*, partition: int, below: int, messages: int) -> None:
 
 
 def holes_passed_by(*, partition: int, holes: int, below: int) -> None:
-    """The stream is full of what lies behind open holes. Their producers send it again, so it may go."""
+    """The stream is full of blocks after open holes. Their producers send these again, so the stream may drop them."""
     logger.info("holes_passed_by", partition=partition, holes=holes, below=below)
 
 
@@ -485,13 +485,13 @@ def site_purged(*, partition: int, messages: int) -> None:
 
 
 def site_away(*, partition: int, error: str) -> None:
-    """The edge site does not answer: it keeps what it has, and is asked again."""
+    """The edge site does not answer: it keeps its messages, and the collector retries."""
     logger.info("site_away", partition=partition, error=error)
 
 
 def site_refused(*, partition: int, error: str) -> None:
-    """This collector may not ask or purge the edge site, whose stream fills up."""
-    hint = "nothing is lost, but the site's stream is purged by nobody: docs/guides/edge-sites.md names the rights"
+    """This collector has no right to read or purge the stream of the edge site, which fills up."""
+    hint = "nothing is lost, but no collector purges the site's stream: docs/guides/edge-sites.md names the rights"
     logger.warning("site_refused", partition=partition, error=error, hint=hint)
 
 

@@ -69,7 +69,7 @@ def name_unsuitable(*, host: str, reason: str) -> None:
 
 
 def name_of_container(*, host: str) -> None:
-    """The host's name looks like the id of a container, which is another one after each restart."""
+    """The host's name has the form of a container id, which changes at each restart."""
     hint = "set HOSTNAME (--host) to the name of the machine or service, so that it stays one host"
     logger.warning("name_of_container", host=host, hint=hint)
 
@@ -80,7 +80,7 @@ def nothing_matched(*, problem: str) -> None:
 
 
 def backlog_measured(*, octets: int, age: float, files: int, unreadable: int) -> None:
-    """The files were looked over for a heartbeat."""
+    """The files were scanned for a heartbeat."""
     _BACKLOG.set(octets)
     _BACKLOG_AGE.set(age)
     _FILES.set(files)
@@ -88,7 +88,7 @@ def backlog_measured(*, octets: int, age: float, files: int, unreadable: int) ->
 
 
 def heartbeats_refused(*, subject: str) -> None:
-    """The server does not let the host say how it is: nobody sees it in `fshipper status`. It ships all the same."""
+    """The server refuses the host's heartbeats: `fshipper status` does not show the host. It continues to ship."""
     logger.warning("heartbeats_refused", subject=subject, hint="allow the host to publish it, or set heartbeat to 0")
 
 
@@ -104,13 +104,13 @@ def file_left(*, path: str, how: str) -> None:
 
 
 def file_unreadable(*, path: str, error: str) -> None:
-    """A file cannot be looked at or read now; it is tried again and not taken for gone."""
+    """A file cannot be checked or read now; the producer retries and does not count it as deleted."""
     _UNREADABLE.inc()
     logger.warning("file_unreadable", file=path, error=error)
 
 
 def bytes_lost(*, file: str, lost: int, reason: str) -> None:
-    """Bytes that were in a file are gone before anybody could read them; the archive gets a gap record."""
+    """Bytes of a file are gone before the producer could read them; the archive gets a gap record."""
     _LOST_BYTES.labels(reason).inc(lost)
     logger.error("bytes_lost", file=file, bytes=lost, reason=reason)
 
@@ -135,7 +135,7 @@ def source_recovered(*, file: str, source: str, offset: int) -> None:
 
 
 def checkpoint_damaged(*, path: str, kept: str, error: str) -> None:
-    """A checkpoint cannot be read; it is kept aside and receipts are asked for."""
+    """A checkpoint cannot be read; it is renamed, and the producer requests receipts."""
     _CHECKPOINT_ERRORS.inc()
     logger.error("checkpoint_damaged", path=path, kept=kept, error=error)
 
@@ -147,7 +147,7 @@ def checkpoint_failed(*, error: str) -> None:
 
 
 def watching_failed(*, error: str) -> None:
-    """Notifications do not work; looking at intervals goes on."""
+    """File notifications do not work; the producer continues to scan at intervals."""
     logger.warning("watching_failed", error=error)
 
 
@@ -195,7 +195,7 @@ def file_deleted(*, path: str, source: str, octets: int) -> None:
 
 
 def file_not_deleted(*, path: str, error: str) -> None:
-    """The archive has all of a file, but it cannot be deleted now; it is tried again and not said again."""
+    """The archive has all of a file, but it cannot be deleted now; the producer retries and does not log it again."""
     _NOT_DELETED.inc()
     logger.warning("file_not_deleted", file=path, error=error)
 
@@ -207,7 +207,7 @@ def file_excluded(*, path: str, source: str, unread: int) -> None:
 
 
 def file_ignored(*, path: str, octets: int) -> None:
-    """What an old file holds is left out, as `ignore_older` says; what is written into it later is shipped."""
+    """The content of an old file is left out because of `ignore_older`; bytes written later are shipped."""
     _IGNORED_BYTES.inc(octets)
     logger.info("file_ignored", file=path, bytes=octets)
 
@@ -222,7 +222,7 @@ def input_started(*, input: str) -> None:  # noqa: A002 - the field's name in th
 
 
 def spool_full(*, input: str, limit: int) -> None:  # noqa: A002
-    """An input is not read until some of its spool is shipped: whoever writes to it waits."""
+    """An input is not read until a part of its spool is shipped: programs that write to it wait."""
     _SPOOL_WAITS.labels(input).inc()
     logger.warning("spool_full", input=input, limit_bytes=limit)
 
@@ -238,7 +238,7 @@ def spool_failed(*, input: str, error: str) -> None:  # noqa: A002
 
 
 def messages_lost(*, input: str, lost: int, reason: str) -> None:  # noqa: A002
-    """Messages came to an input, or lay there, and nobody could read them; at least so many."""
+    """Messages of an input were dropped before the producer could read them; `lost` is a minimum."""
     _LOST_MESSAGES.labels(reason).inc(lost)
     logger.error("messages_lost", input=input, lost=lost, reason=reason)
 
@@ -261,7 +261,7 @@ def connection_closed(*, input: str, address: str, idle_seconds: float) -> None:
 
 
 def listening_openly(*, input: str) -> None:  # noqa: A002
-    """A listener can be reached from other machines: whoever reaches it can write to the archive."""
+    """A listener can be reached from other machines: each of them can write to the archive."""
     logger.warning("listening_openly", input=input)
 
 
@@ -297,12 +297,12 @@ def fifo_not_read(*, path: str) -> None:
 
 
 def rest_found(*, file: str, path: str, offset: int, octets: int) -> None:
-    """The file of a source is gone or was rewritten; what was not read of it lies in another file."""
+    """The file of a source is gone or was rewritten; its unread bytes are in another file."""
     logger.info("rest_found", file=file, path=path, offset=offset, bytes=octets)
 
 
 def rest_incomplete(*, path: str, octets: int) -> None:
-    """A compressed file ends too early and nobody works on it; what can be read of it counts."""
+    """A compressed file ends too early and no program writes it; the readable part is shipped."""
     logger.error("rest_incomplete", path=path, bytes=octets)
 
 
@@ -322,7 +322,7 @@ def file_passed_over(*, path: str, source: str, error: str) -> None:
 
 
 def late_lines(*, file: str, source: str) -> None:
-    """A renamed file that was let go got more bytes; it is read on."""
+    """A renamed file that was closed got more bytes; the producer continues to read it."""
     logger.info("late_lines", file=file, source=source)
 
 
@@ -352,7 +352,7 @@ def files_held(*, files: int, octets: int) -> None:
 
 
 def held_file_let_go(*, file: str, source: str, octets: int) -> None:
-    """A deleted file is let go before an archive is known to have it: should the server lose it, it is gone."""
+    """A deleted file is closed before an archive is known to have it: if the server loses it, its bytes are lost."""
     _LET_GO_BYTES.inc(octets)
     logger.warning("held_file_let_go", file=file, source=source, bytes=octets, hint="see producer.hold and hold_for")
 
@@ -370,12 +370,12 @@ def bytes_not_arrived(*, file: str, source: str, start: int, end: int) -> None:
 
 
 def recovery_waits(*, seconds: float, collector: str) -> None:
-    """The checkpoint was lost and the collector cannot say yet what it has: it is waited for, as all else doubles."""
+    """The checkpoint was lost and the collector has not answered yet: the producer waits, to send nothing twice."""
     logger.warning("recovery_waits", at_most_seconds=seconds, collector=collector)
 
 
 def recovery_gave_up(*, sources: int) -> None:
-    """The collector did not say all that it has in time: files that it did not name are sent as new ones."""
+    """The collector did not send all receipts in time: files without a receipt are sent as new ones."""
     logger.error("recovery_gave_up", named_sources=sources)
 
 
@@ -422,7 +422,7 @@ def shipped_as_another_host(*, file: str, other: str, host: str) -> None:
 
 
 def stream_denied(*, partition: int, reason: str) -> None:
-    """The partition of this host has no stream, and nobody makes one."""
+    """The partition of this host has no stream, and no program creates one."""
     logger.warning("stream_denied", partition=partition, reason=reason)
 
 
@@ -432,5 +432,5 @@ def map_refused(*, error: str) -> None:
 
 
 def map_damaged(*, key: str) -> None:
-    """The map of the partitions cannot be understood: nobody moves by it."""
+    """The partition map cannot be parsed: no host moves because of it."""
     logger.error("map_damaged", key=key, hint="written by a newer fshipper? see `nats kv get fshipper`")

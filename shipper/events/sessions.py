@@ -13,7 +13,7 @@ _CONTROL_IGNORED = Counter(
 _CONTROL_SAID: dict[str, float] = {}
 _SESSIONS = Counter("fshipper_sessions_ended_total", "Sessions with the server that ended in trouble", ["program"])
 _REFUSED_REQUESTS = Counter(
-    "fshipper_refused_requests_total", "HTTP requests by a name that is not allowed, answered with 421"
+    "fshipper_refused_requests_total", "HTTP requests by a name that is not allowed (421) or of another origin (403)"
 )
 
 
@@ -21,6 +21,12 @@ def host_refused(*, name: str) -> None:
     """An HTTP request had a `Host` that is neither the machine's nor allowed: a proxy, a service name, or an attack."""
     _REFUSED_REQUESTS.inc()
     logger.warning("host_refused", name=name, hint="SHIPPER_ALLOWED_HOSTS allows names")
+
+
+def origin_refused(*, origin: str) -> None:
+    """A page of another origin sent a request: a dashboard that embeds the page, or an attack."""
+    _REFUSED_REQUESTS.inc()
+    logger.warning("origin_refused", origin=origin, hint="open the page by its own address")
 
 
 def session_ended(*, program: str, error: str, hint: str, retry_in: float) -> None:
@@ -31,7 +37,7 @@ def session_ended(*, program: str, error: str, hint: str, retry_in: float) -> No
 
 
 def control_ignored(*, subject: str, reason: str) -> None:
-    """A control message was neither obeyed nor answered; said at most once a minute for each reason."""
+    """A control message was ignored; logged at most once a minute for each reason."""
     _CONTROL_IGNORED.labels(reason).inc()
     now = time.monotonic()
     if now - _CONTROL_SAID.get(reason, -SAID_EVERY_SECONDS) >= SAID_EVERY_SECONDS:
@@ -40,7 +46,7 @@ def control_ignored(*, subject: str, reason: str) -> None:
 
 
 def stream_full(*, error: str, hint: str, retry_in: float) -> None:
-    """The stream has no room; what it refused is sent again in the same session."""
+    """The stream is full; refused messages are sent again in the same session."""
     logger.warning("stream_full", error=error, retry_in=round(retry_in, 2), hint=hint)
 
 
@@ -55,7 +61,7 @@ def drained(*, program: str, left: int) -> None:
 
 
 def progress_stopped(*, what: str, seconds: float) -> None:
-    """A loop hangs: the service manager is no longer told that the work goes on, and is going to end the program."""
+    """A loop hangs: the service manager no longer gets notifications of progress and will end the program."""
     logger.error("progress_stopped", what=what, seconds=round(seconds), hint="the stacks of all threads follow SIGABRT")
 
 
@@ -70,5 +76,5 @@ def stream_served(*, partition: int, host: str) -> None:
 
 
 def stream_refused(*, partition: object, host: str, reason: str) -> None:
-    """A producer asks for a stream that is not to be."""
+    """A producer requests a stream that must not exist."""
     logger.warning("stream_refused", partition=partition, host=host, reason=reason)

@@ -31,7 +31,7 @@ NO_ROOM = frozenset({10002, 10023, 10028, 10047})
 """Account limits exceeded, insufficient resources, memory and storage resources exceeded."""
 INVALID_JSON = 10025
 NO_PEERS = 10005
-"""No suitable peers for placement: the description says why, one reason behind the other."""
+"""Error code: no suitable peers for placement. The description lists the reasons."""
 NO_MESSAGE = frozenset({10037, 10043})
 """Nothing is there to read, or to delete."""
 ANSWER_SECONDS = 10.0
@@ -41,10 +41,10 @@ BUSY_STATUSES = frozenset({408, 429, 503})  # no leader yet, too many requests: 
 
 
 class Admin:
-    """Asks and changes what streams and consumers a server has, over a connection that it does not own.
+    """Reads and changes the streams and consumers of a server, over a connection that it does not own.
 
-    Every method raises `SessionLost` when the server does not answer, `Unavailable` when it has no JetStream or no
-    room, `NodeAway` when its cluster has too few nodes now, `ConfigError` when it refuses a configuration, and
+    Every method raises `SessionLost` when the server does not answer, `Unavailable` when it has no JetStream or is
+    full, `NodeAway` when its cluster has too few nodes now, `ConfigError` when it refuses a configuration, and
     `ApiError` when another attempt may help.
     """
 
@@ -53,7 +53,7 @@ class Admin:
 
     @property
     def connection(self) -> Connection:
-        """What it asks over; whoever opened it closes it."""
+        """The connection that it uses; the code that opened it closes it."""
         return self._connection
 
     async def account(self) -> Json:
@@ -66,7 +66,7 @@ class Admin:
         return sorted(found, key=lambda info: str(info["config"]["name"]))
 
     async def names(self) -> list[str]:
-        """The names of every stream of the account: a collector may ask for these, and for each by its name."""
+        """The names of every stream of the account: a collector may list these and read each by name."""
         return sorted([name async for name in self._pages("STREAM.NAMES", "streams")])
 
     async def subjects(self, stream: str, pattern: str = ">") -> dict[str, int]:
@@ -204,7 +204,7 @@ class Admin:
         return found
 
     async def step_down(self, stream: str, consumer: str = "", *, preferred: str) -> None:
-        """Ask the leader of a stream, or of a consumer, to hand over to `preferred`; an election follows."""
+        """Request that the leader of a stream, or of a consumer, steps down for `preferred`; an election follows."""
         what = f"CONSUMER.LEADER.STEPDOWN.{stream}.{consumer}" if consumer else f"STREAM.LEADER.STEPDOWN.{stream}"
         await self._ask(what, {"placement": {"preferred": preferred}})
 
@@ -248,16 +248,16 @@ async def administration(settings: NatsSettings) -> AsyncIterator[Admin]:
 
 
 def explained(error: ApiError) -> ShipperError:
-    """What a refusal means for the caller; `error` itself when another attempt may help, or nobody knows."""
+    """What a refusal means for the caller; `error` itself if a retry may help or the cause is unknown."""
     if error.code in NO_ROOM:
         return Unavailable(
-            f"the server has no room for it: {error}",
+            f"the server has not enough storage: {error}",
             hint="a stream reserves its max_bytes: lower --max-bytes or --partitions, or raise max_file_store",
         )
     if error.code == NO_PEERS and "offline" in str(error):
         return NodeAway(
             f"the cluster has too few nodes now: {error}",
-            hint="start the nodes that are away and run the command again, or ask for fewer --replicas",
+            hint="start the nodes that are away and run the command again, or give fewer --replicas",
         )
     if error.code == INVALID_JSON:
         return ConfigError(f"the server does not know this setting: {error}", hint="correct the template (--template)")

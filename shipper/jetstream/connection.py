@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import random
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import nats
@@ -22,11 +25,61 @@ from shipper.errors import (
     Transient,
     Unavailable,
 )
-from shipper.jetstream.credentials import check_readable, check_secrets, check_urls
+from shipper.jetstream import load_websockets
 from shipper.jetstream.fast_client import TolerantClient
 from shipper.jetstream.server_errors import GRANT_HINT, REFUSED, refused_right, unconnected
 from shipper.settings import NatsSettings
 from shipper.subjects import control_down, control_up
+
+_SEED = re.compile(rb"BEGIN USER NKEY SEED-+\s+(S[A-Z2-7]+)\s")
+
+
+def check_urls(settings: NatsSettings) -> None:
+    """Raise ConfigError if a URL can never give the connection that the settings require."""
+    schemes = {url.partition("://")[0] for url in settings.url if "://" in url}
+    if "ws" in schemes and settings.wants_tls:
+        raise ConfigError(
+            "NATS_URL has a ws:// URL, which is never encrypted, and the settings require TLS",
+            hint="write wss:// for a WebSocket with TLS, or tls:// for the NATS port",
+        )
+    if schemes & {"ws", "wss"} and importlib.util.find_spec("aiohttp") is None:
+        raise ConfigError(
+            "a WebSocket URL (ws://, wss://) needs the Python package aiohttp, which is not installed",
+            hint="install it where fshipper is: pip install 'fshipper[websocket]'; or use tls://HOST:4222 in NATS_URL",
+        )
+
+
+def check_readable(path: Path | None) -> None:
+    """Raise ConfigError where `path` cannot be read."""
+    try:
+        if path is not None:
+            with path.open("rb"):
+                pass
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="correct the path or its permissions") from None
+
+
+def check_secrets(settings: NatsSettings) -> None:
+    """Raise ConfigError if a file has not the content that nats-py expects; its own error is only `invalid seed`."""
+    if settings.nkey_seed:
+        first = next(iter(settings.nkey_seed.read_bytes().split()), b"")
+        _check_seed(first, "NATS_NKEY", settings.nkey_seed)
+    if settings.creds:
+        found = _SEED.search(settings.creds.read_bytes())
+        _check_seed(found[1] if found else b"", "NATS_CREDS", settings.creds)
+
+
+def _check_seed(seed: bytes, setting: str, path: Path) -> None:
+    import nkeys  # noqa: PLC0415 - with the whole of libsodium, for those who have a key only
+
+    try:
+        nkeys.from_seed(seed)
+    except (nkeys.NkeysError, ValueError):
+        what = "credentials with a user's seed" if setting == "NATS_CREDS" else "the seed of a user's key (SU...)"
+        raise ConfigError(
+            f"{setting}: {path} does not hold {what}", hint="`fshipper hosts add` writes such a file"
+        ) from None
+
 
 API = "$JS.API"
 PING_SECONDS = 5  # nats-py's default notices a dead peer after four minutes
@@ -36,7 +89,7 @@ API_TIMEOUT_SECONDS = 5.0
 
 MONITOR_INBOX = "_INBOX_monitor"
 MONITOR_API = "$JS.monitor.API"
-"""Where a monitor asks for states: in its own account, `$JS.API` is the API of that account, which has no streams."""
+"""API prefix for the monitor: in its own account, `$JS.API` is the API of that account, which has no streams."""
 
 NOT_FOUND_STREAM = 10059
 NO_RESPONDERS = "503"
@@ -188,8 +241,8 @@ class Connection:
     async def listen(self, subject: str, heard: Heard) -> None:
         """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer.
 
-        No content ends the session: what cannot be understood is counted and ignored. Answers go only where the one
-        that may ask on this subject listens.
+        No content ends the session: what cannot be understood is counted and ignored. Answers go only to the inbox
+        of the user that has the right to request on this subject.
         """
 
         async def on_message(message: Msg) -> None:
@@ -212,8 +265,8 @@ class Connection:
         self.check()
         try:
             await self.client.subscribe(subject, cb=on_message)
-            # Else a question from now on may find nobody. Twice: nats-py writes a PING ahead of what it has buffered,
-            # so only the second one is behind the SUB.
+            # Else a request from now on may find no responder. Twice: nats-py writes a PING before its buffered data,
+            # so only the second one comes after the SUB.
             await self.client.flush(round(API_TIMEOUT_SECONDS))
             await self.client.flush(round(API_TIMEOUT_SECONDS))
         except (nats.errors.Error, OSError) as error:
@@ -232,7 +285,7 @@ class Connection:
     def _drop(self) -> None:
         """Close the socket, whatever is unsent, if it is open still.
 
-        nats-py waits for ever for a peer that reads no more; each such session would leave 16 MB of buffer behind.
+        nats-py waits without limit for a peer that reads no more; each such session would keep 16 MB of buffer.
         """
         writer = getattr(self.client._transport, "_io_writer", None)  # noqa: SLF001 - nats-py offers no other way
         if writer is not None:
@@ -245,9 +298,10 @@ async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connectio
 
     Raises:
         Unavailable: none does. Fatal: the server refuses us. ConfigError: the settings cannot be used.
-        InsecureConnection: the settings ask for TLS, and no server offers it; nothing was sent.
+        InsecureConnection: the settings require TLS, and no server offers it; nothing was sent.
     """
     check_urls(settings)
+    load_websockets(settings.url)
     troubles = []
     for url in random.sample(settings.url, len(settings.url)):
         try:

@@ -45,7 +45,7 @@ async def stored_at(connection: Connection, stream: str, sequence: int, *, withi
 
 
 async def direct_batch(connection: Connection, stream: str, what: Mapping[str, Any], *, within: float) -> list[Msg]:
-    """The messages of `stream` that `what` asks for (ADR-31: `multi_last`, or `seq` with `batch`), as of now.
+    """The messages of `stream` that `what` requests (ADR-31: `multi_last`, or `seq` with `batch`), as of now.
 
     Raises:
         StreamMissing: no server answers for it. SessionLost: the whole batch did not come in `within` seconds.

@@ -1,12 +1,12 @@
-"""nats-py's client, made to survive what anybody may publish.
+"""nats-py's client, made to survive every message that a user may publish.
 
-A subject or an inline status that is no UTF-8 raises inside nats-py's parser and ends the connection; JetStream hands
-the message out again to the next session, and so on for ever. One such message must not stop a partition.
+A subject or an inline status that is no UTF-8 raises inside nats-py's parser and ends the connection; JetStream
+delivers the message again to the next session, without end. One such message must not stop a partition.
 
 What comes from the server, sieved: messages of direct subscriptions are taken out, the rest goes nats-py's way.
 
 On that way each byte is copied five times, into memory that is new each time: a stream reader's buffer, what is read of
-it, the parser's buffer, and two slices. Here it is received where it is looked at, and a message is copied once.
+it, the parser's buffer, and two slices. Here it is parsed in the buffer that receives it, and a message is copied once.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from nats.errors import ConnectionClosedError, Error
 
 FIRST_BYTES = 64 * 1024
 MOST_BYTES = 1024 * 1024
-"""Received in one go, where that much comes; a larger message makes more room for itself."""
+"""Maximum bytes of one receive; a larger message enlarges the buffer."""
 _END = b"\r\n"
 
 
@@ -39,7 +39,7 @@ class RawMessage(NamedTuple):
 class ProtocolFilter(asyncio.BufferedProtocol):
     """Stands between a socket and the stream reader of nats-py, from the beginning of a line of the protocol on.
 
-    `take` is called with each message of which `is_wanted` says that its subscription is a direct one.
+    `take` is called with each message for which `is_wanted` is true: its subscription is a direct one.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ProtocolFilter(asyncio.BufferedProtocol):
             self.buffer_updated(len(part))
 
     def eof_received(self) -> bool | None:
-        """The server says no more."""
+        """The server closed its side of the connection."""
         return self._way.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -139,7 +139,7 @@ class ProtocolFilter(asyncio.BufferedProtocol):
         self._end = left
 
     def _grow(self) -> None:
-        """More came than there was room for, or is going to."""
+        """Enlarge the buffer: more bytes came than it can hold, or will come."""
         size = max(self._whole, min(2 * len(self._buffer), MOST_BYTES), self._end + FIRST_BYTES)
         if size > len(self._buffer):
             grown = bytearray(size)
@@ -179,8 +179,8 @@ class TolerantClient(Client):
     def require_tls(self) -> None:
         """Send nothing but a TLS handshake, not even the user, until the connection is encrypted.
 
-        nats-py upgrades a connection only if the server's INFO says `tls_required`. INFO arrives unencrypted, so
-        whoever is on the way can remove that word.
+        nats-py upgrades a connection only if the server's INFO contains `tls_required`. INFO arrives unencrypted, so
+        an attacker on the network path can remove that word.
         """
         self._needs_tls = True
 
@@ -207,9 +207,9 @@ class TolerantClient(Client):
         return bytes(super()._connect_command())
 
     def sift(self) -> None:
-        """Take direct subscriptions' messages from the socket from now on; to be called behind `connect`, at once.
+        """Take direct subscriptions' messages from the socket from now on; call it immediately after `connect`.
 
-        Where that is not possible (TLS, WebSocket, a server that has said its last word) they come through nats-py.
+        Where that is not possible (TLS, WebSocket, a server that has closed the connection) they come through nats-py.
         """
         reader = getattr(self._transport, "_io_reader", None)
         writer = getattr(self._transport, "_io_writer", None)
@@ -236,7 +236,7 @@ class TolerantClient(Client):
     async def publish_block(self, subject: str, reply: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send a message whose headers are well formed already.
 
-        nats-py's own way looks at each header again, and copies the payload twice: half of what a block costs the loop.
+        nats-py itself parses each header again and copies the payload twice: half of the cost of a block in the loop.
         """
         if self.is_closed:
             raise ConnectionClosedError
@@ -258,7 +258,7 @@ class TolerantClient(Client):
         if sid in self._subs:  # else it is unsubscribed, and this was on its way
             try:
                 self._direct[sid](self._build_message(sid, subject, reply, payload, self._headers(headers)))
-            except (ValueError, IndexError) as error:  # anybody may publish to an inbox that he knows
+            except (ValueError, IndexError) as error:  # any user may publish to an inbox whose name it knows
                 telling = asyncio.ensure_future(self._error_cb(error))
                 self._told.add(telling)
                 telling.add_done_callback(self._told.discard)

@@ -21,7 +21,7 @@ class HeartbeatUpdate(NamedTuple):
 
     now_ns: int  #: the server's clock, which stamped the heartbeats, too
     beats: list[Stored]
-    complete: bool  #: these are all that there are; else those that came since the last look
+    complete: bool  #: these are all heartbeats; else those that came since the last read
 
 
 class HeartbeatReader:
@@ -46,10 +46,10 @@ class HeartbeatReader:
             raise ConfigError(f"the stream {self._stream} cannot be made: {error}") from None
 
     async def look(self, known: int = 0) -> HeartbeatUpdate:
-        """What came since the last look; everything, where there are fewer hosts than the `known` ones.
+        """The heartbeats since the last read; all of them, if there are fewer hosts than `known`.
 
         Raises:
-            StreamMissing: nobody made the stream. SessionLost: the server does not answer.
+            StreamMissing: the stream was not created. SessionLost: the server does not answer.
         """
         info = await self._connection.api(f"STREAM.INFO.{self._stream}")
         state = info["state"]

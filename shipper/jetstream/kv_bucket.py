@@ -13,7 +13,7 @@ from shipper.jetstream.direct_get import direct_batch, stored
 from shipper.model import Entry
 from shipper.settings import NatsSettings
 
-KEYS_A_REQUEST = 500  # the server answers for at most 1024 subjects at once
+KEYS_A_REQUEST = 500  # the server answers for at most 1024 subjects in one request
 WRONG_REVISION = 10071
 NEVER_REVISION = 2**63 - 1
 ANSWER_SECONDS = 2.0

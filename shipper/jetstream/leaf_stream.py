@@ -44,7 +44,7 @@ class LeafStream:
     async def purge(self, below: int) -> int | None:
         """Remove what the site has of the centre's messages below `below`, but the last one of them; how many.
 
-        None: another message lies in its place, so nobody can say what is archived. Raises as `state`.
+        None: another message has its sequence, so the archived position is unknown. Raises as `state`.
         """
         archived = await self._read(API, self._stream, below - 1)
         there = sequence_at_origin(archived.headers or {}) if archived else None
@@ -69,7 +69,7 @@ class LeafStream:
 
     async def _ask(self, subject: str, body: dict[str, Any] | None = None) -> Msg:
         """The reply of the server that has the stream; a missing right does not end the session."""
-        connection, refused = self._connection, subject.lower()  # as nats-py tells of refusals
+        connection, refused = self._connection, subject.lower()  # nats-py reports refusals in lower case
         connection.dispensable.add(refused)
         try:
             return await connection.request(subject, json.dumps(body).encode() if body else b"", within=ANSWER_SECONDS)

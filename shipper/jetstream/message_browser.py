@@ -38,7 +38,7 @@ class MessageBrowser:
     def heads(self, first: int, last: int, *, pattern: str) -> AsyncGenerator[Delivery]:
         """The messages `first` to `last` whose subject `pattern` matches, oldest first, without their payloads.
 
-        The header `Nats-Msg-Size` tells how long the payload is. A few hundred are in memory at a time.
+        The header `Nats-Msg-Size` has the length of the payload. A few hundred are in memory at a time.
         """
         return self._read(first, last, {"filter_subject": pattern, "headers_only": True})
 
@@ -50,7 +50,7 @@ class MessageBrowser:
         """The message with exactly `sequence`; None when the stream does not hold it."""
         answer = await self._request(subject_of(self._stream), body_of(sequence))
         if (answer.headers or {}).get("Status") == NO_RESPONDERS:
-            await self._connection.api(f"STREAM.INFO.{self._stream}")  # says what is missing: JetStream or the stream
+            await self._connection.api(f"STREAM.INFO.{self._stream}")  # raises what is missing: JetStream or the stream
             raise SessionLost(f"stream {self._stream} does not answer direct reads: set allow_direct")
         return stored(answer)
 

@@ -28,7 +28,7 @@ class StartPosition(NamedTuple):
     """Where reading begins: the first message of at least this sequence, or stored at this time or later."""
 
     sequence: int = 1
-    time_ns: int = 0  #: 0: the sequence tells
+    time_ns: int = 0  #: 0: start by the sequence
 
 
 class TimedDelivery(NamedTuple):
@@ -50,7 +50,7 @@ class OrderedReader:
     ) -> None:  # fmt: skip
         self.stream = stream
         self.trouble: ShipperError | None = None
-        self.caught_up = False  #: nothing is stored behind what arrived, as far as the server said
+        self.caught_up = False  #: the stream has no messages after the last one received, by the server's count
         self._connection = connection
         self._filters = list(filters)
         self._start = start
@@ -133,7 +133,7 @@ class OrderedReader:
         }
 
     async def _go_on(self) -> None:
-        """Ask for more where there is room, then wait for what comes."""
+        """Pull more messages while the window allows, then wait for messages."""
         self._connection.check()
         if self._pulls.is_silent:
             self._gone = True
@@ -154,7 +154,7 @@ class OrderedReader:
         )
 
     async def _ask_how_many(self) -> None:
-        """What the server counted as waiting may have been purged: then no message tells that there is no more."""
+        """Read the number of pending messages anew: after a purge, no message carries the new number."""
         self._doubtful = False
         info = await self._connection.api(f"CONSUMER.INFO.{self.stream}.{self._consumer}")
         if int(info["delivered"]["consumer_seq"]) == self._pulls.consumer_sequence:

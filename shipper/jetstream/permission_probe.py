@@ -20,7 +20,7 @@ from shipper.settings import NatsSettings
 ANSWER_SECONDS = 2.0
 FLUSH_SECONDS = 5
 USER_INFO = "$SYS.REQ.USER.INFO"
-"""Where the server tells a user which account it is in."""
+"""Subject on which the server answers with the account of a user."""
 NEVER_SEQUENCE = 2**63 - 1
 """No stream comes so far, so a message that expects it is refused, by error 10071, and never stored."""
 
@@ -29,8 +29,8 @@ class ProbeOutcome(enum.Enum):
     """The outcome of a request."""
 
     ANSWERED = "answered"
-    NOBODY = "nobody"  #: nobody listens on the subject
-    DENIED = "denied"  #: the user has no right to ask
+    NOBODY = "nobody"  #: the subject has no subscriber
+    DENIED = "denied"  #: the user has no right to publish the request
     SILENT = "silent"  #: no answer came
 
 
@@ -125,7 +125,7 @@ class Probe:
         return await self.ask(subject_of(stream, subject))
 
     async def _violation(self) -> str:
-        """The violation of permissions that the last command was; it comes before the answer to a PING behind it."""
+        """The violation of permissions that the last command was; it comes before the answer to a later PING."""
         try:
             await self._connection.client.flush(FLUSH_SECONDS)
             await self._connection.client.flush(FLUSH_SECONDS)  # see Connection.listen: the first may be ahead of it

@@ -26,9 +26,9 @@ from shipper.subjects import control_ask
 
 HEADER_ROOM_BYTES = 16 * 1024
 HANDSHAKE_SECONDS = 5.0
-ROOM_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent: with more, what nobody has to hear is left out
+ROOM_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent bytes: above this, messages that may be lost are left out
 BUCKET_SECONDS = 2.0
-REFUSAL_SECONDS = 0.05  # between two looks whether the server refused a question
+REFUSAL_SECONDS = 0.05  # between two checks whether the server refused a request
 
 
 class JetStreamPublisher:
@@ -104,11 +104,11 @@ class JetStreamPublisher:
         except RightMissing as error:
             if BUCKET_STREAM.lower() not in str(error).lower():
                 raise
-            self._connection.forgive()  # the server only refused an answer; whoever needs no map ships on
+            self._connection.forgive()  # the server only refused an answer; a host that needs no map continues to ship
             raise BucketRefused(str(error)) from None
         except SessionLost:
             self._replies.check()
-            return None  # the bucket has no leader, say: that stops nobody
+            return None  # for example the bucket has no leader: that stops no host
         return Entry(found.sequence, found.payload) if found else None
 
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
@@ -121,7 +121,7 @@ class JetStreamPublisher:
             raise SessionLost(describe(error)) from None
 
     async def mention(self, subject: str, payload: bytes) -> bool:
-        """Send a message that may be lost, without a reply; False: there is no room for it now."""
+        """Send a message that may be lost, without a reply; False: the send buffer is full now."""
         self._replies.check()
         connection = self._connection
         if subject in connection.refused:
@@ -155,7 +155,7 @@ class JetStreamPublisher:
             return stored(asking.result())
         except (nats.errors.NoRespondersError, SessionLost):
             self._replies.check()
-            return None  # nobody keeps it, or it cannot be read now
+            return None  # no stream has it, or it cannot be read now
         finally:
             asking.cancel()
 

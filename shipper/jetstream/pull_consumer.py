@@ -32,9 +32,9 @@ from shipper.settings import NatsSettings
 from shipper.stream_source import origin_of
 from shipper.subjects import DEAD_LETTERS
 
-PULLS = 2  # overlapping, so that the server never waits for us to ask again
+PULLS = 2  # overlapping, so that the server never waits for the next pull
 MESSAGES_A_PULL = 2000
-EXPIRES_SECONDS = 4.0  # below the time of a lease: what a paused collector asked for is over when another takes over
+EXPIRES_SECONDS = 4.0  # below the time of a lease: pulls of a paused collector have expired when another takes over
 STRAY_SECONDS = 1.0
 MISSING_SECONDS = 2.0
 """How long a consumer must be missing before it is created again: `partition apply` deletes and creates one, too."""
@@ -303,7 +303,7 @@ class JetStreamInbox:
 
     def _on_delivery(self, delivery: Delivery) -> None:
         if delivery.sequence <= self._last_sequence:
-            # The server hands out again what it could not deliver to an inbox of before the reset, though it was
+            # The server redelivers what it could not deliver to an inbox from before the reset, though it was
             # delivered to this one since (nats-server 2.15, didNotDeliver); and what waits for its ack for long.
             return
         self._last_sequence = delivery.sequence

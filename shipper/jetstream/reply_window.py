@@ -10,7 +10,7 @@ from shipper.errors import SessionLost, ShipperError, StreamFull, StreamMissing
 from shipper.jetstream.connection import NO_RESPONDERS, Connection
 
 FULL = frozenset({10077, 10023, 10167, 10047})
-"""Errors that end when there is room again: stream full, server full, too many requests, no storage left."""
+"""Errors that end when storage is free again: stream full, server full, too many requests, no storage left."""
 
 Ack = Mapping[str, Any]
 

@@ -41,7 +41,7 @@ class Republisher:
         return republisher
 
     async def send(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
-        """Send one message. Raises what the server says to it or an earlier one; Fatal: it is too long."""
+        """Send one message. Raises the server's error for it or an earlier one; Fatal: it is too long."""
         if len(payload) + HEADER_ROOM_BYTES > self._connection.max_payload:
             most = self._connection.max_payload
             raise Fatal(f"a line of {len(payload)} bytes does not fit a message of {most}", hint="raise max_payload")

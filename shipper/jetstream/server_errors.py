@@ -15,7 +15,7 @@ GRANT_HINT = (
 )
 _VIOLATION = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"', re.IGNORECASE)
 _UPPER = re.compile(r"^(?:\$js\.(?:monitor\.)?(?:api|ack|event)(?:\.(?!collector)[a-z]+)*|\$kv|_inbox(?=_))")
-"""What of a subject is in upper case: nats-py lowers what the server says."""
+"""What of a subject is in upper case: nats-py changes the server's text to lower case."""
 _OWN_INBOX = re.compile(r"^(_INBOX_.*?)\.[^.]{22}(\.\*)?$")
 """Another one in each session, so the right is one to all of them."""
 
@@ -77,7 +77,7 @@ def unconnected(troubles: Sequence[str], settings: NatsSettings) -> ShipperError
             )
     if NO_TLS in said:
         return InsecureConnection(
-            f"no secure connection: the settings ask for TLS ({_asked_by(settings)}), and {NO_TLS};"
+            f"no secure connection: the settings require TLS ({_required_by(settings)}), and {NO_TLS};"
             f" neither the user nor any data was sent ({said})",
             hint="add a `tls` block to the server's configuration; if the server has one, something between it and"
             " this machine removes TLS. Only on a network that you trust: use nats:// and unset NATS_CA and"
@@ -101,8 +101,8 @@ def unconnected(troubles: Sequence[str], settings: NatsSettings) -> ShipperError
     return Unavailable(f"no NATS server answers ({said})", hint=hint)
 
 
-def _asked_by(settings: NatsSettings) -> str:
-    """The settings that ask for TLS."""
+def _required_by(settings: NatsSettings) -> str:
+    """The settings that require TLS."""
     files = {"NATS_CA": settings.ca, "NATS_CERTIFICATE": settings.certificate, "NATS_KEY": settings.key}
     schemes = {url.partition("://")[0] for url in settings.url}
     named = [f"{scheme}:// in NATS_URL" for scheme in TLS_SCHEMES if scheme in schemes]

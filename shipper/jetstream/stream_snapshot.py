@@ -18,7 +18,7 @@ CHUNK_BYTES = 128 * 1024
 WINDOW_BYTES = 8 * 1024 * 1024
 """What the server sends before it waits for our word: the bound on what is in memory here."""
 IDLE_SECONDS = 20.0
-END_SECONDS = 300.0  # behind the last chunk the server unpacks everything, and reads it once
+END_SECONDS = 300.0  # after the last chunk the server unpacks everything, and reads it once
 NAME_TAKEN = 10130
 FINE = frozenset({"", "204"})
 
@@ -53,7 +53,7 @@ async def snapshot(
 async def restore(
     connection: Connection, head: Mapping[str, Any], chunks: Iterable[bytes], sent: Callable[[int], None]
 ) -> Json:
-    """Make the stream that `head` describes of `chunks`; `sent` is told the bytes of each. The stream as it is then.
+    """Make the stream that `head` describes of `chunks`; `sent` is called with the bytes of each. Returns the state.
 
     Raises:
         ConfigError: the server has such a stream already, or refuses the configuration.

@@ -27,7 +27,7 @@ CROWDED_PERCENT = 80.0
 """Of a stream's max_bytes: from here on the status names the host that has the most messages in it. Up to 70 % the
 collector keeps what is archived."""
 SITE_AWAY_SECONDS = 60.0
-"""Behind a cut link the server may take 40 seconds to source again: that is no trouble yet."""
+"""Seconds without contact before a site counts as away: after a cut link the server may take 40 s to source again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +50,12 @@ class PartitionStatus:
     top_host: str = ""  #: host with the most messages, of a stream that is filled to `CROWDED_PERCENT`
     top_host_percent: float | None = None  #: of the messages; the server does not count bytes by host
     site: str = ""  #: domain of the edge site that it is sourced from
-    site_lag: int | None = None  #: messages that the site had more, when it was last heard
-    site_silent: float | None = None  #: seconds since it was heard; None: never, since the server started
+    site_lag: int | None = None  #: messages that only the site had, at its last contact
+    site_silent: float | None = None  #: seconds since the last contact; None: none since the server started
 
     @property
     def is_site_away(self) -> bool:
-        """Whether there is a site, and it was not heard for long: it speaks every second."""
+        """Whether there is a site without recent contact; a site sends every second."""
         return bool(self.site) and (self.site_silent is None or self.site_silent > SITE_AWAY_SECONDS)
 
 
@@ -65,7 +65,7 @@ class Status:
 
     partitions: tuple[PartitionStatus, ...]
     dead_letters: int | None
-    dead_letters_full: float | None = None  #: percent of the room; at 100 the oldest are dropped
+    dead_letters_full: float | None = None  #: percent of the stream's limit; at 100 the oldest are dropped
     advisories: int | None = None  #: messages that the server gave up delivering
 
 
@@ -136,7 +136,7 @@ async def _one(admin: Admin, name: str, number: int, subject: str) -> PartitionS
         counts = await admin.subjects(name, partition_subjects(subject, number))
         top, messages = max(counts.items(), key=lambda each: each[1], default=("", 0))
         host = parse_log_subject(top).host
-        if not host.isprintable():  # names are anybody's, and no terminal is to obey them
+        if not host.isprintable():  # any user chooses names, and no terminal may interpret them
             host = host.encode("unicode_escape", "surrogatepass").decode("ascii")
     except (Poison, StreamMissing):
         return found

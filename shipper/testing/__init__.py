@@ -5,7 +5,7 @@ stream = bus.add_stream("LOGS_0", "logs.p0.>", max_bytes=1_000_000)
 publisher, inbox = MemoryPublisher(bus, "LOGS_0"), MemoryInbox(bus, "LOGS_0")
 
 bus.acks.hold(), bus.acks.release()       # acks come late
-bus.acks.drop(1)                          # stored, but nobody is told
+bus.acks.drop(1)                          # stored, but without an ack
 bus.acks.refuse(3, StreamFull())          # the third publish from now on gets an error ack
 bus.end_sessions("the server went away")
 stream.forget_last(2)                     # what power loss does to acknowledged messages

@@ -37,7 +37,7 @@ class MemorySession:
         self.wake()
 
     def wake(self) -> None:
-        """Rouse everybody who waits for news of the session."""
+        """Wake every task that waits for the session."""
         for rouse in self._woken:
             rouse()
 
@@ -51,12 +51,12 @@ class MemorySession:
             raise self.trouble
 
     async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
-        """Send a JSON message to whoever listens."""
+        """Send a JSON message to the subscribers."""
         self.check()
         self.bus.tell(subject, message)
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
-        """The first answer to a JSON question; None when nobody listens or answers in time."""
+        """The first answer to a JSON request; None if there is no subscriber or no answer in time."""
         self.check()
         answer = await self.bus.ask(subject, question, within)
         self.check()
@@ -137,7 +137,7 @@ class MemoryInbox(MemorySession):
         return self._stream().purge(below)
 
     async def at_origin(self, sequence: int) -> int | None:
-        """The sequence that producers were told: streams in memory are sourced from nowhere."""
+        """The sequence that producers got in the ack: streams in memory have no source."""
         self.check()
         return sequence
 
@@ -230,7 +230,7 @@ class MemoryPublisher(MemorySession):
         self.bus.acks.carry(hand_on)
 
     async def mention(self, subject: str, payload: bytes) -> bool:
-        """Send what nobody has to hear, without an answer; False: there is no room for it now."""
+        """Send a message that may be lost, without an answer; False: the send buffer is full now."""
         self.check()
         with contextlib.suppress(ShipperError):
             self.bus.store(subject, {}, payload)

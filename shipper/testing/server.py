@@ -2,7 +2,7 @@
 
 A stream in memory: messages with sequence and time, limits, one consumer, and what can happen to it.
 
-A clock that a test turns by hand.
+A clock that a test sets.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ START_NS = 1_795_168_800 * NANOSECONDS
 
 
 class Clock:
-    """Time that stands still until somebody turns it; call it for seconds, as `time.monotonic`."""
+    """Time that stands still until a test advances it; call it for seconds, as `time.monotonic`."""
 
     def __init__(self, now_ns: int = START_NS) -> None:
         self._now_ns = now_ns
@@ -44,7 +44,7 @@ class Clock:
 
 
 DUPLICATE_WINDOW_NS = 120 * NANOSECONDS
-"""How long JetStream remembers a `Nats-Msg-Id`, unless it is told otherwise."""
+"""How long JetStream remembers a `Nats-Msg-Id`, unless the stream configures another time."""
 
 MESSAGE_ID = "Nats-Msg-Id"
 
@@ -57,7 +57,7 @@ class Reader(Protocol):
 
 
 class MemoryStream:
-    """Messages in the order of their sequences; tests look at it and hurt it, sessions read and write it."""
+    """Messages in the order of their sequences; tests inspect and damage it, sessions read and write it."""
 
     def __init__(self, name: str, subjects: tuple[str, ...], *, clock: Clock, max_bytes: int = -1) -> None:
         self.name = name
@@ -85,7 +85,7 @@ class MemoryStream:
         """Store a message and return its sequence; one with a known `Nats-Msg-Id` is stored already.
 
         Raises:
-            StreamFull: `max_bytes` would be exceeded; the oldest message never makes room (`discard: new`).
+            StreamFull: `max_bytes` would be exceeded; the oldest message is never dropped (`discard: new`).
         """
         now, name = self._clock.stamp(), headers.get(MESSAGE_ID, "")
         sequence, stored_at = self._ids.get(name, (0, 0))
@@ -124,7 +124,7 @@ class MemoryStream:
         return next((message for message in reversed(list(self)) if message.subject == subject), None)
 
     def since(self, sequence: int) -> Iterator[tuple[Stored, int]]:
-        """Messages from `sequence` on, each with the number of messages behind it."""
+        """Messages from `sequence` on, each with the number of messages after it."""
         for place in range(bisect_left(self._sequences, sequence), len(self)):
             yield self._messages[self._sequences[place]], len(self) - place - 1
 
@@ -137,13 +137,13 @@ class MemoryStream:
         return count
 
     def on_stored(self, wake: Callable[[], None]) -> None:
-        """Call `wake` behind each message that is stored."""
+        """Call `wake` after each message that is stored."""
         self._woken.append(wake)
 
     def read_by(self, reader: Reader) -> None:
         """`reader` begins; another one that still reads notices, as the consumer has one sequence for both."""
         if self._reader not in {None, reader}:
-            self.end_reading("somebody else reads too")
+            self.end_reading("another reader is active")
         self._reader = reader
 
     def end_reading(self, reason: str) -> None:
@@ -197,7 +197,7 @@ class Session(Protocol):
 
 
 class Listener(NamedTuple):
-    """Somebody who wants the control messages on the subjects of a pattern."""
+    """A subscriber of the control messages on the subjects of a pattern."""
 
     session: Session
     pattern: str
@@ -218,7 +218,7 @@ class Acks:
         self._held = deque() if self._held is None else self._held
 
     def release(self) -> None:
-        """Hand on what was held, in its order, and hold nothing more."""
+        """Deliver what was held, in its order, and hold nothing more."""
         held, self._held = self._held or deque(), None
         for hand_on in held:
             hand_on()
@@ -249,7 +249,7 @@ class Acks:
 class Bus:
     """The server that the sessions of one test share.
 
-    `longest_wait` bounds what a wait of any length really takes, so that nobody sleeps for a silent stream.
+    `longest_wait` bounds what a wait of any length really takes, so that no test sleeps for a silent stream.
     """
 
     def __init__(self, clock: Clock | None = None, *, longest_wait: float = 0.05) -> None:
@@ -296,7 +296,7 @@ class Bus:
         self._sessions.append(session)
 
     def leave(self, session: Session) -> None:
-        """A session is over: nobody listens in its name any more."""
+        """End the subscriptions of a session that is over."""
         self._sessions = [each for each in self._sessions if each is not session]
         self._listeners = [each for each in self._listeners if each.session is not session]
 
@@ -321,7 +321,7 @@ class Bus:
         self._listeners.append(Listener(session, pattern, heard))
 
     def tell(self, subject: str, message: Mapping[str, Any]) -> None:
-        """Hand a control message to its listeners, soon."""
+        """Deliver a control message to its subscribers in the next iteration of the loop."""
         text = json.dumps(message)
         for listener in self._listening(subject):
             self._spawn(_hear(listener, subject, text))

@@ -1,7 +1,7 @@
 """The Arrow adapter of the aggregation port: groups are columns in the driver, tables are sums of them.
 
 It serves days whose groups fit into memory. A day of some gigabytes has some million groups; planning one Spark query
-takes longer than adding them up here. Spark is asked only for the sketches of requests, whose format is Spark's own.
+takes longer than adding them up here. Spark makes only the sketches of requests, whose format is Spark's own.
 """
 
 from collections import Counter, defaultdict
@@ -16,10 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from shipper.errors import ShipperError
-from spark_analytics.aggregate import port
+from spark_analytics.aggregate import arrow_examples, port
 from spark_analytics.aggregate.arrow_assign import LEVELS, NULL_INT, AssignedGroups, assign, file_column, seconds_of
-from spark_analytics.aggregate.port import Assignment, EmptySegment, WebAggregates
+from spark_analytics.aggregate.port import Assignment, EmptySegment, LinePlace, WebAggregates
 from spark_analytics.archive.reconcile import SegmentCount
 from spark_analytics.lines import timestamps
 from spark_analytics.metrics import web_requests
@@ -30,7 +29,7 @@ from spark_analytics.runtime import tuning
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import parquet, schemas
-from spark_analytics.tables.day_tables import Row, WebSums
+from spark_analytics.tables.day_tables import AuthCount, Row, RowKey, WebSums
 from spark_analytics.tables.store import SMALL, Tables
 
 MAX_GROUPS = 8_000_000
@@ -45,7 +44,7 @@ MEMORY_RESERVE = 2
 MAX_BYTES = 500_000_000
 """Maximum size of the groups as uncompressed Parquet: texts such as paths may be different in every group."""
 
-_REPEATED = ("level", "text", "auth", "user", "remote", "path")
+REPEATED = ("level", "text", "auth", "user", "remote", "path")
 """Columns in which the same texts occur many times; they are read as dictionaries."""
 
 _MICRO = 10**6
@@ -62,7 +61,6 @@ _TIMES = (("first_ts", "min"), ("last_ts", "max"))
 _HOUR_BITS = 30
 _STATUS_BITS = 10
 _ACCESS_KEY = ["log", "hour", "status"]
-_NOT_FOUND, _FIRST_SERVER_ERROR = 404, 500
 
 
 def max_groups() -> int:
@@ -78,15 +76,10 @@ def read_groups(directory: Location) -> pa.Table | None:
     """
     if parquet.stored_bytes(directory) > MAX_BYTES:
         return None
-    parts = parquet.files(directory, repeated=_REPEATED)
+    parts = parquet.files(directory, repeated=REPEATED)
     rows = sum(part.metadata.num_rows for part in parts)
     if rows > max_groups() or parquet.unpacked_bytes(parts) > MAX_BYTES:
         return None
-    if not parts:
-        raise ShipperError(
-            f"there is nothing in {directory}, where Spark wrote what it counted",
-            hint="on a cluster --out must be the same place on every machine",
-        )
     return parquet.concatenated(parts)
 
 
@@ -157,19 +150,25 @@ class ArrowFileGroups:
         """For each of `fingerprints` the segment with most of its lines."""
         return _segments_of(self.assigned.groups, fingerprints)
 
-    def auth_daily(self) -> list[Row]:
-        """Table `auth_daily`."""
+    def first_rows(self, wanted: Collection[RowKey]) -> Mapping[RowKey, Sequence[LinePlace]]:
+        """Places of lines of each of `wanted`."""
+        return arrow_examples.first_rows(self.assigned, wanted)
+
+    def auth_counts(self) -> list[AuthCount]:
+        """Authentication events by hour, passwords by second."""
         groups, logs = self.assigned.groups, self.assigned.logs
         groups = groups.filter(pc.is_valid(groups["auth"]))
-        attempts = pc.multiply(groups["lines"], pc.fill_null(groups["attempts"], 0))
         columns = {
             "partition": file_column(groups["log"], logs, 0),
             "host": file_column(groups["log"], logs, 1),
-            **{name: groups[name] for name in ("auth", "user", "remote", "lines")},
-            "attempts": attempts,
+            **{name: groups[name] for name in ("auth", "user", "remote", "hour", "login_second")},
+            **{name: groups[name] for name in ("lines", "first_ts", "last_ts")},
+            "attempts": pc.multiply(groups["lines"], pc.fill_null(groups["attempts"], 0)),
         }
-        sums = _summed(pa.table(columns), ["partition", "host", "auth", "user", "remote"], ["lines", "attempts"])
-        return list(sums.rename_columns(schemas.AUTH_DAILY.names).to_pylist())
+        key = ["partition", "host", "auth", "user", "remote", "hour", "login_second"]
+        sums = _summed(pa.table(columns), key, ["lines", "attempts"], _TIMES)
+        names = ("partition", "host", "auth", "user", "remote", "lines", "attempts", "first_ts", "last_ts")
+        return [AuthCount(*row) for row in _tuples(sums, names)]
 
     def write_access_hourly(self) -> WebAggregates:
         """Stages table `access_hourly`."""
@@ -398,9 +397,9 @@ def _web_keys(groups: pa.Table) -> list[tuple[str, str, int]]:
     kinds = [
         ("client", "remote", groups),
         ("status", "status", groups),
-        ("path404", "path", groups.filter(pc.equal(status, _NOT_FOUND))),
-        ("path5xx", "path", groups.filter(pc.greater_equal(status, _FIRST_SERVER_ERROR))),
-        ("slowpath", "path", groups.filter(_is_slow(groups["latency"]))),
+        ("path404", "path", groups.filter(pc.equal(status, web_requests.NOT_FOUND))),
+        ("path5xx", "path", groups.filter(pc.greater_equal(status, web_requests.FIRST_SERVER_ERROR))),
+        ("slowpath", "path", groups.filter(arrow_examples.is_slow(groups["latency"]))),
     ]
     sums = pa.concat_tables([_key_sums(*kind) for kind in kinds])
     order = [("lines", "descending"), ("kind", "ascending"), ("key", "ascending")]
@@ -413,11 +412,6 @@ def _key_sums(kind: str, column: str, groups: pa.Table) -> pa.Table:
     sums = _summed(groups.filter(pc.is_valid(groups[column])), [column], ["lines"])
     kinds = pa.array([kind] * sums.num_rows, pa.string())
     return pa.table({"kind": kinds, "key": sums[column].cast(pa.string()), "lines": sums["lines"]})
-
-
-def _is_slow(latency: pa.ChunkedArray) -> pa.ChunkedArray:
-    steps = [step for step in pc.unique(latency).to_pylist() if step is not None and web_requests.is_slow(step)]
-    return pc.is_in(latency, pa.array(steps, latency.type))
 
 
 _Sketches = tuple[bytes, bytes | None]

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shipper.line_times import NONE, PLACEHOLDER_YEAR
 from spark_analytics.aggregate.port import Assignment, Correction
 from spark_analytics.lines import timestamps
-from spark_analytics.lines.log_formats import NONE, PLACEHOLDER_YEAR
 from spark_analytics.metrics.volumes import LogFile
 from spark_analytics.tables import schemas
 
@@ -21,6 +21,8 @@ _SLACK_SECONDS = 47 * 3600
 
 _KEPT = (
     "segment",
+    "block_start",
+    "first_row",
     "fingerprint",
     "text",
     "lines",
@@ -28,6 +30,7 @@ _KEPT = (
     "user",
     "remote",
     "attempts",
+    "login_second",
     "status",
     "path",
     "latency",

@@ -8,14 +8,14 @@ Several groups may have equal keys: consumers of groups add their sums.
 """
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from spark_analytics.archive.reconcile import SegmentCount
 from spark_analytics.metrics.pattern_tables import PatternLines
 from spark_analytics.metrics.volumes import FileSums
-from spark_analytics.tables.day_tables import Row, WebHourCount, WebSums
+from spark_analytics.tables.day_tables import AuthCount, Row, RowKey, WebHourCount, WebSums
 
 
 class Correction(NamedTuple):
@@ -49,6 +49,14 @@ class EmptySegment(NamedTuple):
     file: str
     stored_hour: int | None
     bytes: int
+
+
+class LinePlace(NamedTuple):
+    """Where a line is: the `row`-th line, from 0, of a block of a segment; later blocks begin after a newline."""
+
+    row: int
+    segment: int
+    block_start: int  #: byte of the stored file
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +105,14 @@ class FileGroups(Protocol):
     def segments_of(self, fingerprints: Collection[int]) -> dict[int, int]:
         """For each of `fingerprints` the segment with most of its lines, the first of several."""
 
-    def auth_daily(self) -> list[Row]:
-        """Table `auth_daily`, in any order."""
+    def first_rows(self, wanted: Collection[RowKey]) -> Mapping[RowKey, Sequence[LinePlace]]:
+        """Places of at most `ROW_EXAMPLES` lines of each of `wanted`, of the most frequent kinds of lines.
+
+        Each is the line with the lowest number in its block: it is found without reading much.
+        """
+
+    def auth_counts(self) -> list[AuthCount]:
+        """Authentication events by hour, accepted and failed passwords by second, in any order."""
 
     def write_access_hourly(self) -> WebAggregates:
         """Stages table `access_hourly`."""

@@ -4,23 +4,24 @@ It serves days whose groups do not fit into the driver's memory.
 """
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Sequence
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from shipper.line_times import NONE
 from spark_analytics.aggregate import port
-from spark_analytics.aggregate.port import Assignment, WebAggregates
+from spark_analytics.aggregate.port import Assignment, LinePlace, WebAggregates
 from spark_analytics.archive.reconcile import SegmentCount
 from spark_analytics.lines import severity, timestamps
-from spark_analytics.lines.log_formats import NONE
-from spark_analytics.metrics import web_requests
+from spark_analytics.metrics import sign_ins, web_requests
 from spark_analytics.metrics.pattern_tables import FILES_SHOWN, PatternLines
 from spark_analytics.metrics.volumes import LEVEL_BITS, LINES_BITS, SUMMED, FileSums
 from spark_analytics.patterns.model import MAX_DISTINCT, REST
 from spark_analytics.tables import schemas, spark_io
-from spark_analytics.tables.day_tables import Row, WebSums
+from spark_analytics.tables.day_tables import ROW_EXAMPLES, ROW_KINDS, AuthCount, Row, RowKey, WebSums
 from spark_analytics.tables.schemas import FILE
 from spark_analytics.tables.store import Tables
 
@@ -29,7 +30,6 @@ _EMPTY = "partition INT, host STRING, file STRING, stored_hour LONG, bytes LONG"
 _CORRECTIONS = (
     "segment INT, end_block LONG, end_row LONG, unterminated LONG, head_block LONG, head_row LONG, bom_bytes LONG"
 )
-_NOT_FOUND, _FIRST_SERVER_ERROR = 404, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,17 @@ class SparkFileGroups:
         """For each of `fingerprints` the segment with most of its lines."""
         return dict(map(tuple, _segments_of(self.segment_groups, fingerprints).collect()))
 
-    def auth_daily(self) -> list[Row]:
-        """Table `auth_daily`."""
-        return [row.asDict() for row in _auth_daily(self.groups).collect()]
+    def first_rows(self, wanted: Collection[RowKey]) -> Mapping[RowKey, Sequence[LinePlace]]:
+        """Places of lines of each of `wanted`."""
+        found: dict[RowKey, list[LinePlace]] = {}
+        for kind, names, place in _first_rows(self.groups, wanted).collect() if wanted else ():
+            if (key := RowKey(kind, tuple(names))) in wanted:
+                found.setdefault(key, []).append(LinePlace(*place))
+        return found
+
+    def auth_counts(self) -> list[AuthCount]:
+        """Authentication events by hour, passwords by second."""
+        return [AuthCount(*row) for row in _auth_counts(self.groups).collect()]
 
     def write_access_hourly(self) -> WebAggregates:
         """Stages table `access_hourly`."""
@@ -279,14 +287,72 @@ def _by_pattern(hourly: DataFrame, patterns: DataFrame) -> DataFrame:
 # -- authentication and web requests -------------------------------------------------------------------------------
 
 
-def _auth_daily(groups: DataFrame) -> DataFrame:
-    """Table `auth_daily` of groups with (partition, host, auth, user, remote, attempts, lines)."""
+def _auth_counts(groups: DataFrame) -> DataFrame:
+    """`AuthCount` of groups with its columns, `hour` and `login_second`."""
+    key = ("partition", "host", "auth", "user", "remote")
     return (
         groups.where(F.col("auth").isNotNull() & (F.col("lines") > 0))
-        .groupBy("partition", "host", F.col("auth").alias("kind"), "user", "remote")
-        .agg(F.sum("lines").alias("n"), F.sum(F.col("lines") * F.col("attempts")).alias("attempts"))
-        .select(*schemas.AUTH_DAILY.names)
+        .groupBy(*key, "hour", "login_second")
+        .agg(
+            F.sum("lines").alias("lines"),
+            F.sum(F.col("lines") * F.col("attempts")).alias("attempts"),
+            F.unix_seconds(F.min("first_ts")).alias("first_ts"),
+            F.unix_seconds(F.max("last_ts")).alias("last_ts"),
+        )
+        .select(*key, "lines", "attempts", "first_ts", "last_ts")
     )
+
+
+def _first_rows(groups: DataFrame, wanted: Iterable[RowKey]) -> DataFrame:
+    """(kind, names, (row, segment, block_start)) of the example lines of `wanted`, and of more names."""
+    blocks = groups.groupBy("segment", "block_start").agg(F.min("first_row").alias("block_row"))
+    row = (F.col("first_row") - F.col("block_row")).alias("row")
+    placed = (
+        groups.where(F.col("lines") > 0)
+        .join(F.broadcast(blocks), on=["segment", "block_start"], how="inner")
+        .withColumn("place", F.struct(row, "segment", "block_start"))
+    )
+    kinds: dict[str, list[tuple[str, ...]]] = {}
+    for key in wanted:
+        kinds.setdefault(key.kind, []).append(key.names)
+    rows = functools.reduce(DataFrame.unionByName, (_rows_of(placed, kind, names) for kind, names in kinds.items()))
+    order = Window.partitionBy("kind", "names").orderBy(F.desc("lines"), "place")
+    return (
+        rows.groupBy("kind", "names", "other")
+        .agg(F.sum("lines").alias("lines"), F.min("place").alias("place"))
+        .withColumn("number", F.row_number().over(order))
+        .where(F.col("number") <= ROW_EXAMPLES)
+        .orderBy("kind", "names", "number")
+        .select("kind", "names", "place")
+    )
+
+
+def _rows_of(groups: DataFrame, kind: str, names: Sequence[tuple[str, ...]]) -> DataFrame:
+    columns, other = ROW_KINDS[kind]
+    condition = _condition(kind)
+    for place, column in enumerate(columns):
+        condition &= F.col(column).isin(sorted({one[place] for one in names}))
+    texts = F.array(*(F.col(column).cast("string") for column in columns)).alias("names")
+    return groups.where(condition).select(
+        F.lit(kind).alias("kind"), texts, F.col(other).cast("string").alias("other"), "lines", "place"
+    )
+
+
+def _condition(kind: str) -> Column:
+    """Whether a group has lines of that kind of row."""
+    auth, status = F.substring_index("auth", " ", 1), F.col("status")
+    if kind.startswith("failed"):
+        return auth == sign_ins.FAILED
+    conditions = {
+        "host": F.lit(True),
+        "errors": F.col("level").isin("fatal", "error"),
+        "password": auth.isin(sign_ins.FAILED, sign_ins.ODD_NAME, sign_ins.ACCEPTED),
+        "path404": status == web_requests.NOT_FOUND,
+        "path5xx": status >= web_requests.FIRST_SERVER_ERROR,
+        "slowpath": web_requests.milliseconds(F.col("latency")) >= web_requests.SLOW_MS,
+        "client": status.isNotNull(),
+    }
+    return conditions[kind]
 
 
 def _access_hourly(requests: DataFrame) -> DataFrame:
@@ -318,8 +384,8 @@ def _web_keys(requests: DataFrame) -> DataFrame:
     code, slow = F.col("status"), web_requests.milliseconds(F.col("latency")) >= web_requests.SLOW_MS
     entries = F.array(
         _key("client", "client", F.lit(True)),
-        _key("path404", "path", code == _NOT_FOUND),
-        _key("path5xx", "path", code >= _FIRST_SERVER_ERROR),
+        _key("path404", "path", code == web_requests.NOT_FOUND),
+        _key("path5xx", "path", code >= web_requests.FIRST_SERVER_ERROR),
         _key("slowpath", "path", slow),
         _key("status", "status", F.lit(True)),
     )

@@ -21,7 +21,7 @@ from shipper.manifest import Gap, Segment, SourceSpan
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 
-TABLES_VERSION = 3
+TABLES_VERSION = 5
 """Increased when the same input gives other tables: then every day is reported again."""
 
 _DAY_DIRECTORY = re.compile(r"date=(\d{4}-\d\d-\d\d)")
@@ -361,7 +361,7 @@ def _removed(archive: Location, date: str) -> Unavailable | None:
             return Unavailable(
                 f"{date} was removed from {archive} by {noted.get('reason')} at {noted.get('removed_at')}:"
                 f" {_counted(noted.get('lines'), 'line')} of {_counted(noted.get('hosts'), 'host')}",
-                hint="choose another --date; the collector's keep_days and keep_bytes say how long days are kept",
+                hint="choose another --date; the collector's keep_days and keep_bytes define how long days are kept",
             )
     return None
 

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_analytics.lines import severity
-from spark_analytics.lines.log_formats import (
+from shipper.line_times import (
     ANY,
     JSON,
     MONTHS,
@@ -23,6 +22,7 @@ from spark_analytics.lines.log_formats import (
     TimeFamily,
     TimeForm,
 )
+from spark_analytics.lines import severity
 
 HEAD_CHARACTERS = 19
 """Length of `2026-11-20 10:59:59`."""
@@ -35,7 +35,7 @@ _ALL = 2**31 - 1
 _NUMBERS = {name: f"{number:02}" for number, name in enumerate(MONTHS, 1)}
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 _FOUND = "\x01"
-"""Prefix of a text that a pattern extracted: without a match the result is the line, which may look like a time."""
+"""Prefix of a text that a pattern extracted: without a match the result is the line, which may be like a time."""
 
 _EXTRACTED = {TimeForm.EPOCH, TimeForm.CLF}
 """The forms whose text is contiguous in the line: extracting it takes half the time of arranging groups."""

@@ -59,13 +59,6 @@ def wilson(hits: int, trials: int, z: float = WIDE_Z) -> Interval:
     return Interval(low, 1.0 if hits == trials else min(1.0, (middle + half) / scale))
 
 
-def poisson(times: int, z: float = WIDE_Z) -> Interval:
-    """The interval of a count of rare events (Byar's approximation): within 1 % of the exact interval from 10 on."""
-    low = 0.0 if times <= 0 else times * max(0.0, 1 - 1 / (9 * times) - z / (3 * math.sqrt(times))) ** 3
-    more = times + 1
-    return Interval(low, more * (1 - 1 / (9 * more) + z / (3 * math.sqrt(more))) ** 3)
-
-
 def robust_z(value: float, history: Sequence[float]) -> float:
     """How many deviations a volume is from its history, on a logarithmic scale; 0 without history.
 

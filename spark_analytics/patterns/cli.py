@@ -13,6 +13,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from shipper import line_times
 from shipper.errors import UsageError
 from spark_analytics.lines import log_formats
 from spark_analytics.lines.log_formats import LogFormat
@@ -32,7 +33,7 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codec
 def patterns_of(stream: BinaryIO) -> Iterator[Pattern]:
     """The pattern of each line of `stream`, in order; the last line may be unterminated."""
     with _rewindable(stream) as source:
-        writing = log_formats.detect(list(islice(_lines(source), log_formats.SAMPLE_LINES)))
+        writing = log_formats.detect(list(islice(_lines(source), line_times.SAMPLE_LINES)))
         found = _found(_texts(source, writing))
         for text in _texts(source, writing):
             yield found.get(text, REST)

@@ -88,11 +88,17 @@ MIN_DISTINCT_NAMES = 3
 MIN_DISTINCT_WORDS = 5
 """Number of different plain words at one position that make it a parameter."""
 
+MIN_DISTINCT_AFTER_ONE = 10
+"""The same for a plain word that ends a template with one other word."""
+
 MIN_CONTEXT = 2
 """Minimum number of equal words of templates whose names are compared."""
 
 MIN_CONTEXT_OF_WORDS = 3
 """Minimum number of equal words of templates whose plain words are compared."""
+
+MIN_CONTEXT_OF_MIXED = 6
+"""Minimum number of equal words of templates that have names at a position where others have any other token."""
 
 MAX_TOKENS_COMPARED = 24
 """Maximum number of tokens of a template that are compared with those of others."""
@@ -101,7 +107,7 @@ MAX_TOKENS_COMPARED = 24
 def generalize_templates(templates: Iterable[Template]) -> dict[Template, Template]:
     """The generalized template of each of `templates`."""
     became = {template: template for template in templates}
-    for step in (_names, _generalized_by_others, _varied_words, _generalized_by_others):
+    for step in (_names, _generalized_by_others, _varied_words, _varied_with_names, _generalized_by_others):
         changed = step(set(became.values()))
         became = {template: changed.get(now, now) for template, now in became.items()}
     return became
@@ -183,17 +189,37 @@ def _varied_words(templates: set[Template]) -> dict[Template, Template]:
     for alike in _by_length(templates):
         at_place: dict[int, list[Template]] = defaultdict(list)
         for template in alike:
-            if words(template) > MIN_CONTEXT_OF_WORDS:
+            if words(template) > MIN_CONTEXT_OF_WORDS or len(template) == words(template) == MIN_WORDS:
                 for at in _places(template):
                     if at and is_word(template[at]):
                         at_place[_key(template, at)].append(template)
         best: dict[Template, tuple[int, int]] = {}
         for group in at_place.values():
-            if len(group) >= MIN_DISTINCT_WORDS:
+            if len(group) >= (MIN_DISTINCT_AFTER_ONE if len(group[0]) == MIN_WORDS else MIN_DISTINCT_WORDS):
                 at = _differing(group)
                 for template in group:
                     best[template] = max(best.get(template, (0, 0)), (len(group), -at))
         changed.update((template, _with_wild(template, {-at})) for template, (_, at) in best.items())
+    return changed
+
+
+def _varied_with_names(templates: set[Template]) -> dict[Template, Template]:
+    """Generalizes any tokens at a position with `MIN_DISTINCT_WORDS` different ones if some of them are names.
+
+    `hive: SYSTEM` is a state only as long as no `hive: ntuser.dat` is in otherwise equal templates.
+    """
+    changed: dict[Template, Template] = {}
+    for alike in _by_length({template for template in templates if words(template) > MIN_CONTEXT_OF_MIXED}):
+        at_place: dict[int, list[Template]] = defaultdict(list)
+        for template in alike:
+            for at in _places(template):
+                if at and not is_wild(template[at]):
+                    at_place[_key(template, at)].append(template)
+        for group in at_place.values():
+            if len(group) >= MIN_DISTINCT_WORDS and any(
+                is_name(one[at]) for at in [_differing(group)] for one in group
+            ):
+                changed.update((template, _with_wild(template, {_differing(group)})) for template in sorted(group))
     return changed
 
 
@@ -260,6 +286,10 @@ _SHAPES = (
 )
 _RULES = tuple((re.compile(pattern, re.ASCII), text) for pattern, text in _SHAPES)
 
+_LABELLED = re.compile(rf"(?<![^\s:,])(?:{_W}|[\w.:/-]{{1,64}}) \([a-zA-Z][\w. ]{{0,40}}\)(?=,|$)", re.ASCII)
+_MIN_LABELLED = 3
+"""Values with their names in parentheses, `0 (sid), LOOKING (state)`, from which a text is a list of such values."""
+
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufffd]+")
 _BRACED = re.compile(r"\{[^{}]*\}")
 _MEMBER = re.compile(r"(?<=\"):\s?(?:\"[^\"]*\"?|[^\s,{}\[\]\"][^,{}\[\]\"]*)")
@@ -281,6 +311,8 @@ def tokenize(masked: str) -> Template:
     text = text.replace("\x01", "{0}")
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
+    if len(_LABELLED.findall(text)) >= _MIN_LABELLED:
+        text = _LABELLED.sub(lambda found: WILD + found[0][found[0].index(" (") :], text)
     for _ in range(2):
         text = _RUN.sub(WILD, _BRACKETED.sub(WILD, _OPTIONAL.sub("", _RUN.sub(WILD, text))))
     return tuple(text.split(" ", MAX_TOKENS)[:MAX_TOKENS]) if text else ()

@@ -11,7 +11,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from spark_analytics.lines.log_formats import MONTHS, LineKind, LogFormat
+from shipper.line_times import MONTHS
+from spark_analytics.lines.log_formats import LineKind, LogFormat
 
 MAX_CHARACTERS = 512
 """Maximum characters of a message. A longer one is cut and gets `MASK` at its end, because its last word may be

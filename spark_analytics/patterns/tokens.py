@@ -55,7 +55,7 @@ def core(token: str) -> str:
 
 @functools.lru_cache(maxsize=65_536)
 def is_name(token: str) -> bool:
-    """Whether it looks like a name: parts joined by dots, slashes or underscores, not in capitals."""
+    """Whether it has the form of a name: parts joined by dots, slashes or underscores, not in capitals."""
     inner = core(token)
     return _NAME.match(inner) is not None and _SHOUTED.match(inner) is None
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from shipper import line_times
 from spark_analytics.archive.inventory import Day, escaped
-from spark_analytics.lines import log_formats, timestamps
+from spark_analytics.lines import timestamps
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.runtime import interrupts
 from spark_analytics.scan import format_detection, line_scan
@@ -24,7 +25,7 @@ _SEGMENT = (
     "uri STRING, partition INT, host STRING, file STRING, family STRING, stamp_form INT, stamp_pattern STRING,"
     " stamp_shape STRING, stamp_characters INT"
 )
-_UNKNOWN = LogFormat(log_formats.ANY, LineKind.PLAIN)
+_UNKNOWN = LogFormat(line_times.ANY, LineKind.PLAIN)
 POSITION = ("partition", "host", "file", "uri", "block_start", "row")
 """The order in which the lines were written."""
 
@@ -76,7 +77,7 @@ def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFram
     forms = {form for _, _, _, _, _, form, *_ in known}
     date = dt.date.fromisoformat(day.date)
     line, fields = F.col("value"), F.from_json(F.col("value"), line_scan.json_schema())
-    in_json = F.coalesce(*(fields.getField(key) for key in log_formats.TIME_KEYS))
+    in_json = F.coalesce(*(fields.getField(key) for key in line_times.TIME_KEYS))
     return (
         rows.join(F.broadcast(spark_io.frame(spark, known, _SEGMENT)), on="uri", how="inner")
         .withColumn("stamp", timestamps.stamp_text(line, forms))

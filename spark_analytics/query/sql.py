@@ -4,7 +4,7 @@ import csv
 import enum
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -33,13 +33,18 @@ class Format(enum.Enum):
 
 
 def run(spark: SparkSession, sql: str, tables: Tables, archive: Location | None, days: Sequence[Day]) -> DataFrame:
-    """The result of `sql`. Views: every table by its name, with `date`; `lines` of `days` (`raw_lines.LINES`)."""
+    """The result of `sql` over the views of `register`."""
+    register(spark, tables, archive, days)
+    return spark.sql(sql)
+
+
+def register(spark: SparkSession, tables: Tables, archive: Location | None, days: Sequence[Day]) -> None:
+    """Views: every table by its name, with `date`; `lines` of `days` (`raw_lines.LINES`)."""
     for name, schema in schemas.TABLES.items():
         if tables.days(name):
             _table(spark, tables, name, schema).createOrReplaceTempView(name)
     if archive is not None:
         raw_lines.lines(spark, archive, days).createOrReplaceTempView("lines")
-    return spark.sql(sql)
 
 
 def _table(spark: SparkSession, tables: Tables, name: str, schema: T.StructType) -> DataFrame:
@@ -47,10 +52,15 @@ def _table(spark: SparkSession, tables: Tables, name: str, schema: T.StructType)
     return spark.read.schema(with_date).parquet(locations.for_spark(tables.root / name))
 
 
-def show(answer: DataFrame, form: Format, stream: TextIO | None = None) -> None:
-    """Prints the rows while they are read; only a table needs all of them first. Times are RFC 3339 in UTC."""
+def show(
+    answer: DataFrame, form: Format, stream: TextIO | None = None, *, cancelled: Callable[[], None] = lambda: None
+) -> None:
+    """Prints the rows while they are read; only a table needs all of them first. Times are RFC 3339 in UTC.
+
+    `cancelled` is called before each row, and may raise.
+    """
     stream = stream or sys.stdout
-    names, rows = answer.columns, _in_utc(answer).toLocalIterator()
+    names, rows = answer.columns, _until(cancelled, _in_utc(answer).toLocalIterator())
     if form is Format.TABLE:
         _tabled(names, rows, stream)
     elif form is Format.CSV:
@@ -61,6 +71,12 @@ def show(answer: DataFrame, form: Format, stream: TextIO | None = None) -> None:
         stream.writelines(
             json.dumps({name: _plain(value) for name, value in zip(names, row, strict=True)}) + "\n" for row in rows
         )
+
+
+def _until(cancelled: Callable[[], None], rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        cancelled()
+        yield row
 
 
 def _in_utc(answer: DataFrame) -> DataFrame:

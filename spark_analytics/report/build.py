@@ -1,5 +1,7 @@
 """Builds the facts of a report from its evidence. Pure."""
 
+import datetime as dt
+
 from spark_analytics.report import completeness, content, error_rates, hosts, verdict, volume
 from spark_analytics.report.inputs import Evidence
 from spark_analytics.report.model import Facts, History, Totals
@@ -46,12 +48,18 @@ def history(evidence: Evidence) -> History:
     days, wanted = len(evidence.before), evidence.wanted_days
     enough = days >= MIN_DAYS
     if enough:
-        text = f"Compared with the median of {'the' if days == wanted else f'{days} of the'} {wanted} days before."
+        text = f"Compared with the median of {'the' if days == wanted else f'{days} of the'} {wanted} days before"
+        weeks = len(evidence.weekdays.days)
+        text += f", and with the same weekday of the {weeks} weeks before." if weeks else "."
     elif days:
         text = f"History is too short to compare: {count(days, 'day')} before, at least {MIN_DAYS} are needed."
     else:
         text = f"No day before is in the tables: nothing to compare with; at least {MIN_DAYS} days are needed."
     return History(days=evidence.before, wanted=wanted, enough=enough, text=text)
+
+
+def _day_before(date: str) -> str:
+    return (dt.date.fromisoformat(date) - dt.timedelta(days=1)).isoformat()
 
 
 def totals(evidence: Evidence) -> Totals:
@@ -73,5 +81,7 @@ def totals(evidence: Evidence) -> Totals:
         lines_before=before("lines_before"),
         bytes_before=before("bytes_before"),
         errors_before=before("errors_before"),
+        weekdays=evidence.weekdays,
+        has_yesterday=evidence.before[-1:] == (_day_before(evidence.date),),
         hosts_before=tuple(sum(1 for row in rows if row.lines_before[day]) for day in range(len(evidence.before))),
     )

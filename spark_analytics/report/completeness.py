@@ -24,7 +24,7 @@ def completeness(account: Account, silent: Iterable[str], top: int) -> Completen
     statuses = {audit.host: "complete" for audit in account.hosts}
     for audit in account.hosts:  # a host in two partitions is as bad as its worse half
         statuses[audit.host] = min(statuses[audit.host], audit.status, key=rank)
-    statuses.update((host, "silent") for host in silent if host not in statuses)
+    statuses.update((host, "silent") for host in silent if statuses.get(host, "complete") == "complete")
     incomplete = sorted(
         (audit for audit in account.hosts if audit.status != "complete"),
         key=lambda audit: (*_weight(audit), audit.host),

@@ -2,25 +2,30 @@
 
 from collections.abc import Iterable
 
-from spark_analytics.metrics.statistics import median, poisson, ratio
+from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED_KEY
+from spark_analytics.metrics.statistics import median, ratio
 from spark_analytics.report.inputs import AuthKind, AuthTop, Evidence, PatternCount, WebClass, WebTop
 from spark_analytics.report.model import Auth, AuthChange, Patterns, Web, WebStatus
 from spark_analytics.report.volume import HOURS, LEVELS
 
 MIN_TIMES = 20
 MIN_RISE = 2.0
-"""A kind of authentication event has risen if today's interval is above `MIN_RISE` medians, from `MIN_TIMES` on."""
+"""A kind of authentication event has risen from `MIN_TIMES` on, above all days before, and `MIN_RISE` medians."""
 
-GUESSES = 10
-"""Failed passwords of one address from which on an accepted one may have been guessed."""
+MIN_FAILURES = 5
+"""Minimum failed passwords before an accepted one of the same user and address; a person mistypes a few times."""
+
+NOT_COMPARED = frozenset({ACCEPTED, FAILED_KEY})
+"""Kinds of authentication events whose number alone is no finding: a client tries several keys before one fits."""
 
 BAD_LEVELS = frozenset({"fatal", "error", "warn"})
 
 
 def patterns(evidence: Evidence, top: int) -> Patterns:
-    """New ones, the worst level first; surging ones, the steepest first; the noisiest."""
+    """New and returned ones, the worst level first; surging ones, the steepest first; gone ones; the noisiest."""
     rows, sums = evidence.patterns, evidence.pattern_sums
     new = [row for row in rows if row.is_new]
+    back = [row for row in rows if row.last_seen]
     surging = [row for row in rows if not row.is_new and (row.surge or 0) >= 1]
     return Patterns(
         distinct=sums.patterns,
@@ -30,6 +35,11 @@ def patterns(evidence: Evidence, top: int) -> Patterns:
         surging=tuple(sorted(surging, key=lambda row: (-(row.surge or 0), row.pattern_id))[:top]),
         surging_count=max(sums.surging, len(surging)),
         surging_bad_count=max(sums.surging_bad, sum(row.level in BAD_LEVELS for row in surging)),
+        back=tuple(sorted(back, key=_by_badness)[:top]),
+        back_count=max(sums.back, len(back)),
+        gone=evidence.gone[:top],
+        gone_count=max(sums.gone, len(evidence.gone)),
+        events=evidence.known_events,
         noisiest=tuple(sorted(rows, key=lambda row: (-row.lines, row.pattern_id))[:top]),
     )
 
@@ -40,8 +50,9 @@ def _by_badness(row: PatternCount) -> tuple[int, int, str]:
 
 
 def auth(evidence: Evidence, top: int, *, enough: bool) -> Auth:
-    """Authentication: what rose, the top addresses, users and hosts, and addresses that may have guessed a password."""
+    """Sign-ins by method, what rose, the top addresses, users and hosts, and passwords accepted after failures."""
     tops = evidence.auth_tops
+    after = [entry for entry in evidence.password_sign_ins if entry.failed >= MIN_FAILURES]
     remotes = _tops(tops, "remote")
     return Auth(
         kinds=tuple(_change(kind, enough=enough) for kind in evidence.auth_kinds if kind.times or any(kind.before)),
@@ -49,7 +60,9 @@ def auth(evidence: Evidence, top: int, *, enough: bool) -> Auth:
         top_remotes=tuple(remotes[:top]),
         top_users=tuple(_tops(tops, "user")[:top]),
         top_hosts=tuple(_tops(tops, "host")[:top]),
-        guessed=tuple([entry for entry in remotes if entry.failed >= GUESSES and entry.accepted][:top]),
+        methods=evidence.sign_in_methods,
+        after_failures=tuple(after[:top]),
+        after_failures_count=len(after),
     )
 
 
@@ -59,14 +72,15 @@ def _tops(tops: Iterable[AuthTop], what: str) -> list[AuthTop]:
 
 def _change(kind: AuthKind, *, enough: bool) -> AuthChange:
     usual = median(kind.before) if enough else None
-    low, high = poisson(kind.times)
+    above_all = kind.times > max(kind.before, default=0)
     return AuthChange(
         kind=kind.kind,
         times=kind.times,
-        low=round(low, 1),
-        high=round(high, 1),
         median=usual,
-        risen=usual is not None and kind.times >= MIN_TIMES and low > MIN_RISE * usual and kind.kind != "accepted",
+        risen=usual is not None
+        and kind.times >= max(MIN_TIMES, MIN_RISE * usual)
+        and above_all
+        and kind.kind not in NOT_COMPARED,
         before=kind.before,
     )
 

@@ -33,7 +33,7 @@ def hosts(evidence: Evidence, top: int, *, enough: bool) -> Hosts:
         silent_count=len(silent),
         new=tuple(sorted(new, key=lambda day: (-day.bytes, day.host))[:top]),
         new_count=len(new),
-        unusual=tuple(sorted(unusual, key=lambda day: (-abs(day.z or 0), day.host))[:top]),
+        unusual=tuple(sorted(unusual, key=lambda day: (-abs(day.lines - (day.median_lines or 0)), day.host))[:top]),
         unusual_count=len(unusual),
         largest=tuple(sorted(days, key=lambda day: (-day.bytes, day.host))[:top]),
         gini=round(gini(day.bytes for day in days), 3),
@@ -60,14 +60,22 @@ def host_day(host: HostSeries, whole_bytes: int, *, enough: bool) -> HostDay:
         factor=ratio(host.lines, usual),
         z=round(robust_z(host.lines, host.lines_before), 1) if usual else None,
         lines_before=host.lines_before,
+        weekday_median=median(host.lines_weekdays),
     )
 
 
 def is_unusual(day: HostDay) -> bool:
-    """Whether the volume of the host is unusual."""
+    """Whether the volume is unusual: far from the days before, and from the same weekday of the weeks before."""
     if day.factor is None or day.z is None or max(day.lines, day.median_lines or 0) < UNUSUAL_LINES:
         return False
-    return abs(day.z) >= UNUSUAL_Z and not 1 / UNUSUAL_FACTOR < day.factor < UNUSUAL_FACTOR
+    if abs(day.z) < UNUSUAL_Z or _is_near(day.lines, day.median_lines):
+        return False
+    return day.weekday_median is None or not _is_near(day.lines, day.weekday_median)
+
+
+def _is_near(lines: int, usual: float | None) -> bool:
+    """Whether `lines` are within the factor of what is usual."""
+    return bool(usual) and 1 / UNUSUAL_FACTOR < lines / (usual or 1) < UNUSUAL_FACTOR
 
 
 def silent_hosts(evidence: Evidence) -> list[SilentHost]:

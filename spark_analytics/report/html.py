@@ -1,34 +1,53 @@
-"""The report as a page: self-contained HTML without script, for any browser, telephone and printer.
+"""The report as pages: self-contained HTML for any browser, telephone and printer; it needs no script.
 
-Text from log lines, file names and hosts may be hostile: it is escaped by the template, stripped of control
-and direction characters, and cut. Nothing is loaded from anywhere (Content-Security-Policy).
+The one script sorts, filters and copies. The Content-Security-Policy names it and the style sheet by their hashes, so
+nothing else runs and nothing is loaded from anywhere. Text from log lines, file names and hosts may be hostile: the
+template escapes it, control and direction characters are removed, and it is cut.
 """
 
-from collections.abc import Mapping, Sequence
+import base64
+import functools
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from spark_analytics.report import svg_charts
+from spark_analytics.metrics import statistics
+from spark_analytics.report import events, line_examples, search_commands, svg_charts, templates
+from spark_analytics.report.host_pages import HostPage
 from spark_analytics.report.model import Facts, PartitionDay, State
 from spark_analytics.report.number_format import (
     MAX_TEXT,
+    change,
     clean,
     clock,
     count,
     milliseconds,
     percent,
     rounded,
+    shortened,
     size,
     times,
+    visible,
 )
+from spark_analytics.report.search_commands import Search
+from spark_analytics.tables.day_tables import ROW_EXAMPLES, RowKey
 
 MAX_BYTES = 300 * 1024
 """Maximum bytes of a page: it must open on a telephone and fit into a mail."""
 
+LINE_CHARACTERS = 200
+"""Maximum characters of an example line on a page."""
+
 MAP_ROWS = 25
 """Maximum rows of a heat map: each cell is as large as a row of a table."""
+
+NEXT_DAY = '<span class="later">next day</span>'
+"""Where a page has no next day yet; the report of that day replaces it by a link."""
 
 MARKS = {
     State.COMPLETE: "✓",
@@ -41,36 +60,108 @@ MARKS = {
 """The sign of each state, for readers who do not see colours."""
 
 
-def rendered(facts: Facts, rows: int = 20) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """What a page links to."""
+
+    browse: str = ""  #: the address of `fshipper browse`; empty: no links to lines
+    previous: str = ""  #: the reported days before and after; empty without one
+    next: str = ""
+    hosts: Mapping[str, str] = field(default_factory=dict)  #: the file of each host that has a page
+
+    def of_host(self, host: str) -> str:
+        """The address of the page of `host` as seen from the day's page; empty without one."""
+        return f"host/{self.hosts[host]}" if host in self.hosts else ""
+
+
+def rendered(facts: Facts, rows: int = 20, links: Links | None = None) -> str:
     """The day's page, its lists at most `rows` long; shorter ones, and shorter texts, where it would be too large."""
     page = ""
-    for shown, characters in ((rows, MAX_TEXT), (min(rows, 20), 200), (min(rows, 10), 120), (5, 80), (3, 40)):
-        page = _rendered(facts, shown, characters)
+    for shown, characters, lines in (
+        (rows, MAX_TEXT, 3),
+        (rows, MAX_TEXT, 1),
+        (min(rows, 20), 200, 1),
+        (min(rows, 10), 120, 1),
+        (5, 80, 1),
+        (3, 40, 0),
+    ):
+        page = _rendered(facts, shown, characters, lines, links or Links())
         if len(page.encode(errors="replace")) <= MAX_BYTES:
             break
     return page
 
 
-def _rendered(facts: Facts, rows: int, characters: int) -> str:
-    environment = _environment()
-    environment.filters["clean"] = lambda text, limit=characters: clean(text, min(limit, characters))
-    volume = facts.volume
+def _rendered(facts: Facts, rows: int, characters: int, lines: int, links: Links) -> str:
+    """`lines` is the maximum number of example lines of a row."""
+    volume, verdict = facts.volume, facts.verdict
     shown = partitions_shown(facts)
-    return environment.get_template("day.html").render(
+    return _page(
+        "day.html",
+        characters,
         f=facts,
         rows=rows,
-        findings=[finding for finding in facts.verdict.findings if finding.state is not State.COMPLETE],
-        notes=[finding for finding in facts.verdict.findings if finding.state is State.COMPLETE],
-        state=facts.verdict.state.value,
-        mark=MARKS[facts.verdict.state],
+        links=links,
+        state=verdict.state.value,
+        judgements=_judgements(facts),
+        notes=[finding for finding in verdict.findings if finding.state is State.COMPLETE],
+        changes=_changes(facts),
         host_map=svg_charts.host_map(facts.completeness.cells),
         hours=svg_charts.stacked_hours({level.level: level.hours for level in volume.levels} or {"none": [0] * 24}),
         partitions=shown,
-        partition_heat=_heat([(f"partition {day.partition}", day.hours) for day in shown]),
-        host_heat=_heat([(clean(row.host, 60), row.hours) for row in volume.host_hours[: min(rows, MAP_ROWS)]]),
+        partition_heat=_heat([(f"partition {day.partition}", day.lines, day.hours) for day in shown]),
+        host_heat=_heat([(row.host, row.lines, row.hours) for row in volume.host_hours[: min(rows, MAP_ROWS)]]),
         web_hours=_web_hours(facts),
-        most_rate=max((rate.high for rate in facts.errors.risen[:rows]), default=0.0),
+        example_lines=_example_lines(facts, min(characters, LINE_CHARACTERS), lines),
     )
+
+
+def _judgements(facts: Facts) -> list[dict[str, Any]]:
+    """The two verdicts, each with its findings."""
+    complete, attention = facts.verdict.complete, facts.verdict.attention
+    found = [finding for finding in facts.verdict.findings if finding.state is not State.COMPLETE]
+    return [
+        {
+            "question": question,
+            "word": judgement.word,
+            "state": judgement.state.value,
+            "mark": MARKS[judgement.state],
+            "text": judgement.text,
+            "findings": [finding for finding in found if finding.of_archive == of_archive],
+        }
+        for question, judgement, of_archive in (("Complete?", complete, True), ("Worth checking?", attention, False))
+        if judgement is not None
+    ]
+
+
+def _changes(facts: Facts) -> dict[str, str]:
+    """The change of each total against yesterday and against the same weekday."""
+    whole, made = facts.totals, {}
+    for name in ("lines", "bytes", "hosts", "errors"):
+        now, before = getattr(whole, name), getattr(whole, f"{name}_before")
+        parts = []
+        if whole.has_yesterday and (text := change(now, before[-1])):
+            parts.append(f"{text} against the day before")
+        if (usual := statistics.median(getattr(whole.weekdays, name))) and (text := change(now, usual)):
+            parts.append(f"{text} against this weekday")
+        made[name] = ", ".join(parts)
+    return made
+
+
+def _example_lines(facts: Facts, characters: int, most: int) -> Callable[..., list[str]]:
+    """A function that gives the example lines of a row by its kind and names."""
+    found = line_examples.lines_by_row(facts)
+
+    def lines(kind: str, *names: str) -> list[str]:
+        return [visible(line, characters) for line in found.get(RowKey(kind, names), ())[:most]]
+
+    return lines
+
+
+def host_page(page: HostPage, links: Links, facts: Facts) -> str:
+    """The page of one host of the day `facts`."""
+    heat = _heat([(page.host, page.lines, page.hours)]) if page.hours else []
+    lines = _example_lines(facts, LINE_CHARACTERS, ROW_EXAMPLES)
+    return _page("host.html", MAX_TEXT, p=page, links=links, heat_rows=heat, example_lines=lines)
 
 
 def partitions_shown(facts: Facts) -> list[PartitionDay]:
@@ -79,9 +170,12 @@ def partitions_shown(facts: Facts) -> list[PartitionDay]:
     return sorted(largest, key=lambda day: day.partition)
 
 
-def _heat(rows: Sequence[tuple[str, Sequence[int]]]) -> list[tuple[str, int, Markup]]:
-    most = max((max(hours) for _, hours in rows), default=0)
-    return [(name, sum(hours), svg_charts.heat_row(hours, most, name)) for name, hours in rows]
+def _heat(rows: Sequence[tuple[str, int, Sequence[int]]]) -> list[tuple[str, int, Markup]]:
+    most = max((max(hours) for _, _, hours in rows), default=0)
+    return [
+        (name, lines, svg_charts.heat_row(hours, most, clean(name, 60)))
+        for name, lines, hours in ((clean(name, 60), lines, hours) for name, lines, hours in rows)
+    ]
 
 
 def _web_hours(facts: Facts) -> Markup:
@@ -91,42 +185,70 @@ def _web_hours(facts: Facts) -> Markup:
     return svg_charts.stacked_hours({row.status_class: row.hours for row in worst_first}, "requests")
 
 
-def index(days: Sequence[Mapping[str, Any]]) -> str:
-    """The list of all days, from their briefs (`json_export.brief`), newest first."""
+def index(days: Sequence[Mapping[str, Any]], weeks: Sequence[str] = ()) -> str:
+    """The list of all days, from their briefs (`json_export.brief`), newest first; `weeks` are pages in `out`."""
     marks = {state.value: mark for state, mark in MARKS.items()}
     recent = list(reversed(days))[-60:]
     bars = svg_charts.day_bars([(day["date"], day["lines"], f"s-{day['state']}") for day in recent])
     lines = {
         day["date"]: [other["lines"] for other in reversed(days[place : place + 8])] for place, day in enumerate(days)
     }
-    return (
-        _environment().get_template("days.html").render(days=days, bars=bars, marks=marks, recent=recent, lines=lines)
-    )
+    return _page("days.html", MAX_TEXT, days=days, bars=bars, marks=marks, recent=recent, lines=lines, weeks=weeks)
 
 
+def _page(template: str, characters: int, **values: Any) -> str:
+    environment = _environment()
+    environment.filters["clean"] = lambda text, limit=characters: clean(text, min(limit, characters))
+    environment.filters["visible"] = lambda text: visible(text, characters)
+    return environment.get_template(template).render(**values)
+
+
+@functools.cache
+def text_and_hash(name: str) -> tuple[Markup, str]:
+    """A file of the templates, and its hash for the Content-Security-Policy."""
+    text = resources.files("spark_analytics").joinpath("templates", name).read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return Markup(text), f"sha256-{digest}"  # noqa: S704 - a file of this program
+
+
+def policy(style: str, script: str = "") -> str:
+    """The Content-Security-Policy of a page with a style sheet and a script of these hashes."""
+    scripts = f" script-src '{script}';" if script else ""
+    return f"default-src 'none'; style-src '{style}';{scripts} img-src data:; base-uri 'none'; form-action 'none'"
+
+
+@functools.cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("spark_analytics"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
+    environment = templates.environment(
+        {
+            "clean": clean,
+            "visible": visible,
+            "size": size,
+            "grouped": "{:,}".format,
+            "percent": percent,
+            "times": times,
+            "rounded": rounded,
+            "clock": clock,
+            "ms": milliseconds,
+            "short": shortened,
+            "words": lambda text: str(text).replace("_", " "),
+        }
     )
-    environment.filters |= {
-        "clean": clean,
-        "size": size,
-        "grouped": "{:,}".format,
-        "percent": percent,
-        "times": times,
-        "rounded": rounded,
-        "clock": clock,
-        "ms": milliseconds,
-        "words": lambda text: str(text).replace("_", " "),
-    }
+    css, css_hash = text_and_hash("day.css")
+    script, script_hash = text_and_hash("page.js")
     environment.globals |= {
         "bar": svg_charts.bar,
+        "change": change,
         "count": count,
+        "css": css,
+        "csp": policy(css_hash, script_hash),
+        "event_names": events.NAMES,
+        "hour_labels": svg_charts.hour_labels,
+        "next_day": Markup(NEXT_DAY),  # noqa: S704 - a constant
+        "of_template": search_commands.of_template,
+        "phrase": search_commands.phrase,
+        "script": script,
+        "Search": Search,
         "sparkline": svg_charts.sparkline,
-        "interval": svg_charts.interval,
     }
     return environment

@@ -27,7 +27,7 @@ class HostAudit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """One thing in the archive that is not as its manifests say."""
+    """One thing in the archive that differs from its manifests."""
 
     kind: str  #: one of `model.TROUBLES`
     partition: int
@@ -91,6 +91,7 @@ class HostSeries:
     errors_before: tuple[int, ...]
     warnings_before: tuple[int, ...]
     active_hours_before: tuple[int, ...]
+    lines_weekdays: tuple[int, ...] = ()  #: on the same weekday of the weeks before, oldest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,27 @@ class FileSeries:
     warnings: int
     baseline_days: int  #: days before that have tables
     median_rate: float | None  #: of errors / lines on these days; None: there is none
+    rates_before: tuple[float, ...] = ()  #: errors / lines of the days before on which it had lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateChance:
+    """How many log files are above all their days before, and how many would be by chance."""
+
+    compared: int = 0  #: log files with enough lines today, enough days before, and errors on any of these days
+    above_all: int = 0
+    by_chance: float = 0.0  #: 1 in (days before + 1) of each, if no day differs from the others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeekdayTotals:
+    """Sums of the same weekday of the four weeks before, oldest first; empty with fewer weeks."""
+
+    days: tuple[str, ...] = ()
+    lines: tuple[int, ...] = ()
+    bytes: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
+    hosts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +165,33 @@ class PatternCount:
     baseline_median: float | None
     surge: float | None  #: log2((today + 5) / (median of seven days + 5))
     is_new: bool
+    last_seen: str | None = None  #: of one that is back: the day before today on which it last occurred
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GonePattern:
+    """A pattern that occurred on nearly every day before, and not today."""
+
+    pattern_id: str
+    template: str
+    example: str
+    file: str
+    level: str  #: its worst on these days
+    days: int  #: of the days before on which it occurred
+    median_lines: float
+    last_seen: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownEvent:
+    """Lines of a kind that operators know: an OOM kill, an I/O error, a failed unit."""
+
+    kind: str
+    lines: int
+    patterns: int
+    template: str  #: of the pattern with most of the lines
+    example: str
+    file: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +203,8 @@ class PatternSums:
     new_bad: int = 0  #: of level warn or worse
     surging: int = 0
     surging_bad: int = 0
+    back: int = 0
+    gone: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +223,36 @@ class AuthTop:
     what: str  #: `remote`, `user` or `host`
     key: str
     failed: int
-    accepted: int
+    accepted: int  #: accepted passwords; public keys do not count
     hosts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInMethod:
+    """Sign-ins by one method of sshd."""
+
+    method: str  #: `password`, `publickey`, `keyboard-interactive/pam`
+    accepted: int
+    failed: int  #: attempts; of passwords and public keys only
+    users: int
+    addresses: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordSignIn:
+    """An accepted password of a user and an address that failed before, on any host. Times are RFC 3339."""
+
+    host: str
+    user: str
+    remote: str
+    method: str
+    accepted: int
+    first: str | None
+    last: str | None  #: the last acceptance
+    failed: int  #: attempts before the acceptance at `at` and after the one before it
+    failed_first: str | None
+    failed_last: str | None
+    at: str | None = None  #: the acceptance after the failures; None in tables of an older version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,9 +314,15 @@ class Evidence:
     host_hours: tuple[HostHour, ...] = ()
     patterns: tuple[PatternCount, ...] = ()
     pattern_sums: PatternSums = PatternSums()
+    gone: tuple[GonePattern, ...] = ()
+    known_events: tuple[KnownEvent, ...] = ()
+    rate_chance: RateChance = RateChance()
+    weekdays: WeekdayTotals = WeekdayTotals()
     auth_kinds: tuple[AuthKind, ...] = ()
     auth_tops: tuple[AuthTop, ...] = ()
     auth_remotes: int = 0  #: distinct addresses with a failed password
+    sign_in_methods: tuple[SignInMethod, ...] = ()
+    password_sign_ins: tuple[PasswordSignIn, ...] = ()  #: with failures before
     web_hours: tuple[WebHour, ...] = ()
     web_classes: tuple[WebClass, ...] = ()
     web_tops: tuple[WebTop, ...] = ()

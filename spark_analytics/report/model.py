@@ -6,9 +6,22 @@ number of all entries in another field. Shares and rates are 0 to 1, times are R
 """
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from spark_analytics.report.inputs import AuthTop, HostAudit, PatternCount, Run, Trouble, WebTop
+from spark_analytics.report.inputs import (
+    AuthTop,
+    GonePattern,
+    HostAudit,
+    KnownEvent,
+    PasswordSignIn,
+    PatternCount,
+    RateChance,
+    Run,
+    SignInMethod,
+    Trouble,
+    WebTop,
+    WeekdayTotals,
+)
 
 
 class State(enum.Enum):
@@ -43,6 +56,17 @@ class Finding:
     state: State
     text: str
     names: tuple[str, ...] = ()  #: what it is about: paths, hosts, patterns; at most NAMED of them
+    section: str = ""  #: the section of the page with the details
+    of_archive: bool = False  #: whether it belongs to the first of the two verdicts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One of the two verdicts of a day: a state, a word and a sentence."""
+
+    state: State
+    word: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +76,8 @@ class Verdict:
     state: State
     headline: str
     findings: tuple[Finding, ...]
+    complete: Judgement | None = None  #: whether the archive has everything; None in reports of older versions
+    attention: Judgement | None = None  #: whether something in the lines is worth checking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +87,7 @@ class History:
     days: tuple[str, ...]
     wanted: int
     enough: bool  #: whether a median of them means anything
-    text: str  #: says so
+    text: str  #: the same as a sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +109,8 @@ class Totals:
     bytes_before: tuple[int, ...]
     errors_before: tuple[int, ...]
     hosts_before: tuple[int, ...]
+    weekdays: WeekdayTotals = field(default_factory=WeekdayTotals)
+    has_yesterday: bool = False  #: whether the last of the days before is the day before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +187,7 @@ class HostDay:
     factor: float | None  #: lines against the median; None where the history is too short
     z: float | None  #: robust, on a logarithmic scale
     lines_before: tuple[int, ...]
+    weekday_median: float | None = None  #: lines on the same weekday of four weeks; None with fewer weeks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,10 +214,12 @@ class RateChange:
     lines: int
     errors: int
     rate: float
-    low: float  #: 99 % interval
-    high: float
     median_rate: float | None  #: None: too few days
     factor: float | None  #: rate against the median; None: it had none, or too few days
+    lowest: float | None = None  #: of the days before; None: too few days
+    highest: float | None = None
+    low: float | None = None  #: no value; kept for readers of earlier reports, as `high`
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,14 +229,15 @@ class Errors:
     lines: int
     errors: int
     rate: float
-    low: float
-    high: float
     median_rate: float | None
     rates_before: tuple[float, ...]
     warning_rate: float
     risen: tuple[RateChange, ...]
     risen_count: int
     most: tuple[RateChange, ...]  #: log files with the most error lines, risen or not
+    chance: RateChance = field(default_factory=RateChance)
+    low: float | None = None  #: no value; kept for readers of earlier reports, as `high`
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +252,11 @@ class Patterns:
     surging_count: int
     surging_bad_count: int
     noisiest: tuple[PatternCount, ...]
+    back: tuple[PatternCount, ...] = ()
+    back_count: int = 0
+    gone: tuple[GonePattern, ...] = ()
+    gone_count: int = 0
+    events: tuple[KnownEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +265,11 @@ class AuthChange:
 
     kind: str
     times: int
-    low: float
-    high: float
     median: float | None
     risen: bool
     before: tuple[int, ...]
+    low: float | None = None  #: no value; kept for readers of earlier reports, as `high`
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +281,10 @@ class Auth:
     top_remotes: tuple[AuthTop, ...]
     top_users: tuple[AuthTop, ...]
     top_hosts: tuple[AuthTop, ...]
-    guessed: tuple[AuthTop, ...]  #: addresses with many failed passwords that were accepted, too
+    guessed: tuple[AuthTop, ...] = ()  #: empty; kept for readers of earlier reports
+    methods: tuple[SignInMethod, ...] = ()  #: sign-ins by method
+    after_failures: tuple[PasswordSignIn, ...] = ()  #: accepted passwords after failures of the same user and address
+    after_failures_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +347,7 @@ class HostHours:
     """Lines of one of the largest hosts, by hour."""
 
     host: str
-    lines: int
+    lines: int  #: of the day as everywhere else; the hours count also a last line without a newline
     hours: tuple[int, ...]
 
 
@@ -321,6 +361,15 @@ class Volume:
     partition_skew: float  #: of bytes: the largest share against the mean
     partition_gini: float
     host_hours: tuple[HostHours, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowExample:
+    """Some lines of one row of a list; see `day_tables.ROW_KINDS`."""
+
+    kind: str
+    names: tuple[str, ...]
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,3 +388,4 @@ class Facts:
     web: Web | None  #: None: no access log was read
     volume: Volume
     run: Run
+    examples: tuple[RowExample, ...] = ()  #: of rows of lists of hosts, log files, sign-ins and requests

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 MAX_TEXT = 300
 """Maximum characters of one text of a log or a host that are shown."""
 
+MINUS = "\N{MINUS SIGN}"
 _UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _KIB = 1024
+_PICTURES, _PICTURES_END, _DELETE = 0x2400, 0x20, 0x7F
 
 
 def count(number: int, noun: str) -> str:
@@ -51,7 +53,7 @@ def times(factor: float | None) -> str:
 
 
 def rounded(number: float | None) -> str:
-    """`1,234`; a median may lie between two whole numbers."""
+    """`1,234`; a median may be between two whole numbers."""
     if number is None:
         return "\N{EN DASH}"
     return f"{number:,.0f}" if number == int(number) or abs(number) >= 100 else f"{number:,.1f}"  # noqa: PLR2004
@@ -79,6 +81,43 @@ def clean(text: object, limit: int = MAX_TEXT) -> str:
         return plain
     kept = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNSHOWN else c for c in plain[:limit])
     return kept if len(plain) <= limit else kept[: limit - 1] + "…"
+
+
+def visible(text: str, limit: int = MAX_TEXT) -> str:
+    """A log line whose control and direction characters are shown: `␛`, `<U+202E>`; at most about `limit` long.
+
+    A line that is longer is cut with `…`.
+    """
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return cut if cut.isprintable() else "".join(map(_visible, cut))
+
+
+def _visible(character: str) -> str:
+    code = ord(character)
+    if code < _PICTURES_END:
+        return chr(_PICTURES + code)
+    if code == _DELETE:
+        return "\N{SYMBOL FOR DELETE}"
+    return f"<U+{code:04X}>" if unicodedata.category(character) in _UNSHOWN else character
+
+
+def shortened(path: str, limit: int = 48) -> str:
+    """The end of a long path, which differs more than its beginning: `…/app/server.log`."""
+    shown = clean(path)
+    if len(shown) <= limit:
+        return shown
+    end = shown[-(limit - 1) :]
+    return "…" + (end[end.index("/") :] if "/" in end else end)
+
+
+def change(now: float, before: float | None) -> str:
+    """A value against an earlier one: `+12 %`, or from twice on a factor; empty if there is none."""
+    if not before:
+        return ""
+    factor = now / before
+    if factor >= 2:  # noqa: PLR2004
+        return times(factor)
+    return f"{'+' if factor >= 1 else MINUS}{abs(factor - 1) * 100:,.0f} %"
 
 
 def listed(names: Sequence[str], whole: int) -> str:

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_analytics.report import html, json_export, text
+from spark_analytics.report import host_pages, html, json_export, text
+from spark_analytics.report.host_pages import HostPage
 from spark_analytics.report.inputs import Evidence
 from spark_analytics.report.model import Facts
 from spark_analytics.report.number_format import clean
@@ -67,8 +68,10 @@ def cell(value: object) -> object:
     return value
 
 
-def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20) -> None:
-    """Writes page, JSON, text and CSV of the day, then `index.html`, last `latest`; lists of `rows` on the page.
+def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20, browse: str = "") -> None:
+    """Writes the pages, JSON, text and CSV of the day, then `index.html`, last `latest`; lists of `rows` on the page.
+
+    `browse` is the address of `fshipper browse` for links to lines.
 
     Raises:
         OSError: a file cannot be written; the old one is unchanged.
@@ -76,13 +79,49 @@ def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20) -> 
     day = out / facts.date
     for name, content in csv_sheets(facts, evidence).items():
         write(out / "csv" / facts.date / name, content)
+    known = {str(brief["date"]) for brief in briefs_of(out)}
+    pages = host_pages.host_pages(facts, evidence)
+    links = html.Links(
+        browse=browse,
+        previous=max((date for date in known if date < facts.date), default=""),
+        next=min((date for date in known if date > facts.date), default=""),
+        hosts={page.host: host_pages.file_name(page.host) for page in pages},
+    )
+    _write_host_pages(day / "host", pages, links, facts)
     write(day / "report.txt", text.as_text(facts) + "\n")
-    write(day / "report.html", html.rendered(facts, rows))
+    write(day / "report.html", html.rendered(facts, rows, links))
     write(day / "report.json", json_export.to_text(facts))
-    briefs = list(briefs_of(out))
-    write(out / "index.html", html.index(briefs))
+    _link_next_day(out, links.previous, facts.date)
+    briefs = write_index(out)
     if isinstance(out, Path):  # stores have no links
         point_to(out / "latest", briefs[0]["date"] if briefs else facts.date)
+
+
+def _write_host_pages(directory: Location, pages: Sequence[HostPage], links: html.Links, facts: Facts) -> None:
+    """Writes the pages of hosts instead of those of an earlier report of the day."""
+    locations.remove(directory)
+    for page in pages:
+        write(directory / links.hosts[page.host], html.host_page(page, links, facts))
+
+
+def _link_next_day(out: Location, previous: str, date: str) -> None:
+    """Gives the page of the day before its link to this one."""
+    if not previous:
+        return
+    page = out / previous / "report.html"
+    with contextlib.suppress(OSError):  # the page is complete without it
+        old = page.read_bytes().decode("utf-8", "surrogateescape")
+        link = f'<a href="../{date}/report.html">next day</a>'
+        if html.NEXT_DAY in old:
+            locations.write(page, old.replace(html.NEXT_DAY, link, 1).encode("utf-8", "surrogateescape"))
+
+
+def write_index(out: Location) -> list[dict[str, Any]]:
+    """Writes `index.html`, the list of days and weeks; returns the days, newest first."""
+    briefs = list(briefs_of(out))
+    weeks = sorted((path.name for path in out.glob("week-*.html")), reverse=True)
+    write(out / "index.html", html.index(briefs, weeks))
+    return briefs
 
 
 def briefs_of(out: Location) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Charts as inline SVG: no script, colours from the page's style sheet, a tooltip where a pointer finds a mark.
 
-Text is HTML where possible, so that it is readable on a telephone; a chart has only the drawing.
+Text is HTML, so that it is readable on a telephone; a chart has only the drawing and is stretched to its place. The 24
+columns of a drawing and those of its labels are the same 24 equal parts of one width, so they cannot drift.
 Every number is written with at most one decimal: a page has thousands of them.
 """
 
@@ -43,21 +44,6 @@ def sparkline(values: Sequence[float], said: str = "") -> Markup:
     ).format(said, said, path, number(places[-1][0]), number(places[-1][1]))
 
 
-def interval(low: float, value: float, high: float, usual: float, top: float) -> Markup:
-    """A rate with its interval as a band, and the usual rate as a line, on a scale from 0 to `top`."""
-
-    def place(share: float) -> str:
-        return number(2 + 96 * min(share / top, 1) if top else 2)
-
-    width = max(96 * (min(high, top) - low) / top if top else 0, 1)
-    return Markup(
-        '<svg class="hbar tall" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">'
-        '<rect class="track" y="4" width="100" height="4"/><rect class="band" x="{}" y="2" width="{}" height="8"/>'
-        '<rect class="now" x="{}" y="1" width="1.4" height="10"/>'
-        '<rect class="usual" x="{}" width="1" height="12"/></svg>'
-    ).format(place(low), number(width), place(value), place(usual))
-
-
 def host_map(cells: Sequence[HostCell]) -> Markup:
     """A square for each cell; complete ones are one path, so that ten thousand hosts take a few kilobytes."""
     good, bad = [], []
@@ -87,33 +73,40 @@ def stacked_hours(series: Mapping[str, Sequence[int]], unit: str = "lines") -> M
     """A column for each of 24 hours, stacked: `series[class][hour]`; the first class is on top."""
     hours = [{name: values[hour] for name, values in series.items()} for hour in range(24)]
     top = nice_ceiling(max(sum(hour.values()) for hour in hours))
-    step = (WIDTH - _AXIS) / len(hours)
-    marks = [_grid(top)]
-    for index, hour in enumerate(hours):
-        x = _AXIS + index * step
-        marks.append(_column(hour, top, x + 2, step - 4, f"{index:02d}:00", unit))
-        if index % 3 == 0:
-            marks.append(_label(x + step / 2, _BASE + 18, f"{index:02d}"))
-    return _chart(Markup("").join(marks), f"{unit} by hour")
+    columns = Markup("").join(_column(hour, top, index, unit) for index, hour in enumerate(hours))
+    grid = Markup("").join(Markup('<line class="grid" x1="0" x2="240" y1="{0}" y2="{0}"/>').format(y) for y in (0, 50))
+    drawing = Markup(
+        '<svg class="columns" viewBox="0 0 240 100" preserveAspectRatio="none" role="img" aria-label="{}">{}{}</svg>'
+    ).format(f"{unit} by hour, UTC", grid, columns)
+    marks = Markup("").join(Markup("<span>{}</span>").format(short(top * part / 2)) for part in (2, 1, 0))
+    return Markup('<div class="plot"><div class="ticks" aria-hidden="true">{}</div>{}{}</div>').format(
+        marks, drawing, hour_labels()
+    )
 
 
-def _column(hour: Mapping[str, int], top: int, x: float, width: float, name: str, unit: str) -> Markup:
-    parts, y = [], float(_BASE)
+def hour_labels() -> Markup:
+    """Every third hour of a row of 24 equal columns; each label stands in the middle of its own column."""
+    labels = (f"{hour:02d}" if hour % 3 == 0 else "" for hour in range(24))
+    return Markup('<div class="scale" aria-hidden="true">{}</div>').format(
+        Markup("").join(Markup("<span>{}</span>").format(label) for label in labels)
+    )
+
+
+def _column(hour: Mapping[str, int], top: int, index: int, unit: str) -> Markup:
+    parts, y = [], 100.0
     for kind, value in reversed(list(hour.items())):
         if value:
-            height = max(value / top * (_BASE - 12), 0.8)
+            height = max(value / top * 100, 0.8)
             y -= height
             parts.append(
-                Markup('<rect class="l-{}" x="{}" y="{}" width="{}" height="{}"/>').format(
-                    kind, number(x), number(y), number(width), number(height)
+                Markup('<rect class="l-{}" x="{}" y="{}" width="8" height="{}"/>').format(
+                    kind, index * 10 + 1, number(y), number(height)
                 )
             )
     said = ", ".join(f"{value:,} {kind}" for kind, value in hour.items() if value)
-    tip = f"{name}  {sum(hour.values()):,} {unit}" + (f": {said}" if said else "")
+    tip = f"{index:02d}:00  {sum(hour.values()):,} {unit}" + (f": {said}" if said else "")
     # The tooltip covers the full height: a short column is hard to hit.
-    hit = Markup('<rect class="hit" x="{}" y="12" width="{}" height="{}"/>').format(
-        number(x), number(width), _BASE - 12
-    )
+    hit = Markup('<rect class="hit" x="{}" width="10" height="100"/>').format(index * 10)
     return Markup("<g><title>{}</title>{}{}</g>").format(tip, hit, Markup("").join(parts))
 
 
@@ -135,13 +128,13 @@ def _grid(top: int) -> Markup:
 def heat_row(hours: Sequence[int], most: int, name: str) -> Markup:
     """24 cells, shaded by their lines against `most`, the largest cell of the map."""
     cells = Markup("").join(
-        Markup('<rect class="h{}" x="{}"><title>{:02d}:00 {}</title></rect>').format(
-            shade(lines, most), hour * 40 + 2, hour, f"{lines:,}"
+        Markup('<rect class="h{}" x="{}" width="9" height="18"><title>{:02d}:00 {}</title></rect>').format(
+            shade(lines, most), hour * 10 + 0.5, hour, f"{lines:,}"
         )
         for hour, lines in enumerate(hours)
     )
     return Markup(
-        '<svg class="heat" viewBox="0 0 960 18" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
+        '<svg class="heat" viewBox="0 0 240 18" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
     ).format(f"{name}: lines by hour", cells)
 
 

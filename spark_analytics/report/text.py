@@ -8,7 +8,7 @@ from spark_analytics.report.number_format import clean, count, percent, rounded,
 MAX_LINES = 20
 MAX_COLUMNS = 160
 LESS_IMPORTANT = frozenset({"patterns", "logins", "web", "talkers"})
-"""Rows that are left out if the archive is incomplete, so that there is room for the names of what is missing."""
+"""Rows that are left out if the archive is incomplete, so that the names of what is missing fit."""
 
 
 def as_text(facts: Facts) -> str:

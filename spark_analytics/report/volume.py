@@ -73,5 +73,6 @@ def _host_hours(evidence: Evidence, *, on_day: bool) -> list[HostHours]:
         row = rows.setdefault(entry.host, [0] * HOURS)
         if entry.on_day or not on_day:
             row[entry.hour] += entry.lines
-    made = [HostHours(host=host, lines=sum(hours), hours=tuple(hours)) for host, hours in rows.items()]
+    lines = {host.host: host.lines for host in evidence.hosts}
+    made = [HostHours(host=host, lines=lines.get(host, 0), hours=tuple(hours)) for host, hours in rows.items()]
     return sorted(made, key=lambda row: (-row.lines, row.host))

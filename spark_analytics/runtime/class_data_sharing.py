@@ -1,8 +1,9 @@
 """Class data sharing: Java maps an archive of the classes that it loaded before and starts 3 to 5 s faster.
 
-The archive is written once, at the end of the first report, and named by the versions of Java and pyspark. A truncated
-archive would kill Java with SIGBUS, so it is written under another name, verified, renamed, and used only while its
-size and time are those that were noted. If anything fails, Java starts without it.
+`fshipper report prepare` writes the archive into the directory of the installation; without it, the first report writes
+it to the state directory or the cache. It is named by the versions of Java and pyspark. A truncated archive would kill
+Java with SIGBUS, so it is written under another name, verified, renamed, and used only while its size and time are
+those that were noted. If anything fails, Java starts without it.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +74,8 @@ class SharedArchive:
             )
             with fresh.open("rb") as file:
                 os.fsync(file.fileno())
+                os.fchmod(file.fileno(), 0o644)  # Java of another user maps it
+            os.utime(fresh, (int(fresh.stat().st_mtime),) * 2)  # container images keep whole seconds
             _note_path(self.path).unlink(missing_ok=True)
             fresh.replace(self.path)
             _note(self.path)
@@ -80,26 +84,53 @@ class SharedArchive:
 
 
 def archive_for(java: Path, spark_version: str, environment: Mapping[str, str]) -> SharedArchive:
-    """The archive for `java` and `spark_version`, under SHIPPER_STATE or the user's cache.
+    """The valid archive for `java` and `spark_version`: of the installation, the state directory or the cache.
+
+    If there is none, the one that a report may write.
 
     Raises:
         OSError: there is no directory for it, or no such Java.
     """
+    found = _candidates(java, spark_version, environment)
+    return next((one for one in found if one.is_valid), found[1] if len(found) > 1 else found[0])
+
+
+def archive_to_prepare(java: Path, spark_version: str, environment: Mapping[str, str]) -> SharedArchive:
+    """The archive that `fshipper report prepare` writes: in the first directory that this user may write.
+
+    Raises:
+        OSError: there is no such directory, or no such Java.
+    """
+    for one in _candidates(java, spark_version, environment):
+        if one.is_valid or _is_writable(one.path.parent):
+            return one
+    raise PermissionError("neither the installation nor SHIPPER_STATE nor the cache can be written")
+
+
+def _candidates(java: Path, spark_version: str, environment: Mapping[str, str]) -> list[SharedArchive]:
     real = java.resolve()
     about, version = real.stat(), _version(real)
     key = hashlib.sha256(f"{real} {about.st_size} {about.st_mtime_ns} {version}".encode()).hexdigest()[:8]
     name = f"report-java{version or 'x'}-spark{spark_version}-{key}.jsa"
-    return SharedArchive(java, _state_directory(environment) / "java" / name)
+    return [SharedArchive(java, directory / "java" / name) for directory in _directories(environment)]
 
 
-def _state_directory(environment: Mapping[str, str]) -> Path:
+def _directories(environment: Mapping[str, str]) -> list[Path]:
+    """The directory of the installation, which every user may read, then those of the state and the cache."""
+    found = [Path(sys.prefix, "lib", "fshipper")]
     if state := environment.get("SHIPPER_STATE"):
-        return Path(state)
+        found.append(Path(state))
     if cache := environment.get("XDG_CACHE_HOME"):
-        return Path(cache, "fshipper")
-    if home := environment.get("HOME"):
-        return Path(home, ".cache", "fshipper")
-    raise FileNotFoundError("neither SHIPPER_STATE nor HOME is set")
+        found.append(Path(cache, "fshipper"))
+    elif home := environment.get("HOME"):
+        found.append(Path(home, ".cache", "fshipper"))
+    return found
+
+
+def _is_writable(directory: Path) -> bool:
+    """Whether this user may create files in `directory`, or create it."""
+    there = next((path for path in (directory, *directory.parents) if path.exists()), directory)
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def _version(java: Path) -> str:
@@ -134,4 +165,5 @@ def _size_and_time(path: Path) -> dict[str, int]:
 def _note(path: Path) -> None:
     scratch = path.with_suffix(".noted")
     scratch.write_text(json.dumps(_size_and_time(path)), encoding="utf-8")
+    scratch.chmod(0o644)
     scratch.replace(_note_path(path))

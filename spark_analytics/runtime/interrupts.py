@@ -23,14 +23,20 @@ EXIT_INTERRUPTED = 130
 UNINTERRUPTED_SECONDS = 0.6
 """Maximum time that a signal waits for an `uninterrupted` section. All times here must be less than 2 s together."""
 CALL_SECONDS = 0.3
-"""Maximum time for what is registered with `called_at_end`: it asks Java, which may not answer."""
+"""Maximum time for what is registered with `called_at_end`: it calls Java, which may not answer."""
 KILL_SECONDS = 0.7
 """Maximum time to wait for killed descendants; the kernel returns their memory first."""
+WAKE_SECONDS = 0.02
+"""Interval of the signals that end a wait for input."""
 REMOVE_SECONDS = 0.3
 """Maximum time to remove files; the next run removes the rest."""
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
 _ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_WAKE = signal.SIGURG
+"""Interrupts a system call of the main thread; its handler does nothing."""
+_MARK = b"\0"
+"""Not the number of a signal: the thread has taken every signal before it."""
 
 
 class _Ending:
@@ -43,6 +49,9 @@ class _Ending:
         self._outside_section.set()
         self._calls: list[Callable[[], object]] = []
         self._removals: list[Callable[[], object]] = []
+        self._instead: Callable[[], bool] | None = None
+        self._raises = False
+        self._settled = threading.Event()
         self._not_mine = frozenset(_children())  # of the shell that became this process by exec
         self._received, self._written = socket.socketpair()
         self._written.setblocking(False)
@@ -52,8 +61,12 @@ class _Ending:
         """Where the interpreter writes the number of each signal as soon as it is delivered."""
         return self._written.fileno()
 
-    def handle(self, _number: int, _frame: FrameType | None) -> None:
+    def handle(self, number: int, _frame: FrameType | None) -> None:
         """The handler, in the main thread. Outside an `uninterrupted` section that thread does nothing more."""
+        if number == signal.SIGINT and self._instead:
+            if self._raises:
+                raise KeyboardInterrupt
+            return
         self._asked = True
         if not self._in_section:
             _park()
@@ -69,6 +82,30 @@ class _Ending:
             self._in_section = False
             if self._asked:
                 _park()
+
+    @contextlib.contextmanager
+    def instead(self, call: Callable[[], bool]) -> Iterator[None]:
+        self._instead = call
+        try:
+            yield
+        finally:
+            self._instead = None
+
+    @contextlib.contextmanager
+    def raising(self) -> Iterator[None]:
+        self._raises = True
+        try:
+            yield
+        finally:
+            self._raises = False
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wait until the thread has taken all signals before this: `instead` must not meet them in what follows."""
+        self._settled.clear()
+        with contextlib.suppress(BlockingIOError):
+            self._written.send(_MARK)
+            self._settled.wait(CALL_SECONDS)
 
     @contextlib.contextmanager
     def calling(self, call: Callable[[], object]) -> Iterator[None]:
@@ -87,8 +124,19 @@ class _Ending:
     def _run(self) -> None:
         with self._received:
             while numbers := self._received.recv(1):
-                if numbers[0] in _ENDED_BY:
+                if numbers == _MARK:
+                    self._settled.set()
+                elif numbers[0] == signal.SIGINT and self._instead:
+                    if not self._instead():
+                        self._wake_main_thread()
+                elif numbers[0] in _ENDED_BY:
                     self._end(numbers[0])
+
+    def _wake_main_thread(self) -> None:
+        """End a wait for input that began after the signal and before its handler ran: readline would not notice it."""
+        while self._raises:
+            signal.pthread_kill(threading.main_thread().ident or 0, _WAKE)
+            time.sleep(WAKE_SECONDS)
 
     def _end(self, number: int) -> None:
         self._outside_section.wait(UNINTERRUPTED_SECONDS)
@@ -138,7 +186,7 @@ _ending: _Ending | None = None
 
 @contextlib.contextmanager
 def ending() -> Iterator[None]:
-    """Until the block ends, SIGINT, SIGTERM and SIGHUP (unless ignored, as by nohup) end the process as said above.
+    """Until the block ends, SIGINT, SIGTERM and SIGHUP (unless ignored, as by nohup) end the process as above.
 
     Outside the main thread, and inside another such block, nothing changes.
     """
@@ -151,6 +199,7 @@ def ending() -> Iterator[None]:
     wakeup = signal.set_wakeup_fd(made.wakeup_fd(), warn_on_full_buffer=False)
     numbers = [n for n in _ENDED_BY if n != signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
     before = {number: signal.signal(number, made.handle) for number in numbers}
+    before[_WAKE] = signal.signal(_WAKE, lambda *_: None)
     try:
         yield
     finally:
@@ -165,6 +214,20 @@ def ending() -> Iterator[None]:
 def uninterrupted() -> Iterator[None]:
     """A section of the main thread, normally some ms, that a signal does not cut: the process ends after it."""
     with _ending.uninterrupted() if _ending else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def on_interrupt(call: Callable[[], bool]) -> Iterator[None]:
+    """Within the block SIGINT does not end the process: another thread runs `call`, which returns whether it acted."""
+    with _ending.instead(call) if _ending else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Within the block, and within `on_interrupt`, SIGINT raises KeyboardInterrupt in the main thread."""
+    with _ending.raising() if _ending else contextlib.nullcontext():
         yield
 
 
@@ -188,7 +251,7 @@ def removed_at_end(path: Path, *, unless: Callable[[], bool] = lambda: False) ->
 
 
 def is_active() -> bool:
-    """Whether signals end this process as said above, so that other handlers must not be installed."""
+    """Whether signals end this process as described above, so that other handlers must not be installed."""
     return _ending is not None
 
 

@@ -18,7 +18,7 @@ class JavaEnded(Transient):
     def __init__(self, log: Path) -> None:
         super().__init__(
             "Java, in which Spark runs, ended before the work did",
-            hint=f"`journalctl -k` tells whether the kernel ended it for want of memory, {log} what it said itself; "
+            hint=f"`journalctl -k` shows whether the kernel ended it for lack of memory, {log} has its output; "
             "run this again (on a store, remove `.lock` first)",
         )
 

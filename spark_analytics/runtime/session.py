@@ -49,11 +49,14 @@ _LAUNCHER_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @contextlib.contextmanager
-def open_session(*, master: str | None, log: Path, size_bytes: int | None = None) -> "Iterator[SparkSession]":
+def open_session(
+    *, master: str | None, log: Path, size_bytes: int | None = None, classes: SharedArchive | None = None
+) -> "Iterator[SparkSession]":
     """A session that is stopped at the end; output of Java goes to `log`. A running session is used and not stopped.
 
     Under `spark-submit` the master is the one that was submitted to. Otherwise it is `master`, or all cores of this
-    machine. `size_bytes` of log text that will be read select how Java compiles; None: unknown.
+    machine. `size_bytes` of log text that will be read select how Java compiles; None: unknown. `classes`: the class
+    data archive to write at the end, instead of the one that is there.
 
     Raises:
         Unavailable: pyspark or Java is not installed, or Spark does not start.
@@ -69,7 +72,8 @@ def open_session(*, master: str | None, log: Path, size_bytes: int | None = None
             opened = _opened(settings, log, submitted=True)
         else:
             settings |= _local(master or "local[*]", place, log, size_bytes)
-            opened = _opened_with_classes(settings, log, _classes(java), makes=size_bytes is not None)
+            makes = classes is not None or size_bytes is not None
+            opened = _opened_with_classes(settings, log, classes or known_classes(java), makes=makes)
         with contextlib.ExitStack() as stack:
             with scratch_directory.redirected_tempfile(place):
                 spark = stack.enter_context(opened)
@@ -130,7 +134,8 @@ def _opened_with_fallback(settings: dict[str, str], log: Path, options: Sequence
         yield spark
 
 
-def _classes(java: Path) -> SharedArchive | None:
+def known_classes(java: Path) -> SharedArchive | None:
+    """The class data archive for `java`, which may not exist yet; None if there is no directory for it."""
     import pyspark  # noqa: PLC0415
 
     try:
@@ -236,7 +241,7 @@ def _silence_pyspark() -> None:
 
 
 def _with_cached_lookups(spark: "SparkSession") -> "SparkSession":
-    """Caches the lookup of `functions` and its members, which pyspark asks Java for with each expression."""
+    """Caches the lookup of `functions` and its members, which pyspark requests from Java for each expression."""
     view: Any = spark._jvm  # noqa: SLF001 - there is no other way to it
     functions, view.PythonUtils = view.functions, view.PythonUtils
     for name in ("functions", "org.apache.spark.sql.functions"):  # pyspark uses both

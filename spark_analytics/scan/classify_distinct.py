@@ -3,39 +3,26 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql import types as T  # noqa: N812
 
 from spark_analytics.aggregate.arrow_assign import LEVELS, NULL_INT
 from spark_analytics.runtime import tuning
 from spark_analytics.scan import line_scan
 from spark_analytics.scan.line_scan import DayFormats
-from spark_analytics.storage import locations
-from spark_analytics.storage.locations import Location
-from spark_analytics.tables import parquet, spark_io
-from spark_analytics.tables.store import SMALL
+from spark_analytics.tables import spark_io
 
-_NUMBER, _LEVEL, _TEXT = (
-    T.StructField(name, kind)
-    for name, kind in (("number", T.LongType()), ("level", T.StringType()), ("text", T.StringType()))
-)
-_DISTINCT = T.StructType([_NUMBER, T.StructField("format", T.IntegerType()), _LEVEL, _TEXT])
+_DISTINCT = pa.schema({"number": pa.int64(), "format": pa.int32(), "level": pa.string(), "text": pa.string()})
 _CLASSIFIED = ("level", "text", "fingerprint")
 _LEVEL_BITS, _TEXT_BITS = 4, 32
 
 
-def classify(spark: SparkSession, groups: pa.Table, formats: DayFormats, scratch: Location) -> pa.Table:
-    """`line_scan.classify_groups` for groups as columns; `scratch` is a directory that Arrow and Spark both use."""
+def classify(spark: SparkSession, groups: pa.Table, formats: DayFormats) -> pa.Table:
+    """`line_scan.classify_groups` for groups as columns."""
     numbers = _numbers(groups)
     distinct = _distinct(pc.unique(numbers), groups["text"].combine_chunks().dictionary)
-    parquet.write_table(scratch / "distinct" / SMALL, _DISTINCT, distinct)
-    try:
-        texts = spark_io.read(spark, [scratch / "distinct"], _DISTINCT)
-        with tuning.query_of(spark, distinct.num_rows):
-            classified = line_scan.classify_groups(texts, formats).select("number", *_CLASSIFIED)
-            spark_io.write(classified, scratch / "classified")
-        found = parquet.concatenated(parquet.files(scratch / "classified", repeated=("level", "text")))
-    finally:
-        locations.remove(scratch)
+    with tuning.query_of(spark, distinct.num_rows):
+        texts = spark_io.frame_of_columns(spark, distinct)
+        classified = line_scan.classify_groups(texts, formats).select("number", *_CLASSIFIED)
+        found = spark_io.columns_of(classified, repeated=("level", "text"))
     index = pc.index_in(numbers, found["number"].combine_chunks())
     kept = groups.drop_columns(["format", "level", "text"])
     for name in _CLASSIFIED:
@@ -62,7 +49,7 @@ def _distinct(numbers: pa.Array, texts: pa.Array) -> pa.Table:
         pc.take(LEVELS, _null_if_negative(level)),
         pc.take(texts, _null_if_negative(text)),
     ]
-    return pa.table(columns, names=_DISTINCT.names)
+    return pa.table(columns, names=_DISTINCT.names).cast(_DISTINCT)
 
 
 def _null_if_negative(index: pa.Array) -> pa.Array:

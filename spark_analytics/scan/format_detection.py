@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import zstandard
 
+from shipper import line_times
 from shipper.manifest import Segment
 from spark_analytics.lines import log_formats
 from spark_analytics.lines.log_formats import LogFormat
@@ -25,7 +26,7 @@ STORED_BYTES = 132 * 1024
 """Bytes of a segment that are fetched from a store for the sample: a block of zstd can only be read as a whole."""
 
 MAX_SAMPLED_SEGMENTS = 3
-"""Segments of a log file that are sampled while they have fewer than `log_formats.QUICK_LINES` lines together."""
+"""Segments of a log file that are sampled while they have fewer than `line_times.QUICK_LINES` lines together."""
 
 LogFile = tuple[int, str, str]
 """(partition, host, file)."""
@@ -38,7 +39,7 @@ def detect_formats(archive: Location, segments: Iterable[Segment]) -> dict[LogFi
         by_file[segment.partition, segment.host, segment.file].append(segment)
     lines: dict[LogFile, list[str]] = {name: [] for name in by_file}
     for number in range(MAX_SAMPLED_SEGMENTS):
-        short = {name: parts for name, parts in by_file.items() if len(lines[name]) < log_formats.QUICK_LINES}
+        short = {name: parts for name, parts in by_file.items() if len(lines[name]) < line_times.QUICK_LINES}
         sampled = {name: parts[number] for name, parts in short.items() if len(parts) > number}
         streams = locations.heads(archive, [segment.path for segment in sampled.values()], STORED_BYTES)
         for (name, segment), stream in zip(sampled.items(), streams, strict=True):
@@ -47,20 +48,20 @@ def detect_formats(archive: Location, segments: Iterable[Segment]) -> dict[LogFi
 
 
 def _detect(lines: list[str]) -> LogFormat:
-    detected, quick = log_formats.detect(lines), lines[: log_formats.QUICK_LINES]
+    detected, quick = log_formats.detect(lines), lines[: line_times.QUICK_LINES]
     return replace(detected, varies=mask.varies(quick, detected.family), uneven=mask.uneven(quick))
 
 
 def _head(stored: BinaryIO, codec: str) -> list[str]:
     """The complete lines among the first bytes of a segment; of a damaged one those before the damage."""
     content = b""
-    with contextlib.suppress(OSError, EOFError, zlib.error, zstandard.ZstdError), _unpacked(stored, codec) as stream:
+    with contextlib.suppress(OSError, EOFError, zlib.error, zstandard.ZstdError), unpacked(stored, codec) as stream:
         while len(content) < HEAD_BYTES and (more := stream.read(HEAD_BYTES - len(content))):
             content += more
     text = content.removeprefix(codecs.BOM_UTF8)
     complete, newline, _ = text.rpartition(b"\n")
     sample = complete if newline else text  # a line longer than the head
-    return sample.decode("utf-8", "replace").split("\n", log_formats.SAMPLE_LINES)[: log_formats.SAMPLE_LINES]
+    return sample.decode("utf-8", "replace").split("\n", line_times.SAMPLE_LINES)[: line_times.SAMPLE_LINES]
 
 
 def blocks(path: Location, codec: str) -> Iterator[bytes]:
@@ -68,7 +69,7 @@ def blocks(path: Location, codec: str) -> Iterator[bytes]:
     with (
         contextlib.suppress(OSError, EOFError, zlib.error, zstandard.ZstdError),
         locations.open_binary(path) as stored,
-        _unpacked(stored, codec) as stream,
+        unpacked(stored, codec) as stream,
     ):
         while block := stream.read(HEAD_BYTES):
             yield block
@@ -83,7 +84,8 @@ def ends(path: Location, codec: str) -> tuple[bool, bool]:
 
 
 @contextlib.contextmanager
-def _unpacked(stored: BinaryIO, codec: str) -> Iterator[Any]:
+def unpacked(stored: BinaryIO, codec: str) -> Iterator[Any]:
+    """The text of a segment as a stream; the end of truncated zstd is not an error."""
     if codec == "gzip":
         with gzip.open(stored) as stream:
             yield stream

@@ -15,8 +15,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from shipper.line_times import ANY, NONE, TIME_KEYS
 from spark_analytics.lines import severity, timestamps
-from spark_analytics.lines.log_formats import ANY, NONE, TIME_KEYS, LineKind, LogFormat
+from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.metrics import auth_events, web_requests
 from spark_analytics.patterns import mask, mask_spark
 
@@ -31,10 +32,10 @@ selects texts: a text column of the segment would be copied for each line."""
 
 _KINDS = {kind: number for number, kind in enumerate(LineKind)}
 
-GROUP = ("segment", "block_start", "hour", "level", "text", "auth", "user", "remote", "attempts")
+GROUP = ("segment", "block_start", "hour", "level", "text", "auth", "user", "remote", "attempts", "login_second")
 GROUP_OF_REQUESTS = ("status", "path", "latency")
 _NAMES = ("user", "remote", "path")
-"""Texts that anybody who reaches a log can choose: invalid UTF-8 becomes the same replacement character everywhere."""
+"""Texts chosen by any user who can write to a log: invalid UTF-8 becomes the same replacement character everywhere."""
 
 _JSON = T.StructType(
     [
@@ -111,18 +112,23 @@ class DayFormats:
         return F.lit(texts[0]) if len(set(texts)) == 1 else F.get(severity.constants(texts), F.col("format"))
 
 
-def group_lines(rows: DataFrame, segments: DataFrame, formats: DayFormats) -> DataFrame:
+def with_segment(rows: DataFrame, segments: DataFrame) -> DataFrame:
+    """`rows` (value, file_path, block_start, row) with the columns of their segments, which are of `SEGMENT_SCHEMA`."""
+    known = segments.select(F.col("uri").alias("file_path"), *map(_never_null, segments.schema.fields[1:]))
+    return rows.join(F.broadcast(known), on="file_path", how="inner")
+
+
+def group_lines(rows: DataFrame, formats: DayFormats) -> DataFrame:
     """Lines and bytes per segment, block, hour and everything that a table needs.
 
-    `rows` has (value, file_path, block_start, row), `segments` is of `SEGMENT_SCHEMA`. Several groups may have equal
-    keys. Times are in seconds and hours since 1970, without their year where the line has none
-    (`timestamps.resolve_year`). `first_row` and `last_row` are positions in the block; a line counts a byte for its
-    newline. Of deferred lines level and message are not evaluated: `classify_groups` does it.
+    `rows` has (value, block_start, row) and the columns of `with_segment`. Several groups may have equal keys. Times
+    are in seconds and hours since 1970, without their year where the line has none (`timestamps.resolve_year`).
+    `first_row` and `last_row` are positions in the block; a line counts a byte for its newline. Of deferred lines level
+    and message are not evaluated: `classify_groups` does it. Lines that accept or refuse a password have their second
+    as a key (`login_second`): their order matters.
     """
-    known = segments.select(F.col("uri").alias("file_path"), *map(_never_null, segments.schema.fields[1:]))
     return (
-        rows.join(F.broadcast(known), on="file_path", how="inner")
-        .transform(_with_stamp, formats)
+        rows.transform(_with_stamp, formats)
         .transform(_with_second, formats)
         .transform(_with_key, formats)
         .groupBy("format", *GROUP, *GROUP_OF_REQUESTS)
@@ -225,10 +231,11 @@ def _with_key(lines: DataFrame, formats: DayFormats) -> DataFrame:
         F.expr("second div 3600").alias("hour"),
         _level(formats, has_message).alias("level"),
         F.when(is_request, web_requests.text(parts)).when(has_message, _text(formats)).alias("text"),
-        F.when(is_login, auth_events.kind(F.col("candidate"), auth_events.user(login))).alias("auth"),
+        F.when(is_login, auth_events.kind(F.col("candidate"), login)).alias("auth"),
         F.when(is_login, auth_events.user(login)).alias("user"),
         F.when(is_login, auth_events.remote(login)).when(is_request, web_requests.client(parts)).alias("remote"),
         F.when(is_login, auth_events.attempts(login)).alias("attempts"),
+        F.when(is_login & auth_events.is_password(F.col("candidate"), login), F.col("second")).alias("login_second"),
         "status",
         F.when(is_request, web_requests.path(parts, F.col("status"), F.col("latency"))).alias("path"),
         F.when(is_request, F.col("latency")).alias("latency"),
@@ -305,19 +312,25 @@ def classify_groups(groups: DataFrame, formats: DayFormats) -> DataFrame:
     """
     is_deferred_group = F.col("format").isin([n for n, one in enumerate(formats.known) if is_deferred(one)])
     header = formats.each(lambda one: mask.header_after_masking(one.family))
-    pri = F.regexp_extract("text", mask.PRI, 0)
-    rest = mask_spark.numbered(F.substr("text", F.length(pri) + 1), None)
-    level = _level_of_text(F.substring(F.concat(pri, rest), 1, severity.LEVEL_PREFIX), formats, formats.deferred_texts)
-    text = F.concat(mask_spark.numbered(pri, None), rest)  # PRI is masked after it gave the level
-    message = F.when(is_deferred_group, mask_spark.headless(text, header)).otherwise(F.col("text"))
-    named = groups.withColumns(
-        {
-            "level": F.coalesce("level", F.when(F.col("text").isNull(), "none"), level),
-            "text": F.rtrim(message, F.lit("\r")),
-        }
+    pri = F.when(F.startswith("text", F.lit("<")), F.regexp_extract("text", mask.PRI, 0)).otherwise("")
+    rest = F.when(is_deferred_group, mask_spark.numbered(F.substr("text", F.length(pri) + 1), None))
+    text = F.concat(mask_spark.numbered(pri, None), F.col("rest"))  # PRI is masked after it gave the level
+    unended = F.when(is_deferred_group, mask_spark.headless(text, header)).otherwise(F.col("text"))
+    head = F.substring(F.concat(pri, F.col("rest")), 1, severity.LEVEL_PREFIX)
+    level = F.when(F.col("text").isNull(), "none").otherwise(
+        _level_of_text(F.col("level_head"), formats, formats.deferred_texts)
     )
-    fingerprint = F.when(F.col("text").isNull(), F.lit(0)).otherwise(F.xxhash64("text")).cast("bigint")
-    return named.withColumns({"fingerprint": fingerprint, "text": F.make_valid_utf8("text")})
+    message, found = F.rtrim("message", F.lit("\r")), F.col("message").isNotNull()
+    return (
+        groups.withColumn("rest", rest)
+        .withColumns({"level_head": head, "message": unended})
+        .select(
+            *(name for name in groups.columns if name not in {"level", "text"}),
+            F.coalesce("level", level).alias("level"),
+            F.make_valid_utf8(message).alias("text"),
+            F.when(found, F.xxhash64(message)).otherwise(F.lit(0)).cast("bigint").alias("fingerprint"),
+        )
+    )
 
 
 def _first(fields: Column, keys: Iterable[str]) -> Column:

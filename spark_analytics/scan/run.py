@@ -4,8 +4,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from shipper.line_times import ANY
 from shipper.manifest import Segment
 from spark_analytics.aggregate import arrow
 from spark_analytics.aggregate.arrow import ArrowSegmentGroups
@@ -13,9 +15,8 @@ from spark_analytics.aggregate.port import SegmentGroups
 from spark_analytics.aggregate.spark import SparkSegmentGroups
 from spark_analytics.archive.inventory import Day
 from spark_analytics.archive.reconcile import SegmentCount
-from spark_analytics.lines.log_formats import ANY, LineKind, LogFormat
-from spark_analytics.runtime import tuning
-from spark_analytics.scan import classify_distinct, format_detection, line_scan
+from spark_analytics.lines.log_formats import LineKind, LogFormat
+from spark_analytics.scan import classify_distinct, driver_lines, format_detection, line_scan
 from spark_analytics.scan.line_scan import DayFormats
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
@@ -24,6 +25,9 @@ from spark_analytics.tables.store import Tables
 
 MAX_DAMAGED = 20
 """Maximum number of damaged segments that are found, each by a scan that fails; a day with more is an error."""
+
+ENGINE = "spark.fshipper.aggregation"
+"""Setting of Spark: `auto`, or `spark` to aggregate with Spark although the groups fit into memory."""
 
 _UNKNOWN = LogFormat(ANY, LineKind.PLAIN)
 
@@ -67,32 +71,43 @@ class Scanner:
         """The groups are written once: as a data frame, each query of them would repeat the scan."""
         scratch = self.scratch(day.date)
         formats = DayFormats.of(format_of(self.formats, segment) for segment in segments)
-        # A small day is not compiled; classifying it with the scan takes less than a query of its own.
-        is_small = sum(segment.bytes_raw for segment in segments) <= tuning.SMALL_BYTES
-        frame = self._grouped(segments, formats)
-        frame = line_scan.classify_groups(frame, formats) if is_small else frame
-        spark_io.write(frame, scratch / "groups")
-        groups = arrow.read_groups(scratch / "groups")
+        only_spark = self.spark.conf.get(ENGINE, "auto") == "spark"
+        groups = None if only_spark else self._small_groups(segments, formats)
+        if groups is None:
+            frame = self._grouped(segments, formats)
+            spark_io.write(frame, scratch / "groups")
+            groups = None if only_spark else arrow.read_groups(scratch / "groups")
         if groups is not None:
-            if not is_small:
-                groups = classify_distinct.classify(self.spark, groups, formats, scratch / "texts")
-            return ArrowSegmentGroups(self.spark, groups, self.tables, day.date)
+            classified = classify_distinct.classify(self.spark, groups, formats)
+            return ArrowSegmentGroups(self.spark, classified, self.tables, day.date)
         stored = spark_io.read(self.spark, [scratch / "groups"], frame.schema)
-        if not is_small:
-            stored = spark_io.write_and_read(line_scan.classify_groups(stored, formats), scratch / "classified")
+        stored = spark_io.write_and_read(line_scan.classify_groups(stored, formats), scratch / "classified")
         return SparkSegmentGroups(stored, self.tables, day.date)
+
+    def _small_groups(self, segments: Sequence[Segment], formats: DayFormats) -> pa.Table | None:
+        """The groups of a small day, whose lines the driver reads; None if Spark has to read them."""
+        columns = self._columns(segments, formats)
+        lines = driver_lines.read_lines(self.archive, list(zip(segments, columns, strict=True)))
+        if lines is None or lines.num_rows > arrow.max_groups():
+            return None
+        groups = line_scan.group_lines(spark_io.frame_of_columns(self.spark, lines), formats)
+        return spark_io.columns_of(groups, repeated=arrow.REPEATED)
 
     def scratch(self, date: str) -> Location:
         """The directory of the groups while the tables are made."""
         return self.tables.staging(date) / "counts"
 
     def _grouped(self, segments: Sequence[Segment], formats: DayFormats) -> DataFrame:
-        known = [
+        known = spark_io.frame(self.spark, self._columns(segments, formats), line_scan.SEGMENT_SCHEMA)
+        rows = spark_io.read_rows(self.spark, self.archive, segments)
+        return line_scan.group_lines(line_scan.with_segment(rows, known), formats)
+
+    def _columns(self, segments: Sequence[Segment], formats: DayFormats) -> list[driver_lines.SegmentColumns]:
+        """Of each segment the values of `line_scan.SEGMENT_SCHEMA`."""
+        return [
             formats.columns(locations.uri(self.archive, segment.path), number, format_of(self.formats, segment))
             for number, segment in enumerate(segments)
         ]
-        rows = spark_io.read_rows(self.spark, self.archive, segments)
-        return line_scan.group_lines(rows, spark_io.frame(self.spark, known, line_scan.SEGMENT_SCHEMA), formats)
 
 
 def format_of(formats: Mapping[format_detection.LogFile, LogFormat], segment: Segment) -> LogFormat:

@@ -37,7 +37,7 @@ WHOLE_BYTES = 16 << 20
 class Renaming(enum.Enum):
     """How a store renames a directory."""
 
-    AT_ONCE = "at once"  #: one step, as in HDFS
+    AT_ONCE = "at_once"  #: one step, as in HDFS
     BY_COPY = "by copy"  #: file by file, as in s3a: a kill leaves some of them
 
 

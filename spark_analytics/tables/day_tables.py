@@ -9,6 +9,31 @@ Row = dict[str, Any]
 """A row of a table by the names of its columns."""
 
 
+class RowKey(NamedTuple):
+    """A row of a list of the report, by what its lines have in common."""
+
+    kind: str  #: one of `ROW_KINDS`
+    names: tuple[str, ...]  #: values of the columns of its kind
+
+
+ROW_KINDS = {
+    "host": (("host",), "fingerprint"),
+    "errors": (("host", "file"), "fingerprint"),
+    "password": (("host", "user", "remote"), "auth"),
+    "failed_remote": (("remote",), "user"),
+    "failed_user": (("user",), "remote"),
+    "failed_host": (("host",), "remote"),
+    "path404": (("path",), "remote"),
+    "path5xx": (("path",), "remote"),
+    "slowpath": (("path",), "remote"),
+    "client": (("remote",), "status"),
+}
+"""Of each kind the columns of its names, and the column in which its example lines differ."""
+
+ROW_EXAMPLES = 3
+"""Maximum number of example lines of a row."""
+
+
 class HourCell(NamedTuple):
     """Lines of one level in one hour of one host."""
 
@@ -37,6 +62,33 @@ class WebSums(NamedTuple):
     latency_p99_ms: float | None = None
 
 
+class AuthCount(NamedTuple):
+    """Authentication events of one kind, user and address on one host in one hour, passwords in one second.
+
+    Times are in seconds since 1970.
+    """
+
+    partition: int
+    host: str
+    auth: str  #: kind and method, as `accepted publickey`
+    user: str
+    remote: str
+    lines: int
+    attempts: int
+    first_ts: int | None
+    last_ts: int | None
+
+    @property
+    def kind(self) -> str:
+        """The kind of event."""
+        return self.auth.partition(" ")[0]
+
+    @property
+    def method(self) -> str:
+        """The method of the sign-in; empty without one."""
+        return self.auth.partition(" ")[2]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayTables:
     """The tables of a day that its report is made from, and those of the days before."""
@@ -47,3 +99,5 @@ class DayTables:
     hours: Sequence[HourCell] = ()
     web: Sequence[WebHourCount] = ()
     web_sums: WebSums = field(default=WebSums())
+    patterns_before: Sequence[Row] = ()  #: the last table `patterns` before today
+    weekdays: Mapping[str, Sequence[Row]] = field(default_factory=dict)  #: `host_daily` of the same weekday, by date

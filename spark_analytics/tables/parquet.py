@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as T  # noqa: N812
 
+from shipper.errors import ShipperError
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 
@@ -94,8 +95,17 @@ def stored_bytes(directory: Location) -> int:
 
 
 def files(directory: Location, *, repeated: Sequence[str]) -> list[pq.ParquetFile]:
-    """The files that Spark wrote to `directory`, for `concatenated`; columns `repeated` are read as dictionaries."""
+    """The files that Spark wrote to `directory`, for `concatenated`; columns `repeated` are read as dictionaries.
+
+    Raises:
+        ShipperError: Spark wrote nothing there.
+    """
     paths: list[Location] = sorted(directory.glob("*.parquet"), key=lambda path: path.name)
+    if not paths:
+        raise ShipperError(
+            f"there is nothing in {directory}, where Spark wrote what it counted",
+            hint="on a cluster --out must be the same place on every machine",
+        )
     return [_opened(path.read_bytes(), repeated) for path in paths]
 
 

@@ -144,7 +144,7 @@ HOST_DAILY = _table(
     silent_since=_TIME,
     is_new=_FLAG,
 )
-"""Table `host_daily`: per host, also for hosts of the seven days before that said nothing today (0 lines).
+"""Table `host_daily`: per host, also for hosts of the seven days before without a line today (0 lines).
 
 `last_arrival` is when JetStream stored its last block, `share_of_partition` is of bytes, `delta_vs_median7` is
 lines / median - 1, `silent_since` the last arrival of a host that used to speak and was silent for the last six hours
@@ -190,11 +190,33 @@ ACCESS_HOURLY = _table(
 ACCESS_TOP = _table(kind=_TEXT, key=_TEXT, n=_LONG)
 """Table `access_top`: kind is path404, path5xx, slowpath (a second or more), client or status; the most of each."""
 
-AUTH_DAILY = _table(partition=_INT, host=_TEXT, kind=_TEXT, user=_TEXT, remote=_TEXT, n=_LONG, attempts=_LONG)
+AUTH_DAILY = _table(
+    partition=_INT,
+    host=_TEXT,
+    kind=_TEXT,
+    user=_TEXT,
+    remote=_TEXT,
+    n=_LONG,
+    attempts=_LONG,
+    method=_TEXT,
+    first_ts=_TIME,
+    last_ts=_TIME,
+    failed_attempts=_LONG,
+    failed_first_ts=_TIME,
+    failed_last_ts=_TIME,
+    failed_accepted_ts=_TIME,
+)
 """Table `auth_daily`: kind is failed_password, odd_name (one for a name that has a blank in it or is empty),
-invalid_user, pam_failure, accepted, sudo_failure or breakin_warning.
+failed_publickey, invalid_user, pam_failure, accepted, sudo_failure or breakin_warning.
 
-`n` are lines, `attempts` counts what `message repeated N times` stands for. Empty `user` or `remote`: not said.
+`n` are lines, `attempts` counts what `message repeated N times` stands for. Empty `user` or `remote`: the line has
+none. `method` is the one that sshd names (password, publickey, keyboard-interactive/pam), empty without one. The first
+and last time are those of the lines.
+
+`failed_attempts` is set for accepted passwords (`method` password or keyboard-interactive): failed passwords of the
+same user and address on any host before an acceptance (`failed_accepted_ts`) and after the acceptance before it, where
+they are most; the first and the last of them are `failed_first_ts` and `failed_last_ts`. Failures in the second of an
+acceptance count as before it. Columns from `method` on are null in tables of an older version.
 """
 
 AUDIT = _table(

@@ -1,4 +1,4 @@
-"""Reads segments as rows, makes data frames of values, writes tables, and translates errors of Spark."""
+"""Reads segments as rows, passes values and columns to Spark and back, writes tables, translates errors of Spark."""
 
 import contextlib
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from shipper.errors import Permanent, ShipperError
 from shipper.manifest import Segment
-from spark_analytics.runtime import jvm
+from spark_analytics.runtime import jvm, tuning
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import schemas
@@ -59,6 +60,29 @@ def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> 
     text = json.dumps([dict(zip(kind.names, row, strict=True)) for row in rows])
     parsed = F.from_json(F.lit(text), T.ArrayType(kind))
     return spark.range(0, 1, 1, 1).select(F.explode(parsed).alias("row")).select("row.*")
+
+
+_IN_TASKS = {
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
+}
+"""The planner evaluates no expression over the rows of `frame_of_columns`: it would do so on one core."""
+
+
+def frame_of_columns(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """`table` as a data frame; columns that are not nullable stay so."""
+    return spark.createDataFrame(table)
+
+
+def columns_of(rows: DataFrame, *, repeated: Sequence[str]) -> pa.Table:
+    """`rows` in one chunk, without a file: for each one that it writes, Hadoop starts a process.
+
+    Columns `repeated`, in which the same texts occur many times, become dictionaries.
+    """
+    with tuning.temporary_settings(rows.sparkSession, _IN_TASKS):
+        table = rows.toArrow()
+    for name in repeated:
+        table = table.set_column(table.column_names.index(name), name, table[name].dictionary_encode())
+    return table.unify_dictionaries().combine_chunks()
 
 
 def write_and_read(rows: DataFrame, directory: Location) -> DataFrame:

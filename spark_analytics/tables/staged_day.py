@@ -8,6 +8,9 @@ from spark_analytics.tables import parquet, schemas
 from spark_analytics.tables.day_tables import Row
 from spark_analytics.tables.store import SMALL, Tables
 
+WEEKS = 4
+"""Weeks before whose same weekday a day is compared with."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StagedDay:
@@ -35,6 +38,13 @@ class StagedDay:
         """The baseline days that table `name` has, oldest first."""
         first, last = self.date - dt.timedelta(days=self.baseline_days), self.date - dt.timedelta(days=1)
         return self.tables.between(name, first.isoformat(), last.isoformat())
+
+    def same_weekdays(self, name: str) -> dict[str, list[Row]]:
+        """Table `name` of the same weekday of the `WEEKS` weeks before, by date; empty if one of them lacks it."""
+        dates = [(self.date - dt.timedelta(weeks=week)).isoformat() for week in range(WEEKS, 0, -1)]
+        if not all(self.tables.has(name, date) for date in dates):
+            return {}
+        return {date: self._read(name, date) for date in dates}
 
     def last_before(self, name: str) -> list[Row] | None:
         """Table `name` of the last day before, however long ago; None if there is none."""

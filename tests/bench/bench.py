@@ -22,7 +22,21 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import machine
-from cases import catching_up, collect_alone, footprint, growth, latency, many, peers, produce_alone, report, whole
+from cases import (
+    catching_up,
+    collect_alone,
+    footprint,
+    growth,
+    latency,
+    many,
+    peers,
+    produce_alone,
+    report,
+    report_start,
+    search,
+    start,
+    whole,
+)
 from figures import Verdict, figures, judge
 from programs import FailedError
 from rich.console import Console
@@ -33,7 +47,8 @@ from suite import Case, Manner, Outcome, outcome
 
 CASES: tuple[Case, ...] = (
     whole.CASE, peers.CASE, produce_alone.CASE, collect_alone.CASE, latency.CASE, footprint.CASE, growth.HOSTS,
-    growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE,
+    growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE, report_start.CASE,
+    search.CASE, start.CASE,
 )  # fmt: skip
 OK, BROKEN, FAILED, NOISY, TERMINATED = 0, 1, 70, 75, 143
 GIB_IN_MB = 1074

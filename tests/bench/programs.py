@@ -56,6 +56,11 @@ class Program:
         return self.used.cpu_s if self.used else cpu_seconds(self.pid)
 
     @property
+    def tree_cpu_s(self) -> float:
+        """Of itself and its children, so far."""
+        return self.used.cpu_s if self.used else tree_cpu_s(self.pid)
+
+    @property
     def peak_mib(self) -> float:
         """So far."""
         self._peak_mib = max(self._peak_mib, peak_mib(self.pid) if not self.used else 0.0)

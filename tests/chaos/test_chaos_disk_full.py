@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import threading
 import time
 import urllib.error
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from fleet import Fleet, Program, until
 from natsd import NatsServer
+from ports import free_port
 from volumes import Limits, Volume, volume_at
 
 HOST = "web1.example.net"
@@ -69,12 +69,6 @@ class Seen:
                 r'^fshipper_archive_trouble\{partition="0"\} (\S+)$', answer.read().decode(), re.MULTILINE
             )
         return found is not None and float(found[1]) == 1.0
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
 
 
 def test_a_full_disk_under_load_loses_and_doubles_nothing_is_told_and_heals_by_itself(

@@ -16,10 +16,14 @@ AT_ONCE = int(os.environ.get("FSHIPPER_CHAOS_AT_ONCE", "3"))
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, "Future[str]"]]:
-    """All seeds, a few at a time, each in a world of its own."""
+def runs(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[int, "Future[str]"]]:
+    """The seeds of the chosen tests, a few at a time, each in a world of its own."""
+    here = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    seeds = sorted(item.callspec.params["seed"] for item in here if "seed" in item.callspec.params)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="run") as pool:
-        yield {seed: pool.submit(play, seed, tmp_path_factory.mktemp(f"seed-{seed}", numbered=False)) for seed in SEEDS}
+        yield {seed: pool.submit(play, seed, tmp_path_factory.mktemp(f"seed-{seed}", numbered=False)) for seed in seeds}
         pool.shutdown(cancel_futures=True)
 
 

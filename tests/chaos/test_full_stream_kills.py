@@ -31,7 +31,7 @@ def test_hosts_that_share_a_full_stream_arrive_whole_whoever_is_killed(
         for path in paths.values():
             path.write_bytes(random_lines(chance))
         producers = [fleet.produce(host, path) for host, path in paths.items()]
-        until(lambda: all("stream_full" in each.log for each in producers), what=producers[0].log)
+        until(lambda: all("stream_full" in each.log for each in producers), what=lambda: producers[0].log)
         collector = fleet.consume()
         ends = time.monotonic() + SECONDS
         while time.monotonic() < ends:

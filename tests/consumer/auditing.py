@@ -1,4 +1,4 @@
-"""An archive of a desk that `fshipper audit` finds its way in, and what it says of it.
+"""An archive of a harness that `fshipper audit` finds its way in, and what it says of it.
 
 archive = Audited(tmp_path)
 archive.send(Log(LINES), 0, len(LINES))
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import zstandard
-from collecting import Desk
+from collecting import PartitionHarness
 
 from consumer.archive import open_archive
 from shipper.main import run
@@ -45,8 +45,8 @@ class Said(NamedTuple):
         return "\n".join(f"{each['path']}: {each['text']}" for each in self.found["findings"])
 
 
-class Audited(Desk):
-    """A desk whose journal lies in the archive, as a collector's does."""
+class Audited(PartitionHarness):
+    """A harness whose journal lies in the archive, as a collector's does."""
 
     def __init__(self, directory: Path, **task: Any) -> None:
         directory.mkdir(exist_ok=True)

@@ -1,33 +1,30 @@
 """A collector's worker over streams in memory and a real archive below tmp_path.
 
-desk = Desk(tmp_path)
+harness = PartitionHarness(tmp_path)
 log = Log(b"one\\ntwo\\n")                     # a source of a host, cut into blocks as a producer does
-desk.send(log, 0, 8)
-await desk.drain()
-desk.text(log)                                # what the archive holds of its file
+harness.send(log, 0, 8)
+await harness.drain()
+harness.text(log)                                # what the archive holds of its file
 """
 
 import asyncio
 import contextlib
 import inspect
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleet import condition, unpack, unsealed
+from fleet import unpack, unsealed
 
 from consumer.archive import Layout
 from consumer.commit.applier import Applier
-from consumer.commit.fence import Fence, Unshared
-from consumer.commit.frame_cache import ReadyFrames
-from consumer.commit.io_thread import IoThread
+from consumer.commit.frame_cache import FrameCache
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
-from consumer.commit.store import PartitionStore
+from consumer.commit.store import Fence, IoThread, LocalFence, PartitionStore
 from consumer.options import PartitionOptions, Until
 from consumer.partition.sessions import SessionLoop
 from consumer.pipeline import Worker
@@ -57,13 +54,13 @@ def store_of(
 ) -> PartitionStore:
     """What partition 0 has on disk."""
     thread = IoThread("partition-0", pulse or Pulse("partition 0"))
-    return PartitionStore(journal, sink, layout, OtherPartitions(0), fence or Unshared(), thread)
+    return PartitionStore(journal, sink, layout, OtherPartitions(0), fence or LocalFence(), thread)
 
 
 def applier_of(journal: Journal, sink: Sink) -> Applier:
     """An applier of partition 0 in Spark's layout."""
     options = PartitionOptions(until=Until.DRAINED, **OPTIONS)
-    return Applier(options, store_of(journal, sink, Layout(sink.archive)), ReadyFrames("zstd"))
+    return Applier(options, store_of(journal, sink, Layout(sink.archive)), FrameCache("zstd"))
 
 
 class KilledError(Exception):
@@ -102,7 +99,7 @@ class Log:
         return f"logs.p0.{self.host}", codec.to_headers(block), Compressor(self.encoding).encode(data)
 
 
-class Desk:
+class PartitionHarness:
     """One partition: its stream, its archive, and workers on them one after the other."""
 
     def __init__(
@@ -120,7 +117,8 @@ class Desk:
         self.journal_path = directory / "journal.sqlite"
         self.layout = Layout(self.archive, template, frames=frames)
         self.open_files = 8
-        self.fence: Fence = Unshared()
+        self.patience = 15.0  # seconds of trouble after which a collector gives up; longer than a busy machine needs
+        self.fence: Fence = LocalFence()
         self.sealer = Sealer(self.archive, collector="here", codec=codec)
         self.task: dict[str, Any] = OPTIONS | task
 
@@ -160,7 +158,9 @@ class Desk:
         options, pulse = PartitionOptions(until=until, **(self.task | task)), Pulse("partition 0")
         sink = Sink(self.archive, open_files=self.open_files, links=self.layout.seals)
         store = store_of(Journal(self.journal_path), sink, self.layout, self.fence, pulse)
-        sessions = SessionLoop(options, open_inbox, stop or Stop(), Patience(at_start=0.5, later=0.5), pulse)
+        sessions = SessionLoop(
+            options, open_inbox, stop or Stop(), Patience(at_start=self.patience, later=self.patience), pulse
+        )
         worker = make_worker(options, store, self.sealer, sessions, self.wall)
         try:
             yield worker
@@ -247,11 +247,3 @@ def kill_at(monkeypatch: Any, owner: object, name: str, *, after: bool = False) 
 def cuts(data: bytes, size: int) -> list[tuple[int, int]]:
     """The spans of blocks of about `size` bytes."""
     return [(start, min(start + size, len(data))) for start in range(0, len(data), size)]
-
-
-async def becomes(true: Callable[[], object], *, within: float = 15.0) -> None:
-    """Wait for a result of a worker that runs in this process; the limit is a failure, not a pace."""
-    deadline = time.monotonic() + within
-    while not true():
-        assert time.monotonic() < deadline, f"not in {within} s: {condition(true)}"
-        await asyncio.sleep(0.005)

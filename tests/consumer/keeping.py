@@ -47,6 +47,7 @@ def write_open(
     frames: str = "",
     source: str = SOURCE,
     behind: bytes = b"",
+    stored_ns: tuple[int, int] = (DAY_NS, DAY_NS + 5),
 ) -> OpenFile:
     """An open file of one source and one gap, committed; `behind` is what a kill, or a sleeper, left behind it."""
     key = FileKey(date, 0, host, file)
@@ -62,8 +63,8 @@ def write_open(
         lines=text.count(b"\n"),
         first_seq=sequence,
         last_seq=sequence + len(blocks),
-        first_ns=DAY_NS,
-        last_ns=DAY_NS + 5,
+        first_ns=stored_ns[0],
+        last_ns=stored_ns[1],
         last_source=source,
         ends_open=not text.endswith(b"\n"),
     )

@@ -178,7 +178,7 @@ async def test_directories_of_another_layout_are_said_and_hide_no_hole_between_s
     (archive.archive / "web1").mkdir()
     said = archive.audit()
     assert said.kinds == ["unlisted_file"]
-    assert "web1 is not of this layout" in said.notes[0]
+    assert "web1 has another layout" in said.notes[0]
     archive.manifest.write_bytes(b"".join(whole[::2]))
     assert archive.audit().kinds == ["unlisted_file", "missing_bytes"]
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from collecting import HOST, Desk, Log, cuts
+from collecting import HOST, Log, PartitionHarness, cuts
 
 from consumer.commit import disk_io
 from consumer.commit.sink import Sink
@@ -16,18 +16,18 @@ LINES = b"".join(b"%d a line\n" % number for number in range(200))
 
 
 async def test_more_files_than_descriptors_are_all_written(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    harness = PartitionHarness(tmp_path)
     logs = [Log(LINES, id=f"{number:016x}", file=f"/var/log/{number}.log") for number in range(50)]
     for span in cuts(LINES, 700):
         for log in logs:
-            desk.send(log, *span)
+            harness.send(log, *span)
     before = len(os.listdir("/proc/self/fd"))
-    with desk.worker() as worker:
+    with harness.worker() as worker:
         await worker.run()
-        assert len(worker._store.sink._descriptors) == desk.open_files
+        assert len(worker._store.sink._descriptors) == harness.open_files
     assert len(os.listdir("/proc/self/fd")) <= before + 1
     for log in logs:
-        assert desk.text(log) == LINES
+        assert harness.text(log) == LINES
 
 
 def test_a_file_that_makes_room_and_cannot_be_synced_is_still_open_and_tried_again(

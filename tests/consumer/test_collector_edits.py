@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from collecting import FILE, HOST, Desk, Log, kill_at
+from collecting import FILE, HOST, Log, PartitionHarness, kill_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,17 +52,19 @@ def piece(text: bytes, start: int, end: int, *, id_: str = ID) -> Piece:
     )  # fmt: skip
 
 
-def send(desk: Desk, pieces: list[Piece], *, rules: Edits = RULES, encoding: Encoding = Encoding.ZSTD) -> None:
+def send(
+    harness: PartitionHarness, pieces: list[Piece], *, rules: Edits = RULES, encoding: Encoding = Encoding.ZSTD
+) -> None:
     for entry in Encoder(Compressor(encoding), rules).entries(pieces):
-        desk.bus.store(f"logs.p0.{HOST}", entry.headers, entry.payload)
+        harness.bus.store(f"logs.p0.{HOST}", entry.headers, entry.payload)
 
 
-def check_account(desk: Desk) -> OpenFile | None:
+def check_account(harness: PartitionHarness) -> OpenFile | None:
     """Every byte of every span is in the archive, left out, or edited."""
-    for segment in desk.segments():
+    for segment in harness.segments():
         spans = sum(span.end - span.start for span in segment.spans)
         assert spans == segment.bytes_raw - segment.joins + segment.filtered + segment.edited
-    with desk.journal() as journal:
+    with harness.journal() as journal:
         for file in journal.files.values():
             spans = sum(span.end - span.start for span in journal.spans(file.path))
             assert spans == file.length - file.joins + file.filtered + file.edited
@@ -107,25 +109,25 @@ def test_whatever_borders_and_resends_the_archive_holds_the_edited_text_once(dat
     sent = data.draw(runs(text))
     encoding = data.draw(st.sampled_from(Encoding))
     with TemporaryDirectory() as directory:
-        desk = Desk(Path(directory))
+        harness = PartitionHarness(Path(directory))
         for loads in sent:
             for load in loads:
                 plain = encoding is Encoding.PLAIN
                 lines = [line for whole in load for line in _lines(text, whole)] if plain else load
-                send(desk, lines, encoding=encoding)
+                send(harness, lines, encoding=encoding)
             if data.draw(st.booleans()):
-                asyncio.run(desk.drain())
-        asyncio.run(desk.drain())
-        assert desk.text(file=FILE) == edited(text)
-        file = check_account(desk)
+                asyncio.run(harness.drain())
+        asyncio.run(harness.drain())
+        assert harness.text(file=FILE) == edited(text)
+        file = check_account(harness)
         if file is not None:
             dropped = sum(len(line) for line in text.splitlines(keepends=True) if b"DEBUG" in line)
             assert file.filtered == dropped
             assert file.edited == len(text) - dropped - len(edited(text))
-        asyncio.run(desk.drain(Until.SEALED))
-        check_account(desk)
-        assert desk.text(file=FILE) == edited(text)
-        assert not any(segment.gaps for segment in desk.segments())
+        asyncio.run(harness.drain(Until.SEALED))
+        check_account(harness)
+        assert harness.text(file=FILE) == edited(text)
+        assert not any(segment.gaps for segment in harness.segments())
 
 
 def _lines(text: bytes, whole: Piece) -> list[Piece]:
@@ -139,25 +141,25 @@ async def test_a_block_that_overlaps_by_any_bytes_is_written_without_a_hole_in_t
     watermark: int, rules: Edits, tmp_path: Path
 ) -> None:
     text = b"one a@b.example two\nDEBUG three\nfour id=12\nfive"
-    desk = Desk(tmp_path)
-    send(desk, [piece(text, 0, watermark)], rules=Edits()) if watermark else None
-    send(desk, [piece(text, 0, len(text))], rules=rules)
-    await desk.drain()
-    file = check_account(desk)
+    harness = PartitionHarness(tmp_path)
+    send(harness, [piece(text, 0, watermark)], rules=Edits()) if watermark else None
+    send(harness, [piece(text, 0, len(text))], rules=rules)
+    await harness.drain()
+    file = check_account(harness)
     assert file is not None
-    assert desk.text(file=FILE).startswith(text[:watermark])
+    assert harness.text(file=FILE).startswith(text[:watermark])
 
 
 async def test_a_left_out_run_across_the_watermark_gives_nothing_and_a_redaction_across_it_comes_once_more(
     tmp_path: Path,
 ) -> None:
     text = b"one a@b.example two\nDEBUG three\nfour\n"
-    desk = Desk(tmp_path)
-    send(desk, [piece(text, 0, 6)], rules=Edits())
-    send(desk, [piece(text, 0, len(text))])
-    send(desk, [piece(text, 0, 25)], rules=Edits())
-    await desk.drain()
-    assert desk.text(file=FILE) == b"one a@" + b"[email] two\nfour\n"
+    harness = PartitionHarness(tmp_path)
+    send(harness, [piece(text, 0, 6)], rules=Edits())
+    send(harness, [piece(text, 0, len(text))])
+    send(harness, [piece(text, 0, 25)], rules=Edits())
+    await harness.drain()
+    assert harness.text(file=FILE) == b"one a@" + b"[email] two\nfour\n"
 
 
 @pytest.mark.parametrize("rest", [b"DEBUG\nnext\n", b"DEBUG\nDEBUG\nnext\n"])
@@ -166,40 +168,40 @@ async def test_where_the_rest_of_a_line_is_left_out_the_next_line_is_a_line_of_i
     again_from: int, rest: bytes, tmp_path: Path
 ) -> None:
     """`--once` shipped its beginning; then it grew, and was judged anew: sent again whole, or by other rules."""
-    desk, text = Desk(tmp_path), b"one" + rest
-    send(desk, [piece(text, 0, 3)])
+    harness, text = PartitionHarness(tmp_path), b"one" + rest
+    send(harness, [piece(text, 0, 3)])
     (left,) = Encoder(Compressor(Encoding.ZSTD), RULES).entries(
         [piece(text, again_from, len(text))._replace(lead=b"DEBUG" if again_from else b"")]
     )
-    desk.bus.store(f"logs.p0.{HOST}", left.headers, left.payload)
-    await desk.drain()
-    assert desk.text(file=FILE) == b"one\nnext\n"
-    file = check_account(desk)
+    harness.bus.store(f"logs.p0.{HOST}", left.headers, left.payload)
+    await harness.drain()
+    assert harness.text(file=FILE) == b"one\nnext\n"
+    file = check_account(harness)
     assert file is not None
     assert file.joins == 1
 
 
 async def test_a_file_of_which_every_line_is_left_out_is_an_empty_segment_that_says_so(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    harness = PartitionHarness(tmp_path)
     text = b"DEBUG\n" * 1000
-    send(desk, [piece(text, 0, 3000), piece(text, 3000, 6000)])
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
+    send(harness, [piece(text, 0, 3000), piece(text, 3000, 6000)])
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
     assert (segment.bytes_raw, segment.lines, segment.filtered, segment.edited, segment.gaps) == (0, 0, 6000, 0, ())
     assert [(span.start, span.end) for span in segment.spans] == [(0, 6000)]
-    assert len(desk.stream) == 1
+    assert len(harness.stream) == 1
 
 
 async def test_the_newest_labels_of_a_file_are_in_its_manifest_line_also_without_edits(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    harness = PartitionHarness(tmp_path)
     text = b"one\ntwo\n"
-    send(desk, [piece(text, 0, 4)], rules=Edits.of(labels={"env": "test"}))
-    await desk.drain()
-    send(desk, [piece(text, 4, 8)], rules=Edits.of(labels={"env": "prod", "dc": "ams é&="}))
-    await desk.drain()
-    assert "Log-Edits" not in next(reversed(list(desk.stream))).headers
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
+    send(harness, [piece(text, 0, 4)], rules=Edits.of(labels={"env": "test"}))
+    await harness.drain()
+    send(harness, [piece(text, 4, 8)], rules=Edits.of(labels={"env": "prod", "dc": "ams é&="}))
+    await harness.drain()
+    assert "Log-Edits" not in next(reversed(list(harness.stream))).headers
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
     assert segment.labels == {"env": "prod", "dc": "ams é&="}
 
 
@@ -209,13 +211,13 @@ async def test_behind_an_edited_block_the_next_one_proves_the_source_again(
     told: list[int] = []
     monkeypatch.setattr("shipper.events.source_rewritten", lambda **what: told.append(what["offset"]))
     text, other = b"DEBUG one\ntwo\nthree\nfour\n", b"other one\ntwo\nthree\nfour\n"
-    desk = Desk(tmp_path)
-    send(desk, [piece(text, 0, 14)])
-    send(desk, [piece(text, 14, 20)])
-    await desk.drain()
+    harness = PartitionHarness(tmp_path)
+    send(harness, [piece(text, 0, 14)])
+    send(harness, [piece(text, 14, 20)])
+    await harness.drain()
     assert told == []
-    send(desk, [piece(other, 20, 25)])
-    await desk.drain()
+    send(harness, [piece(other, 20, 25)])
+    await harness.drain()
     assert len(told) == 1
 
 
@@ -226,13 +228,13 @@ async def test_killed_before_or_behind_the_commit_the_account_holds(
     text = b"".join(LINES) * 20
     for after in (False, True):
         (tmp_path / str(after)).mkdir()
-        desk = Desk(tmp_path / str(after))
-        send(desk, [piece(text, 0, len(text))])
+        harness = PartitionHarness(tmp_path / str(after))
+        send(harness, [piece(text, 0, len(text))])
         kill_at(monkeypatch, owner, name, after=after)
-        await desk.die()
-        await desk.drain(Until.SEALED)
-        assert desk.text(file=FILE) == edited(text)
-        check_account(desk)
+        await harness.die()
+        await harness.drain(Until.SEALED)
+        assert harness.text(file=FILE) == edited(text)
+        check_account(harness)
 
 
 BAD = {
@@ -252,17 +254,17 @@ def with_edits(block: Block, content: int, filtered: int) -> Block:
 @pytest.mark.parametrize("spoil", BAD.values(), ids=BAD)
 @pytest.mark.parametrize("encoding", [Encoding.IDENTITY, Encoding.ZSTD, Encoding.GZIP])
 async def test_a_block_whose_edits_do_not_fit_is_a_dead_letter_and_a_gap(spoil, encoding, tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    harness = PartitionHarness(tmp_path)
     text = b"DEBUG x\nfour id=1\n"
     (entry,) = Encoder(Compressor(Encoding.IDENTITY), RULES).entries([piece(text, 0, len(text))])
     block, data = spoil(codec.from_headers(entry.headers), entry.payload)
     headers = codec.to_headers(block)
     if encoding is not Encoding.IDENTITY:
         headers["Log-Encoding"] = encoding.value
-    desk.bus.store(f"logs.p0.{HOST}", headers, Compressor(encoding).encode(data))
-    await desk.drain()
-    assert len(desk.dead) == 1
-    assert desk.text(file=FILE) == b""
+    harness.bus.store(f"logs.p0.{HOST}", headers, Compressor(encoding).encode(data))
+    await harness.drain()
+    assert len(harness.dead) == 1
+    assert harness.text(file=FILE) == b""
 
 
 OLD = """
@@ -293,16 +295,16 @@ PRAGMA user_version = 1;
 """The journal's tables as version 1 made them."""
 
 
-async def as_version_1(desk: Desk) -> None:
+async def as_version_1(harness: PartitionHarness) -> None:
     """Make the journal the one that the version before would have written: the same rows, in its tables."""
     rows = {}
-    with sqlite3.connect(desk.journal_path) as new:
+    with sqlite3.connect(harness.journal_path) as new:
         for table, columns in (("stream", 6), ("sources", 8), ("files", 15), ("spans", 4), ("gaps", 5), ("marks", 2)):
             rows[table] = [row[:columns] for row in new.execute(f"SELECT * FROM {table}")]
     new.close()
-    for path in desk.journal_path.parent.glob("journal.sqlite*"):
+    for path in harness.journal_path.parent.glob("journal.sqlite*"):
         path.unlink()
-    with sqlite3.connect(desk.journal_path) as old:
+    with sqlite3.connect(harness.journal_path) as old:
         old.executescript(OLD)
         for table, found in rows.items():
             for row in found:
@@ -311,38 +313,38 @@ async def as_version_1(desk: Desk) -> None:
 
 
 async def test_a_journal_of_the_version_before_is_read_on_and_grows_the_account(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    harness = PartitionHarness(tmp_path)
     log = Log(b"one\ntwo\nDEBUG\nid=5\n")
-    desk.send(log, 0, 8)
-    await desk.drain()
-    await as_version_1(desk)
-    with desk.journal() as journal:
+    harness.send(log, 0, 8)
+    await harness.drain()
+    await as_version_1(harness)
+    with harness.journal() as journal:
         (file,) = journal.files.values()
         assert (file.length, file.filtered, file.edited, file.labels) == (8, 0, 0, ())
         assert (file.raw, file.crc) == (8, None)
-    send(desk, [piece(log.data, 8, len(log.data))])
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
-    assert desk.text(log) == b"one\ntwo\n[redacted]\n"
+    send(harness, [piece(log.data, 8, len(log.data))])
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
+    assert harness.text(log) == b"one\ntwo\n[redacted]\n"
     assert (segment.filtered, segment.edited) == (6, -6)
-    check_account(desk)
+    check_account(harness)
 
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_a_kill_while_the_journal_is_migrated_leaves_the_version_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    desk = Desk(tmp_path)
-    desk.send(log := Log(b"one\n"), 0, 4)
-    await desk.drain()
-    await as_version_1(desk)
+    harness = PartitionHarness(tmp_path)
+    harness.send(log := Log(b"one\n"), 0, 4)
+    await harness.drain()
+    await as_version_1(harness)
     first, *_ = MIGRATIONS[version]
     monkeypatch.setitem(MIGRATIONS, version, (first, "no SQL"))
     with pytest.raises(Exception, match="cannot be used"):
-        Journal(desk.journal_path)
+        Journal(harness.journal_path)
     monkeypatch.undo()
-    await desk.drain(Until.SEALED)
-    assert desk.text(log) == b"one\n"
+    await harness.drain(Until.SEALED)
+    assert harness.text(log) == b"one\n"
 
 
 def test_a_journal_of_a_later_version_is_left_alone(tmp_path: Path) -> None:

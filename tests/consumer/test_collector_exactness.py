@@ -6,13 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from collecting import FILE, HOST, Desk, Log, applier_of
+from collecting import FILE, HOST, Log, PartitionHarness, applier_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import BlockOutcome, begin, judge, missing_before, missing_behind
+from consumer.commit.watermark import BlockOutcome, begin, judge, missing_after, missing_before
 from consumer.model import ArchivedSource, SourceKey
 from consumer.options import Until
 from shipper.codec import from_headers
@@ -68,7 +68,7 @@ def test_what_is_given_up_is_passed_and_nothing_beyond_it() -> None:
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
 def test_a_lost_end_counts_only_bytes_that_the_archive_lacks(at: int, gap: int, watermark: int) -> None:
-    lost = missing_behind(block(at, at, last=End.TRUNCATED, gap=gap), known(watermark))
+    lost = missing_after(block(at, at, last=End.TRUNCATED, gap=gap), known(watermark))
     assert set(range(*lost)) == set(range(at, at + gap)) - set(range(watermark))
 
 
@@ -136,122 +136,122 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
 
 
 async def test_the_overlap_of_a_resent_block_is_trimmed(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(b"one\ntwo\nthree\n")
+    harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\nthree\n")
     for span in [(0, 8), (0, 4), (4, 14), (0, 14)]:
-        desk.send(log, *span)
-    await desk.drain()
-    desk.send(log, 4, 8)  # alone in its batch
-    await desk.drain(Until.SEALED)
-    assert desk.text(log) == log.data
-    assert desk.segments()[0].duplicates == 3
+        harness.send(log, *span)
+    await harness.drain()
+    harness.send(log, 4, 8)  # alone in its batch
+    await harness.drain(Until.SEALED)
+    assert harness.text(log) == log.data
+    assert harness.segments()[0].duplicates == 3
 
 
 async def test_a_source_begins_at_its_origin(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(b"old\nnew\n", origin=4)
-    desk.send(log, 4, 8)
-    await desk.drain()
-    assert desk.text(log) == b"new\n"
+    harness, log = PartitionHarness(tmp_path), Log(b"old\nnew\n", origin=4)
+    harness.send(log, 4, 8)
+    await harness.drain()
+    assert harness.text(log) == b"new\n"
 
 
 @pytest.mark.parametrize("encoding", list(Encoding))
 async def test_every_encoding_comes_out_as_it_went_in(tmp_path: Path, encoding: Encoding) -> None:
-    desk, log = Desk(tmp_path), Log(b"one\r\n\ntw\0o\n", encoding=encoding)
-    desk.send(log, 0, 5)
-    desk.send(log, 5, 6)
-    desk.send(log, 6, 11)
-    await desk.drain()
-    assert desk.text(log) == log.data
+    harness, log = PartitionHarness(tmp_path), Log(b"one\r\n\ntw\0o\n", encoding=encoding)
+    harness.send(log, 0, 5)
+    harness.send(log, 5, 6)
+    harness.send(log, 6, 11)
+    await harness.drain()
+    assert harness.text(log) == log.data
 
 
 async def test_a_source_that_ended_without_a_newline_is_closed_by_one_before_the_next(tmp_path: Path) -> None:
-    desk, first, second = Desk(tmp_path), Log(b"no newline"), Log(b"another\n", id="00000000000000b2")
-    desk.send(first, 0, 10)
-    await desk.drain()  # the rest comes to another process
-    desk.send(second, 0, 8)
-    await desk.drain(Until.SEALED)
-    assert desk.text(first) == b"no newline\nanother\n"
-    segment = desk.segments()[0]
+    harness, first, second = PartitionHarness(tmp_path), Log(b"no newline"), Log(b"another\n", id="00000000000000b2")
+    harness.send(first, 0, 10)
+    await harness.drain()  # the rest comes to another process
+    harness.send(second, 0, 8)
+    await harness.drain(Until.SEALED)
+    assert harness.text(first) == b"no newline\nanother\n"
+    segment = harness.segments()[0]
     assert (segment.joins, segment.lines, segment.bytes_raw) == (1, 2, 19)
     assert [(span.source, span.start, span.end) for span in segment.spans] == [(first.id, 0, 10), (second.id, 0, 8)]
 
 
 async def test_the_rest_of_a_line_continues_it(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(b"no newline yet\n")
-    desk.send(log, 0, 10)
-    desk.send(log, 10, 15)
-    await desk.drain()
-    assert desk.text(log) == log.data
+    harness, log = PartitionHarness(tmp_path), Log(b"no newline yet\n")
+    harness.send(log, 0, 10)
+    harness.send(log, 10, 15)
+    await harness.drain()
+    assert harness.text(log) == log.data
 
 
 async def test_a_plain_message_behind_an_open_line_is_a_line_of_its_own(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(b"open", file="/messages.log")
-    desk.send(log, 0, 4)
-    desk.say(b"plain")
-    await desk.drain()
-    assert desk.text(log) == b"open\nplain\n"
+    harness, log = PartitionHarness(tmp_path), Log(b"open", file="/messages.log")
+    harness.send(log, 0, 4)
+    harness.say(b"plain")
+    await harness.drain()
+    assert harness.text(log) == b"open\nplain\n"
 
 
 async def test_plain_messages_are_written_once_over_restarts(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    harness = PartitionHarness(tmp_path)
     for number in range(10):
-        desk.say(b"%d" % number)
+        harness.say(b"%d" % number)
         if number % 3 == 0:
-            await desk.drain()
-    await desk.drain()
-    assert desk.text(file="messages.log") == b"".join(b"%d\n" % number for number in range(10))
+            await harness.drain()
+    await harness.drain()
+    assert harness.text(file="messages.log") == b"".join(b"%d\n" % number for number in range(10))
 
 
 async def test_cloned_machines_with_the_same_source_ids_do_not_disturb_each_other(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    harness = PartitionHarness(tmp_path)
     logs = [Log(b"mine\n"), Log(b"yours\n", host="web2.example.net")]
     for log in logs:
-        desk.send(log, 0, len(log.data))
-    await desk.drain()
-    assert [desk.text(log) for log in logs] == [b"mine\n", b"yours\n"]
-    assert not len(desk.dead)
+        harness.send(log, 0, len(log.data))
+    await harness.drain()
+    assert [harness.text(log) for log in logs] == [b"mine\n", b"yours\n"]
+    assert not len(harness.dead)
 
 
 @pytest.mark.parametrize("gap", [0, 7])
 async def test_a_farewell_is_noted_once_however_often_it_comes(tmp_path: Path, gap: int) -> None:
-    desk, log = Desk(tmp_path), Log(b"one\n")
-    desk.send(log, 0, 4)
+    harness, log = PartitionHarness(tmp_path), Log(b"one\n")
+    harness.send(log, 0, 4)
     for _ in range(3):
-        desk.send(log, 4, 4, last=End.TRUNCATED, gap=gap)
-        await desk.drain()
-    await desk.drain(Until.SEALED)
-    segment = desk.segments()[0]
+        harness.send(log, 4, 4, last=End.TRUNCATED, gap=gap)
+        await harness.drain()
+    await harness.drain(Until.SEALED)
+    segment = harness.segments()[0]
     assert [(lost.start, lost.end, lost.reason) for lost in segment.gaps] == ([(4, 11, "truncated")] if gap else [])
-    assert desk.text(log) == b"one\n"
+    assert harness.text(log) == b"one\n"
 
 
 async def test_the_loss_of_a_source_of_which_nothing_came_is_in_the_manifest(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(b"")
-    desk.send(log, 0, 0, last=End.DELETED, gap=100)
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
+    harness, log = PartitionHarness(tmp_path), Log(b"")
+    harness.send(log, 0, 0, last=End.DELETED, gap=100)
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
     assert (segment.bytes_raw, segment.gaps[0].end) == (0, 100)
 
 
 async def test_a_farewell_from_before_what_is_here_moves_nothing_back(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(b"one\ntwo\nend\n")
-    desk.send(log, 0, 8)
+    harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\nend\n")
+    harness.send(log, 0, 8)
     subject, headers, payload = log.message(4, 4, last=End.ROTATED)
-    desk.bus.store(subject, headers, payload)
-    desk.bus.store(subject, headers | {"Log-Crc": "ffffffff-00000000"}, b"damaged")
-    desk.send(log, 4, 12)
-    await desk.drain()
-    assert desk.text(log) == log.data
+    harness.bus.store(subject, headers, payload)
+    harness.bus.store(subject, headers | {"Log-Crc": "ffffffff-00000000"}, b"damaged")
+    harness.send(log, 4, 12)
+    await harness.drain()
+    assert harness.text(log) == log.data
 
 
 async def test_a_file_rewritten_in_place_is_written_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, log = Desk(tmp_path), Log(b"one\ntwo\n")
+    harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\n")
     told = []
     monkeypatch.setattr("shipper.events.source_rewritten", lambda **what: told.append(what["offset"]))
-    desk.send(log, 0, 4)
+    harness.send(log, 0, 4)
     log.data = b"ONE\ntwo\n"
-    desk.send(log, 4, 8)
-    await desk.drain()
-    assert desk.text(log) == b"one\ntwo\n"
+    harness.send(log, 4, 8)
+    await harness.drain()
+    assert harness.text(log) == b"one\ntwo\n"
     assert told == [4]
 
 

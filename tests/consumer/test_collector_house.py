@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collecting import HOST, Desk, Log, becomes
+from collecting import HOST, Log, PartitionHarness
+from waiting import becomes
 
 from consumer.commit.journal import Journal
 from consumer.model import ArchivedSource, Changes, Position, SourceKey
@@ -39,78 +40,78 @@ async def test_what_is_archived_and_older_than_the_window_is_purged(
 ) -> None:
     monkeypatch.setattr("consumer.partition.purge.PURGE_SECONDS", 0.01)
     monkeypatch.setattr("consumer.partition.maintenance.MARK_SECONDS", 0.01)
-    desk, log = Desk(tmp_path, replay_window=3600), Log(LINES)
-    desk.wall.turn(7200)
-    desk.send(log, 0, 4)
-    async with desk.running() as worker:
+    harness, log = PartitionHarness(tmp_path, replay_window=3600), Log(LINES)
+    harness.wall.turn(7200)
+    harness.send(log, 0, 4)
+    async with harness.running() as worker:
         await becomes(lambda: worker._store.journal.position.applied == 1)
-        await becomes(lambda: not len(desk.stream))
-        desk.clock.turn(7200)
-        desk.send(log, 4, 8)  # within the window: it stays
+        await becomes(lambda: not len(harness.stream))
+        harness.clock.turn(7200)
+        harness.send(log, 4, 8)  # within the window: it stays
         await becomes(lambda: worker._store.journal.position.applied == 2)
         await becomes(lambda: worker._store.journal.applied_before(1 << 62) == 2)
-    assert [message.sequence for message in desk.stream] == [2]
+    assert [message.sequence for message in harness.stream] == [2]
 
 
 async def test_a_stream_that_is_nearly_full_is_purged_within_the_window(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, replay_window=1e9)
-    desk.stream.max_bytes = 10_000
+    harness = PartitionHarness(tmp_path, replay_window=1e9)
+    harness.stream.max_bytes = 10_000
     for _ in range(60):
-        desk.say(b"x" * 100)
-    async with desk.running():
-        await becomes(lambda: not len(desk.stream))
-    assert desk.text(file="messages.log").count(b"\n") == 60
+        harness.say(b"x" * 100)
+    async with harness.running():
+        await becomes(lambda: not len(harness.stream))
+    assert harness.text(file="messages.log").count(b"\n") == 60
 
 
 async def test_a_stream_that_fills_up_between_two_looks_is_looked_at_before_its_time(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, replay_window=1e9)
-    desk.stream.max_bytes = 20_000
-    async with desk.running() as worker:
+    harness = PartitionHarness(tmp_path, replay_window=1e9)
+    harness.stream.max_bytes = 20_000
+    async with harness.running() as worker:
         await becomes(lambda: worker._maintenance.stream.checked_at)
         for _ in range(150):
-            desk.say(b"x" * 100)
-        await becomes(lambda: not len(desk.stream), within=4.0)  # the next look is 10 s behind the first
+            harness.say(b"x" * 100)
+        await becomes(lambda: not len(harness.stream), within=4.0)  # the next look is 10 s behind the first
 
 
-async def told_to(desk: Desk, question: dict[str, Any]) -> Any:
+async def told_to(harness: PartitionHarness, question: dict[str, Any]) -> Any:
     """What a producer is told, which it may have to ask for again where a disk is slow."""
     async with asyncio.timeout(15):
-        while (told := await desk.bus.ask(f"ctl.up.{HOST}", question, 5)) is None:
+        while (told := await harness.bus.ask(f"ctl.up.{HOST}", question, 5)) is None:
             await asyncio.sleep(0.01)
     return told
 
 
 async def test_a_producer_that_asks_is_told_what_is_archived_of_its_host_and_partition(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, archive="a1"), Log(LINES)
+    harness, log = PartitionHarness(tmp_path, archive="a1"), Log(LINES)
     other = Log(LINES, id="00000000000000b2", host="web2.example.net")
-    desk.send(log, 0, 8)
-    desk.send(other, 0, 4)
-    async with desk.running() as worker:
+    harness.send(log, 0, 8)
+    harness.send(other, 0, 4)
+    async with harness.running() as worker:
         await becomes(lambda: worker._store.journal.position.applied == 2)
-        producer = MemoryPublisher(desk.bus, "LOGS_0")
+        producer = MemoryPublisher(harness.bus, "LOGS_0")
         question = {"v": 1, "ask": "receipts", "partition": 0}
-        told = await told_to(desk, question)
+        told = await told_to(harness, question)
         receipt = {"source": log.id, "file": log.file, "origin": 0, "watermark": 8, "crc": zlib.crc32(LINES[:8])}
         assert told == {"v": 1, "archive": "a1", "through": 2, "receipts": [receipt], "left": 0}
         for sources, found in (([log.id, "f" * 16], [receipt]), ([other.id], []), ([], [])):
-            told = await told_to(desk, question | {"sources": sources})
+            told = await told_to(harness, question | {"sources": sources})
             assert told["receipts"] == found
-        assert await desk.bus.ask(f"ctl.up.{HOST}", question | {"partition": 1}, 5) is None
-        assert await desk.bus.ask(f"ctl.up.{HOST}", {"ask": "something"}, 5) is None
+        assert await harness.bus.ask(f"ctl.up.{HOST}", question | {"partition": 1}, 5) is None
+        assert await harness.bus.ask(f"ctl.up.{HOST}", {"ask": "something"}, 5) is None
         await producer.close()
 
 
 async def test_producers_are_told_from_time_to_time_what_changed(tmp_path: Path) -> None:
-    desk, log, other = Desk(tmp_path, receipt_every=0.02), Log(LINES), Log(LINES, id="00000000000000b2")
-    desk.producer(HOST, lambda question: None)
-    desk.send(log, 0, 4)
+    harness, log, other = PartitionHarness(tmp_path, receipt_every=0.02), Log(LINES), Log(LINES, id="00000000000000b2")
+    harness.producer(HOST, lambda question: None)
+    harness.send(log, 0, 4)
 
     def told() -> list[list[tuple[str, int]]]:
-        return [[(each["source"], each["watermark"]) for each in message["receipts"]] for message in desk.told]
+        return [[(each["source"], each["watermark"]) for each in message["receipts"]] for message in harness.told]
 
-    async with desk.running():
+    async with harness.running():
         await becomes(lambda: told() == [[(log.id, 4)]])
-        desk.send(other, 0, 8)
+        harness.send(other, 0, 8)
         await becomes(lambda: told() == [[(log.id, 4)], [(other.id, 8)]])
 
 
@@ -118,39 +119,39 @@ async def test_more_sources_than_a_message_holds_are_told_in_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "MAX_RECORDS_BYTES", 300)
-    desk = Desk(tmp_path, receipt_every=0.02)
-    desk.producer(HOST, lambda question: None)
+    harness = PartitionHarness(tmp_path, receipt_every=0.02)
+    harness.producer(HOST, lambda question: None)
     logs = [Log(LINES, id=f"{number:016x}") for number in range(20)]
     for log in logs:
-        desk.send(log, 0, 4)
-    async with desk.running():
+        harness.send(log, 0, 4)
+    async with harness.running():
         await becomes(
-            lambda: {each["source"] for told in desk.told for each in told["receipts"]} == {x.id for x in logs}
+            lambda: {each["source"] for told in harness.told for each in told["receipts"]} == {x.id for x in logs}
         )
-    assert max(len(told["receipts"]) for told in desk.told) < 5
+    assert max(len(told["receipts"]) for told in harness.told) < 5
 
 
 async def test_a_drained_collector_tells_producers_before_it_ends(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    desk.producer(HOST, lambda question: None)
-    desk.send(log, 0, 4)
-    await desk.drain()
-    await becomes(lambda: [each["receipts"][0]["watermark"] for each in desk.told][-1:] == [4])
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    harness.producer(HOST, lambda question: None)
+    harness.send(log, 0, 4)
+    await harness.drain()
+    await becomes(lambda: [each["receipts"][0]["watermark"] for each in harness.told][-1:] == [4])
 
 
 async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_proven(tmp_path: Path) -> None:
     """Behind a gap, or where the file was rewritten, the host's own sum still tells its file again."""
-    desk = Desk(tmp_path)
-    desk.producer(HOST, lambda question: {"v": 1, "answer": "gone"})
+    harness = PartitionHarness(tmp_path)
+    harness.producer(HOST, lambda question: {"v": 1, "answer": "gone"})
     gap, rewritten = Log(LINES, id="0" * 15 + "1", file="/gap"), Log(LINES, id="0" * 15 + "2", file="/rewritten")
-    desk.send(gap, 0, 4)
-    desk.send(gap, 8, 14)
-    desk.send(rewritten, 0, 4)
+    harness.send(gap, 0, 4)
+    harness.send(gap, 8, 14)
+    harness.send(rewritten, 0, 4)
     rewritten.data = b"ONE\ntwo\nthree\n"
-    desk.send(rewritten, 4, 8)
-    desk.send(rewritten, 8, 14)
-    await desk.drain()
-    with desk.journal() as journal:
+    harness.send(rewritten, 4, 8)
+    harness.send(rewritten, 8, 14)
+    await harness.drain()
+    with harness.journal() as journal:
         for log in (gap, rewritten):
             known = journal.source(SourceKey(HOST, log.id))
             (receipt,) = receipts.reply([known], receipts.ReceiptOrigin("a1", 1)).to_json()["receipts"]

@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from collecting import FILE, HOST, Desk, Log
+from collecting import FILE, HOST, Log, PartitionHarness
 
 from consumer.model import SourceKey
 from consumer.options import Until
@@ -20,18 +20,20 @@ LINES = b"one\ntwo\nthree\nfour\n"
 HERE, ELSEWHERE = "00c0ffee00c0ffee", "00beef0000beef00"
 
 
-def send(desk: Desk, log: Log, start: int, end: int, *, version: int = 0, handoff: Handoff | None = None) -> int:
+def send(
+    harness: PartitionHarness, log: Log, start: int, end: int, *, version: int = 0, handoff: Handoff | None = None
+) -> int:
     """A block of a host that goes by `version` of the map."""
     subject, headers, payload = log.message(start, end)
     headers["Log-Map"] = str(version)
     if handoff:
         crc = "" if handoff.crc is None else f"{handoff.crc:08x}"
         headers["Log-Handoff"] = f"{handoff.offset}-{crc}-{handoff.archive}"
-    return desk.bus.store(subject, headers, payload)
+    return harness.bus.store(subject, headers, payload)
 
 
-def leave(desk: Desk, version: int, host: str = HOST) -> int:
-    return desk.bus.store(f"logs.p0.{host}", codec.move_marker(version), b"")
+def leave(harness: PartitionHarness, version: int, host: str = HOST) -> int:
+    return harness.bus.store(f"logs.p0.{host}", codec.move_marker(version), b"")
 
 
 def came_from(log: Log, offset: int, archive: str = HERE) -> Handoff:
@@ -39,108 +41,108 @@ def came_from(log: Log, offset: int, archive: str = HERE) -> Handoff:
 
 
 async def test_what_comes_behind_a_hosts_marker_by_an_older_map_is_dropped(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
     other = Log(LINES, host="web2.example.net")
-    send(desk, log, 0, 4)
-    leave(desk, 3)
-    send(desk, log, 4, 8, version=2)  # of a connection that nobody has any more
-    send(desk, other, 0, 4)
-    await desk.drain()
-    assert desk.text(log) == LINES[:4]
-    assert desk.text(other) == LINES[:4]
+    send(harness, log, 0, 4)
+    leave(harness, 3)
+    send(harness, log, 4, 8, version=2)  # of a connection that nobody has any more
+    send(harness, other, 0, 4)
+    await harness.drain()
+    assert harness.text(log) == LINES[:4]
+    assert harness.text(other) == LINES[:4]
 
 
 async def test_the_marker_holds_behind_a_restart(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    send(desk, log, 0, 4)
-    leave(desk, 3)
-    await desk.drain()
-    send(desk, log, 4, 8, version=2)
-    await desk.drain()
-    assert desk.text(log) == LINES[:4]
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    send(harness, log, 0, 4)
+    leave(harness, 3)
+    await harness.drain()
+    send(harness, log, 4, 8, version=2)
+    await harness.drain()
+    assert harness.text(log) == LINES[:4]
 
 
 async def test_a_host_that_comes_goes_on_behind_what_the_other_partition_has(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, archive=HERE), Log(LINES)
+    harness, log = PartitionHarness(tmp_path, archive=HERE), Log(LINES)
     handoff = came_from(log, 8)
-    send(desk, log, 4, 14, version=3, handoff=handoff)  # what was not acknowledged there comes again
-    send(desk, log, 14, 19, version=3, handoff=handoff)
-    await desk.drain()
-    assert desk.text(log) == LINES[8:]
-    with desk.journal() as journal:
+    send(harness, log, 4, 14, version=3, handoff=handoff)  # what was not acknowledged there comes again
+    send(harness, log, 14, 19, version=3, handoff=handoff)
+    await harness.drain()
+    assert harness.text(log) == LINES[8:]
+    with harness.journal() as journal:
         known = journal.source(SourceKey(HOST, log.id))
         assert known is not None
         assert (known.origin, known.watermark, known.crc, known.proven) == (0, 19, zlib.crc32(LINES), True)
-    await desk.drain(Until.SEALED)
-    assert [each.gaps for each in desk.segments()] == [()]
+    await harness.drain(Until.SEALED)
+    assert [each.gaps for each in harness.segments()] == [()]
 
 
 async def test_bytes_that_another_archive_has_are_recorded_as_elsewhere(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, archive=HERE), Log(LINES)
-    send(desk, log, 8, 19, version=3, handoff=came_from(log, 8, ELSEWHERE))
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
+    harness, log = PartitionHarness(tmp_path, archive=HERE), Log(LINES)
+    send(harness, log, 8, 19, version=3, handoff=came_from(log, 8, ELSEWHERE))
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
     assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(0, 8, "elsewhere")]
 
 
 async def test_a_host_that_comes_back_goes_on_in_a_segment_of_its_own(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, archive=HERE), Log(LINES)
-    send(desk, log, 0, 4)
-    leave(desk, 1)
-    await desk.drain()
-    send(desk, log, 8, 14, version=2, handoff=came_from(log, 8))
-    send(desk, log, 14, 19, version=2, handoff=came_from(log, 8))
-    await desk.drain(Until.SEALED)
-    spans = [[(span.start, span.end) for span in each.spans] for each in desk.segments()]
+    harness, log = PartitionHarness(tmp_path, archive=HERE), Log(LINES)
+    send(harness, log, 0, 4)
+    leave(harness, 1)
+    await harness.drain()
+    send(harness, log, 8, 14, version=2, handoff=came_from(log, 8))
+    send(harness, log, 14, 19, version=2, handoff=came_from(log, 8))
+    await harness.drain(Until.SEALED)
+    spans = [[(span.start, span.end) for span in each.spans] for each in harness.segments()]
     assert spans == [[(0, 4)], [(8, 19)]]
-    assert desk.text(log) == LINES[:4] + LINES[8:]
+    assert harness.text(log) == LINES[:4] + LINES[8:]
 
 
 async def test_a_host_that_leaves_takes_its_holes_along(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    send(desk, log, 0, 4)
-    send(desk, log, 8, 14)
-    leave(desk, 1)
-    await desk.drain()  # else it would ask for the bytes, and fail
-    assert desk.text(log) == LINES[:4]
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    send(harness, log, 0, 4)
+    send(harness, log, 8, 14)
+    leave(harness, 1)
+    await harness.drain()  # else it would ask for the bytes, and fail
+    assert harness.text(log) == LINES[:4]
 
 
 async def test_the_last_receipts_wait_until_the_hosts_files_are_put_aside(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    send(desk, log, 0, 4)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    send(harness, log, 0, 4)
     question = {"v": 1, "ask": "receipts", "partition": 0, "sources": [log.id], "leaving": 3}
-    asker = desk.producer("nobody", lambda _: None)
-    async with desk.running() as worker:
+    asker = harness.producer("nobody", lambda _: None)
+    async with harness.running() as worker:
         said = await _answer(asker, question, lambda said: said["receipts"])
         assert said["left"] == 0
-        leave(desk, 3)
+        leave(harness, 3)
         said = await _answer(asker, question, lambda said: said["left"] == 3)
         assert [each["watermark"] for each in said["receipts"]] == [4]
         assert not any(path.endswith(FILE[-3:]) and "_open" in path for path in worker.files)
 
 
 async def test_a_closed_stream_is_sealed_when_it_is_asked_for(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    last = send(desk, log, 0, 19)
-    asker, question = desk.producer("nobody", lambda _: None), {"v": 1, "ask": "finish", "partition": 0}
-    async with desk.running():
-        desk.stream.subjects = ("retired.logs.0",)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    last = send(harness, log, 0, 19)
+    asker, question = harness.producer("nobody", lambda _: None), {"v": 1, "ask": "finish", "partition": 0}
+    async with harness.running():
+        harness.stream.subjects = ("retired.logs.0",)
         said = await _answer(asker, question, lambda said: said["through"] == last, of=MOVER)
         await _answer(asker, question, lambda said: said["open"] == 0, of=MOVER)
         assert said["open"] in {0, 1}
-    assert len(desk.segments()) == 1
+    assert len(harness.segments()) == 1
 
 
 @pytest.mark.parametrize(("of", "subjects"), [(HOST, ("retired.logs.0",)), (MOVER, ("logs.p0.>",))])
 async def test_no_host_can_have_a_stream_sealed_and_the_partitioner_only_a_closed_one(
     of: str, subjects: tuple[str, ...], tmp_path: Path
 ) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    send(desk, log, 0, 19)
-    asker = desk.producer("nobody", lambda _: None)
-    async with desk.running() as worker:
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    send(harness, log, 0, 19)
+    asker = harness.producer("nobody", lambda _: None)
+    async with harness.running() as worker:
         await _answer(asker, {"v": 1, "ask": "receipts", "partition": 0}, lambda said: said["receipts"])
-        desk.stream.subjects = subjects
+        harness.stream.subjects = subjects
         for _ in range(3):
             assert await asker.ask(f"ctl.up.{of}", {"v": 1, "ask": "finish", "partition": 0}, 0.1) is None
         await asyncio.sleep(0.2)
@@ -149,11 +151,11 @@ async def test_no_host_can_have_a_stream_sealed_and_the_partitioner_only_a_close
 
 
 async def test_questions_without_end_are_not_answered_and_do_not_keep_others_from_theirs(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    send(desk, log, 0, 19)
-    asker = desk.producer("nobody", lambda _: None)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    send(harness, log, 0, 19)
+    asker = harness.producer("nobody", lambda _: None)
     question = {"v": 1, "ask": "receipts", "partition": 0, "sources": [f"{number:016x}" for number in range(100)]}
-    async with desk.running() as worker:
+    async with harness.running() as worker:
         await _answer(asker, {"v": 1, "ask": "receipts", "partition": 0}, lambda said: said["receipts"])
         await _answer(asker, question, lambda said: said["receipts"] == [], of="flood.example.net")
         async with asyncio.timeout(15):
@@ -168,25 +170,25 @@ def test_an_honest_host_asks_for_all_of_100_000_files_in_one_go_and_forgotten_ho
     now = 0.0
     questions = RequestLimit(0, clock=lambda: now)
     full = ReceiptsRequest(0, tuple(f"{number:016x}" for number in range(2000)))
-    assert all(questions.may_ask("honest", full) for _ in range(50))
-    while questions.may_ask("flood", full):
+    assert all(questions.allows("honest", full) for _ in range(50))
+    while questions.allows("flood", full):
         pass
-    assert questions.may_ask("honest", full)
+    assert questions.allows("honest", full)
     now += 4.2
-    assert [questions.may_ask("flood", full) for _ in range(3)] == [True, True, False]
+    assert [questions.allows("flood", full) for _ in range(3)] == [True, True, False]
     for number in range(30_000):
-        assert questions.may_ask(f"h{number}", ReceiptsRequest(0, ()))
+        assert questions.allows(f"h{number}", ReceiptsRequest(0, ()))
     assert len(questions._points) <= 20_000
 
 
 def test_a_journal_of_the_version_before_learns_of_departures(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    with desk.journal():
+    harness = PartitionHarness(tmp_path)
+    with harness.journal():
         pass
-    with sqlite3.connect(desk.journal_path) as database:
+    with sqlite3.connect(harness.journal_path) as database:
         database.execute("DROP TABLE departures")
         database.execute("PRAGMA user_version = 3")
-    with desk.journal() as journal:
+    with harness.journal() as journal:
         assert journal.left == {}
 
 

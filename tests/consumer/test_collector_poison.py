@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from collecting import HOST, Desk, Log
+from collecting import HOST, Log, PartitionHarness
 
 from consumer.archive import Layout
 from consumer.options import Until
@@ -37,15 +37,15 @@ def damaged(log: Log, start: int, end: int, headers: dict[str, str | None], payl
 async def test_a_damaged_payload_is_kept_with_its_reason_and_leaves_a_gap(
     tmp_path: Path, encoding: Encoding, headers: dict[str, str], payload: bytes, reason: str
 ) -> None:
-    desk, log = Desk(tmp_path), Log(LINES, encoding=encoding)
-    desk.send(log, 0, 4)
-    desk.bus.store(*damaged(log, 4, 8, headers, payload))
-    desk.send(log, 8, 14)
-    await desk.drain(Until.SEALED)
-    assert desk.text(log) == b"one\nthree\n"
-    (segment,) = desk.segments()
+    harness, log = PartitionHarness(tmp_path), Log(LINES, encoding=encoding)
+    harness.send(log, 0, 4)
+    harness.bus.store(*damaged(log, 4, 8, headers, payload))
+    harness.send(log, 8, 14)
+    await harness.drain(Until.SEALED)
+    assert harness.text(log) == b"one\nthree\n"
+    (segment,) = harness.segments()
     assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(4, 8, "poison")]
-    (dead,) = desk.dead
+    (dead,) = harness.dead
     assert reason in dead.headers["Dlq-Reason"]
     assert (dead.subject, dead.payload, dead.headers["Dlq-Seq"]) == (f"dlq.LOGS_0.{HOST}", payload, "2")
 
@@ -68,64 +68,70 @@ async def test_a_damaged_payload_is_kept_with_its_reason_and_leaves_a_gap(
     ],
 )
 async def test_damaged_headers_stop_nobody(tmp_path: Path, headers: dict[str, str], reason: str | None) -> None:
-    desk, log, other = Desk(tmp_path), Log(LINES), Log(b"sound\n", id="00000000000000b2", host="web2.example.net")
-    desk.bus.store(*damaged(log, 0, 4, headers))
-    desk.send(other, 0, 6)
-    await desk.drain()
-    assert desk.text(other) == b"sound\n"
-    assert [reason in dead.headers["Dlq-Reason"] for dead in desk.dead] == ([True] if reason else [])
+    harness, log, other = (
+        PartitionHarness(tmp_path),
+        Log(LINES),
+        Log(b"sound\n", id="00000000000000b2", host="web2.example.net"),
+    )
+    harness.bus.store(*damaged(log, 0, 4, headers))
+    harness.send(other, 0, 6)
+    await harness.drain()
+    assert harness.text(other) == b"sound\n"
+    assert [reason in dead.headers["Dlq-Reason"] for dead in harness.dead] == ([True] if reason else [])
 
 
 async def test_a_copy_of_a_stored_message_that_the_server_sent_to_another_hosts_subject_is_no_line_of_that_host(
     tmp_path: Path,
 ) -> None:
     """As when a host names the log subject of another as the reply subject of a direct get."""
-    desk, log = Desk(tmp_path), Log(LINES)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
     copied = {"Nats-Stream": "LOGS_1", "Nats-Subject": "logs.p1.web9", "Nats-Sequence": "7"}
-    desk.send(log, 0, 4)
+    harness.send(log, 0, 4)
     subject, headers, payload = log.message(4, 8)
-    desk.bus.store(subject, headers | copied, payload)
-    desk.bus.store(subject, copied, b"Accepted password for root")
-    desk.bus.store(subject, codec.move_marker(9) | copied, b"")
-    desk.send(log, 4, 14)
-    await desk.drain(Until.SEALED)
-    assert desk.text(log) == LINES
-    assert {segment.file for segment in desk.segments()} == {log.file}
-    assert not [gap for segment in desk.segments() for gap in segment.gaps]
-    assert ["copy of a stored message" in dead.headers["Dlq-Reason"] for dead in desk.dead] == [True] * 3
+    harness.bus.store(subject, headers | copied, payload)
+    harness.bus.store(subject, copied, b"Accepted password for root")
+    harness.bus.store(subject, codec.move_marker(9) | copied, b"")
+    harness.send(log, 4, 14)
+    await harness.drain(Until.SEALED)
+    assert harness.text(log) == LINES
+    assert {segment.file for segment in harness.segments()} == {log.file}
+    assert not [gap for segment in harness.segments() for gap in segment.gaps]
+    assert ["copy of a stored message" in dead.headers["Dlq-Reason"] for dead in harness.dead] == [True] * 3
 
 
 async def test_what_is_read_again_is_not_buried_twice(tmp_path: Path) -> None:
-    desk, log, holed = Desk(tmp_path), Log(LINES), Log(LINES, id="00000000000000b2")
-    desk.bus.acks.hold()  # nobody answers
-    sequence = desk.send(holed, 4, 8)  # a hole: the next session begins here
-    desk.bus.store(*damaged(log, 0, 4, {"Log-Crc": "xyz"}))
+    harness, log, holed = PartitionHarness(tmp_path), Log(LINES), Log(LINES, id="00000000000000b2")
+    harness.bus.acks.hold()  # nobody answers
+    sequence = harness.send(holed, 4, 8)  # a hole: the next session begins here
+    harness.bus.store(*damaged(log, 0, 4, {"Log-Crc": "xyz"}))
+    harness.patience = 0.5
     with pytest.raises(Exception, match="does not answer"):
-        await desk.drain()
-    assert len(desk.dead) == 1
-    desk.dead.recreate()  # it remembers no message id, as later than the window of duplicates
-    with desk.journal() as journal:
+        await harness.drain()
+    assert len(harness.dead) == 1
+    harness.dead.recreate()  # it remembers no message id, as later than the window of duplicates
+    with harness.journal() as journal:
         assert journal.position.resume == sequence
     with pytest.raises(Exception, match="does not answer"):
-        await desk.drain()
-    assert not len(desk.dead)
+        await harness.drain()
+    assert not len(harness.dead)
 
 
 async def test_without_a_stream_for_dead_letters_nothing_is_acknowledged_or_lost(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    desk.bus.remove_stream("DLQ")
-    desk.send(log, 0, 4)
-    desk.bus.store(*damaged(log, 4, 8, {}, b"damaged"))
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    harness.bus.remove_stream("DLQ")
+    harness.send(log, 0, 4)
+    harness.bus.store(*damaged(log, 4, 8, {}, b"damaged"))
+    harness.patience = 0.5
     with pytest.raises(Unavailable, match="dlq"):  # and not for ever: a drain has an end
-        await desk.drain()
-    assert desk.stream.ack_floor == 0
-    with desk.journal() as journal:
+        await harness.drain()
+    assert harness.stream.ack_floor == 0
+    with harness.journal() as journal:
         assert journal.position.applied == 0
-    desk.dead = desk.bus.add_stream("DLQ", "dlq.>")
-    desk.send(log, 8, 14)
-    await desk.drain()
-    assert desk.text(log) == b"one\nthree\n"
-    assert len(desk.dead) == 1
+    harness.dead = harness.bus.add_stream("DLQ", "dlq.>")
+    harness.send(log, 8, 14)
+    await harness.drain()
+    assert harness.text(log) == b"one\nthree\n"
+    assert len(harness.dead) == 1
 
 
 @pytest.mark.parametrize(
@@ -143,10 +149,10 @@ async def test_without_a_stream_for_dead_letters_nothing_is_acknowledged_or_lost
 async def test_headers_of_a_dead_letter_have_no_effect_and_do_not_stop_it(
     tmp_path: Path, headers: dict[str, str]
 ) -> None:
-    desk = Desk(tmp_path)
-    desk.bus.store("logs.p0.*", {"Log-Id": "bad", **headers}, bytes(1_048_000))
-    await desk.drain()
-    (dead,) = desk.dead
+    harness = PartitionHarness(tmp_path)
+    harness.bus.store("logs.p0.*", {"Log-Id": "bad", **headers}, bytes(1_048_000))
+    await harness.drain()
+    (dead,) = harness.dead
     assert dead.subject == "dlq.LOGS_0.unknown"
     assert {name for name in dead.headers if name.startswith("Nats-")} == {"Nats-Msg-Id"}
     assert dead.headers["Nats-Msg-Id"].startswith("LOGS_0:1:")
@@ -166,22 +172,22 @@ HOSTILE_FILES = [
 
 @pytest.mark.parametrize("template", ["", "by-host/{host}/{file}-%Y.log"])
 async def test_hostile_names_stay_inside_the_archive_and_stop_nobody(tmp_path: Path, template: str) -> None:
-    desk, sound = Desk(tmp_path, template=template), Log(b"sound\n", id="ffffffffffffffff")
+    harness, sound = PartitionHarness(tmp_path, template=template), Log(b"sound\n", id="ffffffffffffffff")
     logs = [
         Log(b"x\n", id=f"{number:016x}", host=host, file=file)
         for number, (host, file) in enumerate((host, file) for host in HOSTILE_HOSTS for file in HOSTILE_FILES)
     ]
     for log in logs:
-        desk.send(log, 0, 2)
-        desk.say(b"plain", host=log.host)
-    desk.send(sound, 0, 6)
+        harness.send(log, 0, 2)
+        harness.say(b"plain", host=log.host)
+    harness.send(sound, 0, 6)
     beside = set(tmp_path.iterdir())
-    await desk.drain()
-    assert set(tmp_path.iterdir()) == beside | {desk.journal_path}
-    assert desk.stream.ack_floor == desk.stream.last_sequence
-    tops = {path.name.partition("=")[0] for path in desk.archive.iterdir()}
+    await harness.drain()
+    assert set(tmp_path.iterdir()) == beside | {harness.journal_path}
+    assert harness.stream.ack_floor == harness.stream.last_sequence
+    tops = {path.name.partition("=")[0] for path in harness.archive.iterdir()}
     assert tops <= ({"by-host"} if template else {"date", "live"})
-    assert any(path.read_bytes() == b"sound\n" for path in desk.archive.rglob("*app.log*") if path.is_file())
+    assert any(path.read_bytes() == b"sound\n" for path in harness.archive.rglob("*app.log*") if path.is_file())
 
 
 @pytest.mark.parametrize("template", ["", "{host}.log", "{file}"])

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collecting import HOST, Desk, KilledError, Log, becomes, cuts, kill_at
+from collecting import HOST, KilledError, Log, PartitionHarness, cuts, kill_at
+from waiting import becomes
 
 from consumer.archive import check_journal, journal_directory, note_journal, open_archive
 from consumer.commit.applier import Applier
@@ -33,7 +34,7 @@ POINTS = [
 ]
 
 
-def fill(desk: Desk) -> list[Log]:
+def fill(harness: PartitionHarness) -> list[Log]:
     """Blocks of three sources, two of them in one file, plain lines and a damaged block."""
     logs = [
         Log(LINES),
@@ -42,18 +43,18 @@ def fill(desk: Desk) -> list[Log]:
     ]
     for log in logs:
         for span in cuts(log.data, 500):
-            desk.send(log, *span)
-            desk.say(b"plain %d" % span[0])
-    desk.bus.store(f"logs.p0.{HOST}", {"Log-Id": "bad"}, b"poison")
+            harness.send(log, *span)
+            harness.say(b"plain %d" % span[0])
+    harness.bus.store(f"logs.p0.{HOST}", {"Log-Id": "bad"}, b"poison")
     return logs
 
 
-def is_whole(desk: Desk) -> None:
-    assert desk.text(file="/var/log/app.log") == LINES
-    assert desk.text(file="/var/log/other.log") == LINES + LINES  # the missing newline is the collector's
+def is_whole(harness: PartitionHarness) -> None:
+    assert harness.text(file="/var/log/app.log") == LINES
+    assert harness.text(file="/var/log/other.log") == LINES + LINES  # the missing newline is the collector's
     plain = b"".join(b"plain %d\n" % start for start, _ in cuts(LINES, 500))
-    assert desk.text(file="messages.log") == b"".join([plain] * 3)
-    assert [dead.payload for dead in desk.dead] == [b"poison"]
+    assert harness.text(file="messages.log") == b"".join([plain] * 3)
+    assert [dead.payload for dead in harness.dead] == [b"poison"]
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 1 << 20])
@@ -62,8 +63,8 @@ def is_whole(desk: Desk) -> None:
 async def test_a_kill_between_any_two_of_the_adjacent_statements_loses_and_doubles_nothing(
     owner: object, name: str, after: bool, batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(tmp_path, batch_bytes=batch_bytes)
-    fill(desk)
+    harness = PartitionHarness(tmp_path, batch_bytes=batch_bytes)
+    fill(harness)
     if name in {"keep", "ack"}:
         original = getattr(owner, name)
 
@@ -76,16 +77,16 @@ async def test_a_kill_between_any_two_of_the_adjacent_statements_loses_and_doubl
         monkeypatch.setattr(owner, name, killed)
     else:
         kill_at(monkeypatch, owner, name, after=after)
-    await desk.die()
-    await desk.drain()
-    is_whole(desk)
+    await harness.die()
+    await harness.drain()
+    is_whole(harness)
 
 
 async def test_a_kill_in_the_middle_of_a_write_leaves_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(tmp_path)
-    fill(desk)
+    harness = PartitionHarness(tmp_path)
+    fill(harness)
 
     def half(descriptor: int, buffers: list[bytes], offset: int) -> int:
         os.pwrite(descriptor, buffers[0][:100], offset)
@@ -93,17 +94,17 @@ async def test_a_kill_in_the_middle_of_a_write_leaves_nothing_of_it(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwritev", half)
-        await desk.die()
-    await desk.drain()
-    is_whole(desk)
+        await harness.die()
+    await harness.drain()
+    is_whole(harness)
 
 
 async def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(tmp_path)
-    fill(desk)
+    harness = PartitionHarness(tmp_path)
+    fill(harness)
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, offset: os.pwrite(fd, b"".join(buffers)[:7], offset))
-    await desk.drain()
-    is_whole(desk)
+    await harness.drain()
+    is_whole(harness)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
@@ -114,30 +115,30 @@ async def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_trouble_with_the_archive_is_tried_again_and_nothing_is_acknowledged_meanwhile(
     owner: object, name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(tmp_path)
-    fill(desk)
+    harness = PartitionHarness(tmp_path)
+    fill(harness)
     original, tries, floors = getattr(owner, name), [], []
 
     def refused(*arguments: Any, **named: Any) -> Any:
         tries.append(name)
-        floors.append(desk.stream.ack_floor)
+        floors.append(harness.stream.ack_floor)
         if len(tries) <= 2:
             raise OSError(number, os.strerror(number))
         return original(*arguments, **named)
 
     monkeypatch.setattr(owner, name, refused)
     monkeypatch.setattr("consumer.partition.sessions.ARCHIVE.delay", lambda attempt: 0.001)
-    await desk.drain()
+    await harness.drain()
     assert floors[:3] == [0, 0, 0]
-    is_whole(desk)
+    is_whole(harness)
 
 
 async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed commit may be on the disk all the same: what the journal says then is what counts."""
-    desk = Desk(tmp_path)
-    fill(desk)
+    harness = PartitionHarness(tmp_path)
+    fill(harness)
     original, tries = Journal.commit, []
 
     def failed(self: Journal, changes: Any) -> None:
@@ -150,30 +151,31 @@ async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut
 
     monkeypatch.setattr(Journal, "commit", failed)
     monkeypatch.setattr("consumer.partition.sessions.ARCHIVE.delay", lambda attempt: 0.001)
-    await desk.drain()
-    is_whole(desk)
+    await harness.drain()
+    is_whole(harness)
 
 
 async def test_a_drain_does_not_try_for_ever_where_the_disk_stays_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(tmp_path)
-    fill(desk)
+    harness = PartitionHarness(tmp_path)
+    fill(harness)
 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Sink, "append", full)
+    harness.patience = 0.5
     with pytest.raises(Unavailable, match="No space left"):
-        await desk.drain()
-    assert desk.stream.ack_floor == 0
+        await harness.drain()
+    assert harness.stream.ack_floor == 0
 
 
 async def test_a_collector_that_runs_waits_for_the_disk_as_long_as_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(tmp_path)
-    fill(desk)
+    harness = PartitionHarness(tmp_path)
+    fill(harness)
     original, tries = Sink.sync, []
 
     def full(self: Sink) -> None:
@@ -184,64 +186,64 @@ async def test_a_collector_that_runs_waits_for_the_disk_as_long_as_it_takes(
 
     monkeypatch.setattr(Sink, "sync", full)
     monkeypatch.setattr("consumer.partition.sessions.ARCHIVE.delay", lambda attempt: 0.001)
-    async with desk.running() as worker:
-        await becomes(lambda: desk.stream.ack_floor == desk.stream.last_sequence)
+    async with harness.running() as worker:
+        await becomes(lambda: harness.stream.ack_floor == harness.stream.last_sequence)
         await becomes(lambda: worker.trouble == "")  # not at once: a nearly full disk takes a batch now and then
-    is_whole(desk)
+    is_whole(harness)
 
 
 async def test_bytes_that_are_not_committed_are_cut_off(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(b"one\ntwo\n")
-    desk.send(log, 0, 4)
-    await desk.drain()
-    path = next(desk.archive.rglob("_open-*"))
+    harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\n")
+    harness.send(log, 0, 4)
+    await harness.drain()
+    path = next(harness.archive.rglob("_open-*"))
     path.write_bytes(b"one\ntwo\nthr")
-    desk.send(log, 4, 8)
-    await desk.drain()
-    assert desk.text(log) == b"one\ntwo\n"
+    harness.send(log, 4, 8)
+    await harness.drain()
+    assert harness.text(log) == b"one\ntwo\n"
 
 
 @pytest.mark.parametrize(("left", "missing"), [(b"one\ntw", 5), (b"one\n", 7), (None, 11)])
 async def test_committed_bytes_that_somebody_took_away_are_reported_and_the_next_line_is_whole(
     left: bytes | None, missing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk, log, told = Desk(tmp_path), Log(b"one\ntwoooo\nthree\n"), []
+    harness, log, told = PartitionHarness(tmp_path), Log(b"one\ntwoooo\nthree\n"), []
     monkeypatch.setattr("shipper.events.archive_damaged", lambda **what: told.append(what["missing"]))
-    desk.send(log, 0, 11)
-    await desk.drain()
-    path = next(desk.archive.rglob("_open-*"))
+    harness.send(log, 0, 11)
+    await harness.drain()
+    path = next(harness.archive.rglob("_open-*"))
     path.unlink() if left is None else path.write_bytes(left)
-    desk.send(log, 11, 17)
-    await desk.drain(Until.SEALED)
+    harness.send(log, 11, 17)
+    await harness.drain(Until.SEALED)
     assert told == [missing]
     closed = b"" if left in {None, b"one\n"} else b"\n"
-    assert desk.text(log) == (left or b"") + closed + b"three\n"
+    assert harness.text(log) == (left or b"") + closed + b"three\n"
     start = len(left or b"")
-    assert [(gap.source, gap.start, gap.end, gap.reason) for gap in desk.segments()[0].gaps] == [
+    assert [(gap.source, gap.start, gap.end, gap.reason) for gap in harness.segments()[0].gaps] == [
         ("", start, start + missing, "archive_changed")
     ]
 
 
 async def test_a_torn_write_ahead_log_loses_the_last_batch_of_the_journal_only(tmp_path: Path) -> None:
     """What power loss leaves: the stream still has it, because it was not acknowledged before the commit."""
-    desk, log = Desk(tmp_path), Log(LINES)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
     middle = 1000
-    desk.send(log, 0, middle)
-    with desk.worker() as worker:
+    harness.send(log, 0, middle)
+    with harness.worker() as worker:
         await worker.run()
-        desk.send(log, middle, len(LINES))
-    with desk.worker() as worker:
+        harness.send(log, middle, len(LINES))
+    with harness.worker() as worker:
         await worker.run()
-        _copy(desk.journal_path, tmp_path / "torn")
+        _copy(harness.journal_path, tmp_path / "torn")
     whole = (tmp_path / "torn.sqlite-wal").read_bytes()
     for length in range(len(whole), 0, -1500):
-        shutil.copy(tmp_path / "torn.sqlite", desk.journal_path)
-        Path(f"{desk.journal_path}-wal").write_bytes(whole[:length])
-        with desk.journal() as journal:
+        shutil.copy(tmp_path / "torn.sqlite", harness.journal_path)
+        Path(f"{harness.journal_path}-wal").write_bytes(whole[:length])
+        with harness.journal() as journal:
             if journal.position.applied == 1:
                 break
-    await desk.drain()
-    assert desk.text(log) == LINES
+    await harness.drain()
+    assert harness.text(log) == LINES
 
 
 def _copy(path: Path, to: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collecting import HOST, Desk, KilledError, Log, cuts, kill_at
+from collecting import HOST, KilledError, Log, PartitionHarness, cuts, kill_at
 from fleet import unpack
 
 from consumer.commit.journal import Journal
@@ -30,7 +30,7 @@ DAY = "2026-11-20"  # of the streams' clock
 STEPS = [
     (Sealer, "begin"),
     (Journal, "begin_sealing"),
-    (Sealer, "put_aside"),
+    (Sealer, "move_aside"),
     (Path, "rename"),
     (Sealer, "finish"),
     (Sealer, "_make"),
@@ -47,82 +47,84 @@ STEPS = [
 async def test_a_kill_at_any_step_of_sealing_makes_the_same_segment_once(
     owner: object, name: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
     for span in cuts(LINES, 1000):
-        desk.send(log, *span)
-    await desk.drain()
+        harness.send(log, *span)
+    await harness.drain()
     with monkeypatch.context() as patched:
         kill_at(patched, owner, name, after=after)
-        with desk.worker(Until.SEALED) as worker, contextlib.suppress(KilledError, ArchiveTrouble):
+        with harness.worker(Until.SEALED) as worker, contextlib.suppress(KilledError, ArchiveTrouble):
             await worker.run()  # a kill beside the work ends its own task only
-    assert desk.text(log) == LINES
-    await desk.drain(Until.SEALED)
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
-    assert unpack(desk.archive / segment.path) == LINES
+    assert harness.text(log) == LINES
+    await harness.drain(Until.SEALED)
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
+    assert unpack(harness.archive / segment.path) == LINES
     assert (segment.lines, segment.bytes_raw, segment.first_seq) == (500, len(LINES), 1)
     assert [(span.start, span.end) for span in segment.spans] == [(0, len(LINES))]
-    assert desk.files() == {segment.path, f"_manifest/date={DAY}/here.jsonl"}
+    assert harness.files() == {segment.path, f"_manifest/date={DAY}/here.jsonl"}
 
 
 @pytest.mark.parametrize(("codec", "suffix"), [("none", ""), ("gzip", ".gz"), ("zstd", ".zst")])
 async def test_a_segment_is_what_its_codec_says(codec: str, suffix: str, tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, codec=codec), Log(LINES)
-    desk.send(log, 0, len(LINES))
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
-    stored = (desk.archive / segment.path).read_bytes()
-    raw = {"none": bytes, "gzip": gzip.decompress, "zstd": lambda _: unpack(desk.archive / segment.path)}[codec](stored)
+    harness, log = PartitionHarness(tmp_path, codec=codec), Log(LINES)
+    harness.send(log, 0, len(LINES))
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
+    stored = (harness.archive / segment.path).read_bytes()
+    raw = {"none": bytes, "gzip": gzip.decompress, "zstd": lambda _: unpack(harness.archive / segment.path)}[codec](
+        stored
+    )
     assert raw == LINES
     assert (segment.codec, segment.bytes_stored) == (codec, len(stored))
     assert segment.path.endswith(f"app.log-{1:020d}{suffix}")
 
 
 async def test_an_open_file_of_a_segments_size_is_sealed_while_the_work_goes_on(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, segment_bytes=2000, batch_bytes=1000), Log(LINES)
+    harness, log = PartitionHarness(tmp_path, segment_bytes=2000, batch_bytes=1000), Log(LINES)
     for span in cuts(LINES, 500):
-        desk.send(log, *span)
-    await desk.drain(Until.SEALED)
-    assert len(desk.segments()) > 3
-    assert desk.text(log) == LINES
-    assert sum(segment.lines for segment in desk.segments()) == 500
+        harness.send(log, *span)
+    await harness.drain(Until.SEALED)
+    assert len(harness.segments()) > 3
+    assert harness.text(log) == LINES
+    assert sum(segment.lines for segment in harness.segments()) == 500
 
 
 async def test_names_tell_the_order_of_bytes_also_behind_a_stream_that_counts_anew(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(b"one\ntwo\nthree\nfour\n")
+    harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\nthree\nfour\n")
     for _ in range(5):
-        desk.say(b"something before")
-    desk.send(log, 0, 4)
-    await desk.drain(Until.SEALED)
-    desk.stream.recreate()
-    desk.send(log, 0, 8)
-    await desk.drain(Until.SEALED)
-    desk.stream.recreate()
-    desk.send(log, 0, 14)
-    await desk.drain(Until.SEALED)
-    assert desk.text(log) == b"one\ntwo\nthree\n"
-    names = [segment.path for segment in desk.segments() if segment.file == log.file]
+        harness.say(b"something before")
+    harness.send(log, 0, 4)
+    await harness.drain(Until.SEALED)
+    harness.stream.recreate()
+    harness.send(log, 0, 8)
+    await harness.drain(Until.SEALED)
+    harness.stream.recreate()
+    harness.send(log, 0, 14)
+    await harness.drain(Until.SEALED)
+    assert harness.text(log) == b"one\ntwo\nthree\n"
+    names = [segment.path for segment in harness.segments() if segment.file == log.file]
     assert [int(re.findall(r"\d{20}", name)[0]) for name in names] == [6, 7, 8]
-    assert len({segment.path for segment in desk.segments()}) == len(desk.segments())
+    assert len({segment.path for segment in harness.segments()}) == len(harness.segments())
 
 
 async def test_a_torn_last_line_of_the_manifest_is_cut_off(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    desk.send(log, 0, 100)
-    await desk.drain(Until.SEALED)
-    path = next(desk.archive.glob("_manifest/*/here.jsonl"))
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    harness.send(log, 0, 100)
+    await harness.drain(Until.SEALED)
+    path = next(harness.archive.glob("_manifest/*/here.jsonl"))
     first = path.read_bytes()
     path.write_bytes(first + first[:50])
-    desk.send(log, 100, len(LINES))
-    await desk.drain(Until.SEALED)
+    harness.send(log, 100, len(LINES))
+    await harness.drain(Until.SEALED)
     assert path.read_bytes().startswith(first)
-    assert len(desk.segments()) == 2
-    assert desk.text(log) == LINES
+    assert len(harness.segments()) == 2
+    assert harness.text(log) == LINES
 
 
 async def test_a_segment_that_cannot_be_made_waits_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    desk.send(log, 0, 1000)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    harness.send(log, 0, 1000)
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -130,54 +132,54 @@ async def test_a_segment_that_cannot_be_made_waits_and_is_told(tmp_path: Path, m
     with monkeypatch.context() as patched:
         patched.setattr(sealer, "_packed", full)
         with pytest.raises(ArchiveTrouble, match="not sealed"):
-            await desk.drain(Until.SEALED)
-    desk.send(log, 1000, 2000)
-    await desk.drain()
-    assert desk.text(log) == LINES[:2000]
-    await desk.drain(Until.SEALED)
-    assert desk.text(log) == LINES[:2000]
-    assert not [name for name in desk.files() if "/_" in name.removeprefix("_manifest")]
+            await harness.drain(Until.SEALED)
+    harness.send(log, 1000, 2000)
+    await harness.drain()
+    assert harness.text(log) == LINES[:2000]
+    await harness.drain(Until.SEALED)
+    assert harness.text(log) == LINES[:2000]
+    assert not [name for name in harness.files() if "/_" in name.removeprefix("_manifest")]
 
 
 async def test_raw_bytes_that_somebody_took_away_before_their_segment_was_made_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk, log, told = Desk(tmp_path), Log(LINES), []
+    harness, log, told = PartitionHarness(tmp_path), Log(LINES), []
     monkeypatch.setattr("shipper.events.archive_damaged", lambda **what: told.append(what["missing"]))
-    desk.send(log, 0, 1000)
+    harness.send(log, 0, 1000)
     with monkeypatch.context() as patched:
         kill_at(patched, Sealer, "finish")
-        with desk.worker(Until.SEALED) as worker, pytest.raises(ArchiveTrouble):
+        with harness.worker(Until.SEALED) as worker, pytest.raises(ArchiveTrouble):
             await worker.run()
-    next(desk.archive.rglob("_sealing-*")).unlink()
-    await desk.drain()
+    next(harness.archive.rglob("_sealing-*")).unlink()
+    await harness.drain()
     assert told == [1000]
 
 
 async def test_a_file_that_was_a_directory_before_is_archived_without_a_link(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    harness = PartitionHarness(tmp_path)
     logs = [Log(LINES, id=f"{n:016x}", file=file) for n, file in enumerate(["/a/b", "/a", "/a/b/c", "/c", "/c/d"])]
     for log in logs:
-        desk.send(log, 0, 100)
-    await desk.drain()
-    assert all(desk.text(log) == LINES[:100] for log in logs)
+        harness.send(log, 0, 100)
+    await harness.drain()
+    assert all(harness.text(log) == LINES[:100] for log in logs)
 
 
 async def test_two_collectors_of_one_name_do_not_cut_each_others_manifest(tmp_path: Path) -> None:
     """Their locks are on the file: what one writes while the other reads is not taken for a torn line."""
-    desk, log = Desk(tmp_path), Log(LINES)
-    desk.send(log, 0, 1000)
-    await desk.drain(Until.SEALED)
-    path = next(desk.archive.glob("_manifest/*/here.jsonl"))
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    harness.send(log, 0, 1000)
+    await harness.drain(Until.SEALED)
+    path = next(harness.archive.glob("_manifest/*/here.jsonl"))
     segment = manifest.from_line(path.read_bytes())
     with path.open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        listing = threading.Thread(target=desk.sealer.record, args=[_renamed(segment)], kwargs={"since": 0})
+        listing = threading.Thread(target=harness.sealer.record, args=[_renamed(segment)], kwargs={"since": 0})
         listing.start()
         listing.join(0.1)
         assert listing.is_alive()
     listing.join(10)
-    assert len(desk.segments()) == 2
+    assert len(harness.segments()) == 2
 
 
 def _renamed(segment: manifest.Segment) -> manifest.Segment:
@@ -187,11 +189,11 @@ def _renamed(segment: manifest.Segment) -> manifest.Segment:
 
 
 def test_segments_left_by_hand_do_not_confuse_the_numbers(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    directory = desk.archive / f"date={DAY}/partition=0/host={HOST}"
+    harness = PartitionHarness(tmp_path)
+    directory = harness.archive / f"date={DAY}/partition=0/host={HOST}"
     directory.mkdir(parents=True)
     for name in (f"var~log~app.log-{7:020d}.zst", f"var~log~app.log-{900:020d}x.zst", f"other-{999:020d}.gz"):
         (directory / name).touch()
     file = OpenFile(path="x", key=FileKey(DAY, 0, HOST, "/var/log/app.log"), first_seq=3)
-    with desk.journal() as journal:
-        assert desk.sealer._free_name(file, journal).endswith(f"-{8:020d}.zst")
+    with harness.journal() as journal:
+        assert harness.sealer._free_name(file, journal).endswith(f"-{8:020d}.zst")

@@ -4,7 +4,8 @@ import functools
 from pathlib import Path
 
 import pytest
-from collecting import HOST, Desk, Log, becomes
+from collecting import HOST, Log, PartitionHarness
+from waiting import becomes
 
 from consumer.partition import purge as keeping
 from shipper.errors import RightMissing, SessionLost
@@ -59,8 +60,8 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, site: Site) -> Desk:
-    found = Desk(tmp_path, archive="a1")
+def harness(tmp_path: Path, site: Site) -> PartitionHarness:
+    found = PartitionHarness(tmp_path, archive="a1")
     found.inbox = functools.partial(SitedInbox, site)
     return found
 
@@ -74,46 +75,48 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return heard
 
 
-async def told(desk: Desk) -> int:
+async def told(harness: PartitionHarness) -> int:
     answer = None
     while answer is None:
-        answer = await desk.bus.ask(f"ctl.up.{HOST}", {"v": 1, "ask": "receipts", "partition": 0}, 5)
+        answer = await harness.bus.ask(f"ctl.up.{HOST}", {"v": 1, "ask": "receipts", "partition": 0}, 5)
     return answer["through"]
 
 
-async def test_producers_are_told_the_sequences_of_the_site(desk: Desk) -> None:
+async def test_producers_are_told_the_sequences_of_the_site(harness: PartitionHarness) -> None:
     log = Log(LINES)
-    desk.send(log, 0, 4)
-    desk.send(log, 4, 8)
-    async with desk.running() as worker:
+    harness.send(log, 0, 4)
+    harness.send(log, 4, 8)
+    async with harness.running() as worker:
         await becomes(lambda: worker.position.applied == 2)
-        assert await told(desk) == AHEAD + 2
+        assert await told(harness) == AHEAD + 2
 
 
-async def test_nothing_is_promised_while_nobody_can_say_where_the_last_message_was(desk: Desk) -> None:
-    desk.send(Log(LINES), 0, 4)
-    async with desk.running() as worker:
+async def test_nothing_is_promised_while_nobody_can_say_where_the_last_message_was(harness: PartitionHarness) -> None:
+    harness.send(Log(LINES), 0, 4)
+    async with harness.running() as worker:
         await becomes(lambda: worker.position.applied == 1)
-        desk.stream.delete(1)
-        assert await told(desk) == 0
+        harness.stream.delete(1)
+        assert await told(harness) == 0
 
 
-async def test_what_is_archived_leaves_a_site_that_is_nearly_full(desk: Desk, site: Site, said: list[str]) -> None:
+async def test_what_is_archived_leaves_a_site_that_is_nearly_full(
+    harness: PartitionHarness, site: Site, said: list[str]
+) -> None:
     log = Log(LINES)
-    desk.send(log, 0, 4)
-    desk.send(log, 4, 8)
-    async with desk.running() as worker:
+    harness.send(log, 0, 4)
+    harness.send(log, 4, 8)
+    async with harness.running() as worker:
         await becomes(lambda: 3 in site.below)
         await becomes(lambda: "site_purged" in said)
         assert worker.status()["site"] == {"messages": 9, "bytes": 900, "max_bytes": 1000, "away": False}
     assert max(site.below) == 3
 
 
-async def test_nothing_behind_an_open_hole_leaves_the_site(desk: Desk, site: Site) -> None:
+async def test_nothing_behind_an_open_hole_leaves_the_site(harness: PartitionHarness, site: Site) -> None:
     log = Log(LINES)
-    desk.send(log, 0, 4)
-    desk.send(log, 8, 14)
-    async with desk.running() as worker:
+    harness.send(log, 0, 4)
+    harness.send(log, 8, 14)
+    async with harness.running() as worker:
         await becomes(lambda: worker.status()["holes"])
         site.below.clear()
         await becomes(lambda: len(site.below) > 2)
@@ -121,73 +124,75 @@ async def test_nothing_behind_an_open_hole_leaves_the_site(desk: Desk, site: Sit
 
 
 async def test_what_lies_behind_a_hole_makes_room_at_a_full_site_when_it_is_surely_sent_again(
-    desk: Desk, site: Site, monkeypatch: pytest.MonkeyPatch
+    harness: PartitionHarness, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("consumer.partition.maintenance.PeriodicTask.is_due", lambda *_: True)
     log, asked = Log(LINES), []
     site.answer = 0  # nothing before the hole is left there
-    desk.producer(HOST, lambda question: asked.append(question) or {"v": 1, "answer": "resent", "lasting": True})
-    desk.send(log, 0, 4)
-    desk.send(log, 8, 14)
-    async with desk.running() as worker:
+    harness.producer(HOST, lambda question: asked.append(question) or {"v": 1, "answer": "resent", "lasting": True})
+    harness.send(log, 0, 4)
+    harness.send(log, 8, 14)
+    async with harness.running() as worker:
         await becomes(lambda: 3 in site.below)
         assert worker.status()["holes"] == 1
-        desk.send(log, 4, 8)
-        desk.send(log, 8, 14)
-        await becomes(lambda: desk.text(log) == LINES)
+        harness.send(log, 4, 8)
+        harness.send(log, 8, 14)
+        await becomes(lambda: harness.text(log) == LINES)
     assert asked
 
 
-async def test_what_is_young_stays_at_a_site_that_has_room(desk: Desk, site: Site) -> None:
+async def test_what_is_young_stays_at_a_site_that_has_room(harness: PartitionHarness, site: Site) -> None:
     site.state = site.state._replace(bytes=100)
-    desk.send(Log(LINES), 0, 4)
-    async with desk.running() as worker:
+    harness.send(Log(LINES), 0, 4)
+    async with harness.running() as worker:
         await becomes(lambda: worker.position.applied == 1)
         await becomes(lambda: site.asked > 3)
     assert not site.below
 
 
-async def test_a_copy_keeps_its_last_message_which_tells_where_the_site_is(desk: Desk) -> None:
-    desk.stream.max_bytes = 5000
+async def test_a_copy_keeps_its_last_message_which_tells_where_the_site_is(harness: PartitionHarness) -> None:
+    harness.stream.max_bytes = 5000
     for _ in range(30):
-        desk.say(b"x" * 100)
-    async with desk.running():
-        await becomes(lambda: len(desk.stream) == 1)
-    assert [message.sequence for message in desk.stream] == [30]
-    assert desk.text(file="messages.log").count(b"\n") == 30
+        harness.say(b"x" * 100)
+    async with harness.running():
+        await becomes(lambda: len(harness.stream) == 1)
+    assert [message.sequence for message in harness.stream] == [30]
+    assert harness.text(file="messages.log").count(b"\n") == 30
 
 
 async def test_a_site_that_is_away_holds_up_nothing_and_is_told_of_once(
-    desk: Desk, site: Site, said: list[str]
+    harness: PartitionHarness, site: Site, said: list[str]
 ) -> None:  # fmt: skip
     site.trouble = SessionLost("edge1 does not answer")
     log = Log(LINES)
-    desk.send(log, 0, 4)
-    async with desk.running() as worker:
+    harness.send(log, 0, 4)
+    async with harness.running() as worker:
         await becomes(lambda: site.asked > 3)
-        desk.send(log, 4, 14)
+        harness.send(log, 4, 14)
         await becomes(lambda: worker.position.applied == 2)
         assert said == ["site_away"]
         site.trouble = None
         await becomes(lambda: 3 in site.below)
-    assert desk.text(log) == LINES
+    assert harness.text(log) == LINES
 
 
-async def test_a_site_that_may_not_be_asked_is_asked_again_much_later(desk: Desk, site: Site, said: list[str]) -> None:
+async def test_a_site_that_may_not_be_asked_is_asked_again_much_later(
+    harness: PartitionHarness, site: Site, said: list[str]
+) -> None:
     site.trouble = RightMissing("no right")
-    desk.send(Log(LINES), 0, 14)
-    async with desk.running() as worker:
+    harness.send(Log(LINES), 0, 14)
+    async with harness.running() as worker:
         await becomes(lambda: said)
         for _ in range(5):
-            desk.say(b"more")
+            harness.say(b"more")
         await becomes(lambda: worker.position.applied == 6)
     assert said == ["site_refused"]
     assert site.asked == 1
 
 
-async def test_a_site_that_differs_is_told_of(desk: Desk, site: Site, said: list[str]) -> None:
+async def test_a_site_that_differs_is_told_of(harness: PartitionHarness, site: Site, said: list[str]) -> None:
     site.answer = None
-    desk.send(Log(LINES), 0, 14)
-    async with desk.running():
+    harness.send(Log(LINES), 0, 14)
+    async with harness.running():
         await becomes(lambda: said)
     assert set(said) == {"site_differs"}

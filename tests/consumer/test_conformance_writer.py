@@ -39,7 +39,7 @@ def test_76_whatever_a_host_is_called_its_lines_stay_inside_the_archive(
     beside = {path.name for path in tmp_path.iterdir()} | {"archive", "state", "consume-0.log"}
     collector = fleet.consume()
     until(lambda: fleet.archived("good", "messages.log") == b"sound\n", what=lambda: collector.log)
-    until(lambda: fleet.lag() == 0, what=str(collector.log_file))
+    until(lambda: fleet.lag() == 0, what=lambda: str(collector.log_file))
     assert collector.stop() == 0
     assert {path.name for path in tmp_path.iterdir()} == beside
     day = {path.parent.parent.name for path in fleet.archive.glob("date=*/partition=0/host=*/_open-messages.log")}
@@ -90,7 +90,7 @@ def test_79_a_restart_appends_to_the_file_and_never_overwrites_it(fleet: Fleet, 
     until(
         lambda: collector.log.count("session_begun") == 4, what=lambda: collector.log
     )  # before, a signal ends it at once
-    until(lambda: fleet.lag() == 0, what=str(collector.log_file))
+    until(lambda: fleet.lag() == 0, what=lambda: str(collector.log_file))
     assert collector.stop() == 0
     assert opened(fleet).read_bytes() == expected
 
@@ -104,7 +104,7 @@ def test_80_many_hosts_with_small_segments_have_each_of_them_complete(fleet: Fle
     for first in range(0, 60, 20):  # in turn, as many hosts write
         publish(natsd, *((f"logs.p0.{host}", {}, line) for line in lines[first : first + 20] for host in hosts))
         until(lambda: fleet.archived(hosts[-1], "messages.log").count(b"\n") == first + 20, what=lambda: collector.log)  # noqa: B023
-    until(lambda: fleet.lag() == 0, what=str(collector.log_file))
+    until(lambda: fleet.lag() == 0, what=lambda: str(collector.log_file))
     assert collector.stop() == 0
     fleet.drain("--seal")
     segments = fleet.segments()

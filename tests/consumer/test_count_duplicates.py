@@ -14,7 +14,7 @@ from test_repair_duplicates import Doubled, copied, lines_of, ordered
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.cluster.membership import Member, encode, to_member
 from consumer.fleet.cli import _HostFilter
-from consumer.fleet.display import console, fleet_json, whole
+from consumer.fleet.display import console, fleet_json, tables
 from consumer.fleet.poller import FleetView, _doubled
 from consumer.fleet.snapshot import Fleet
 from consumer.options import Until
@@ -30,11 +30,11 @@ def gauge(partition: int) -> float | None:
 async def test_a_doubled_archive_is_counted_by_partition_until_it_is_repaired(tmp_path: Path) -> None:
     place = await Doubled(tmp_path).fill()
     count = DuplicateCount(place.archive)
-    count.look()
+    count.count()
     assert count.bytes == len(LINES)
     assert (gauge(0), gauge(1)) == (0, len(LINES))
     assert place.repair("--yes")[0] == 0
-    count.look()
+    count.count()
     assert (count.bytes, gauge(0), gauge(1)) == (0, 0, 0)
 
 
@@ -45,16 +45,16 @@ async def test_it_counts_what_the_repair_finds_over_days_and_merges(tmp_path: Pa
     segment = ordered(place.archive)[0]
     copied(place.archive, segment, segment.path.replace(segment.path[5:15], "2030-01-01"))
     count = DuplicateCount(place.archive)
-    count.look()
+    count.count()
     assert count.bytes == len(LINES) + segment.bytes_raw
     assert count.bytes == sum(each["bytes"] for each in place.repair()[1]["segments"])
     merger = Merger(place.archive, place.first.sealer, below=1 << 20, most=1 << 30)
     date = segment.path[5:15]
     assert merger.merge(date, 0, Listing(place.archive, date), lambda: True)
-    count.look()  # a day before the newest two has changed
+    count.count()  # a day before the newest two has changed
     assert count.bytes == len(LINES) + segment.bytes_raw
     assert place.repair("--yes")[0] == 0
-    count.look()
+    count.count()
     assert count.bytes == 0
 
 
@@ -76,20 +76,20 @@ async def test_a_look_reads_nothing_while_no_manifest_changes_and_only_new_days_
 
     monkeypatch.setattr(DuplicateCount, "_copies", noted)
     count = DuplicateCount(place.archive)
-    count.look()
+    count.count()
     assert (read, count.bytes) == (days, 0)
     read.clear()
-    count.look()
+    count.count()
     assert read == []
     place.first.send(Log(b"new\n", id="00000000000000c1"), 0, 4)
     await place.first.drain(Until.SEALED)
-    count.look()
+    count.count()
     newest = max(each.path[5:15] for each in lines_of(place.archive))
     assert read == [days[-2], days[-1], newest] if newest not in days else read == days[-2:]
     read.clear()
     old = place.archive / f"_manifest/date={days[0]}/here.jsonl"
     os.utime(old, (1, 1))
-    count.look()
+    count.count()
     assert read[0] == days[0]
 
 
@@ -103,9 +103,9 @@ async def test_whoever_stops_in_the_middle_counts_again_from_there(tmp_path: Pat
             fields = json.loads(whole_text.splitlines()[0]) | {"path": f"x{number}", "spans": []}
             lines.write(json.dumps(fields).encode() + b"\n")
     count = DuplicateCount(place.archive)
-    count.look(lambda: False)
+    count.count(lambda: False)
     assert count.bytes == 0
-    count.look()
+    count.count()
     assert count.bytes == len(LINES)
     assert count.rest >= 10
 
@@ -115,10 +115,10 @@ async def test_only_as_many_manifests_are_read_as_fit_and_the_newest_day_always(
     place.second.clock.turn(86400.0)
     await place.fill()
     count = DuplicateCount(place.archive, most_bytes=1)
-    count.look()
+    count.count()
     assert count.bytes == 0  # the first copy is on the day before
     count = DuplicateCount(place.archive)
-    count.look()
+    count.count()
     assert count.bytes == len(LINES)
 
 
@@ -142,7 +142,7 @@ def test_the_fleet_is_not_well_and_the_status_says_what_to_do(capsys: pytest.Cap
     assert _HostFilter((), ()).troubled(fleet)
     assert not _HostFilter(("web1",), ()).troubled(fleet)
     assert not _HostFilter((), ()).troubled(Fleet(at=1.0))
-    console().print(whole(console(), fleet, [], limit=0))
+    console().print(tables(console(), fleet, [], limit=0))
     assert "8,893 bytes are in the archive twice (fshipper audit --repair-duplicates)" in capsys.readouterr().out
 
 

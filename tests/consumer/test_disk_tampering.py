@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from collecting import Desk, Log, becomes
+from collecting import Log, PartitionHarness
+from waiting import becomes
 
 from consumer.commit.journal import Journal
 from consumer.model import Changes, Position
@@ -16,8 +17,8 @@ from consumer.partition import maintenance
 LINES = b"one\ntwo\nthree\n"
 
 
-def opened(desk: Desk, log: Log) -> Path:
-    (path,) = desk.archive.glob(f"date=*/partition=0/host={log.host}/_open-*")
+def opened(harness: PartitionHarness, log: Log) -> Path:
+    (path,) = harness.archive.glob(f"date=*/partition=0/host={log.host}/_open-*")
     return path
 
 
@@ -46,17 +47,17 @@ HARM: dict[str, tuple[Callable[[Path], object], bytes]] = {
 async def test_a_file_that_somebody_took_away_is_recorded_and_what_follows_goes_to_a_fresh_one(
     tmp_path: Path, harm: Callable[[Path], object], left: bytes
 ) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    desk.send(log, 0, 4)
-    async with desk.running() as worker:
-        await becomes(lambda: desk.text(log) == b"one\n" and worker.position.applied == 1)
-        harm(opened(desk, log))
-        desk.send(log, 4, 8)
-        desk.send(log, 8, 14)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    harness.send(log, 0, 4)
+    async with harness.running() as worker:
+        await becomes(lambda: harness.text(log) == b"one\n" and worker.position.applied == 1)
+        harm(opened(harness, log))
+        harness.send(log, 4, 8)
+        harness.send(log, 8, 14)
         await becomes(lambda: worker.position.applied == 3)
-    await desk.drain(Until.SEALED)
-    assert desk.text(log) == left + (b"\n" if left else b"") + b"two\nthree\n"
-    (segment,) = desk.segments()
+    await harness.drain(Until.SEALED)
+    assert harness.text(log) == left + (b"\n" if left else b"") + b"two\nthree\n"
+    (segment,) = harness.segments()
     assert [(gap.source, gap.start, gap.end, gap.reason) for gap in segment.gaps] == [
         ("", len(left), 4, "archive_changed")
     ]
@@ -67,38 +68,38 @@ async def test_a_file_that_nobody_writes_to_is_missed_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
 ) -> None:
     monkeypatch.setattr(maintenance, "LOOK_SECONDS", 0.05)
-    desk, log = Desk(tmp_path), Log(LINES)
-    desk.send(log, 0, 4)
-    async with desk.running() as worker:
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    harness.send(log, 0, 4)
+    async with harness.running() as worker:
         await becomes(lambda: worker.position.applied == 1)
-        path = opened(desk, log)
+        path = opened(harness, log)
         HARM[harm][0](path)
-        with desk.journal() as journal:
-            await becomes(lambda: [gap.reason for gap in journal.gaps(str(path.relative_to(desk.archive)))])
+        with harness.journal() as journal:
+            await becomes(lambda: [gap.reason for gap in journal.gaps(str(path.relative_to(harness.archive)))])
         assert path.read_bytes() == b""
 
 
 async def test_a_file_that_was_replaced_by_a_longer_one_gets_nothing_more_until_it_is_cut_back(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path), Log(LINES)
-    desk.send(log, 0, 4)
-    async with desk.running() as worker:
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    harness.send(log, 0, 4)
+    async with harness.running() as worker:
         await becomes(lambda: worker.position.applied == 1)
-        replace(opened(desk, log))
-        desk.send(log, 4, 8)
+        replace(opened(harness, log))
+        harness.send(log, 4, 8)
         await becomes(lambda: worker.position.applied == 2)
-    assert opened(desk, log).read_bytes() == b"foretwo\n"  # its sum tells when it is sealed, and the audit before
+    assert opened(harness, log).read_bytes() == b"foretwo\n"  # its sum tells when it is sealed, and the audit before
 
 
 async def test_what_is_in_a_link_under_live_is_never_written_through(tmp_path: Path) -> None:
     """A directory that somebody replaced by a link to elsewhere: `live/` is a convenience, the archive is not."""
-    desk, log = Desk(tmp_path), Log(LINES)
+    harness, log = PartitionHarness(tmp_path), Log(LINES)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (desk.archive / "live").mkdir()
-    (desk.archive / "live" / log.host).symlink_to(elsewhere)
-    desk.send(log, 0, 4)
-    await desk.drain()
-    assert desk.text(log) == b"one\n"
+    (harness.archive / "live").mkdir()
+    (harness.archive / "live" / log.host).symlink_to(elsewhere)
+    harness.send(log, 0, 4)
+    await harness.drain()
+    assert harness.text(log) == b"one\n"
     assert not [path for path in elsewhere.rglob("*") if path.is_file() and not path.is_symlink()]
 
 
@@ -112,9 +113,9 @@ def test_a_journal_that_was_removed_or_replaced_is_not_written_on(tmp_path: Path
     with pytest.raises(OSError, match=r"journal\.sqlite"):
         journal.reload()
     path.touch()
-    with pytest.raises(OSError, match="somebody else"):
+    with pytest.raises(OSError, match="another program"):
         journal.reload()
-    with pytest.raises(OSError, match="somebody else"):
+    with pytest.raises(OSError, match="another program"):
         journal.commit(Changes(position=Position(applied=2)))
     aside.rename(path)
     journal.reload()
@@ -125,10 +126,10 @@ def test_a_journal_that_was_removed_or_replaced_is_not_written_on(tmp_path: Path
 
 async def test_short_writes_are_written_on_to_the_last_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log(b"".join(b"%d\n" % number for number in range(40_000)))
-    desk, write, write_one = Desk(tmp_path), os.pwritev, os.pwrite
+    harness, write, write_one = PartitionHarness(tmp_path), os.pwritev, os.pwrite
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: write(fd, [bytes(b"".join(buffers))[:7]], at))
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: write_one(fd, bytes(data)[:50_000], at))
-    desk.send(log, 0, 100_000)
-    desk.send(log, 100_000, len(log.data))
-    await desk.drain()
-    assert desk.text(log) == log.data
+    harness.send(log, 0, 100_000)
+    harness.send(log, 100_000, len(log.data))
+    await harness.drain()
+    assert harness.text(log) == log.data

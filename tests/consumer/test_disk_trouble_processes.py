@@ -233,11 +233,11 @@ def test_an_io_error_is_waited_out_and_what_was_not_synced_is_written_again(
             [sys.executable, "-c", BROKEN, str(flag), call], env=fleet.environment(), stdout=said, stderr=said
         )
     try:
-        until(lambda: "archive_failed" in log.read_text(), what=log.read_text())
+        until(lambda: "archive_failed" in log.read_text(), what=log.read_text)
         assert fleet.lag() == 100
         flag.unlink()
         expected = b"".join(b"%d\n" % number for number in range(100))
-        until(lambda: fleet.archived(HOST, "messages.log") == expected, what=log.read_text())
+        until(lambda: fleet.archived(HOST, "messages.log") == expected, what=log.read_text)
         until(lambda: fleet.lag() == 0)
     finally:
         collector.kill()

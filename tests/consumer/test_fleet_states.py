@@ -48,9 +48,9 @@ SEEN = {
         1.0,
         HostState.STUCK,
     ),
-    "it was not heard for a while": (BEAT, LIMITS.dead - 1, HostState.QUIET),
-    "it was not heard for too long": (BEAT, LIMITS.dead + 1, HostState.DEAD),
-    "it was stuck, and is not heard": (WAITING, LIMITS.dead + 1, HostState.DEAD),
+    "no heartbeat for a while": (BEAT, LIMITS.dead - 1, HostState.QUIET),
+    "no heartbeat for too long": (BEAT, LIMITS.dead + 1, HostState.DEAD),
+    "it was stuck, and sends no heartbeat": (WAITING, LIMITS.dead + 1, HostState.DEAD),
     "it speaks seldom": (dataclasses.replace(BEAT, every=60.0), 200.0, HostState.QUIET),
     "it speaks seldom, and does not": (dataclasses.replace(BEAT, every=60.0), 241.0, HostState.DEAD),
     "it never spoke": (None, 0.0, HostState.UNKNOWN),
@@ -70,7 +70,7 @@ def test_who_is_stuck_or_dead_says_why():
     assert judge(dataclasses.replace(WAITING, trouble="stream LOGS_0 is full"), 1.0).why == (
         "4.0 KiB wait, nothing moved for 60 s: stream LOGS_0 is full"
     )
-    assert judge(BEAT, 600.0).why == "was last heard 10 min ago"
+    assert judge(BEAT, 600.0).why == "last heartbeat 10 min ago"
     assert (
         judge(dataclasses.replace(WAITING, leaves=True), 600.0).why
         == "was stopped 10 min ago, with 4.0 KiB not shipped"
@@ -270,7 +270,7 @@ def test_a_dead_or_stuck_host_stays_that_and_older_producers_alarm_nobody():
     table = HostTable()
     hear(table, shared)
     (dead,) = table.hosts(60 * SECOND)
-    assert (dead.state, "was last heard" in dead.why, "two producers" in dead.why) == (HostState.DEAD, True, True)
+    assert (dead.state, "last heartbeat" in dead.why, "two producers" in dead.why) == (HostState.DEAD, True, True)
     stuck = hear(HostTable(), dataclasses.replace(WAITING, run="A", other="another"))
     assert (stuck.state, "two producers" in stuck.why) == (HostState.STUCK, True)
     older = [dataclasses.replace(BEAT, files=number) for number in (1, 2, 1)]

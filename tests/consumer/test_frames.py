@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from collecting import FILE, HOST, Desk, Log, cuts, kill_at
+from collecting import FILE, HOST, Log, PartitionHarness, cuts, kill_at
 from dying import Lives, Places
 from fleet import Fleet, unpack, until
 from keeping import seal_all, standing, state, tend, write_open
@@ -22,115 +22,115 @@ TEXT = b"".join(b"%d a line of a log\n" % number for number in range(500))
 SUFFIX = {"zstd": ".zst", "gzip": ".gz"}
 
 
-def opened(desk: Desk) -> Path:
-    (path,) = desk.archive.rglob("_open-*")
+def opened(harness: PartitionHarness) -> Path:
+    (path,) = harness.archive.rglob("_open-*")
     return path
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
 async def test_the_frames_of_the_blocks_are_the_segment(tmp_path: Path, codec: str) -> None:
-    desk, log = Desk(tmp_path, frames=codec), Log(TEXT, encoding=Encoding(codec))
+    harness, log = PartitionHarness(tmp_path, frames=codec), Log(TEXT, encoding=Encoding(codec))
     payloads = [log.message(*span)[2] for span in cuts(TEXT, 1000)]
     for span in cuts(TEXT, 1000):
-        desk.send(log, *span)
-    await desk.drain()
-    assert opened(desk).name == f"_open-var~log~app.log{SUFFIX[codec]}"
-    assert opened(desk).read_bytes() == b"".join(payloads)
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
-    stored = (desk.archive / segment.path).read_bytes()
+        harness.send(log, *span)
+    await harness.drain()
+    assert opened(harness).name == f"_open-var~log~app.log{SUFFIX[codec]}"
+    assert opened(harness).read_bytes() == b"".join(payloads)
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
+    stored = (harness.archive / segment.path).read_bytes()
     assert stored == b"".join(payloads)
-    assert unpack(desk.archive / segment.path) == TEXT
+    assert unpack(harness.archive / segment.path) == TEXT
     assert (segment.codec, segment.bytes_stored, segment.bytes_raw) == (codec, len(stored), len(TEXT))
     assert (segment.lines, segment.joins, segment.gaps) == (500, 0, ())
-    assert desk.files() == {segment.path, "_manifest/date=2026-11-20/here.jsonl"}
+    assert harness.files() == {segment.path, "_manifest/date=2026-11-20/here.jsonl"}
 
 
 async def test_what_did_not_come_as_a_frame_of_this_codec_becomes_one(tmp_path: Path) -> None:
     """Other codecs, no codec, lines from anybody, the rest of a block of which the first half is there, a join."""
-    desk = Desk(tmp_path, frames="zstd", output=FILE.removeprefix("/"))
+    harness = PartitionHarness(tmp_path, frames="zstd", output=FILE.removeprefix("/"))
     one, two = Log(TEXT, encoding=Encoding.GZIP), Log(TEXT[:995], id="00000000000000b2", encoding=Encoding.IDENTITY)
-    desk.send(one, 0, 1000)
-    desk.send(Log(TEXT), 500, 2000)
-    desk.send(two, 0, 995)  # ends within a line
-    desk.send(one, 2000, 3000)
-    desk.send(Log(TEXT, encoding=Encoding.PLAIN), 3000, TEXT.index(b"\n", 3000) + 1)
-    await desk.drain()
+    harness.send(one, 0, 1000)
+    harness.send(Log(TEXT), 500, 2000)
+    harness.send(two, 0, 995)  # ends within a line
+    harness.send(one, 2000, 3000)
+    harness.send(Log(TEXT, encoding=Encoding.PLAIN), 3000, TEXT.index(b"\n", 3000) + 1)
+    await harness.drain()
     expected = TEXT[:2000] + b"\n" + TEXT[:995] + b"\n" + TEXT[2000 : TEXT.index(b"\n", 3000) + 1]
-    assert desk.text(one) == expected
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
-    assert unpack(desk.archive / segment.path) == expected
+    assert harness.text(one) == expected
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
+    assert unpack(harness.archive / segment.path) == expected
     assert segment.joins == 2
 
 
 async def test_lines_from_anybody_become_one_frame_a_batch(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, frames="zstd")
+    harness = PartitionHarness(tmp_path, frames="zstd")
     for number in range(100):
-        desk.say(b"line %d" % number)
-    await desk.drain()
-    with opened(desk).open("rb") as stored:
+        harness.say(b"line %d" % number)
+    await harness.drain()
+    with opened(harness).open("rb") as stored:
         found = [text for _, text in frames_of(stored, "zstd")]
     assert b"".join(found) == b"".join(b"line %d\n" % number for number in range(100))
     assert len(found) < 10
 
 
 async def test_an_edited_block_is_kept_without_its_map(tmp_path: Path) -> None:
-    desk, text = Desk(tmp_path, frames="zstd"), b"a line\nDEBUG this\nid=7 another\n" * 20
-    send(desk, [piece(text, 0, len(text))])
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
-    assert unpack(desk.archive / segment.path) == edited(text)
-    check_account(desk)
+    harness, text = PartitionHarness(tmp_path, frames="zstd"), b"a line\nDEBUG this\nid=7 another\n" * 20
+    send(harness, [piece(text, 0, len(text))])
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
+    assert unpack(harness.archive / segment.path) == edited(text)
+    check_account(harness)
 
 
 async def test_a_kill_between_write_and_commit_leaves_whole_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk, log = Desk(tmp_path, frames="zstd"), Log(TEXT)
-    desk.send(log, 0, 1000)
-    await desk.drain()
-    before = opened(desk).read_bytes()
-    desk.send(log, 1000, len(TEXT))
+    harness, log = PartitionHarness(tmp_path, frames="zstd"), Log(TEXT)
+    harness.send(log, 0, 1000)
+    await harness.drain()
+    before = opened(harness).read_bytes()
+    harness.send(log, 1000, len(TEXT))
     kill_at(monkeypatch, Journal, "commit")
-    await desk.die()
-    assert len(opened(desk).read_bytes()) > len(before)
-    await desk.drain(Until.SEALED)
-    assert desk.text(log) == TEXT
-    assert not desk.segments()[0].gaps
+    await harness.die()
+    assert len(opened(harness).read_bytes()) > len(before)
+    await harness.drain(Until.SEALED)
+    assert harness.text(log) == TEXT
+    assert not harness.segments()[0].gaps
 
 
 async def test_a_file_that_somebody_cut_off_goes_on_behind_its_last_whole_frame(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, frames="zstd"), Log(TEXT)
+    harness, log = PartitionHarness(tmp_path, frames="zstd"), Log(TEXT)
     for span in cuts(TEXT[:5000], 1000):
-        desk.send(log, *span)
-    await desk.drain()
-    path = opened(desk)
+        harness.send(log, *span)
+    await harness.drain()
+    path = opened(harness)
     path.write_bytes(path.read_bytes()[:-10])
-    desk.send(log, 5000, 6000)
-    await desk.drain(Until.SEALED)
-    assert desk.text(log) == TEXT[:4000] + b"\n" + TEXT[5000:6000]
-    (segment,) = desk.segments()
+    harness.send(log, 5000, 6000)
+    await harness.drain(Until.SEALED)
+    assert harness.text(log) == TEXT[:4000] + b"\n" + TEXT[5000:6000]
+    (segment,) = harness.segments()
     assert [(gap.source, gap.start, gap.end, gap.reason) for gap in segment.gaps] == [
         ("", 4000, 5000, "archive_changed")
     ]
 
 
 async def test_a_frame_that_cannot_be_read_ends_the_segment_and_is_kept(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, frames="zstd"), Log(TEXT)
+    harness, log = PartitionHarness(tmp_path, frames="zstd"), Log(TEXT)
     for span in cuts(TEXT[:5000], 1000):
-        desk.send(log, *span)
-    await desk.drain()
-    path = opened(desk)
+        harness.send(log, *span)
+    await harness.drain()
+    path = opened(harness)
     stored = bytearray(path.read_bytes())
     third = sum(len(log.message(*span)[2]) for span in cuts(TEXT[:2000], 1000))
     stored[third : third + 4] = b"\0\0\0\0"
     path.write_bytes(stored)
-    await desk.drain(Until.SEALED)
-    (segment,) = desk.segments()
-    assert unpack(desk.archive / segment.path) == TEXT[:2000]
+    await harness.drain(Until.SEALED)
+    (segment,) = harness.segments()
+    assert unpack(harness.archive / segment.path) == TEXT[:2000]
     assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(2000, 5000, "archive_changed")]
-    (kept,) = desk.archive.rglob("_damaged-*")
+    (kept,) = harness.archive.rglob("_damaged-*")
     assert kept.read_bytes() == stored
 
 
@@ -138,12 +138,12 @@ async def test_a_frame_that_cannot_be_read_ends_the_segment_and_is_kept(tmp_path
 async def test_another_setting_seals_what_was_open_and_mixes_nothing(tmp_path: Path, before: str, behind: str) -> None:
     """`_open-a.zst` is the plain file of /a.zst, or holds the frames of /a: the two must not meet."""
     logs = [Log(TEXT, id=f"{n:016x}", file=file) for n, file in enumerate(["/a", "/a.zst", "/a.gz", "/a.zst.gz"])]
-    desk = Desk(tmp_path, frames=before)
+    harness = PartitionHarness(tmp_path, frames=before)
     for log in logs:
-        desk.send(log, 0, 1000)
-    await desk.drain()
-    other = Desk(tmp_path, frames=behind)
-    other.bus, other.stream, other.clock = desk.bus, desk.stream, desk.clock
+        harness.send(log, 0, 1000)
+    await harness.drain()
+    other = PartitionHarness(tmp_path, frames=behind)
+    other.bus, other.stream, other.clock = harness.bus, harness.stream, harness.clock
     for log in logs:
         other.send(log, 1000, 2000)
     await other.drain()

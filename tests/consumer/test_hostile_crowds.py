@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from collecting import HOST, Desk, Log
+from collecting import HOST, Log, PartitionHarness
 
 from consumer.archive import Layout
-from consumer.commit import applier
+from consumer.commit import batch_files, host_budgets
 from consumer.options import Until
 from shipper.errors import Poison
 from shipper.layout import FileKey
@@ -21,62 +21,62 @@ def logs(count: int, *, data: bytes = b"one\ntwo\n") -> list[Log]:
 async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are_filled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(applier, "MAX_HOLES", 3)
-    desk, holed = Desk(tmp_path), logs(5)
-    desk.bus.acks.hold()
+    monkeypatch.setattr(host_budgets, "MAX_HOLES", 3)
+    harness, holed = PartitionHarness(tmp_path), logs(5)
+    harness.bus.acks.hold()
     for log in holed:
-        desk.send(log, 4, 8)
-    desk.send(OTHER, 0, 6)
+        harness.send(log, 4, 8)
+    harness.send(OTHER, 0, 6)
     with pytest.raises(Exception, match="does not answer"):
-        await desk.drain()
-    assert desk.text(OTHER) == b"sound\n"
-    assert [dead.headers["Log-File"] for dead in desk.dead] == ["/var/log/3.log", "/var/log/4.log"]
-    assert all("as in 3 other files of its host" in dead.headers["Dlq-Reason"] for dead in desk.dead)
+        await harness.drain()
+    assert harness.text(OTHER) == b"sound\n"
+    assert [dead.headers["Log-File"] for dead in harness.dead] == ["/var/log/3.log", "/var/log/4.log"]
+    assert all("as in 3 other files of its host" in dead.headers["Dlq-Reason"] for dead in harness.dead)
     for log in holed:  # go-back-N: what is missing and what came behind it
-        desk.send(log, 0, 4)
-        desk.send(log, 4, 8)
-    await desk.drain(Until.SEALED)
-    assert [desk.text(log) for log in holed] == [log.data for log in holed]
-    assert not any(segment.gaps for segment in desk.segments())
+        harness.send(log, 0, 4)
+        harness.send(log, 4, 8)
+    await harness.drain(Until.SEALED)
+    assert [harness.text(log) for log in holed] == [log.data for log in holed]
+    assert not any(segment.gaps for segment in harness.segments())
 
 
 async def test_holes_of_one_host_leave_room_for_those_of_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(applier, "MAX_HOLES", 3)
-    desk = Desk(tmp_path)
+    monkeypatch.setattr(host_budgets, "MAX_HOLES", 3)
+    harness = PartitionHarness(tmp_path)
     for log in logs(4):
-        desk.send(log, 4, 8)
+        harness.send(log, 4, 8)
     behind = Log(b"one\ntwo\n", id="00000000000000b3", host="web2.example.net")
-    desk.send(behind, 4, 8)
-    desk.send(behind, 0, 4)
+    harness.send(behind, 4, 8)
+    harness.send(behind, 0, 4)
     with pytest.raises(Exception, match="does not answer"):
-        await desk.drain()
-    assert len(desk.dead) == 1
-    assert desk.text(behind) == b"one\n"  # its block behind the hole is expected again, and is no dead letter
+        await harness.drain()
+    assert len(harness.dead) == 1
+    assert harness.text(behind) == b"one\n"  # its block behind the hole is expected again, and is no dead letter
 
 
 async def test_lines_of_more_files_than_a_host_may_have_open_are_in_its_overflow_once_and_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(applier, "MAX_FILES", 3)
-    desk, many = Desk(tmp_path), logs(6)
+    monkeypatch.setattr(host_budgets, "MAX_FILES", 3)
+    harness, many = PartitionHarness(tmp_path), logs(6)
     for log in many:
-        desk.send(log, 0, 4)
-    await desk.drain()
+        harness.send(log, 0, 4)
+    await harness.drain()
     for log in many:
-        desk.send(log, 0, 4)  # again
-        desk.send(log, 4, 8)
-    desk.send(OTHER, 0, 6)
-    await desk.drain(Until.SEALED)
-    assert [desk.text(log) for log in many] == [b"one\ntwo\n"] * 3 + [b""] * 3
-    assert desk.text(host=HOST, file=applier.OVERFLOW) == b"one\n" * 3 + b"two\n" * 3
-    assert desk.text(OTHER) == b"sound\n"
-    (overflow,) = [segment for segment in desk.segments() if segment.file == applier.OVERFLOW]
+        harness.send(log, 0, 4)  # again
+        harness.send(log, 4, 8)
+    harness.send(OTHER, 0, 6)
+    await harness.drain(Until.SEALED)
+    assert [harness.text(log) for log in many] == [b"one\ntwo\n"] * 3 + [b""] * 3
+    assert harness.text(host=HOST, file=batch_files.OVERFLOW) == b"one\n" * 3 + b"two\n" * 3
+    assert harness.text(OTHER) == b"sound\n"
+    (overflow,) = [segment for segment in harness.segments() if segment.file == batch_files.OVERFLOW]
     assert {(span.source, span.start, span.end) for span in overflow.spans} == {(log.id, 0, 8) for log in many[3:]}
-    desk.send(Log(b"late\n", id="00000000000000c1", file="/var/log/late.log"), 0, 5)
-    await desk.drain(Until.SEALED)
-    assert desk.text(file="/var/log/late.log") == b"late\n"  # what is sealed counts no more
+    harness.send(Log(b"late\n", id="00000000000000c1", file="/var/log/late.log"), 0, 5)
+    await harness.drain(Until.SEALED)
+    assert harness.text(file="/var/log/late.log") == b"late\n"  # what is sealed counts no more
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_no_host_can_be_called_so_that_a_template_leads_to_the_collectors_own_fi
 
 
 async def test_a_flood_of_poison_is_buried_to_the_last_and_what_follows_is_archived(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    harness = PartitionHarness(tmp_path)
     for number in range(1000):
-        desk.bus.store(f"logs.p0.{HOST}", {"Log-Id": f"bad {number}"}, b"x")
-    desk.send(OTHER, 0, 6)
-    await desk.drain()
-    assert sorted(int(dead.headers["Dlq-Seq"]) for dead in desk.dead) == list(range(1, 1001))
-    assert desk.text(OTHER) == b"sound\n"
+        harness.bus.store(f"logs.p0.{HOST}", {"Log-Id": f"bad {number}"}, b"x")
+    harness.send(OTHER, 0, 6)
+    await harness.drain()
+    assert sorted(int(dead.headers["Dlq-Seq"]) for dead in harness.dead) == list(range(1, 1001))
+    assert harness.text(OTHER) == b"sound\n"

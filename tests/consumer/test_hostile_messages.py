@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import pytest
 import zstandard
-from court import Court, Message, corpus
 from fleet import Fleet, until
 from hostile import publish
+from hostile_applier import HostileApplier, Message, corpus
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from natsd import NatsServer
@@ -91,19 +91,19 @@ def test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive(
     tmp_path_factory: pytest.TempPathFactory, messages: list[Message]
 ) -> None:
     assume(all(len(message.payload) <= MIB for message in messages))
-    court = Court(tmp_path_factory.mktemp("court"))
-    assert set(court.judge(messages)) <= ENDS
-    court.close()
+    applier = HostileApplier(tmp_path_factory.mktemp("applier"))
+    assert set(applier.judge(messages)) <= ENDS
+    applier.close()
 
 
 # -- what is kept -------------------------------------------------------------------------------------------------
 
 
 def test_each_message_of_the_corpus_becomes_what_it_always_became(tmp_path: Path) -> None:
-    court, messages = Court(tmp_path), corpus()
-    outcomes = court.judge(messages)
+    applier, messages = HostileApplier(tmp_path), corpus()
+    outcomes = applier.judge(messages)
     assert {m.name: o for m, o in zip(messages, outcomes, strict=True)} == {m.name: m.becomes for m in messages}
-    court.close()
+    applier.close()
     assert len({message.name for message in messages}) == len(messages) > 80
 
 
@@ -186,13 +186,13 @@ def windowed() -> bytes:
     ],
 )
 def test_a_message_takes_no_more_memory_than_a_few_blocks(tmp_path: Path, message: Message) -> None:
-    court = Court(tmp_path)
-    court.judge([message])
+    applier = HostileApplier(tmp_path)
+    applier.judge([message])
     tracemalloc.start()
     try:
-        assert court.judge([message]) in (["poison"], ["duplicate"])
+        assert applier.judge([message]) in (["poison"], ["duplicate"])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 24 * MIB
-    court.close()
+    applier.close()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.segment_io import Tally
+from consumer.segment_io import ByteCounter
 from consumer.segments.compaction import continues, joined, runs, target_of
 from consumer.segments.replace_segment import number_of, split_name
 from shipper import layout
@@ -94,7 +94,7 @@ def test_what_is_said_of_the_parts_adds_up() -> None:
         first_time="2026-11-20T01:00:00Z",
         last_time="2026-11-20T02:00:00Z",
     )
-    text = Tally()
+    text = ByteCounter()
     text.add(b"x\n" * 50)
     whole = joined([one, two], text, text, collector="there", now="now")
     assert whole.path.endswith(f"-{10:020d}.zst")

@@ -74,7 +74,7 @@ def test_a_status_cuts_neither_hosts_nor_states_nor_headings(monkeypatch: pytest
     partitions = partitions_of([status], hosts, {3: "collector-of-the-centre"}, None, 1.0)
     out = fleet_show.console()
     found = Fleet(at=1.0, hosts=tuple(hosts), partitions=partitions)
-    out.print(fleet_show.whole(out, found, hosts, limit=0), crop=False)
+    out.print(fleet_show.tables(out, found, hosts, limit=0), crop=False)
     lines = printed(terminal)
     for whole in (HOST, "stuck", "unknown", "host", "state", "1234567", "collector-of-the-centre"):
         assert any(whole in line for line in lines), whole

@@ -38,9 +38,9 @@ def lives() -> Iterator[Lives]:
 class Doubled:
     """An archive of two partitions, to which a test sends the same source, as an older producer did."""
 
-    def __init__(self, directory: Path, **desk: str) -> None:
-        self.first = Audited(directory, **desk)
-        self.second = Audited(directory, **({"partition": 1} | desk))
+    def __init__(self, directory: Path, **harness: str) -> None:
+        self.first = Audited(directory, **harness)
+        self.second = Audited(directory, **({"partition": 1} | harness))
         self.second.journal_path = self.second.archive / "_journal/logs.p1.sqlite"
         self.second.clock.turn(10.0)
         self.archive = self.first.archive
@@ -124,9 +124,9 @@ async def complete_after(place: Doubled, wanted: bytes = LINES) -> None:
     assert any("second copy of bytes" in note and "ticket 7" in note for note in said.notes)
 
 
-@pytest.mark.parametrize("desk", [{}, {"codec": "gzip"}, {"codec": "none"}, {"frames": "zstd"}], ids=str)
-async def test_a_source_in_two_partitions_is_there_once_afterwards(tmp_path: Path, desk: dict) -> None:
-    place = await Doubled(tmp_path, **desk).fill()
+@pytest.mark.parametrize("harness", [{}, {"codec": "gzip"}, {"codec": "none"}, {"frames": "zstd"}], ids=str)
+async def test_a_source_in_two_partitions_is_there_once_afterwards(tmp_path: Path, harness: dict) -> None:
+    place = await Doubled(tmp_path, **harness).fill()
     assert len(place.text()) == 2 * len(LINES)
     await complete_after(place)
     assert {each.partition for each in ordered(place.archive)} == {0}
@@ -295,9 +295,9 @@ async def test_an_open_file_is_not_touched_and_is_named(tmp_path: Path) -> None:
 
 async def test_files_of_a_template_are_named_and_left(tmp_path: Path) -> None:
     place = Doubled(tmp_path, template="{partition}/{host}/{file}")
-    for desk in (place.first, place.second):
-        desk.send(Log(LINES), 0, len(LINES))
-        await desk.drain()
+    for harness in (place.first, place.second):
+        harness.send(Log(LINES), 0, len(LINES))
+        await harness.drain()
     code, done = place.repair("--yes")
     assert code == 2
     assert "template" in done["open_files"][0]["hint"]
@@ -330,9 +330,9 @@ async def test_gaps_of_the_removed_copy_stay_on_record_unless_the_first_one_has_
     tmp_path: Path, second: int, left: list[int]
 ) -> None:
     place, log = Doubled(tmp_path), Log(LINES)
-    for desk, gap in ((place.first, 500), (place.second, second)):
-        desk.send(log, 0, len(LINES), last=End.TRUNCATED, gap=gap)
-        await desk.drain(Until.SEALED)
+    for harness, gap in ((place.first, 500), (place.second, second)):
+        harness.send(log, 0, len(LINES), last=End.TRUNCATED, gap=gap)
+        await harness.drain(Until.SEALED)
     assert place.repair("--yes")[0] == 0
     gaps = [(gap.start, gap.end) for each in standing(lines_of(place.archive)) for gap in each.gaps]
     assert gaps == [(len(LINES), len(LINES) + length) for length in left]

@@ -224,6 +224,20 @@ def test_what_is_listed_is_not_made_again_of_the_raw_bytes_of_another_file(tmp_p
     assert [path.name for path in other.parent.glob("_*")] == [other.name]
 
 
+def test_after_a_journal_lost_its_last_commits_a_sealed_file_does_not_take_the_next_file_of_its_log(
+    tmp_path: Path,
+) -> None:
+    """The segment is listed; the journal is from before, and the next open file of the log has the same name."""
+    _, sealing, finish = begun(tmp_path)
+    finish()
+    (segment,) = standing(tmp_path)
+    following = tmp_path / "archive" / sealing.opened
+    following.write_bytes(b"the next file of the log\n")
+    seal_all(tmp_path)
+    assert following.read_bytes() == b"the next file of the log\n"
+    assert standing(tmp_path) == [segment]
+
+
 def test_another_text_under_the_name_of_a_segment_that_is_listed_is_never_taken_away(tmp_path: Path) -> None:
     _, sealing, finish = begun(tmp_path)
     finish()

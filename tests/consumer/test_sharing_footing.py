@@ -18,7 +18,7 @@ from consumer.archive import Layout
 from consumer.cluster.coordinator import Collector
 from consumer.cluster.epochs import ClaimAction, OwnerState, begin_epoch, find_takeover, step, sweep
 from consumer.cluster.locks import ArchiveLocation, dead_names, lock_identity, name_lock, take_name, try_lock
-from consumer.cluster.membership import ChangeClock, Claim, LocalBucket, Member, Registry, encode, to_claim, to_member
+from consumer.cluster.membership import ChangeClock, Claim, LocalBucket, Member, Membership, encode, to_claim, to_member
 from consumer.cluster.open_partition import WorkerParts
 from consumer.cluster.partition_owner import OwnedPartitions, this_process
 from consumer.commit.journal import Journal
@@ -168,7 +168,7 @@ async def others_past(place: ArchiveLocation, claim: Claim | None, *, looked: bo
     async def find() -> list[int]:
         return [0]
 
-    registry = Registry(open_bucket, prefix="logs", lease=5.0)
+    registry = Membership(open_bucket, prefix="logs", lease=5.0)
     me = this_process(name="me", lock="k", archive="mine", partitions=(7,))
     parts = WorkerParts(place=place, open_files=lambda: 8, sources=ArchiveSources(), make_worker=None)  # type: ignore[arg-type]
     collector = Collector(registry, OwnedPartitions(parts, registry, me), find, Stop(), Patience(at_start=1, later=1))
@@ -184,17 +184,17 @@ async def others_past(place: ArchiveLocation, claim: Claim | None, *, looked: bo
 def test_silence_is_counted_only_while_somebody_looks() -> None:
     clock = Clock()
     watch, entry = ChangeClock(every=1.0, clock=clock), {"k": Entry(1, b"")}
-    watch.look(entry)
+    watch.observe(entry)
     for _ in range(4):
         clock.turn(1)
-        watch.look(entry)
+        watch.observe(entry)
     assert watch.still("k") == 4
     clock.turn(100)  # this process slept, the other may have renewed a hundred times
-    watch.look(entry)
+    watch.observe(entry)
     assert watch.still("k") == 6
     watch.forget()
     clock.turn(100)
-    watch.look(entry)
+    watch.observe(entry)
     assert watch.still("k") == 0
 
 
@@ -203,10 +203,10 @@ def test_a_change_begins_the_silence_anew_and_a_vanished_entry_is_one() -> None:
     watch = ChangeClock(every=1.0, clock=clock)
     assert not watch.knew("k")
     for entries in ({"k": Entry(1, b"")}, {"k": Entry(1, b"")}, {}):
-        watch.look(entries)
+        watch.observe(entries)
         clock.turn(1)
     assert (watch.still("k"), watch.changed("k"), watch.knew("k")) == (0, True, True)
-    watch.look({})
+    watch.observe({})
     assert watch.still("k") == 1
 
 
@@ -356,8 +356,8 @@ def test_what_is_to_be_put_aside_is_not_swept_though_only_its_later_name_is_know
     opened.write_bytes(b"committed\n")
     aside = frozenset({opened.relative_to(place.directory).as_posix()})
     known = frozenset({"date=2026-11-20/partition=0/host=h/_sealing-app.log-00000000000000000001.zst"})
-    assert not sweep(place, 0, epoch=1, known=known, put_aside=aside)
+    assert not sweep(place, 0, epoch=1, known=known, moved_aside=aside)
     assert opened.read_bytes() == b"committed\n"
     opened.rename(opened.with_name("_sealing-app.log-00000000000000000001.zst"))
-    assert sweep(place, 0, epoch=1, known=known, put_aside=aside)
+    assert sweep(place, 0, epoch=1, known=known, moved_aside=aside)
     assert not place.journal(0, 0).exists()

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import json
-import socket
 import urllib.error
 import urllib.request
 
@@ -12,6 +11,7 @@ import pytest
 from browser import NAMES, Browser, installed
 from fleet import Fleet, until
 from natsd import running
+from ports import free_port
 
 from shipper.heartbeat import FileBehind, Heartbeat, encode
 
@@ -26,12 +26,6 @@ STUCK = dataclasses.replace(
 )  # fmt: skip
 SAYS = "document.getElementById('says').textContent"
 COLOUR = "getComputedStyle(document.body).backgroundColor"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Served(Fleet):

@@ -6,9 +6,9 @@ import urllib.request
 from pathlib import Path
 
 import nats
-from cluster import free_ports
 from fleet import Fleet, until
 from natsd import NatsServer
+from ports import free_port
 
 FLOOD, FIRST = "web9.example.net", "web1.example.net"
 
@@ -26,7 +26,7 @@ def publish(url: str, host: str, count: int, octets: int) -> None:
 def test_the_host_with_the_most_messages_of_a_stream_that_is_nearly_full_is_named(
     tmp_path: Path, natsd: NatsServer
 ) -> None:
-    (port,) = free_ports(1)
+    port = free_port()
     with Fleet(tmp_path, natsd.url, partitions=2) as fleet:
         fleet.must("partition", "apply", "--partitions", "2", "--max-bytes", "1MB")
         publish(natsd.url, FIRST, 10, 1000)

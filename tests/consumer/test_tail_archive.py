@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from collecting import Log, cuts
 from natsd import NatsServer
-from telling import Told, objects
+from tail_fleet import TailFleet, objects
 
 from shipper import layout
 
@@ -18,13 +18,13 @@ BLOCK = 10 * len(b"line 000\n")
 
 
 @pytest.fixture
-def told(tmp_path: Path, natsd: NatsServer) -> Iterator[Told]:
-    with Told(tmp_path, natsd, partitions=1) as told:
+def told(tmp_path: Path, natsd: NatsServer) -> Iterator[TailFleet]:
+    with TailFleet(tmp_path, natsd, partitions=1) as told:
         yield told
 
 
 @pytest.fixture
-def archived(told: Told) -> Told:
+def archived(told: TailFleet) -> TailFleet:
     """Ten blocks, all archived and in the stream still."""
     told.send(*(block for cut in cuts(LINES, BLOCK) for block in told.blocks(Log(LINES, host=HOST), *cut)))
     told.drain()
@@ -32,7 +32,7 @@ def archived(told: Told) -> Told:
 
 
 @pytest.mark.parametrize("purged", [0, 1, 4, 9, 10])
-def test_every_line_is_told_once_wherever_the_stream_begins(archived: Told, purged: int):
+def test_every_line_is_told_once_wherever_the_stream_begins(archived: TailFleet, purged: int):
     archived.purge("LOGS_0", purged + 1)
     assert archived.tail("--raw") == LINES
     assert archived.tail("web*", "--raw", "-n", "15") == LINES[-15 * 9 :]
@@ -40,7 +40,7 @@ def test_every_line_is_told_once_wherever_the_stream_begins(archived: Told, purg
     assert [each["offset"] for each in told] == list(range(0, 900, 9))
 
 
-def test_sealed_segments_and_open_files_and_the_stream_are_one(archived: Told):
+def test_sealed_segments_and_open_files_and_the_stream_are_one(archived: TailFleet):
     archived.drain("--seal")
     more = LINES.replace(b"line", b"more")
     log = Log(LINES + more, host=HOST)
@@ -56,7 +56,7 @@ def test_sealed_segments_and_open_files_and_the_stream_are_one(archived: Told):
     assert archived.tail("--raw", "--from", "archive") == LINES + more[: 5 * BLOCK]
 
 
-def test_lines_from_anybody_are_told_once_too(told: Told):
+def test_lines_from_anybody_are_told_once_too(told: TailFleet):
     told.send(*((f"logs.p0.{HOST}", {}, b"line %d" % n) for n in range(4)))
     told.drain()
     told.purge("LOGS_0", 3)
@@ -64,7 +64,7 @@ def test_lines_from_anybody_are_told_once_too(told: Told):
     assert told.tail("--raw") == b"".join(b"line %d\n" % n for n in range(5))
 
 
-def test_frames_as_they_came_are_read_too(told: Told, tmp_path: Path):
+def test_frames_as_they_came_are_read_too(told: TailFleet, tmp_path: Path):
     config = tmp_path / "frames.toml"
     config.write_text('[collector]\nstore = "frames"\n')
     told.send(*(block for cut in cuts(LINES, BLOCK) for block in told.blocks(Log(LINES, host=HOST), *cut)))
@@ -73,7 +73,7 @@ def test_frames_as_they_came_are_read_too(told: Told, tmp_path: Path):
     assert told.tail("--raw") == LINES
 
 
-def test_without_the_archive_it_says_where_the_streams_begin(archived: Told):
+def test_without_the_archive_it_says_where_the_streams_begin(archived: TailFleet):
     archived.purge("LOGS_0", 6)
     elsewhere = {"SHIPPER_DIRECTORY": str(archived.directory / "nowhere")}
     assert archived.tail("--raw", "--since", "1h", **elsewhere) == LINES[5 * BLOCK :]
@@ -81,19 +81,19 @@ def test_without_the_archive_it_says_where_the_streams_begin(archived: Told):
     assert archived.tail("--raw", "--since", "1h", "--archive", str(archived.archive), **elsewhere) == LINES
 
 
-def test_an_archive_needs_no_server(archived: Told):
+def test_an_archive_needs_no_server(archived: TailFleet):
     archived.server.kill()
     assert archived.tail("--from", "archive", "--raw", "web*", "--since", "1h") == LINES
     assert archived.tail("--from", "archive", "db*", code=1) == b""
     archived.tail(code=69)
 
 
-def test_a_directory_that_is_no_archive_is_wrong_configuration(told: Told, tmp_path: Path):
+def test_a_directory_that_is_no_archive_is_wrong_configuration(told: TailFleet, tmp_path: Path):
     told.tail("--archive", str(tmp_path), code=78)
     assert "there is no archive at" in told.noted
 
 
-def test_only_the_days_that_are_asked_for_are_opened(archived: Told):
+def test_only_the_days_that_are_asked_for_are_opened(archived: TailFleet):
     archived.drain("--seal")
     archived.purge("LOGS_0", 11)
     grown_old(archived, "2026-01-02")
@@ -102,7 +102,7 @@ def test_only_the_days_that_are_asked_for_are_opened(archived: Told):
     assert archived.tail("--raw", "--until", "2026-01-02") == b""
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_is_told(archived: Told):
+def test_what_cannot_be_read_is_said_and_the_rest_is_told(archived: TailFleet):
     archived.drain("--seal")
     other = Log(b"sound\n", id="00000000000000b1", host=HOST, file="/var/log/other.log")
     archived.send(*archived.blocks(other))
@@ -114,7 +114,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_told(archived: Told):
     assert segment.path in archived.noted
 
 
-def grown_old(told: Told, day: str) -> None:
+def grown_old(told: TailFleet, day: str) -> None:
     """All sealed segments become ones of an earlier day."""
     for manifest in told.archive.glob("_manifest/date=*/*.jsonl"):
         date = manifest.parent.name.removeprefix("date=")

@@ -14,7 +14,7 @@ from collecting import Log
 from fleet import FSHIPPER, until
 from hostile import publish
 from natsd import NatsServer
-from telling import Told, logs, objects
+from tail_fleet import TailFleet, logs, objects
 
 from shipper.jetstream.ordered_consumer import INACTIVE_SECONDS
 from shipper.partition_map import partition_for
@@ -25,12 +25,14 @@ LIMIT_SECONDS = 5.0  # a busy machine; what is measured is in docs/reference/tai
 
 
 @pytest.fixture
-def told(tmp_path: Path, natsd: NatsServer) -> Iterator[Told]:
-    with Told(tmp_path, natsd) as told:
+def told(tmp_path: Path, natsd: NatsServer) -> Iterator[TailFleet]:
+    with TailFleet(tmp_path, natsd) as told:
         yield told
 
 
-def test_a_line_of_one_of_201_hosts_is_there_soon_after_its_write_and_ctrl_c_leaves_nothing(told: Told, tmp_path: Path):
+def test_a_line_of_one_of_201_hosts_is_there_soon_after_its_write_and_ctrl_c_leaves_nothing(
+    told: TailFleet, tmp_path: Path
+):
     told.send(*(block for log in logs(HUNDREDS) for block in told.blocks(log)))
     path = tmp_path / "access.log"
     path.write_text("before\n")
@@ -49,7 +51,7 @@ def test_a_line_of_one_of_201_hosts_is_there_soon_after_its_write_and_ctrl_c_lea
     assert told.readers() == []
 
 
-def test_all_hosts_are_one_log_in_the_order_in_which_it_was_stored(told: Told):
+def test_all_hosts_are_one_log_in_the_order_in_which_it_was_stored(told: TailFleet):
     sources = logs([WEB, DB, "web2.example.net"], lines=3)
     messages = [
         block
@@ -62,7 +64,7 @@ def test_all_hosts_are_one_log_in_the_order_in_which_it_was_stored(told: Told):
     assert told.tail("--raw") == b"".join(f"{log.host} says {n}\n".encode() for n in range(3) for log in sources)
 
 
-def test_hosts_files_and_lines_are_chosen(told: Told):
+def test_hosts_files_and_lines_are_chosen(told: TailFleet):
     told.send(
         *told.blocks(Log(b"GET /\nPOST /Login\nGET /x\n", host=WEB, file="/var/log/nginx/access.log")),
         *told.blocks(Log(b"started\n", id="00000000000000a2", host=WEB, file="/var/log/app.log")),
@@ -80,7 +82,7 @@ def test_hosts_files_and_lines_are_chosen(told: Told):
     assert (second["host"], second["line"]) == (DB, "GET of a database")
 
 
-def test_what_was_sent_again_is_told_once_and_what_came_late_is_told(told: Told):
+def test_what_was_sent_again_is_told_once_and_what_came_late_is_told(told: TailFleet):
     log = Log(b"one\ntwo\nthree\nfour\n")
     ends = (0, 4, 8, 14, 19)
     one, two, three, four = told.blocks(log, *ends)
@@ -89,7 +91,7 @@ def test_what_was_sent_again_is_told_once_and_what_came_late_is_told(told: Told)
     assert told.tail("--raw") == b"one\nthree\nfour\ntwo\n"
 
 
-def test_since_and_until_are_of_the_time_of_storing(told: Told):
+def test_since_and_until_are_of_the_time_of_storing(told: TailFleet):
     early, late = logs([WEB, DB], lines=1)
     told.send(*told.blocks(early))
     time.sleep(1.1)
@@ -102,14 +104,14 @@ def test_since_and_until_are_of_the_time_of_storing(told: Told):
     assert told.tail("--raw", "--since", "1h", "--until", "30m") == b""
 
 
-def test_lines_from_anybody_are_told_too(told: Told):
+def test_lines_from_anybody_are_told_too(told: TailFleet):
     told.send((f"logs.p1.{DB}", {}, b"hello"), (f"logs.p1.{DB}", {}, b"there"))
     assert objects(told.tail("db*", "--json"))[1] | {"time": ""} == {
         "host": DB, "file": "messages.log", "time": "", "offset": None, "line": "there",
     }  # fmt: skip
 
 
-def test_it_touches_no_collector_and_no_message(told: Told):
+def test_it_touches_no_collector_and_no_message(told: TailFleet):
     told.send(*(block for log in logs(HUNDREDS[:20]) for block in told.blocks(log)))
     told.drain()
     streams, collectors = told.streams(), told.collectors()
@@ -128,7 +130,7 @@ def test_it_touches_no_collector_and_no_message(told: Told):
     assert told.readers() == []
 
 
-def test_killed_it_leaves_consumers_that_the_server_forgets_soon(told: Told):
+def test_killed_it_leaves_consumers_that_the_server_forgets_soon(told: TailFleet):
     told.send(*told.blocks(*logs([WEB])))
     following = told.follow()
     following.says(b"web1.example.net says 1\n")
@@ -139,7 +141,7 @@ def test_killed_it_leaves_consumers_that_the_server_forgets_soon(told: Told):
     assert INACTIVE_SECONDS <= 15
 
 
-def test_hosts_and_streams_that_appear_are_followed(told: Told):
+def test_hosts_and_streams_that_appear_are_followed(told: TailFleet):
     following = told.follow("web*", "--raw")
     until(lambda: "no host is called 'web*' so far" in following.complained())
     (web, db) = logs([WEB, DB], lines=1)
@@ -155,7 +157,7 @@ def test_hosts_and_streams_that_appear_are_followed(told: Told):
     assert following.said() == web.data + log.data
 
 
-def test_following_goes_on_behind_a_server_that_was_killed(told: Told, natsd: NatsServer):
+def test_following_goes_on_behind_a_server_that_was_killed(told: TailFleet, natsd: NatsServer):
     log = Log(b"one\ntwo\nthree\n")
     one, two, three = told.blocks(log, 0, 4, 8, 14)
     told.send(one)
@@ -170,7 +172,7 @@ def test_following_goes_on_behind_a_server_that_was_killed(told: Told, natsd: Na
     assert following.said() == log.data
 
 
-def test_a_consumer_that_somebody_deletes_is_made_anew(told: Told):
+def test_a_consumer_that_somebody_deletes_is_made_anew(told: TailFleet):
     log = Log(b"one\ntwo\n")
     one, two = told.blocks(log, 0, 4, 8)
     told.send(one)
@@ -192,7 +194,7 @@ def test_without_a_server_it_says_so(tmp_path: Path):
     assert "no NATS server answers" in done.stderr
 
 
-def test_a_host_that_never_was_is_said_with_those_that_are_like_it(told: Told):
+def test_a_host_that_never_was_is_said_with_those_that_are_like_it(told: TailFleet):
     told.send(*told.blocks(*logs([WEB])))
     assert told.tail("web2.example.net", code=1) == b""
     assert "no host is called 'web2.example.net' so far; there is web1.example.net" in told.noted
@@ -210,7 +212,7 @@ def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys):
     assert "hint: " in capsys.readouterr().err
 
 
-def test_a_pipe_that_is_closed_ends_it_quietly(told: Told):
+def test_a_pipe_that_is_closed_ends_it_quietly(told: TailFleet):
     told.send(*told.blocks(Log(b"x" * 99 + b"\n" * 1, host=WEB)))
     told.send(*told.blocks(Log(b"y\n" * 200_000, host=DB)))
     piped = subprocess.run(
@@ -222,7 +224,7 @@ def test_a_pipe_that_is_closed_ends_it_quietly(told: Told):
     assert told.readers() == []
 
 
-def test_following_ends_when_its_reader_does_though_nothing_comes(told: Told):
+def test_following_ends_when_its_reader_does_though_nothing_comes(told: TailFleet):
     told.send(*told.blocks(*logs([WEB], lines=1)))
     piped = subprocess.run(
         ["bash", "-c", f"{FSHIPPER} tail -f --raw | head -n 1; echo ${{PIPESTATUS[0]}}"],
@@ -234,7 +236,7 @@ def test_following_ends_when_its_reader_does_though_nothing_comes(told: Told):
 HOSTILE = b"\x1b]0;owned\x07\x1b[2J\xff\xc2\x9b31m \xe2\x80\xae caf\xc3\xa9\ttab\r\n"
 
 
-def test_only_raw_in_a_pipe_gives_bytes_that_a_terminal_might_obey(told: Told):
+def test_only_raw_in_a_pipe_gives_bytes_that_a_terminal_might_obey(told: TailFleet):
     told.send(*told.blocks(Log(HOSTILE, host=WEB)))
     assert told.tail("--raw") == HOSTILE
     for options in ([], ["--time"], ["--no-color"]):
@@ -248,7 +250,7 @@ def test_only_raw_in_a_pipe_gives_bytes_that_a_terminal_might_obey(told: Told):
         assert b"\x1b" not in on_a_terminal(told, "tail", *options)
 
 
-def on_a_terminal(told: Told, *arguments: str) -> bytes:
+def on_a_terminal(told: TailFleet, *arguments: str) -> bytes:
     """What a terminal gets."""
     ours, theirs = pty.openpty()
     environment = told.environment(TERM="xterm")
@@ -265,7 +267,7 @@ def on_a_terminal(told: Told, *arguments: str) -> bytes:
     return said
 
 
-def test_output_that_nobody_takes_does_not_hold_ctrl_c(told: Told):
+def test_output_that_nobody_takes_does_not_hold_ctrl_c(told: TailFleet):
     told.send(*(told.blocks(Log(b"y\n" * 200_000, id=f"{n:016x}", host=DB))[0] for n in range(1, 4)))
     arguments, environment = [FSHIPPER, "tail", "-f", "--since", "1h"], told.environment()
     with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as process:
@@ -276,7 +278,7 @@ def test_output_that_nobody_takes_does_not_hold_ctrl_c(told: Told):
     assert told.readers() == []
 
 
-def test_memory_does_not_follow_what_is_stored(told: Told):
+def test_memory_does_not_follow_what_is_stored(told: TailFleet):
     blocks = [
         told.blocks(Log(os.urandom(200_000).replace(b"\n", b".") + b"\n", id=f"{n:016x}", host=DB))[0]
         for n in range(1, 401)

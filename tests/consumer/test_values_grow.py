@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from consumer.commit.batch_plan import Draft
+from consumer.commit.batch_plan import FileDraft
 from consumer.model import ArchivedSource, OpenFile
 from shipper.layout import FileKey
 
@@ -10,7 +10,7 @@ from shipper.layout import FileKey
 def test_a_draft_to_which_nothing_was_appended_is_the_committed_file() -> None:
     given = {field.name: number for number, field in enumerate(fields(OpenFile), start=2)}
     file = OpenFile(**given | {"key": FileKey("2026-11-20", 1, "web1", "/a")})  # type: ignore[arg-type]
-    assert Draft(file).file() == file
+    assert FileDraft(file).file() == file
 
 
 def test_a_source_keeps_everything_but_what_a_block_tells() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from natsd import NatsServer
 
 from consumer.cluster.membership import to_claim, to_member
-from consumer.cluster.retired_partitions import Retired
+from consumer.cluster.retired_partitions import RetiredPartitions
 from partitioner.on_demand import StreamProvisioner
 from shipper import control, heartbeat, partition_map
 from shipper.jetstream.connection import CONTENT_ERRORS, Connection, connect
@@ -135,7 +135,7 @@ def test_no_hostile_content_of_an_entry_or_heartbeat_raises(content: bytes) -> N
 
 @given(messages)
 def test_a_handler_takes_any_message_or_raises_what_the_connection_ignores(message: dict[str, Any]) -> None:
-    retired = Retired(Nothing(), lambda _: True)  # type: ignore[arg-type]
+    retired = RetiredPartitions(Nothing(), lambda _: True)  # type: ignore[arg-type]
 
     async def ask_all() -> None:
         for handle in (

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from waiting import slowdown
 from worlds import DLQ_SUBJECT, MIB, PATIENCE, STREAM, open_inbox, sequences, soon, taken
 
 from shipper.errors import SessionLost
@@ -78,7 +79,7 @@ async def test_a_killed_server_ends_a_long_take_at_once(world):
         world.die()
         with pytest.raises(SessionLost):
             await soon(waiting)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 5 * slowdown()
         await soon(inbox.close())
 
 
@@ -146,10 +147,10 @@ async def test_a_server_that_is_stopped_in_the_middle_ends_the_session_after_som
         began = time.monotonic()
         with pytest.raises(SessionLost, match="heartbeat"):
             await soon(take_for_ever(inbox))
-        assert time.monotonic() - began < 6
+        assert time.monotonic() - began < 6 * slowdown()
         began = time.monotonic()
         await soon(inbox.close())
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 3 * slowdown()
 
 
 async def test_silence_ends_one_long_take_too(server):
@@ -159,7 +160,7 @@ async def test_silence_ends_one_long_take_too(server):
         began = time.monotonic()
         with pytest.raises(SessionLost, match="heartbeat"):
             await soon(inbox.take(MIB, 60.0))
-        assert time.monotonic() - began < 6
+        assert time.monotonic() - began < 6 * slowdown()
 
 
 async def test_a_quiet_stream_is_no_silence_and_reading_goes_on_when_pulls_expire(server, monkeypatch):

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from waiting import slowdown
 from worlds import KIB, MIB, PATIENCE, WEB1, numbered, open_inbox, sequences, soon, taken
 
 from shipper.errors import StreamMissing
@@ -156,8 +157,8 @@ async def test_take_hands_out_about_the_bytes_that_were_asked_for(world):
         sizes = []
         while sum(sizes) < 10:
             sizes.append(len(await soon(inbox.take(250_000, 5.0))))
-    assert max(sizes) == 3
     assert min(sizes) >= 1
+    assert 2 <= max(sizes) <= 3, "three are 300,000 bytes; a slow server may have delivered only two"
 
 
 async def test_take_hands_out_a_message_that_is_larger_than_what_was_asked_for(world):
@@ -172,7 +173,7 @@ async def test_take_of_an_empty_stream_returns_nothing_in_time(world):
         await inbox.begin(1)
         began = time.monotonic()
         assert await inbox.take(MIB, 0.2) == []
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 2 * slowdown()
 
 
 async def test_take_returns_as_soon_as_something_comes(world):

@@ -82,7 +82,7 @@ async def test_a_subject_that_no_stream_takes_is_a_missing_stream(world):
         assert isinstance((await ended(session))[1], StreamMissing)
 
 
-async def test_a_stream_that_is_deleted_under_way_is_missing_behind_its_last_acks(world):
+async def test_a_stream_that_is_deleted_under_way_is_missing_after_its_last_acks(world):
     async with publishing(world) as session:
         await publish(session, 1)
         acks = await settled(session, 1)

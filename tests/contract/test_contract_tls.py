@@ -323,7 +323,7 @@ def test_every_command_ends_with_78_and_sends_nothing_where_tls_is_stripped(
             monkeypatch.setenv(name, value)
         code = main.run(command.split())
         said = capfd.readouterr()
-        assert "no secure connection: the settings ask for TLS (tls:// in NATS_URL)" in said.err, said
+        assert "no secure connection: the settings require TLS (tls:// in NATS_URL)" in said.err, said
         assert "\nhint: " in said.err
         assert code == 78
         assert tap.connections
@@ -399,7 +399,7 @@ def test_daemons_whose_server_loses_tls_under_way_send_nothing_wait_and_say_why_
             until(lambda address=address: ready(address)[0] == 503 and "no TLS" in ready(address)[1], what=address)
         for program in programs:
             until(
-                lambda program=program: "the settings ask for TLS" in program.log,
+                lambda program=program: "the settings require TLS" in program.log,
                 what=lambda program=program: program.log,
             )
             assert program.process.poll() is None, program.log

@@ -6,7 +6,6 @@ import json
 import random
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -19,6 +18,7 @@ import nats
 import pytest
 from fleet import Fleet, Program, until
 from natsd import NatsServer, running
+from ports import free_port
 
 from shipper.heartbeat import Heartbeat, encode
 
@@ -36,12 +36,6 @@ pytestmark = pytest.mark.skipif(
 def hurried(rules: str) -> str:
     """The rules with what must last for minutes lasting for a second, and what is old after minutes old after three."""
     return re.sub(r"for: \w+", "for: 1s", rules).replace("> 300", "> 3")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class Watched:
@@ -296,9 +290,6 @@ def test_a_partition_that_nobody_writes_and_then_no_collector_at_all(prometheus:
     prometheus.until_fires("FshipperPartitionWithoutCollector")
     prometheus.stop("collector")
     prometheus.until_fires("FshipperNoCollector")
-
-
-def test_a_segment_that_somebody_changed(prometheus: Watched) -> None: ...
 
 
 def test_a_disk_that_is_nearly_full(prometheus: Watched) -> None:

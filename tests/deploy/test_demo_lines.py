@@ -7,7 +7,7 @@ import time
 import pytest
 
 from deploy.demo import hosts, replay_files
-from deploy.demo.generator import LONG_LINE_BYTES, AccessLines, ApplicationLines, AuthLines
+from deploy.demo.hosts import LONG_LINE_BYTES, AccessLines, ApplicationLines, AuthLines
 from deploy.demo.interrupts import planned
 from deploy.demo.workspace import DemoError
 from deploy.demo.writers import Writer

@@ -149,7 +149,7 @@ def test_units_find_the_program_that_wrote_them(root):
 
 def test_a_place_that_services_do_not_see_is_warned_of(root):
     ended = install(root, "--dry-run", "--json", "--bin-dir", "/root/venv/bin")
-    assert "services do not look" in json.loads(ended.stdout)["warnings"][0]
+    assert "hidden from services" in json.loads(ended.stdout)["warnings"][0]
 
 
 @pytest.mark.parametrize("options", [["--purge"], ["--uninstall", "--overwrite"], ["--root", "/nowhere"]])

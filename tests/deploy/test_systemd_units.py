@@ -11,6 +11,7 @@ import pytest
 
 from deploy.install.roles import PIECES, STATE, FileKind, Role
 from shipper import config
+from spark_analytics.delivery import targets
 
 SYSTEMD = Path(__file__).parents[2] / "deploy" / "systemd"
 SERVICES = sorted(SYSTEMD.glob("*.service"))
@@ -49,7 +50,7 @@ def words(path):
 
 def test_systemd_has_nothing_to_say_about_any_unit(analyze):
     """Straight from the checkout, where nothing is installed."""
-    assert len(UNITS) == 6
+    assert len(UNITS) == 8
     assert analyze("verify", *UNITS) == (0, "")
 
 
@@ -91,19 +92,45 @@ def test_a_daemon_is_watched_and_comes_back(path):
     assert " validate --role " in service["ExecStartPre"][0]
 
 
+def test_searches_in_a_browser_leave_the_machine_to_the_collector():
+    service = words(SYSTEMD / "fshipper-browse.service")["Service"]
+    assert int(service["CPUWeight"][0]) < 100
+    assert service["MemoryMax"]
+    assert service["UMask"] == ["0077"]
+
+
 @pytest.mark.parametrize("role", Role)
 def test_state_and_programs_are_where_the_configuration_says(role):
     pieces = [piece for piece in PIECES[role] if piece.kind is not FileKind.SYSTEM]
-    (unit,) = [words(SYSTEMD / Path(p.source).name) for p in pieces if p.source.endswith(".service")]
-    service = unit["Service"]
-    assert f"/var/lib/{service['StateDirectory'][0]}" == STATE[role]
-    assert any(value.startswith("PATH=/opt/fshipper/bin:") for value in service["Environment"])
-    named = re.findall(r"/etc/[\w/.-]+", " ".join([*service["Environment"], *service.get("EnvironmentFile", [])]))
+    units = [words(SYSTEMD / Path(p.source).name) for p in pieces if p.source.endswith(".service")]
+    assert units
     written = {f"/{piece.target}" for piece in pieces}
-    assert set(named) <= written
+    for unit in units:
+        service = unit["Service"]
+        if role is Role.BROWSE:
+            assert "StateDirectory" not in service, "it only reads the archive"
+            assert service["ProtectSystem"] == ["strict"]
+        else:
+            assert f"/var/lib/{service['StateDirectory'][0]}" == STATE[role]
+        assert any(value.startswith("PATH=/opt/fshipper/bin:") for value in service["Environment"])
+        where = [
+            *service["Environment"],
+            *service.get("EnvironmentFile", []),
+            *unit["Unit"].get("ConditionPathExists", []),
+        ]
+        assert set(re.findall(r"/etc/[\w/.-]+", " ".join(where))) <= written
 
 
-@pytest.mark.parametrize("name", ["producer", "collector", "partitioner"])
+def test_the_example_of_targets_has_none_and_is_valid_without_its_comment_signs(tmp_path):
+    text = (SYSTEMD / "etc" / "send.toml").read_text()
+    path = tmp_path / "send.toml"
+    path.write_text(text)
+    assert targets.read(path).target == ()
+    path.write_text(re.sub(r"(?m)^# (\w+ = |\[\[)", r"\1", text))
+    assert [target.kind for target in targets.read(path).target] == ["mail", "slack"]
+
+
+@pytest.mark.parametrize("name", ["producer", "collector", "partitioner", "browse"])
 def test_the_example_configuration_is_valid_also_with_every_comment_taken_away(name):
     """A commented default is the default, and a commented example can be used."""
     text = (SYSTEMD / "etc" / f"{name}.toml").read_text()
@@ -115,7 +142,7 @@ def test_the_example_configuration_is_valid_also_with_every_comment_taken_away(n
     assert len(re.findall(r"(?m)^\w+ = ", whole)) > len(re.findall(r"(?m)^\w+ = ", text)) + 3
 
 
-@pytest.mark.parametrize("name", ["producer", "collector", "partitioner"])
+@pytest.mark.parametrize("name", ["producer", "collector", "partitioner", "browse"])
 def test_the_example_configuration_loads(tmp_path, name):
     text = (SYSTEMD / "etc" / f"{name}.toml").read_text()
     for number, content in enumerate([text, re.sub(r"(?m)^# (\w+ = )", r"\1", text)]):

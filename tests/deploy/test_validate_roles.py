@@ -69,6 +69,19 @@ def test_a_report_needs_an_archive_and_java(tmp_path):
     assert "Java" in wrong["report"]
 
 
+def test_a_page_that_searches_needs_an_archive_and_names_its_hosts(tmp_path):
+    code, wrong = validate(tmp_path, "--role", "browse", SHIPPER_DIRECTORY=str(tmp_path))
+    assert (code, set(wrong)) == (78, {"browse"})
+    assert "there is no archive" in wrong["browse"]
+    (tmp_path / "_manifest").mkdir()
+    assert validate(tmp_path, "--role", "browse", SHIPPER_DIRECTORY=str(tmp_path)) == (0, {})
+    (tmp_path / "browse.toml").write_text('[browse]\nallowed_hosts = ["*"]\n')
+    named = ("--config", str(tmp_path / "browse.toml"))
+    code, wrong = validate(tmp_path, "--role", "browse", *named, SHIPPER_DIRECTORY=str(tmp_path))
+    assert code == 78
+    assert "every name" in wrong["browse"]
+
+
 def test_the_server_is_asked_with_a_hosts_rights_only(tmp_path):
     code, wrong = validate(tmp_path, "--role", "collector", "--connect")
     assert code == 64

@@ -136,7 +136,7 @@ def test_running_hosts_go_on_and_the_archive_is_whole(old: Old, tmp_path: Path) 
         with log.open("ab") as more:
             more.write(LINES)
     for host, log in logs.items():
-        until(lambda: fleet.archived(host, log) == LINES * 2, what=producers[host].log)  # noqa: B023
+        until(lambda: fleet.archived(host, log) == LINES * 2, what=lambda: producers[host].log)  # noqa: B023
 
     if old.tokens:  # one host has its new token already, the other has not
         kept[HOST].write_bytes(old.secret(HOST).read_bytes())
@@ -144,7 +144,7 @@ def test_running_hosts_go_on_and_the_archive_is_whole(old: Old, tmp_path: Path) 
         producers[HOST].start()
     with logs[HOST].open("ab") as more:
         more.write(LINES)
-    until(lambda: fleet.archived(HOST, logs[HOST]) == LINES * 3, what=producers[HOST].log)
+    until(lambda: fleet.archived(HOST, logs[HOST]) == LINES * 3, what=lambda: producers[HOST].log)
     audit = fleet.run("audit", "--hosts", **old.as_("collector"))
     assert audit.returncode == 0, audit.stdout + audit.stderr
 

@@ -120,7 +120,7 @@ def test_a_move_leaves_the_streams_of_sites_alone(sited):
 
 
 def test_the_status_tells_of_a_site_that_was_never_heard(sited):
-    assert "LOGS_100 is sourced from edge1, which was not heard yet" in sited("status")[1]
+    assert "LOGS_100 is sourced from edge1, which has not answered yet" in sited("status")[1]
     (row,) = [row for row in json.loads(sited("status", "--json")[1]) if row["partition"] == 100]
     assert (row["site"], row["site_silent"], row["site_lag"]) == ("edge1", None, None)
 

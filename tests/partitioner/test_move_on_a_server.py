@@ -40,7 +40,7 @@ def test_a_move_is_planned_asked_for_and_done_and_then_nothing_is_left_to_do(tmp
         (opened,) = fleet.archive.glob("live/**/app.log")
         assert "partition=3/" in str(opened.readlink())
         again = fleet.must("partition", "move", "--partitions", "4", "--override", f"{HOST}=3")  # nobody is asked
-        assert "says 4 partitions already" in again
+        assert "has 4 partitions already" in again
         fleet.must("partition", "move", "--partitions", "2", "--no-override", HOST, "--yes")
         assert streams_of(fleet) == [0, 1]
         rows = json.loads(fleet.must("partition", "status", "--json"))

@@ -62,7 +62,7 @@ def test_where_partitions_are_even_nobody_is_proposed_to_move() -> None:
         (3, None, 2, "there are 3 partitions"),
         (2, None, 4, "no more are made"),
         (8, PartitionMap(version=1, partitions=2, overrides={"a": 8}), 2, ""),
-        (2, PartitionMap(version=1, partitions=2), 2, "sends nobody to partition 2"),
+        (2, PartitionMap(version=1, partitions=2), 2, "assigns no host to partition 2"),
         (-1, None, 0, "is no partition"),
     ],
 )

@@ -7,8 +7,7 @@ import tomllib
 
 import pytest
 
-from partitioner.desired.document import in_server_units, parse, wanted_of
-from partitioner.desired.toml_text import to_toml
+from partitioner.desired.document import in_server_units, parse, to_toml, wanted_of
 from partitioner.template import shipped
 from shipper.errors import ConfigError
 from shipper.jetstream.admin import administration
@@ -243,8 +242,8 @@ def test_the_template_is_changed_field_by_field(tmp_path):
         ("[partition.x]\nmax_bytes = 5", "is no partition"),
         ("[partition.1]\nmax_bytes = 5", "exception for partition 1"),
         ('[[streams]]\nsubjects = ["a"]', "has no name"),
-        ('partitions = 1\n[[streams]]\nname = "LOGS_0"', "LOGS_0 is asked for twice"),
-        ('[[streams]]\nname = "A"\nx = 1\n[[streams]]\nname = "A"\ny = 1', "A is asked for twice"),
+        ('partitions = 1\n[[streams]]\nname = "LOGS_0"', "LOGS_0 is defined twice"),
+        ('[[streams]]\nname = "A"\nx = 1\n[[streams]]\nname = "A"\ny = 1', "A is defined twice"),
         ("[[streams", "no TOML"),
         ('{"streams": ', "no JSON"),
         ("42", "neither a table nor a list"),

@@ -267,7 +267,7 @@ def test_more_streams_than_the_server_has_room_for_is_said_clearly(tmp_path, par
         code, out, err = partition("apply", "--partitions", "4", url=small.url)
     assert code == 69
     assert "created stream LOGS_0" in out
-    assert "no room" in err
+    assert "not enough storage" in err
     assert "--max-bytes" in err
 
 

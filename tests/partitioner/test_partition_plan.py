@@ -108,7 +108,7 @@ def test_a_filter_on_the_consumer_that_hides_hosts_is_taken_away():
         ({"max_age": 3600 * 10**9}, {"messages": 5, "first": "2026-11-21T10:00:00.5Z"}, "that are 7200 s old"),
         ({"discard": "old"}, {}, "drops the oldest lines"),
         ({"retention": "interest"}, {}, "drops lines when they are acknowledged"),
-        ({"no_ack": True}, {}, "never tells producers"),
+        ({"no_ack": True}, {}, "never acknowledges"),
         ({"sealed": True}, {}, "takes no more lines"),
         ({"subjects": ["elsewhere.p0.>"]}, {}, "publish on logs.p0.> would find no stream"),
     ],

@@ -319,7 +319,7 @@ def test_events_end_after_a_time_and_without_a_server_at_once(natsd, partition):
                 "client": {"host": "::1"},
                 "response": "{}",
             },
-            "somebody asked STREAM.PURGE.S by ::1",
+            "a client requested STREAM.PURGE.S by ::1",
         ),
         ({"type": "x.v1.from_the_future", "stream": "S", "why": "?"}, "from_the_future: stream S, why ?"),
         ({"type": "x.v1.max_deliver"}, "max_deliver: "),

@@ -22,7 +22,7 @@ def pod(directory: Path) -> tuple[Path, Path]:
 
 
 def lead(link: Path, to: Path) -> None:
-    """Let a link lead elsewhere, at once."""
+    """Let a link lead to another file, atomically."""
     new = link.with_name("new")
     new.symlink_to(to)
     new.rename(link)

@@ -2,7 +2,7 @@
 
 host = Host(tmp_path, "app.log")
 (tmp_path / "app.log").write_bytes(b"one\n")
-host.ship()                                  # look, read, deliver, acknowledge, save - until nothing is left
+host.ship()                                  # scan, read, deliver, acknowledge, save - until nothing is left
 assert host.archive.text(tmp_path / "app.log") == b"one\n"
 """
 
@@ -16,8 +16,8 @@ from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Watched
 from producer.model import Piece
 from producer.options import Following
+from producer.tailer.factory import new_tailer
 from producer.tailer.retained_files import RetainedFiles
-from producer.tailer.tailer import Tailer
 from producer.transform.edits import NO_EDITS
 from shipper.model import End, Span
 
@@ -25,7 +25,7 @@ from shipper.model import End, Span
 class Archive:
     """What a collector makes of the pieces: accept iff start <= watermark < end, each source apart.
 
-    `holes`: pieces behind missing ones are passed over, as go-back-N sends them again; else they fail the test.
+    `holes`: pieces behind missing ones are ignored, as go-back-N sends them again; else they fail the test.
     """
 
     def __init__(self, *, holes: bool = False) -> None:
@@ -102,8 +102,8 @@ class Host:
     def start(self) -> None:
         self.checkpoints = Checkpoints(self.state)
         clocks = {"clock": lambda: self.now, "wall": lambda: self.wall}
-        self.sources = Tailer(self.following, self.checkpoints, self.retained, **clocks)
-        self.sources.adopt(self.checkpoints.load())
+        self.sources = new_tailer(self.following, self.checkpoints, self.retained, **clocks)
+        self.sources.resume(self.checkpoints.load())
         self.sources.scan()
 
     def kill(self) -> None:
@@ -141,10 +141,10 @@ class Host:
             self.sources.acknowledged(piece, self.sequence)
 
     def save(self) -> None:
-        self.checkpoints.save(self.sources.ledger.unsaved())
+        self.checkpoints.save(self.sources.acks.take_unsaved())
 
     def ship(self) -> None:
-        """Look once, then read, deliver and acknowledge all there is."""
+        """Scan once, then read, deliver and acknowledge everything."""
         self.sources.scan()
         while self.read():
             self.deliver()
@@ -153,7 +153,7 @@ class Host:
         self.save()
 
     def let_go(self) -> None:
-        """Let so much time pass that files which left their names are let go."""
+        """Let so much time pass that files which lost their names end."""
         for _ in range(4):
             self.now += self.following.rotate_wait + 0.1
             self.ship()

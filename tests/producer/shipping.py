@@ -1,14 +1,12 @@
 """A whole producer pipeline on a server in memory, and what a collector would make of the stream."""
 
 import asyncio
-import time
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fleet import condition
 from producing import Archive
 
 from producer.checkpoint.store import Checkpoints
@@ -16,8 +14,8 @@ from producer.discovery.scanner import Watched
 from producer.fingerprint import Mark
 from producer.model import Piece
 from producer.options import Following, Order, Task
-from producer.pipeline import Pipeline
-from producer.session.host_name_guard import Namesake
+from producer.pipeline import pipeline_of
+from producer.session.host_name_guard import HostNameGuard
 from producer.tailer.retained_files import RetainedFiles
 from producer.transform.edits import NO_EDITS
 from shipper import codec
@@ -46,7 +44,7 @@ class Producer:
         self.options = options
         self.sessions = 0
         self.stop = Stop()
-        self.namesake: Namesake | None = None
+        self.namesake: HostNameGuard | None = None
         self.retained: RetainedFiles | None = options.get("retained")
 
     @property
@@ -80,7 +78,10 @@ class Producer:
             **(plain | options),
         )
 
-    async def _begin(self, partition: int) -> Publisher:
+    async def _connect(self, partition: int) -> Publisher:
+        return await self.connect(partition)  # a test may replace it
+
+    async def connect(self, partition: int) -> Publisher:
         self.sessions += 1
         return MemoryPublisher(self.bus, f"LOGS_{partition}")
 
@@ -91,8 +92,13 @@ class Producer:
     async def run(self) -> None:
         self.stop = Stop()
         self.checkpoints = Checkpoints(self.directory / "checkpoint.sqlite")
-        self.pipeline = Pipeline(
-            self.task(), self.checkpoints, self._begin, self.stop, namesake=self.namesake, retained=self.retained
+        self.pipeline = pipeline_of(
+            self.task(),
+            self.checkpoints,
+            self._connect,
+            self.stop,
+            guard=self.namesake,
+            retained=self.retained,
         )
         try:
             await self.pipeline.run()
@@ -179,10 +185,3 @@ def take_all(archive: Archive, messages: list[Stored]) -> None:
                 block.gap,
             )
         )
-
-
-async def until(true: Callable[[], object], within: float = 15.0) -> None:
-    deadline = time.monotonic() + within
-    while not true():
-        assert time.monotonic() < deadline, f"not in {within} s: {condition(true)}"
-        await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""What other tail shippers test of finding files and identity, where no other test here says it."""
+"""Tests of other tail shippers for finding files and identity that no other test here covers."""
 
 from pathlib import Path
 
@@ -9,21 +9,21 @@ from producing import Host, append
 HOST = "web1.example.net"
 
 
-def test_a_name_that_cannot_be_read_is_said_once_and_read_completely_when_it_can(
+def test_a_name_that_cannot_be_read_is_reported_once_and_read_completely_when_it_can(
     tmp_path: Path, natsd: NatsServer
 ) -> None:
     logs = tmp_path / "logs"
-    (logs / "dir.log").mkdir(parents=True)  # matches, and is passed over at every look
+    (logs / "dir.log").mkdir(parents=True)  # matches, and is ignored at every scan
     (logs / "dir.log" / "inside.log").write_bytes(b"not ours\n")
     broken, other = logs / "broken.log", logs / "other.log"
-    broken.symlink_to(broken)  # ELOOP, for everybody: root may read what has no permission
+    broken.symlink_to(broken)  # ELOOP, for every user: root may read a file without permissions
     other.touch()
     with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
         fleet.apply()
         producer = fleet.produce(HOST, logs / "*.log", options=("--poll", "10ms"))
         collector = fleet.consume()
         wanted = b""
-        for number in range(20):  # each needs a look
+        for number in range(20):  # each needs a scan
             append(other, b"line %d\n" % number)
             wanted += b"line %d\n" % number
             until(lambda: fleet.archived(HOST, other) == wanted, what=lambda: producer.log)  # noqa: B023

@@ -1,9 +1,10 @@
-"""What other tail shippers test of restarts, acknowledgements and shutdown, where no other test here says it."""
+"""Tests of other tail shippers for restarts, acknowledgements and shutdown that no other test here covers."""
 
 from pathlib import Path
 
 from producing import Host, append
-from shipping import Producer, until
+from shipping import Producer
+from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
 from shipper import codec
@@ -29,23 +30,23 @@ def test_of_4000_lines_the_acknowledged_are_not_read_again_and_the_others_are(tm
     assert b"".join(piece.data for piece in again) == lines(4000)[known:]
 
 
-async def test_truncated_while_the_output_is_blocked_begins_anew_and_counts_what_is_lost(tmp_path: Path) -> None:
+async def test_truncated_while_the_output_is_blocked_starts_again_and_counts_what_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(lines(100))
     producer = Producer(tmp_path, "app.log", encoding=Encoding.IDENTITY, ack_timeout=60.0)
     async with producer.running():
-        await until(lambda: producer.archived().text(path) == lines(100))
+        await becomes(lambda: producer.archived().text(path) == lines(100))
         producer.bus.acks.hold()
         append(path, lines(500_000))  # more than the window takes
         whole = path.stat().st_size
-        await until(lambda: not producer.pipeline._window.room and whole in sizes(producer))
+        await becomes(lambda: not producer.pipeline.delivery.window.room and whole in sizes(producer))
         with path.open("r+b") as stream:
             stream.truncate(0)
         append(path, b"anew\n")
-        await until(lambda: len(b"anew\n") in sizes(producer))
-        assert not producer.pipeline._window.room
+        await becomes(lambda: len(b"anew\n") in sizes(producer))
+        assert not producer.pipeline.delivery.window.room
         producer.bus.acks.release()
-        await until(lambda: list(producer.stream)[-1].payload == b"anew\n")
+        await becomes(lambda: list(producer.stream)[-1].payload == b"anew\n")
     archive = producer.archived()
     got = archive.text(path).removesuffix(b"anew\n")
     assert (lines(100) + lines(500_000)).startswith(got)
@@ -54,8 +55,8 @@ async def test_truncated_while_the_output_is_blocked_begins_anew_and_counts_what
 
 
 def sizes(producer: Producer) -> list[int]:
-    """What the last look found."""
-    return [source.size for source in producer.pipeline._sources.ledger.known.values()]
+    """The result of the last scan."""
+    return [source.size for source in producer.pipeline.delivery.tailer.acks.known.values()]
 
 
 async def test_a_file_deleted_during_the_last_drain_is_shipped_to_what_was_read_and_its_rest_is_a_gap(
@@ -65,10 +66,10 @@ async def test_a_file_deleted_during_the_last_drain_is_shipped_to_what_was_read_
     path.write_bytes(lines(100))
     producer = Producer(tmp_path, "app.log", drain_within=3.0)
     async with producer.running():
-        await until(lambda: len(producer.stream) > 0 and len(producer.pipeline._window) == 0)
+        await becomes(lambda: len(producer.stream) > 0 and len(producer.pipeline.delivery.window) == 0)
         producer.bus.acks.hold()
         append(path, lines(100, 100))
-        await until(lambda: len(producer.pipeline._window) > 0)
+        await becomes(lambda: len(producer.pipeline.delivery.window) > 0)
         producer.stop.ask()
         path.unlink()
         producer.bus.acks.release()
@@ -86,7 +87,7 @@ async def test_a_drain_that_comes_to_no_end_is_over_in_time_and_the_next_start_s
     producer = Producer(tmp_path, "app.log", drain_within=0.2)
     producer.bus.acks.hold()
     async with producer.running():
-        await until(lambda: len(producer.stream) > 0)
+        await becomes(lambda: len(producer.stream) > 0)
         producer.stop.ask()
     assert Checkpoints(tmp_path / "checkpoint.sqlite").load()[0].offset == 0
     producer.bus.acks.release()
@@ -118,15 +119,15 @@ async def test_a_record_written_in_parts_with_a_pause_and_a_stop_in_its_middle_a
     other.write_bytes(b"other 1\n")
     producer = Producer(tmp_path, "*.log")
     async with producer.running():
-        await until(lambda: producer.archived().text(path) == b"BEGIN\n")
+        await becomes(lambda: producer.archived().text(path) == b"BEGIN\n")
         append(path, b"rt\n  second part\n")
         append(other, b"other 2\n")
-        await until(lambda: producer.archived().text(path).endswith(b"second part\n"))
+        await becomes(lambda: producer.archived().text(path).endswith(b"second part\n"))
     append(path, b"  third part\nEN")
     async with producer.running():
-        await until(lambda: producer.archived().text(path).endswith(b"third part\n"))
+        await becomes(lambda: producer.archived().text(path).endswith(b"third part\n"))
     append(path, b"D\n")
     async with producer.running():
-        await until(lambda: producer.archived().text(path).endswith(b"END\n"))
+        await becomes(lambda: producer.archived().text(path).endswith(b"END\n"))
     assert producer.archived().text(path) == path.read_bytes()
     assert producer.archived().text(other) == other.read_bytes()

@@ -1,4 +1,4 @@
-"""What other tail shippers test of rotation by renaming and of truncation, where no other test here says it."""
+"""Tests of other tail shippers for rotation by renaming and truncation that no other test here covers."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ def test_a_file_renamed_among_the_watched_names_is_not_read_again_while_its_read
     path = tmp_path / "app.log"
     path.write_bytes(lines(5000))
     host = Host(tmp_path, "app.log*")
-    host.read(10_000)  # far behind
+    host.read(10_000)  # most is unread
     path.rename(tmp_path / name)
     path.write_bytes(b"new\n")
     for _ in range(3):
@@ -34,7 +34,7 @@ def test_a_file_renamed_among_the_watched_names_is_not_read_again_while_its_read
     assert len(host.archive.files) == 2
 
 
-def test_rotations_faster_than_the_looks_lose_nothing_while_the_files_exist(tmp_path: Path) -> None:
+def test_rotations_faster_than_the_scans_lose_nothing_while_the_files_exist(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"0\n")
     host = Host(tmp_path, "app.log")
@@ -102,7 +102,7 @@ def test_a_replaced_file_that_begins_with_all_that_was_shipped_does_not_send_it_
     assert host.archive.text(path) == lines(200) + b"appended in an editor\n"
 
 
-def test_a_replaced_file_with_other_content_begins_anew(tmp_path: Path) -> None:
+def test_a_replaced_file_with_other_content_starts_again(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(lines(200))
     host = Host(tmp_path, "app.log")
@@ -114,7 +114,7 @@ def test_a_replaced_file_with_other_content_begins_anew(tmp_path: Path) -> None:
     assert host.archive.text(path) == lines(200) + lines(200, "other")
 
 
-def test_twenty_truncations_in_one_second_with_looks_between_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+def test_twenty_truncations_in_one_second_with_scans_between_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"first\n")
     host = Host(tmp_path, "app.log")
@@ -130,7 +130,7 @@ def test_twenty_truncations_in_one_second_with_looks_between_lose_nothing_and_do
     assert host.archive.gaps == {}
 
 
-def test_twenty_truncations_between_two_looks_leave_the_last_content(tmp_path: Path) -> None:
+def test_twenty_truncations_between_two_scans_leave_the_last_content(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"first\n")
     host = Host(tmp_path, "app.log")

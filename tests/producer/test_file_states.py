@@ -56,12 +56,12 @@ def test_every_state_can_be_reached_and_left_for_good_and_every_event_happens() 
 @pytest.mark.parametrize("event", list(Event), ids=lambda event: event.value)
 def test_an_event_that_the_table_does_not_have_raises_and_changes_nothing(event: Event) -> None:
     table = FileTable(DescriptorCache(), RetainedFiles())
-    file = table.add_seen(Seen("/logs/app.log", 1, 2, 3, 4), "/logs/app.log")
+    file = table.add_new(Seen("/logs/app.log", 1, 2, 3, 4), "/logs/app.log")
     after = TRANSITIONS.get((FileState.UNOPENED, event))
     if after is not None:
         table.move(file, event)
         assert file.state is after
-        assert table.is_put_off((1, 2)) is (after is FileState.UNOPENED)
+        assert table.waits_for_open((1, 2)) is (after is FileState.UNOPENED)
         return
     with pytest.raises(RuntimeError, match=f"unopened cannot have: {event.value}"):
         table.move(file, event)

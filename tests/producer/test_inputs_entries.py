@@ -94,7 +94,7 @@ def test_a_kill_between_the_two_bookmarks_does_not_stop_the_next_one(tmp_path: P
     assert Bookmarks(tmp_path).load() == Bookmark("three", 1, 30)
 
 
-def test_a_damaged_bookmark_is_kept_aside_and_the_one_before_it_is_taken(tmp_path: Path) -> None:
+def test_a_damaged_bookmark_is_renamed_and_the_one_before_it_is_taken(tmp_path: Path) -> None:
     bookmarks = Bookmarks(tmp_path)
     assert bookmarks.load() is None
     bookmarks.save(Bookmark("s=a;i=1", 1, 10))

@@ -24,7 +24,7 @@ def test_a_message_of_nothing_is_no_line() -> None:
     assert line_of(b"\r\n") == line_of(b"") == line_of(b"\0") == b""
 
 
-def test_counted_messages_and_lines_are_told_apart_at_each_message() -> None:
+def test_counted_messages_and_lines_are_distinguished_at_each_message() -> None:
     assert Frames().feed(b"<1>one\n10 <2>two\nin1<3>x\n7 <4>four<5>five\r\n") == (
         b"<1>one\n<2>two#012in1\n<3>x\n<4>four\n<5>five\n"
     )

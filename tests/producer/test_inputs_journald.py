@@ -137,7 +137,9 @@ def test_with_once_a_journalctl_that_fails_is_an_error(tmp_path: Path, journal: 
         reader.check()
 
 
-def test_no_journalctl_and_no_directory_are_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_journalctl_and_no_directory_are_reported_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ConfigError, match="is no directory"):
         Journald(spool_in(tmp_path), Chosen("text", tmp_path / "missing")).prepare()
     monkeypatch.setenv("PATH", str(tmp_path))

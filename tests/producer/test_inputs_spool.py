@@ -26,14 +26,14 @@ class Input:
         self.host = Host(directory, "spool/log", spools={str(self.path / "log"): "/name"}, state=directory, **options)
 
     def progress(self) -> Progress:
-        ledger = self.host.sources.ledger
-        return Progress.of(ledger.known.values(), ledger.unsaved_ids)
+        acks = self.host.sources.acks
+        return Progress.of(acks.known.values(), acks.unsaved_ids)
 
     def tend(self) -> None:
         self.spool.tend(self.progress(), self.host.sources.release)
 
     def step(self) -> None:
-        """Look, ship, save, tend."""
+        """Scan, ship, save, maintain the spool."""
         self.host.ship()
         self.tend()
         self.host.save()
@@ -95,7 +95,7 @@ def test_an_idle_file_is_not_rotated_and_an_unterminated_line_is_shipped_when_no
     assert each.spool.is_over(each.progress())
 
 
-def test_a_rotated_file_is_kept_while_there_is_room_and_deleted_in_order_when_there_is_not(tmp_path: Path) -> None:
+def test_a_rotated_file_is_kept_while_there_is_space_and_deleted_in_order_when_there_is_not(tmp_path: Path) -> None:
     each = Input(tmp_path)
     for number in range(1, 3):
         each.spool.append(part(number))
@@ -108,24 +108,24 @@ def test_a_rotated_file_is_kept_while_there_is_room_and_deleted_in_order_when_th
     assert each.names == [rotated(2), rotated(3)]
 
 
-def test_a_rotated_file_is_deleted_once_the_archive_has_it_however_much_room_there_is(tmp_path: Path) -> None:
+def test_a_rotated_file_is_deleted_once_the_archive_has_it_however_much_space_there_is(tmp_path: Path) -> None:
     each = Input(tmp_path)
     for number in range(1, 3):
         each.spool.append(part(number))
         each.step()
         each.step()
     assert each.names == [rotated(1), rotated(2)]
-    (first, _) = each.host.sources.ledger.known.values()
+    (first, _) = each.host.sources.acks.known.values()
     receipts = [Receipt(first.id, "/name", 0, watermark, -1) for watermark in (PART - 8, PART)]
     for receipt, left in zip(receipts, ([rotated(1), rotated(2)], [rotated(2)]), strict=True):
-        each.host.sources.told(ReceiptsReply("a1", 0, (receipt,)))
+        each.host.sources.ended_files.note_receipts(ReceiptsReply("a1", 0, (receipt,)))
         each.step()
         each.step()
         assert each.names == left
     assert each.archived() == part(1) + part(2)
 
 
-def test_nothing_is_deleted_before_the_checkpoint_says_that_it_ended(tmp_path: Path) -> None:
+def test_nothing_is_deleted_before_the_checkpoint_reports_that_it_ended(tmp_path: Path) -> None:
     each = Input(tmp_path)
     for number in range(1, 5):
         each.spool.append(part(number))
@@ -145,7 +145,7 @@ def test_nothing_is_deleted_before_the_checkpoint_says_that_it_ended(tmp_path: P
     assert spool_files.GONE + rotated(1) in each.names
 
 
-def test_what_is_acknowledged_by_nobody_is_not_deleted_however_short_room_is(tmp_path: Path) -> None:
+def test_what_is_not_acknowledged_is_not_deleted_however_short_space_is(tmp_path: Path) -> None:
     each = Input(tmp_path)
     for number in range(1, 6):
         each.spool.append(part(number))
@@ -217,7 +217,7 @@ def test_a_clock_that_steps_back_hides_no_file(tmp_path: Path) -> None:
     assert each.archived() == part(1) + part(2) + part(3) + b"the last\n"
 
 
-def test_what_could_never_be_read_is_a_gap_behind_the_file_that_says_so_once(tmp_path: Path) -> None:
+def test_what_could_never_be_read_is_a_gap_after_the_file_whose_name_records_it_once(tmp_path: Path) -> None:
     each = Input(tmp_path)
     each.spool.append(b"one\n")
     each.host.sources.scan()
@@ -232,7 +232,7 @@ def test_what_could_never_be_read_is_a_gap_behind_the_file_that_says_so_once(tmp
     assert each.host.archive.lost(each.path / "log") == 7
 
 
-def test_a_gap_behind_nothing_is_told_once_though_its_file_is_empty(tmp_path: Path) -> None:
+def test_a_gap_after_nothing_is_reported_once_though_its_file_is_empty(tmp_path: Path) -> None:
     each = Input(tmp_path)
     each.spool._opened()
     each.spool._cut = 7

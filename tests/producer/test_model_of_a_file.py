@@ -1,4 +1,4 @@
-"""Random programs of writing, rotating, truncating, deleting, looking, reading, killing and losing power.
+"""Random programs of writing, rotating, truncating, deleting, scanning, reading, killing and losing power.
 
 5,000 of them (FSHIPPER_EXAMPLES: how many), most with at least one kill and one rotation, which is counted; the one
 that fails is printed as short as it can be made. What must hold is in `world.py`.
@@ -77,7 +77,7 @@ def run(program: Program, pattern: str, open_files: int) -> World:
 
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-"""Where the checkpoints lie: these programs kill processes, not machines."""
+"""The directory of the checkpoints: these programs kill processes, not machines."""
 MANY = settings(
     max_examples=max(1, -(-PROGRAMS // (len(FAMILIES) * len(PATTERNS)))),
     deadline=None,

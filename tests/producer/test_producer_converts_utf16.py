@@ -169,7 +169,7 @@ def test_any_writes_and_restarts_give_the_text(order: str, tmp_path: Path) -> No
     assert found + shipped(host, edits) == text.encode()
 
 
-def test_the_head_of_a_file_tells_its_charset() -> None:
+def test_the_head_of_a_file_shows_its_charset() -> None:
     assert charset_of("utf-16", b"\xff\xfe") is Charset.UTF_16_LE
     assert charset_of("utf-16", b"\xfe\xff") is Charset.UTF_16_BE
     assert charset_of("utf-16", b"ab") is Charset.BYTES

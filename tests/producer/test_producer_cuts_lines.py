@@ -32,7 +32,7 @@ def test_strange_bytes_survive_line_for_line(text: bytes, plain: bool, tmp_path:
     assert host.archive.text(path) == text
 
 
-def test_a_line_that_arrives_in_two_writes_with_a_look_between_is_one_piece(tmp_path: Path) -> None:
+def test_a_line_that_arrives_in_two_writes_with_a_scan_between_is_one_piece(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"whole\nhal")
     host = Host(tmp_path, "*.log")
@@ -130,7 +130,7 @@ def test_a_load_of_empty_lines_is_bounded_by_what_messages_cost(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("longest", [200, 6000, 40_000])
-def test_a_large_block_ends_with_the_last_line_that_it_has_room_for(longest: int, tmp_path: Path) -> None:
+def test_a_large_block_ends_with_the_last_line_that_it_has_space_for(longest: int, tmp_path: Path) -> None:
     chance = random.Random(longest)
     text = b"".join(b"x" * chance.randrange(longest) + b"\n" for _ in range(2_000_000 // longest))
     path = tmp_path / "app.log"

@@ -42,7 +42,7 @@ def state_of(directory: Path) -> Path:
 
 
 def shipped(directory: Path, *patterns: str, **options: Any) -> Host:
-    """A host that shipped everything there is, with its checkpoint where the command looks for it."""
+    """A host that shipped everything there is, with its checkpoint where the command expects it."""
     host = Host(directory, *patterns, state=state_of(directory), **options)
     host.ship()
     return host
@@ -96,7 +96,7 @@ def test_a_known_file_is_read_from_its_acknowledged_byte_whatever_its_name_is_no
     assert rotated["file"] == str(path)
 
 
-def test_what_it_says_is_what_the_producer_then_reads(rehearse: Rehearse, tmp_path: Path) -> None:
+def test_what_it_reports_is_what_the_producer_then_reads(rehearse: Rehearse, tmp_path: Path) -> None:
     for name in ("a.log", "b.log", "c.log"):
         (tmp_path / name).write_bytes(b"first\n" * 100)
     host = shipped(tmp_path, "*.log*")
@@ -126,7 +126,7 @@ def test_start_at_end_and_once_are_taken_into_account(rehearse: Rehearse, tmp_pa
     assert "cannot read" in missing["error"]
 
 
-def test_bytes_that_are_lost_by_now_are_said(rehearse: Rehearse, tmp_path: Path) -> None:
+def test_bytes_that_are_lost_by_now_are_reported(rehearse: Rehearse, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"one\n")
     host = shipped(tmp_path, "app.log")
@@ -135,7 +135,7 @@ def test_bytes_that_are_lost_by_now_are_said(rehearse: Rehearse, tmp_path: Path)
     host.save()
     host.kill()
     path.unlink()
-    (tmp_path / "other").write_bytes(b"")  # so that the inode number is not used again at once
+    (tmp_path / "other").write_bytes(b"")  # so that the inode number is not used again immediately
     found = rehearse(path)
     assert found["warnings"][0] == f"{path} does not exist yet"
     assert "11 bytes are lost (deleted)" in found["warnings"][1]
@@ -174,7 +174,7 @@ def test_the_state_directory_is_not_touched(end: str, rehearse: Rehearse, tmp_pa
         other.kill()
 
 
-def test_it_works_beside_a_producer_that_holds_the_lock(tmp_path: Path, natsd: NatsServer, rehearse: Rehearse) -> None:
+def test_it_works_while_a_producer_holds_the_lock(tmp_path: Path, natsd: NatsServer, rehearse: Rehearse) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"one\n")
     with Fleet(tmp_path, natsd.url) as fleet:
@@ -186,7 +186,7 @@ def test_it_works_beside_a_producer_that_holds_the_lock(tmp_path: Path, natsd: N
         assert fleet.messages() == 1
 
 
-def test_a_damaged_checkpoint_is_said_and_left_where_it_is(rehearse: Rehearse, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_reported_and_left_where_it_is(rehearse: Rehearse, tmp_path: Path) -> None:
     (tmp_path / "app.log").write_bytes(b"one\n")
     state = state_of(tmp_path)
     (state / "checkpoint.sqlite").write_bytes(b"this is no database" * 1000)
@@ -262,7 +262,7 @@ def test_compressed_files_that_only_a_glob_names_have_their_reason(rehearse: Reh
     assert skips(found) == {"app.log.1.gz": "compressed", "other.gz": "compressed"}
     texts = {Path(each["path"]).name: each["text"] for each in found["skips"]}
     assert texts["app.log.1.gz"].startswith(f"a compressed rotation of {tmp_path}/app.log")
-    assert texts["other.gz"].startswith("compressed, and nobody's rotation")
+    assert texts["other.gz"].startswith("compressed, of no known file")
     assert reads(rehearse(tmp_path / "other.gz"))["other.gz"][0] == 0
 
 
@@ -316,7 +316,7 @@ def test_inputs_without_a_file_are_listed_and_what_they_left_in_their_spools_is_
     assert (read["file"], read["start"], read["bytes"]) == ("/dev/stdin", 0, 8)
 
 
-# -- how it is said -------------------------------------------------------------------------------------------------
+# -- the output ------------------------------------------------------------------------------------------------------
 
 
 def test_people_get_a_table_and_no_log_lines(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Lines left out, secrets blacked out: by whole blocks, but as if each line were looked at alone."""
+"""Lines left out, secrets blacked out: by whole blocks, with the result of each line alone."""
 
 import random
 import re
@@ -80,7 +80,7 @@ def test_ordinary_patterns_scan_whole_blocks(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"\s", "[^a]", "a$", "(?!a)b", "(?<=a)b", "(?s).", r"\W", "a++", "a{2}+", r"\Z"])
-def test_patterns_that_could_see_a_newline_or_look_beside_go_line_by_line(pattern: str) -> None:
+def test_patterns_that_could_see_a_newline_or_check_other_lines_go_line_by_line(pattern: str) -> None:
     assert not Pattern.of(pattern).scans
 
 
@@ -173,7 +173,7 @@ def test_mail_addresses_go(text: bytes, expected: bytes | None) -> None:
     "part", [b"token=", b"eyJ", b"://a:b", b"4111 ", b"token='", b'token=\\"', b"a.", b"@a-", b"bearer a"]
 )
 def test_a_line_that_is_made_to_be_slow_is_not(part: bytes) -> None:
-    """Whoever may write into a log must not be able to stop its shipping: a second is a thousand times the usual."""
+    """A user who may write into a log must not be able to stop its shipping: a second is a thousand times the usual."""
     text = part * (MAX_BLOCK_BYTES // 2 // len(part))
     begun = time.process_time()
     edited(text, redact=["card", "token", "email"])
@@ -278,7 +278,7 @@ def test_the_rest_of_a_line_that_once_shipped_goes_where_its_beginning_went(rest
     assert shipped(host, edits) == b"keep\n"
 
 
-def test_the_line_start_is_looked_for_further_back_than_one_chunk(tmp_path: Path) -> None:
+def test_the_line_start_is_searched_further_back_than_one_chunk(tmp_path: Path) -> None:
     path, edits = tmp_path / "app.log", Edits.of(drop_lines=["^DEBUG"])
     path.write_bytes(b"DEBUG\nkeep " + b"DEBUG " * 60_000)
     host = Host(tmp_path, "app.log", edits=edits, once=True)

@@ -29,6 +29,7 @@ def few_descriptors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
+@pytest.mark.real_start
 @pytest.mark.usefixtures("few_descriptors")
 def test_two_hundred_files_under_a_limit_of_a_hundred_descriptors_arrive_once_and_rotate(
     tmp_path: Path, natsd: NatsServer

@@ -47,7 +47,7 @@ def test_a_wildcard_directory_that_appears_later_and_again_is_read_each_time(tmp
     assert host.open_files == 0
 
 
-def test_start_at_end_is_for_files_of_the_first_look_only(tmp_path: Path) -> None:
+def test_start_at_end_is_for_files_of_the_first_scan_only(tmp_path: Path) -> None:
     old, new = tmp_path / "old.log", tmp_path / "new.log"
     old.write_bytes(b"before\n")
     host = Host(tmp_path, "*.log", start_at_end=True)
@@ -232,7 +232,7 @@ def test_a_file_that_is_renamed_while_it_cannot_be_opened_is_read_under_its_firs
     assert host.archive.text(path) == b"old\nnew\n"
 
 
-def test_a_directory_without_the_right_to_look_leaves_its_files_followed(
+def test_a_directory_without_the_right_to_list_leaves_its_files_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "app.log"
@@ -249,7 +249,7 @@ def test_a_directory_without_the_right_to_look_leaves_its_files_followed(
     assert host.archive.ends == {}
 
 
-def test_one_name_that_cannot_be_looked_at_does_not_keep_deleted_files_open(tmp_path: Path) -> None:
+def test_one_name_that_cannot_be_scanned_does_not_keep_deleted_files_open(tmp_path: Path) -> None:
     (tmp_path / "loop.log").symlink_to(tmp_path / "loop.log")  # ELOOP for ever
     path = tmp_path / "app.log"
     path.write_bytes(b"line\n")
@@ -301,10 +301,10 @@ def test_a_thousand_idle_files_cost_no_reads(tmp_path: Path, monkeypatch: pytest
     assert reads == []
     append(tmp_path / "7.log", b"more\n")
     host.ship()
-    assert len(reads) <= 5  # what lies before the offset at the look, then block and guard of the line and of the end
+    assert len(reads) <= 5  # the bytes before the offset at the scan, then block and guard of the line and of the end
 
 
-def test_files_are_read_one_block_in_turn_so_that_a_large_one_starves_nobody(tmp_path: Path) -> None:
+def test_files_are_read_one_block_in_turn_so_that_a_large_one_starves_no_other(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(b"%063d\n" % 0 * 10_000)
     for name in ("b.log", "c.log"):
         (tmp_path / name).write_bytes(b"%063d\n" % 0 * 100)

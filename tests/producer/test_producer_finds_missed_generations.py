@@ -1,4 +1,4 @@
-"""Compressed generations that came and went unseen, copies, and what only looks like one."""
+"""Compressed generations that came and went between scans, copies, and files that only resemble one."""
 
 import gzip
 import os
@@ -40,7 +40,7 @@ def test_compressed_generations_that_were_missed_are_read_oldest_first(
     assert host.archive.dropped == 0
 
 
-def test_what_came_into_an_empty_file_and_lies_compressed_is_read_though_the_inode_number_is_the_same(
+def test_what_came_into_an_empty_file_and_is_compressed_is_read_though_the_inode_number_is_the_same(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "app.log"
@@ -117,7 +117,7 @@ def test_live_rotations_with_compression_ship_every_line_once(tmp_path: Path) ->
     assert len(host.archive.files) == 6
 
 
-def test_compressed_rotations_from_before_the_first_look_are_nobodys(tmp_path: Path) -> None:
+def test_compressed_rotations_from_before_the_first_scan_are_not_shipped(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"older\n")
     rotate_packed(path)
@@ -131,7 +131,7 @@ def test_compressed_rotations_from_before_the_first_look_are_nobodys(tmp_path: P
     assert set(host.archive.files.values()) == {str(path)}
 
 
-def test_files_with_equal_heads_are_told_apart_by_the_bytes_before_the_offset(tmp_path: Path) -> None:
+def test_files_with_equal_heads_are_distinguished_by_the_bytes_before_the_offset(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     host = half_read(tmp_path, BANNER + lines(b"a"))
 
@@ -198,7 +198,7 @@ def test_a_copy_that_is_shorter_than_what_was_shipped_before_the_truncation_is_r
     assert b"".join(data for _, data in host.archive.order) == wanted
 
 
-def test_a_glob_ships_no_compressed_file_and_says_so_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_glob_ships_no_compressed_file_and_logs_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr("shipper.events.compressed_left_out", lambda *, path: said.append(path))
     state = tmp_path / "state"

@@ -1,4 +1,4 @@
-"""What was not read of a file may lie in another one: a copy, or a compressed rotation. It is read, once, in order."""
+"""The unread bytes of a file may be in another one: a copy, or a compressed rotation. They are read once, in order."""
 
 import gzip
 import os
@@ -65,7 +65,7 @@ def test_what_copytruncate_left_unread_is_read_from_the_copy_before_the_new_cont
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_the_copy_may_be_compressed_at_once(stopped: bool, tmp_path: Path) -> None:
+def test_the_copy_may_be_compressed_immediately(stopped: bool, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     host = half_read(tmp_path, lines(b"old"), "app.log*")
 
@@ -96,7 +96,7 @@ def test_a_copy_of_what_was_never_read_is_read_from_its_first_byte(tmp_path: Pat
     assert set(host.archive.files.values()) == {str(path)}
 
 
-def test_lines_that_no_look_saw_before_the_truncation_are_in_the_copy(tmp_path: Path) -> None:
+def test_lines_that_no_scan_saw_before_the_truncation_are_in_the_copy(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"shipped\n")
     host = Host(tmp_path, "app.log")
@@ -108,7 +108,7 @@ def test_lines_that_no_look_saw_before_the_truncation_are_in_the_copy(tmp_path: 
     assert host.archive.text(path) == b"shipped\nnever seen\nnew\n"
 
 
-def test_two_truncations_between_two_looks_are_read_from_their_copies_in_order(tmp_path: Path) -> None:
+def test_two_truncations_between_two_scans_are_read_from_their_copies_in_order(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"first\n")
     host = Host(tmp_path, "app.log*")

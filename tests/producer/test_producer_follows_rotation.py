@@ -56,7 +56,7 @@ def test_a_successor_begins_only_when_all_of_the_older_generation_is_acknowledge
     assert b"".join(piece.data for piece in host.read_all()) == b"new\n"
 
 
-def test_a_look_between_rename_and_create_finishes_the_old_and_reads_the_new_from_its_first_byte(
+def test_a_scan_between_rename_and_create_finishes_the_old_and_reads_the_new_from_its_first_byte(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "app.log"
@@ -129,7 +129,7 @@ def test_a_file_that_comes_back_while_its_last_block_is_on_its_way_is_not_read_a
     assert len(host.archive.files) == 1
 
 
-def test_a_file_that_comes_back_after_it_was_let_go_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_a_file_that_comes_back_after_it_was_closed_goes_on_where_it_ended(tmp_path: Path) -> None:
     path, away = tmp_path / "app.log", tmp_path / "away"
     path.write_bytes(b"line\n")
     host = Host(tmp_path, "app.log")
@@ -160,7 +160,7 @@ def test_an_unterminated_line_at_rotation_holds_its_successor_only_for_the_wait(
 
 @pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
 @pytest.mark.parametrize("stopped", [False, True])
-def test_generations_that_came_and_went_between_two_looks_are_found_oldest_first(
+def test_generations_that_came_and_went_between_two_scans_are_found_oldest_first(
     stopped: bool, pattern: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "app.log"
@@ -189,7 +189,7 @@ def test_generations_that_came_and_went_between_two_looks_are_found_oldest_first
     assert host.archive.dropped == 0
 
 
-def test_generations_of_one_tick_of_the_clock_are_told_apart_by_their_numbers(tmp_path: Path) -> None:
+def test_generations_of_one_tick_of_the_clock_are_distinguished_by_their_numbers(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"0\n")
     host = Host(tmp_path, "app.log")
@@ -204,7 +204,7 @@ def test_generations_of_one_tick_of_the_clock_are_told_apart_by_their_numbers(tm
     assert host.archive.text(path) == b"".join(b"%d\n" % number for number in range(13))
 
 
-def test_a_rotation_between_the_look_and_the_open_loses_nothing(
+def test_a_rotation_between_the_scan_and_the_open_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "app.log"
@@ -230,7 +230,7 @@ def test_a_rotation_between_the_look_and_the_open_loses_nothing(
     assert host.archive.text(path) == b"0\n1\n2\n"
 
 
-def test_what_lay_beside_the_file_before_the_first_look_is_nobodys(tmp_path: Path) -> None:
+def test_what_was_next_to_the_file_before_the_first_scan_is_not_shipped(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"older\n")
     rotate(path)
@@ -300,7 +300,7 @@ def test_a_deleted_file_that_was_acknowledged_to_its_end_is_no_gap(tmp_path: Pat
     host.ship()
     assert host.archive.gaps == {}
     host.restart()
-    assert host.read() == []  # said once
+    assert host.read() == []  # logged once
 
 
 def test_three_rotations_leave_no_more_open_files_than_there_are(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_an_inode_number_that_comes_back_with_another_file_is_another_source(tmp
         first.unlink()
         host.let_go()
         second.write_bytes(b"same line\nanother\n")
-        source = next(iter(host.sources.ledger.known.values()))
+        source = next(iter(host.sources.acks.known.values()))
         assert source.ended_at
         assert host.sources._table.ended_at(key) is None  # whatever file gets the number is new
         host.ship()

@@ -10,10 +10,10 @@ import pytest
 from fleet import Fleet, until
 from producing import append
 from shipping import HOST, Producer
-from shipping import until as soon
+from waiting import becomes
 
 from producer import app as running
-from producer.session.host_name_guard import Instance, Namesake, this_instance
+from producer.session.host_name_guard import HostNameGuard, Instance, this_instance
 from shipper.config import load
 from shipper.errors import ConfigError
 from shipper.heartbeat import Heartbeat, decode, encode
@@ -44,7 +44,7 @@ def producer(directory: Path, me: Instance | None, bus: Bus | None = None) -> Pr
     if bus is None:
         found.bus.add_stream("LOGS_0", "logs.p0.>")
         found.bus.add_stream(BEATS, "logs.beat.>")
-    found.namesake = Namesake(HOST, "logs", me, wall_ns=found.bus.clock.stamp)
+    found.namesake = HostNameGuard(HOST, "logs", me, wall_ns=found.bus.clock.stamp)
     return found
 
 
@@ -59,7 +59,7 @@ class Start:
         self.stopping = False
         self.meanwhile: list[bytes] = []
         self.aged_ns = 0
-        self.namesake = Namesake(
+        self.namesake = HostNameGuard(
             HOST, "logs", me, clock=lambda: self.now, wall_ns=lambda: self.bus.clock.stamp() + self.aged_ns
         )
 
@@ -142,15 +142,15 @@ async def test_one_that_leaves_while_another_waits_hands_the_name_over():
 async def test_a_refused_producer_sends_no_line_and_the_other_one_tells_of_it(tmp_path):
     first = producer(tmp_path / "first", FIRST)
     async with first.running():
-        await soon(lambda: first.stream.last_sequence and len(said(first.bus)) > 1)
+        await becomes(lambda: first.stream.last_sequence and len(said(first.bus)) > 1)
         before = first.stream.last_sequence
         clone = producer(tmp_path / "clone", CLONE, first.bus)
-        clone.namesake = Namesake(HOST, "logs", CLONE, wall_ns=first.bus.clock.stamp)
+        clone.namesake = HostNameGuard(HOST, "logs", CLONE, wall_ns=first.bus.clock.stamp)
         with pytest.raises(ConfigError, match="another producer ships as host"):
             await asyncio.wait_for(clone.run(), 10)
         assert first.stream.last_sequence == before
         assert {beat.refused for beat in said(first.bus) if beat.run == CLONE.run} == {True}
-        await soon(lambda: "process 22 on clone" in said(first.bus)[-1].other)
+        await becomes(lambda: "process 22 on clone" in said(first.bus)[-1].other)
         assert "which was refused" in said(first.bus)[-1].other
         assert "process 22 on clone" in first.pipeline.status()["other_producer"]
     assert first.archived().text(tmp_path / "first/app.log") == b"one\n" * 100
@@ -162,7 +162,7 @@ async def test_two_that_began_at_the_same_moment_are_alarmed(tmp_path, capsys):
     for each in (first, second):
         each.namesake._is_checked = True  # neither saw a heartbeat of the other
     async with first.running(), second.running():
-        await soon(lambda: any(beat.other for beat in said(first.bus)))
+        await becomes(lambda: any(beat.other for beat in said(first.bus)))
     assert "name_shared" in capsys.readouterr().err
     for each in (first, second):  # nothing is lost
         assert first.archived().text(each.directory / "app.log") == b"one\n" * 100
@@ -171,9 +171,9 @@ async def test_two_that_began_at_the_same_moment_are_alarmed(tmp_path, capsys):
 async def test_a_restart_alarms_nobody(tmp_path, capsys):
     first = producer(tmp_path / "first", FIRST)
     for name in ("4", "5", "6"):
-        first.namesake = Namesake(HOST, "logs", dataclasses.replace(FIRST, run=name * 16))
+        first.namesake = HostNameGuard(HOST, "logs", dataclasses.replace(FIRST, run=name * 16))
         async with first.running():
-            await soon(lambda: len([beat for beat in said(first.bus) if beat.run == name * 16]) > 8)  # noqa: B023
+            await becomes(lambda: len([beat for beat in said(first.bus) if beat.run == name * 16]) > 8)  # noqa: B023
     assert not any(beat.other for beat in said(first.bus))
     assert "name_" not in capsys.readouterr().err
 
@@ -184,9 +184,9 @@ async def test_a_producer_that_is_stopped_while_in_doubt_says_nothing(tmp_path):
     bus.add_stream(BEATS, "logs.beat.>")
     bus.store(SUBJECT, {}, sent_by(FIRST))
     clone = producer(tmp_path / "clone", CLONE, bus)
-    clone.namesake = Namesake(HOST, "logs", CLONE, wall_ns=bus.clock.stamp)
+    clone.namesake = HostNameGuard(HOST, "logs", CLONE, wall_ns=bus.clock.stamp)
     async with clone.running():
-        await soon(lambda: clone.sessions == 1)
+        await becomes(lambda: clone.sessions == 1)
         await asyncio.sleep(0.1)
     assert ([beat.run for beat in said(bus)], len(bus.stream("LOGS_0"))) == ([FIRST.run], 0)
 
@@ -305,6 +305,6 @@ def test_a_machine_whose_hosts_file_calls_it_localhost_has_its_own_name(tmp_path
 
 
 def test_the_id_of_a_container_is_warned_of(capsys):
-    running._tell_of_name("4f2c9ab01d3e")
-    running._tell_of_name("web1")
+    running._report_host_name("4f2c9ab01d3e")
+    running._report_host_name("web1")
     assert capsys.readouterr().err.count("name_of_container") == 1

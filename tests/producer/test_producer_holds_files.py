@@ -21,7 +21,7 @@ HOST = "web1.example.net"
 
 @pytest.fixture
 def let_go(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What is said of files that were let go."""
+    """The events about files that were closed."""
     said: list[dict[str, Any]] = []
     monkeypatch.setattr(events, "held_file_let_go", lambda **fields: said.append(fields))
     return said
@@ -38,23 +38,23 @@ class Holder:
 
     def turn(self, text: bytes) -> str:
         """A generation comes, is shipped, rotated away and deleted; its source."""
-        before = set(self.host.sources.ledger.known)
+        before = set(self.host.sources.acks.known)
         append(self.path, text)
         self.host.ship()
         self.path.rename(self.path.with_name("app.log.1"))
         self.host.let_go()
         self.path.with_name("app.log.1").unlink()
-        (source,) = set(self.host.sources.ledger.known) - before
+        (source,) = set(self.host.sources.acks.known) - before
         return source
 
     def tell(self, *sources: str, archive: str = "a1") -> None:
-        known = self.host.sources.ledger.known
+        known = self.host.sources.acks.known
         receipts = [Receipt(id_, known[id_].file, 0, known[id_].offset, known[id_].crc) for id_ in sources]
-        self.host.sources.told(ReceiptsReply(archive, 0, tuple(receipts)))
+        self.host.sources.ended_files.note_receipts(ReceiptsReply(archive, 0, tuple(receipts)))
 
 
 def deleted_files_open(directory: Path) -> int:
-    """Descriptors of this process whose file lay in `directory` and has no name."""
+    """Descriptors of this process whose file was in `directory` and has no name."""
     found = 0
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -73,7 +73,7 @@ def test_a_deleted_file_is_held_until_an_archive_has_it(tmp_path: Path, let_go: 
     assert (len(holder.held), deleted_files_open(tmp_path)) == (1, 1)
     holder.tell(second, archive="another")
     assert (len(holder.held), deleted_files_open(tmp_path)) == (0, 0)
-    assert holder.host.sources.ledger.known[second].archives == (Archived("another", 40),)
+    assert holder.host.sources.acks.known[second].archives == (Archived("another", 40),)
     assert not let_go
 
 
@@ -81,14 +81,14 @@ def test_a_file_that_is_archived_when_it_ends_is_not_held(tmp_path: Path) -> Non
     holder = Holder(tmp_path, Bounds(1000, 60.0))
     append(holder.path, b"one\n")
     holder.host.ship()
-    (source,) = holder.host.sources.ledger.known
+    (source,) = holder.host.sources.acks.known
     holder.tell(source)
     holder.path.unlink()
     holder.host.let_go()
     assert (len(holder.held), holder.host.open_files) == (0, 0)
 
 
-def test_the_oldest_are_let_go_where_more_is_held_than_allowed_and_that_is_said(
+def test_the_oldest_are_closed_where_more_is_held_than_allowed_and_that_is_reported(
     tmp_path: Path, let_go: list[Any]
 ) -> None:
     holder = Holder(tmp_path, Bounds(100, 60.0))
@@ -112,7 +112,7 @@ def test_nothing_is_held_longer_than_its_time(tmp_path: Path, let_go: list[Any])
     assert len(holder.held) == 1
 
 
-def test_a_file_that_has_a_name_is_let_go_without_a_word_as_it_is_found_there(
+def test_a_file_that_has_a_name_is_closed_without_an_event_as_it_is_found_there(
     tmp_path: Path, let_go: list[Any]
 ) -> None:
     holder = Holder(tmp_path, Bounds(1000, 60.0))
@@ -163,7 +163,7 @@ def test_what_is_held_and_what_is_read_have_their_bound_of_descriptors_together(
     assert opened + len(holder.held) == 8
 
 
-def test_the_end_of_the_process_says_what_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_the_process_reports_what_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     monkeypatch.setattr(events, "held_files_end", lambda **fields: said.append(fields))
     holder = Holder(tmp_path, Bounds(1000, 60.0))
@@ -183,7 +183,7 @@ def test_sources_that_went_back_are_read_from_what_is_held_and_are_held_again(tm
     sources = [holder.turn(b"%d\n" % number * 10) for number in range(3)]
     append(holder.path, b"live\n")
     holder.host.ship()
-    holder.host.sources.ledger.rewound(sequence=0, archived={})
+    holder.host.sources.acks.rewind(sequence=0, archived={})
     holder.host.sources.close()
     holder.host.archive = type(holder.host.archive)()
     holder.host.kill()
@@ -200,7 +200,7 @@ def test_sources_that_went_back_are_read_from_what_is_held_and_are_held_again(tm
 def test_a_file_of_a_source_that_goes_back_stays_held_however_little_is_acknowledged_now(tmp_path: Path) -> None:
     holder = Holder(tmp_path, Bounds(1000, 60.0))
     source = holder.turn(b"one\n")
-    known = dict(holder.host.sources.ledger.known)
+    known = dict(holder.host.sources.acks.known)
     holder.held.settle({source: known[source].rewound(sequence=0, archived=0)})
     assert len(holder.held) == 1
 

@@ -1,4 +1,4 @@
-"""`ignore_older`: a file that nobody knows and that did not change for so long begins at its end."""
+"""`ignore_older`: an unknown file that did not change for so long begins at its end."""
 
 import errno
 import os
@@ -140,7 +140,7 @@ def test_what_was_old_when_first_seen_begins_at_its_end_then_though_it_could_be_
     assert host.archive.text(path) == b"new\n"
 
 
-def test_an_old_file_that_is_gone_before_it_could_be_opened_leaves_nothing_behind_for_the_next_with_its_inode(
+def test_an_old_file_that_is_gone_before_it_could_be_opened_leaves_nothing_for_the_next_with_its_inode(
     tmp_path: Path,
 ) -> None:
     path = old_file(tmp_path / "app.log", b"old\n")

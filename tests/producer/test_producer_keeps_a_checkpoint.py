@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
+from producer.checkpoint.ack_tracker import CheckpointSaver
 from producer.checkpoint.store import TOMBSTONE_SECONDS, Checkpoints
 from producer.fingerprint import Mark
 from producer.model import RING_FULL, Point, Source
@@ -45,6 +46,26 @@ def test_nothing_is_read_of_a_generation_that_cannot_be_made_durable(
         assert host.open_files == 0
     host.ship()
     assert host.archive.text(path) == b"line\n"
+
+
+def test_what_could_not_be_saved_is_saved_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "app.log").write_bytes(b"line\n")
+    host = Host(tmp_path, "*.log")
+    host.read()
+    host.deliver()
+    host.acknowledge(1)
+    saver = CheckpointSaver(host.checkpoints, 1.0)
+
+    def full(_: Iterable[Source]) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(host.checkpoints, "save", full)
+        saver.save_last(host.sources.acks)
+    assert host.checkpoints.load()[0].offset == 0
+    assert host.sources.acks.has_unsaved
+    saver.save_last(host.sources.acks)
+    assert host.checkpoints.load()[0].offset == len(b"line\n")
 
 
 def test_what_is_acknowledged_and_saved_is_not_read_again_and_the_rest_is(tmp_path: Path) -> None:
@@ -186,7 +207,7 @@ def test_sources_that_ended_long_ago_are_forgotten(tmp_path: Path) -> None:
     host.start()
     host.now += 3601
     host.ship()
-    assert set(host.sources.ledger.known) == {"b" * 16}
+    assert set(host.sources.acks.known) == {"b" * 16}
     assert [found.id for found in host.checkpoints.load()] == ["b" * 16]
 
 

@@ -15,7 +15,8 @@ from natsd import NatsServer
 from producing import Host, append, rotate
 
 from producer.checkpoint import recovery as recover
-from producer.discovery.scanner import Watched, look, wanted
+from producer.discovery.scanner import Watched, name_filter, scan
+from producer.model import Destination, Place
 from producer.session import control
 from producer.session.inflight import Window
 from shipper.control import Receipt, ReceiptsReply, ResendAnswer, ResendRequest
@@ -80,7 +81,7 @@ def test_of_a_file_that_is_half_read_nothing_more_is_read_and_the_rest_is_record
     assert path.stat().st_ino not in opened.inodes
     assert list(host.archive.ends.values()) == [End.EXCLUDED]
     assert host.archive.lost(path) == 16_016 - len(before)
-    assert host.sources.left_out == {str(path): 16_032 - len(before)}
+    assert host.sources.excluded_bytes == {str(path): 16_032 - len(before)}
     assert host.open_files == 0
 
 
@@ -92,7 +93,7 @@ def test_of_a_file_that_was_only_noticed_not_even_its_name_is_sent(tmp_path: Pat
     host.ship()
     assert host.archive.files == {}
     assert host.sources.idle
-    assert host.sources.left_out == {str(path): len(LINE)}
+    assert host.sources.excluded_bytes == {str(path): len(LINE)}
     host.restart()
     host.ship()
     assert host.archive.files == {}
@@ -182,13 +183,13 @@ def test_a_file_that_another_pattern_names_under_another_name_goes_on_as_before(
     assert host.archive.ends == {}
 
 
-def test_a_collector_that_misses_bytes_of_an_excluded_file_is_told_so(tmp_path: Path) -> None:
+def test_a_collector_that_misses_bytes_of_an_excluded_file_is_notified(tmp_path: Path) -> None:
     host, _ = half_shipped(tmp_path)
     (id_,) = host.archive.files
     reload_with(host, "*.log", exclude=("*secret*",))
     request = ResendRequest(id_, 100)
     assert control.to_missing(request, host.sources, Window(1 << 20)).answer is ResendAnswer.EXCLUDED
-    assert not host.sources.lies_on_disk(host.sources.ledger.known[id_])
+    assert not host.sources.is_on_disk(host.sources.acks.known[id_])
     host.ship()
     assert control.to_missing(request, host.sources, Window(1 << 20)).answer is ResendAnswer.EXCLUDED
 
@@ -198,8 +199,8 @@ def test_what_the_server_lost_of_an_excluded_file_is_recorded_and_not_read_again
     reload_with(host, "*.log", exclude=("*secret*",))
     host.ship()
     (id_,) = host.archive.files
-    first = host.sources.ledger.known[id_].ring[0].offset
-    host.sources.ledger.rewound(sequence=1, archived={id_: first})
+    first = host.sources.acks.known[id_].ring[0].offset
+    host.sources.acks.rewind(sequence=1, archived={id_: first})
     host.restart()
     (piece,) = host.read_all()
     assert (piece.span.end, piece.data, piece.end, piece.gap) == (first, b"", End.EXCLUDED, 16_000 - first)
@@ -214,10 +215,10 @@ def test_nothing_of_what_is_no_longer_named_is_deleted(tmp_path: Path) -> None:
     path.write_bytes(LINE)
     host.ship()
     host.let_go()
-    assert host.sources.finished()
+    assert host.sources.ended_files.deletable_files()
     reload_with(host, "other.log")
     host.ship()
-    assert host.sources.finished() == []
+    assert host.sources.ended_files.deletable_files() == []
 
 
 def test_a_checkpoint_of_an_older_version_knows_nothing_of_it_and_is_read(tmp_path: Path) -> None:
@@ -255,11 +256,11 @@ def test_a_checkpoint_of_an_older_version_knows_nothing_of_it_and_is_read(tmp_pa
 def test_the_names_of_a_pattern_are_those_that_it_finds(
     pattern: str, path: str, is_named: bool, tmp_path: Path
 ) -> None:
-    assert wanted(Watched((pattern,)))(path) is is_named
+    assert name_filter(Watched((pattern,)))(path) is is_named
     there = Path(str(tmp_path) + path)
     there.parent.mkdir(parents=True)
     there.touch()
-    found = look(Watched((str(tmp_path) + pattern,))).files
+    found = scan(Watched((str(tmp_path) + pattern,))).files
     assert (str(there) in {seen.path for seen in found}) is is_named
 
 
@@ -381,7 +382,7 @@ def test_a_second_name_that_a_rotation_gave_excludes_nothing(tmp_path: Path) -> 
     assert host.archive.text(path) == b"one\n"
 
 
-def test_an_excluded_file_beside_a_log_is_not_taken_for_its_rotation(tmp_path: Path) -> None:
+def test_an_excluded_file_next_to_a_log_is_not_taken_for_its_rotation(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"one\n")
     host = Host(tmp_path, "app.log", exclude=("*secret*", "*.[0-9]"))
@@ -455,7 +456,10 @@ async def test_no_receipt_makes_the_producer_open_a_file_that_the_configuration_
 
     monkeypatch.setattr(recover.receipts, "ask", ask)
     recovery = recover.Recovery(
-        "logs.p0.h", "h", 0, wait_seconds=0.0, spools={}, is_wanted=wanted(Watched((str(named),)))
+        Destination("logs", "h", Place(partition=0)),
+        wait_seconds=0.0,
+        spools={},
+        is_wanted=name_filter(Watched((str(named),))),
     )
     opened = Opened(monkeypatch)
     found = await recovery.sources(Empty(), dict)

@@ -1,4 +1,4 @@
-"""A file that was empty at the last look, was written, copied and truncated since, and written again."""
+"""A file that was empty at the last scan, was written, copied and truncated since, and written again."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from producing import Host, append, copytruncate
 
 @pytest.mark.parametrize("hinted", [False, True])
 @pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
-def test_what_only_the_copy_holds_comes_before_what_was_written_behind_it(
+def test_what_only_the_copy_holds_comes_before_what_was_written_after_it(
     pattern: str, hinted: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "app.log"
@@ -69,7 +69,7 @@ def test_a_copy_that_was_seen_before_its_first_byte_is_no_file_of_its_own(hinted
     ]
 
 
-def test_the_first_bytes_of_an_empty_file_need_no_look_at_everything(tmp_path: Path) -> None:
+def test_the_first_bytes_of_an_empty_file_need_no_full_scan(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.touch()
     host = Host(tmp_path, "app.log")

@@ -12,7 +12,7 @@ from producer.checkpoint.store import Checkpoints
 from shipper.model import End
 
 
-def test_late_lines_to_a_renamed_file_that_was_let_go_are_shipped_within_the_hour(tmp_path: Path) -> None:
+def test_late_lines_to_a_renamed_file_that_was_closed_are_shipped_within_the_hour(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"old\n")
     host = Host(tmp_path, "app.log")
@@ -35,7 +35,7 @@ def test_late_lines_to_a_renamed_file_that_was_let_go_are_shipped_within_the_hou
     assert host.open_files == 1
 
 
-def test_what_still_lies_under_a_glob_is_remembered_for_as_long_as_it_does(tmp_path: Path) -> None:
+def test_what_still_is_under_a_glob_is_remembered_for_as_long_as_it_does(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(lines(b"a"))
     host = Host(tmp_path, "app.log*")
@@ -139,7 +139,7 @@ def test_a_generation_that_can_never_be_read_holds_its_successor_for_a_minute_on
     assert host.archive.text(path) == b"old\nnew\non a bad block\n"
 
 
-def test_a_link_that_is_swapped_to_another_file_leaves_no_line_behind(tmp_path: Path) -> None:
+def test_a_link_that_is_swapped_to_another_file_leaves_no_line_unread(tmp_path: Path) -> None:
     link, first, second = tmp_path / "app.log", tmp_path / "app-1", tmp_path / "app-2"
     first.write_bytes(b"first\n")
     link.symlink_to(first)

@@ -1,4 +1,4 @@
-"""What is watched is a link, or lies behind one: rotations happen where the file is."""
+"""A watched name is a link, or a directory on its path is one: rotations happen where the file is."""
 
 import gzip
 import itertools
@@ -12,7 +12,7 @@ from producing import Host, append, copytruncate, rotate
 
 @pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("name", ["0.log.20261121-101010", "0.log.1", "0.log.20261121-101010.gz"])
-def test_the_rest_of_a_file_behind_a_link_is_read_where_its_rotation_lies(
+def test_the_rest_of_a_file_that_a_link_leads_to_is_read_where_its_rotation_is(
     name: str, stopped: bool, tmp_path: Path
 ) -> None:
     link, target = pod(tmp_path)
@@ -39,7 +39,7 @@ def test_the_rest_of_a_file_behind_a_link_is_read_where_its_rotation_lies(
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_generation_that_came_and_went_behind_a_link_is_found(stopped: bool, tmp_path: Path) -> None:
+def test_a_generation_that_came_and_went_at_the_target_of_a_link_is_found(stopped: bool, tmp_path: Path) -> None:
     link, target = pod(tmp_path)
     target.write_bytes(b"old\n")
     aged(target, 0)
@@ -65,7 +65,7 @@ def test_a_generation_that_came_and_went_behind_a_link_is_found(stopped: bool, t
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_release_link_that_leads_elsewhere_leaves_no_unread_byte_behind(stopped: bool, tmp_path: Path) -> None:
+def test_a_release_link_that_leads_elsewhere_leaves_no_unread_byte(stopped: bool, tmp_path: Path) -> None:
     for release in "12":
         (tmp_path / release).mkdir()
     (tmp_path / "current").symlink_to(tmp_path / "1")
@@ -91,7 +91,7 @@ def test_a_release_link_that_leads_elsewhere_leaves_no_unread_byte_behind(stoppe
     assert host.archive.gaps == {}
 
 
-def test_a_link_that_leads_to_the_next_file_of_the_same_directory_leaves_no_unread_byte_behind(tmp_path: Path) -> None:
+def test_a_link_that_leads_to_the_next_file_of_the_same_directory_leaves_no_unread_byte(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
     target.write_bytes(lines(1000))
     host = Host(tmp_path, "links/*.log")
@@ -164,7 +164,9 @@ def test_rotations_in_a_directory_that_a_link_leads_to_are_found_once(stopped: b
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_the_copy_that_copytruncate_leaves_behind_a_link_is_not_shipped(stopped: bool, tmp_path: Path) -> None:
+def test_the_copy_that_copytruncate_leaves_next_to_the_target_of_a_link_is_not_shipped(
+    stopped: bool, tmp_path: Path
+) -> None:
     link, target = pod(tmp_path)
     target.write_bytes(lines(1000))
     host = Host(tmp_path, "links/*.log")
@@ -180,7 +182,9 @@ def test_the_copy_that_copytruncate_leaves_behind_a_link_is_not_shipped(stopped:
     assert host.archive.gaps == {}
 
 
-def test_a_copy_that_is_watched_is_known_for_one_before_the_file_behind_the_link_is_truncated(tmp_path: Path) -> None:
+def test_a_copy_that_is_watched_is_known_for_one_before_the_file_that_the_link_leads_to_is_truncated(
+    tmp_path: Path,
+) -> None:
     link, target = pod(tmp_path)
     target.write_bytes(lines(1000))
     host = Host(tmp_path, "links/*.log", "pods/*.log.*")
@@ -191,7 +195,7 @@ def test_a_copy_that_is_watched_is_known_for_one_before_the_file_behind_the_link
     assert host.archive.text(link) == lines(1000)
 
 
-def test_a_late_line_in_a_rotated_file_behind_a_link_is_shipped(tmp_path: Path) -> None:
+def test_a_late_line_in_a_rotated_file_that_a_link_leads_to_is_shipped(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
     target.write_bytes(b"one\n")
     host = Host(tmp_path, "links/*.log")
@@ -206,7 +210,7 @@ def test_a_late_line_in_a_rotated_file_behind_a_link_is_shipped(tmp_path: Path) 
     assert host.archive.text(link) == b"one\ntwo\nlate\n"
 
 
-def test_a_rotated_file_behind_a_link_is_opened_again_where_it_lies(tmp_path: Path) -> None:
+def test_a_rotated_file_that_a_link_leads_to_is_opened_again_where_it_is(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
     target.write_bytes(lines(10))
     host = Host(tmp_path, "links/*.log", "other.log", open_files=1)
@@ -221,7 +225,7 @@ def test_a_rotated_file_behind_a_link_is_opened_again_where_it_lies(tmp_path: Pa
     assert host.archive.gaps == {}
 
 
-def test_a_file_that_was_empty_behind_a_link_is_known_by_the_name_of_its_rotation(tmp_path: Path) -> None:
+def test_an_empty_file_that_a_link_leads_to_is_known_by_the_name_of_its_rotation(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
     target.touch()
     host = Host(tmp_path, "links/*.log")
@@ -258,3 +262,21 @@ def test_a_target_in_a_directory_that_may_not_be_listed_is_followed_all_the_same
     host.ship()
     host.let_go()
     assert host.archive.text(link) == b"old\nnew\n"
+
+
+def test_a_file_that_is_not_open_is_read_on_while_the_link_to_its_directory_is_missing(tmp_path: Path) -> None:
+    release, link = tmp_path / "release", tmp_path / "current"
+    release.mkdir()
+    link.symlink_to(release)
+    (release / "x.log").write_bytes(b"one\n")
+    (tmp_path / "other.log").write_bytes(b"other\n")
+    host = Host(tmp_path, "current/x.log", "other.log", open_files=1)
+    host.ship()
+    append(tmp_path / "other.log", b"other\n")
+    host.ship()
+    assert [reader.fd for reader in host.sources.readers if reader.file == str(link / "x.log")] == [-1]
+    link.unlink()
+    append(release / "x.log", b"two\n")
+    host.ship()
+    assert host.archive.text(link / "x.log") == b"one\ntwo\n"
+    assert host.archive.lost(link / "x.log") == 0

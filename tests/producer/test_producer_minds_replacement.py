@@ -12,7 +12,7 @@ EITHER = pytest.mark.parametrize("stopped", [False, True])
 
 
 def replaced(path: Path, data: bytes) -> None:
-    """A new file under the old name, at once."""
+    """A new file under the old name, atomically."""
     new = path.with_name("new")
     new.write_bytes(data)
     new.replace(path)
@@ -102,7 +102,7 @@ def test_unread_lines_that_the_new_file_lacks_are_read_from_the_old_one(tmp_path
 
 
 @EITHER
-def test_a_new_file_that_has_less_than_was_shipped_begins_anew(stopped: bool, tmp_path: Path) -> None:
+def test_a_new_file_that_has_less_than_was_shipped_starts_again(stopped: bool, tmp_path: Path) -> None:
     host, path = shipped(tmp_path)
     shorter = SHIPPED.removesuffix(b"line 999\n")
     meanwhile(host, lambda: replaced(path, shorter), stopped=stopped)
@@ -112,7 +112,7 @@ def test_a_new_file_that_has_less_than_was_shipped_begins_anew(stopped: bool, tm
 
 
 @EITHER
-def test_a_new_file_with_a_changed_byte_in_the_middle_begins_anew(stopped: bool, tmp_path: Path) -> None:
+def test_a_new_file_with_a_changed_byte_in_the_middle_starts_again(stopped: bool, tmp_path: Path) -> None:
     host, path = shipped(tmp_path)
     changed = SHIPPED.replace(b"line 500\n", b"LINE 500\n")
     meanwhile(host, lambda: replaced(path, changed), stopped=stopped)

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shipping import HOST, SUBJECT, Producer, archive_of, until
+from shipping import HOST, SUBJECT, Producer, archive_of
+from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
 from producer.fingerprint import Mark
-from producer.model import Archived, Place, Point, Source
-from producer.repartition.migration import asked_for, handed_off
+from producer.model import Archived, Destination, Place, Point, Source
+from producer.repartition.handoff import asked_for, handed_off
+from producer.session.delivery_check import LATE_SECONDS, DeliveryCheck
+from producer.session.handshake import Agreement
 from shipper import codec
 from shipper.bucket import map_key
 from shipper.compression import Decompressor
@@ -85,17 +88,17 @@ class World:
     async def running(self) -> AsyncIterator[None]:
         before = vars(self.producer).get("pipeline")
         async with self.producer.running():
-            await until(lambda: vars(self.producer).get("pipeline") is not before)
-            await until(lambda: not self.producer.pipeline.ready())
+            await becomes(lambda: vars(self.producer).get("pipeline") is not before)
+            await becomes(lambda: not self.producer.pipeline.ready())
             yield
 
     def look(self) -> None:
         """What a mover asks lets the host look at the map at once."""
-        self.producer.pipeline._moving.answer()
+        self.producer.pipeline._sessions._migration.answer()
 
     @property
     def place(self) -> Place:
-        return self.producer.pipeline._moving.place
+        return self.producer.pipeline._sessions._migration.place
 
     def append(self, data: bytes) -> None:
         with self.path.open("ab") as stream:
@@ -119,12 +122,12 @@ async def test_a_host_that_is_moved_goes_on_behind_its_marker_in_the_other_parti
     world = World(tmp_path)
     world.append(b"one\n")
     async with world.running():
-        await until(lambda: len(world.partitions[0].stream) == 1)
+        await becomes(lambda: len(world.partitions[0].stream) == 1)
         world.belongs(1, 1)
         world.look()
-        await until(lambda: world.place == Place(partition=1, version=1))
+        await becomes(lambda: world.place == Place(partition=1, version=1))
         world.append(b"two\n")
-        await until(lambda: len(world.partitions[1].stream) == 1)
+        await becomes(lambda: len(world.partitions[1].stream) == 1)
     first, marker = world.partitions[0].stream
     (second,) = world.partitions[1].stream
     assert codec.leaves(marker.headers) == 1
@@ -141,7 +144,7 @@ async def test_a_new_host_begins_where_the_map_has_it(tmp_path: Path) -> None:
     world.belongs(1, 4)
     world.append(b"one\n")
     async with world.running():
-        await until(lambda: len(world.partitions[1].stream) == 1)
+        await becomes(lambda: len(world.partitions[1].stream) == 1)
     assert not len(world.partitions[0].stream)
     assert codec.from_headers(next(iter(world.partitions[1].stream)).headers).map_version == 4
 
@@ -153,27 +156,27 @@ async def test_a_host_stays_as_long_as_its_collector_is_away(tmp_path: Path) -> 
         world.belongs(1, 1)
         world.look()
         world.append(b"one\n")
-        await until(lambda: len(world.partitions[0].stream) == 1)
+        await becomes(lambda: len(world.partitions[0].stream) == 1)
         world.look()
         await asyncio.sleep(0.3)
         assert world.place == Place(partition=0)
         world.partitions[0].is_away = False
         world.look()
-        await until(lambda: world.place.partition == 1)
+        await becomes(lambda: world.place.partition == 1)
 
 
 async def test_a_host_that_was_killed_while_it_left_publishes_nothing_more_there(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.append(b"one\n")
     async with world.running():
-        await until(lambda: len(world.partitions[0].stream) == 1)
-        await until(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
+        await becomes(lambda: len(world.partitions[0].stream) == 1)
+        await becomes(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
     world.belongs(1, 1)
     with contextlib.closing(Checkpoints(tmp_path / "checkpoint.sqlite")) as checkpoints:
         checkpoints.stand_at(Place(partition=0).left_for(1))
     world.append(b"two\n")
     async with world.running():
-        await until(lambda: len(world.partitions[1].stream) == 1)
+        await becomes(lambda: len(world.partitions[1].stream) == 1)
     assert len(world.partitions[0].blocks) == len(list(world.partitions[0].stream)) - 1
     assert world.archived() == b"one\ntwo\n"
 
@@ -182,14 +185,14 @@ async def test_a_host_whose_map_is_gone_while_it_leaves_stays_under_the_version_
     world = World(tmp_path)
     world.append(b"one\n")
     async with world.running():
-        await until(lambda: len(world.partitions[0].stream) == 1)
-        await until(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
+        await becomes(lambda: len(world.partitions[0].stream) == 1)
+        await becomes(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
     with contextlib.closing(Checkpoints(tmp_path / "checkpoint.sqlite")) as checkpoints:
         checkpoints.stand_at(Place(partition=0).left_for(7))
     world.append(b"two\n")
     async with world.running():
-        await until(lambda: world.place == Place(partition=0, version=7))
-        await until(lambda: len(world.partitions[0].stream) == 3)
+        await becomes(lambda: world.place == Place(partition=0, version=7))
+        await becomes(lambda: len(world.partitions[0].stream) == 3)
     assert world.archived() == b"one\ntwo\n"
 
 
@@ -197,14 +200,14 @@ async def test_a_host_that_was_away_while_its_partition_was_retired_goes_on_all_
     world = World(tmp_path)
     world.append(b"one\n")
     async with world.running():
-        await until(lambda: len(world.partitions[0].stream) == 1)
-        await until(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
+        await becomes(lambda: len(world.partitions[0].stream) == 1)
+        await becomes(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
     world.partitions[0].is_retired = True
     world.bus.remove_stream("LOGS_0")
     world.belongs(1, 1)
     world.append(b"two\n")
     async with world.running():
-        await until(lambda: len(world.partitions[1].stream) == 1)
+        await becomes(lambda: len(world.partitions[1].stream) == 1)
     assert world.archived() == b"one\ntwo\n"
 
 
@@ -212,8 +215,8 @@ async def test_what_an_older_sender_got_into_the_old_partition_is_not_written_tw
     world = World(tmp_path)
     world.append(b"one\n")
     async with world.running():
-        await until(lambda: len(world.partitions[0].stream) == 1)
-        await until(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
+        await becomes(lambda: len(world.partitions[0].stream) == 1)
+        await becomes(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
     stored = next(iter(world.partitions[0].stream))
     world.append(b"two\n")
     text = b"one\ntwo\n"
@@ -226,7 +229,7 @@ async def test_what_an_older_sender_got_into_the_old_partition_is_not_written_tw
         checkpoints.stand_at(Place(partition=0).left_for(1))
     world.append(b"three\n")
     async with world.running():
-        await until(lambda: len(world.partitions[1].stream) >= 1)
+        await becomes(lambda: len(world.partitions[1].stream) >= 1)
     assert world.archived() == b"one\ntwo\nthree\n"
 
 
@@ -234,7 +237,7 @@ async def test_what_an_older_map_says_moves_nobody(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.belongs(1, 5)
     async with world.running():
-        await until(lambda: world.place == Place(partition=1, version=5))
+        await becomes(lambda: world.place == Place(partition=1, version=5))
         world.belongs(0, 4)
         world.look()
         await asyncio.sleep(0.2)
@@ -254,7 +257,7 @@ async def test_a_stream_that_is_missing_is_asked_for(tmp_path: Path) -> None:
 
     world.bus.listen(MemoryPublisher(world.bus, "LOGS_1"), control_up(HOST), make)
     async with world.running():
-        await until(lambda: len(world.bus.stream("LOGS_0")) == 1)
+        await becomes(lambda: len(world.bus.stream("LOGS_0")) == 1)
 
 
 # -- what is taken along ------------------------------------------------------------------------------------------
@@ -270,6 +273,31 @@ def source(offset: int, **more: Any) -> Source:
 
 def told(watermark: int, crc: int, **more: Any) -> ReceiptsReply:
     return ReceiptsReply(ARCHIVE, 99, (Receipt("00000000000000a1", "/f", 0, watermark, crc),), **more)
+
+
+def test_parts_of_a_partition_start_over_after_a_move_and_not_when_the_host_begins_to_leave() -> None:
+    destination, moves = Destination("logs", "h", Place(partition=1)), 0
+
+    def moved() -> None:
+        nonlocal moves
+        moves += 1
+
+    destination.on_move(moved)
+    destination.move(destination.place.left_for(7))
+    assert (moves, destination.subject) == (0, "logs.p1.h")
+    destination.move(Place(partition=2, version=7))
+    assert (moves, destination.partition, destination.subject) == (1, 2, "logs.p2.h")
+    destination.move(Place(partition=2, version=8))
+    assert moves == 2
+
+
+async def test_what_was_heard_of_the_old_partition_means_nothing_in_the_new_one() -> None:
+    destination = Destination("logs", "h", Place(partition=1))
+    check = DeliveryCheck(destination, rouse=lambda: None, clock=lambda: 0.0)
+    check.doubt(Agreement(holds=True, unconfirmed={"source": 10}))
+    assert check.next_at == 0.0
+    destination.move(Place(partition=2, version=7))
+    assert check.next_at == LATE_SECONDS
 
 
 def test_stream_sequences_of_the_old_partition_mean_nothing_in_the_new_one() -> None:

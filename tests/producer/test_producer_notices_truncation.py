@@ -1,4 +1,4 @@
-"""Truncation in all its kinds: the new content is a new generation, and what nobody could read is a gap."""
+"""Truncation in all its kinds: the new content is a new generation, and bytes that could not be read are a gap."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ def rewrite(path: Path, text: bytes) -> None:
 
 @pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("text", [b"", b"new\n", b"rewritten same\n", b"regrown beyond the old offset\n" * 100])
-def test_truncated_and_written_anew_is_read_from_its_first_byte(text: bytes, stopped: bool, tmp_path: Path) -> None:
+def test_truncated_and_written_again_is_read_from_its_first_byte(text: bytes, stopped: bool, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"old content 1\n\n")
     host = Host(tmp_path, "app.log")
@@ -35,7 +35,7 @@ def test_truncated_and_written_anew_is_read_from_its_first_byte(text: bytes, sto
     assert host.archive.gaps == {}
 
 
-def test_rewritten_between_the_look_and_the_read_is_noticed_by_the_read(tmp_path: Path) -> None:
+def test_rewritten_between_the_scan_and_the_read_is_noticed_by_the_read(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"old content\n")
     host = Host(tmp_path, "app.log")
@@ -157,7 +157,7 @@ def test_copytruncate_while_stopped_ships_only_the_new_content(pattern: str, tmp
     assert b"".join(data for _, data in host.archive.order) == b"old\n" * 100 + b"new\n"
 
 
-def test_a_look_between_copy_and_truncation_does_not_take_the_copy_for_a_file(tmp_path: Path) -> None:
+def test_a_scan_between_copy_and_truncation_does_not_take_the_copy_for_a_file(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     text = b"".join(b"line %d\n" % number for number in range(1000))
     path.write_bytes(text)

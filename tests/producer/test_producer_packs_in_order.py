@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipping import Producer
 
-from producer import pipeline
 from producer.batch import batcher, parallel
 from producer.batch.parallel import in_order
 from shipper import codec
@@ -91,8 +90,7 @@ def packers(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 
     monkeypatch.setattr(Compressor, "encode", slow)
     monkeypatch.setattr(parallel.Spare, "is_there", lambda _: True)
-    for module in (pipeline, batcher):
-        monkeypatch.setattr(module, "LOAD_BYTES", 64 * 1024)
+    monkeypatch.setattr(batcher, "BATCH_BYTES", 64 * 1024)
     return who
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from producing import append
-from shipping import HOST, STREAM, SUBJECT, Collector, Producer, take_all, until
+from shipping import HOST, STREAM, SUBJECT, Collector, Producer, take_all
+from waiting import becomes
 
-from producer import pipeline
 from producer.batch import batcher
-from producer.batch.batcher import LOAD_BYTES, LOADS_AHEAD
+from producer.batch.batcher import BATCH_BYTES, BATCHES_AHEAD
 from producer.checkpoint.store import Checkpoints
 from shipper.errors import Fatal, StreamFull, Unavailable
 from shipper.model import Encoding, End
@@ -75,8 +75,8 @@ async def test_sessions_that_end_at_any_moment_leave_nothing_out(seed: int, tmp_
                 case 1:
                     producer.bus.acks.drop(1)
             producer.bus.end_sessions()
-            await until(lambda: producer.sessions > sessions)  # noqa: B023
-        await until(lambda: len(producer.archived().text(path)) >= len(wanted))
+            await becomes(lambda: producer.sessions > sessions)  # noqa: B023
+        await becomes(lambda: len(producer.archived().text(path)) >= len(wanted))
     assert producer.archived().text(path) == wanted
     assert producer.sessions > 10
 
@@ -86,8 +86,7 @@ async def test_a_load_that_was_read_while_its_session_ended_is_in_flight_in_the_
 ) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(lines(20_000))
-    for module in (pipeline, batcher):  # many loads, so that some are always ahead
-        monkeypatch.setattr(module, "LOAD_BYTES", 64 * 1024)
+    monkeypatch.setattr(batcher, "BATCH_BYTES", 64 * 1024)  # many batches, so that some are always read ahead
     producer = Producer(tmp_path, "app.log", block=16 * 1024)
     published = 0
     real = MemoryPublisher.publish
@@ -112,10 +111,10 @@ async def test_no_more_is_in_flight_than_the_window_and_the_loads_ahead(tmp_path
     producer = Producer(tmp_path, "app.log", encoding=Encoding.IDENTITY)
     producer.bus.acks.hold()
     async with producer.running():
-        await until(lambda: producer.sessions and not producer.pipeline._window.room)
+        await becomes(lambda: producer.sessions and not producer.pipeline.delivery.window.room)
         for _ in range(200):
             await asyncio.sleep(0)
-        assert producer.pipeline._window.bytes < (1 << 20) + LOADS_AHEAD * LOAD_BYTES + (1 << 20)
+        assert producer.pipeline.delivery.window.bytes < (1 << 20) + BATCHES_AHEAD * BATCH_BYTES + (1 << 20)
         producer.bus.acks.release()
 
 
@@ -125,8 +124,8 @@ async def test_an_ack_that_is_late_ends_the_session_however_long_the_poll_is(tmp
     producer = Producer(tmp_path, "app.log", ack_timeout=0.1, poll=3600.0)
     producer.bus.acks.drop(1)
     async with producer.running():
-        await until(lambda: producer.sessions >= 2)
-        await until(lambda: not len(producer.pipeline._window))
+        await becomes(lambda: producer.sessions >= 2)
+        await becomes(lambda: not len(producer.pipeline.delivery.window))
     assert producer.archived().text(path) == b"line\n"
     assert producer.archived().dropped == 5
 
@@ -137,7 +136,7 @@ async def test_the_checkpoint_never_passes_an_acknowledgement(tmp_path: Path) ->
     producer = Producer(tmp_path, "app.log", drain_within=0.0)
     producer.bus.acks.hold()
     async with producer.running():
-        await until(lambda: len(producer.stream) > 0)
+        await becomes(lambda: len(producer.stream) > 0)
     assert Checkpoints(tmp_path / "checkpoint.sqlite").load()[0].offset == 0
 
 
@@ -146,15 +145,15 @@ async def test_a_generation_that_comes_and_is_deleted_while_the_server_is_away_i
     path.write_bytes(b"0\n")
     producer = Producer(tmp_path, "app.log", rotate_wait=60.0)
     async with producer.running():
-        await until(lambda: len(producer.stream) > 0)
+        await becomes(lambda: len(producer.stream) > 0)
         producer.bus.go_down()
         for number in range(1, 4):
             path.unlink()
             path.write_bytes(b"%d\n" % number)
             known = number + 1
-            await until(lambda: len(producer.pipeline._sources.ledger.known) >= known)  # noqa: B023
+            await becomes(lambda: len(producer.pipeline.delivery.tailer.acks.known) >= known)  # noqa: B023
         producer.bus.come_up()
-        await until(lambda: producer.archived().text(path) == b"0\n1\n2\n3\n")
+        await becomes(lambda: producer.archived().text(path) == b"0\n1\n2\n3\n")
 
 
 async def test_a_full_stream_ends_once_when_patience_is_at_its_end(tmp_path: Path) -> None:
@@ -189,12 +188,12 @@ async def test_a_stop_ends_in_time_also_when_no_server_answers(hung: bool, tmp_p
         return await asyncio.get_running_loop().create_future()
 
     async with producer.running():
-        await until(lambda: len(producer.stream) > 0)
+        await becomes(lambda: len(producer.stream) > 0)
         producer.bus.go_down()
         if hung:
-            producer.pipeline._begin = never
+            producer.connect = never
             sessions = producer.sessions
-            await until(lambda: producer.sessions > sessions)
+            await becomes(lambda: producer.sessions > sessions)
         began = asyncio.get_running_loop().time()
         producer.stop.ask()
     assert asyncio.get_running_loop().time() - began < 3.0
@@ -206,12 +205,12 @@ async def test_what_the_server_lost_is_sent_again(tmp_path: Path) -> None:
     producer = Producer(tmp_path, "app.log", block=4096)
     path.write_bytes(lines(1000))
     async with producer.running():
-        await until(lambda: producer.archived().text(path) == path.read_bytes())
-        await until(lambda: not len(producer.pipeline._window))
+        await becomes(lambda: producer.archived().text(path) == path.read_bytes())
+        await becomes(lambda: not len(producer.pipeline.delivery.window))
         producer.stream.forget_last(5)
         producer.bus.end_sessions("power failed")
         append(path, b"more\n")
-        await until(lambda: producer.archived().text(path) == path.read_bytes())
+        await becomes(lambda: producer.archived().text(path) == path.read_bytes())
 
 
 async def test_a_stream_created_anew_gets_everything_that_the_archive_does_not_have(tmp_path: Path) -> None:
@@ -270,15 +269,15 @@ async def test_a_collector_that_asks_gets_the_bytes_again_and_gone_for_what_nobo
     path.write_bytes(lines(1000))
     producer = Producer(tmp_path, "app.log", block=4096)
     async with producer.running():
-        await until(lambda: producer.archived().text(path) == path.read_bytes())
-        await until(lambda: not len(producer.pipeline._window))
+        await becomes(lambda: producer.archived().text(path) == path.read_bytes())
+        await becomes(lambda: not len(producer.pipeline.delivery.window))
         source = next(iter(producer.archived().files))
         producer.stream.delete(3)
         start = 2 * 4096 - 50
         asked = {"v": 1, "ask": "resend", "source": source, "from": start}
         answer = await producer.bus.ask(control_down(HOST), asked, 1.0)
         assert answer == {"v": 1, "answer": "resent", "lasting": True}
-        await until(lambda: _covered(producer, source) == set(range(path.stat().st_size)))
+        await becomes(lambda: _covered(producer, source) == set(range(path.stat().st_size)))
         for unknown in ({"source": "f" * 16, "from": 0}, {"source": source, "from": "garbage"}):
             answer = await producer.bus.ask(control_down(HOST), {"v": 1, "ask": "resend", **unknown}, 1.0)
             assert answer == {"v": 1, "answer": "gone"}
@@ -298,11 +297,11 @@ async def test_a_rotated_file_ends_with_its_reason_on_the_wire(tmp_path: Path) -
     path.write_bytes(b"old\ntorn")
     producer = Producer(tmp_path, "app.log")
     async with producer.running():
-        await until(lambda: len(producer.stream) > 0)
+        await becomes(lambda: len(producer.stream) > 0)
         path.rename(tmp_path / "app.log.1")
         path.write_bytes(b"new\n")
-        await until(lambda: End.ROTATED in producer.archived().ends.values())
-        await until(lambda: producer.archived().text(path) == b"old\ntornnew\n")
+        await becomes(lambda: End.ROTATED in producer.archived().ends.values())
+        await becomes(lambda: producer.archived().text(path) == b"old\ntornnew\n")
 
 
 async def test_a_checkpoint_that_cannot_be_written_stops_nothing_and_is_written_later(
@@ -320,15 +319,15 @@ async def test_a_checkpoint_that_cannot_be_written_stops_nothing_and_is_written_
         real(self, sources)
 
     async with producer.running():
-        await until(lambda: producer.archived().text(path) == b"one\n")
+        await becomes(lambda: producer.archived().text(path) == b"one\n")
         monkeypatch.setattr(Checkpoints, "save", save)
         append(path, b"two\n")
-        await until(lambda: producer.archived().text(path) == b"one\ntwo\n")
-        await until(lambda: not len(producer.pipeline._window))
+        await becomes(lambda: producer.archived().text(path) == b"one\ntwo\n")
+        await becomes(lambda: not len(producer.pipeline.delivery.window))
         producer.stream.forget_last(1)
         producer.bus.end_sessions("power failed")  # now the handshake needs the checkpoint
         sessions = producer.sessions
-        await until(lambda: producer.sessions > sessions + 1)
+        await becomes(lambda: producer.sessions > sessions + 1)
         full = False
-        await until(lambda: producer.archived().text(path) == b"one\ntwo\n")
+        await becomes(lambda: producer.archived().text(path) == b"one\ntwo\n")
     assert Checkpoints(tmp_path / "checkpoint.sqlite").load()[0].offset == 8

@@ -14,19 +14,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from fleet import until
 from producing import Host, append
 from spooling import running, spool_in, text
 
-from producer.discovery import safe_open
+from producer.discovery import safe_open, scanner, symlinks
 from producer.discovery.patterns import real_path
 from producer.discovery.safe_open import Links, NotFollowed
 from producer.inputs.factory import inputs_of, named
 from producer.inputs.listen_address import Address, listen
 from producer.inputs.pipes import LOOK_SECONDS, Fifo
-from producer.tailer.cleanup import GONE, Fate, Finished, delete
+from producer.tailer.cleanup import REMOVED, DeletableFile, DeletionOutcome, delete
 from shipper.errors import ConfigError
 from shipper.settings import ProducerSettings
 
@@ -34,6 +35,7 @@ MALLORY, ALICE = 4711, 4712
 SECRET = b"for root only\n" * 100
 OPENINGS = 1500
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
+Argument, Result = TypeVar("Argument"), TypeVar("Result")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files to other users")
 
@@ -183,7 +185,7 @@ def a_link_to_another_users_file(place: Place) -> None:
 
 
 @planted
-def a_link_to_a_file_that_everybody_may_read(place: Place) -> None:
+def a_link_to_a_file_that_every_user_may_read(place: Place) -> None:
     place.link(place.file(place.data / "public", SECRET, owner=0))
 
 
@@ -254,7 +256,7 @@ def a_link_out_of_a_link_root(place: Place) -> None:
 
 
 @planted
-def a_link_beside_a_link_root(place: Place) -> None:
+def a_link_next_to_a_link_root(place: Place) -> None:
     place.options = {"links": Links((str(place.directory / "secr"),))}
     place.link(place.shadow)
 
@@ -422,7 +424,7 @@ def second_name_of_an_own_file(place: Place) -> None:
         second_name_of_an_own_file,
     ],
 )
-def test_links_that_nobody_else_can_have_made_are_followed(setup: Callable[[Place], None], tmp_path: Path) -> None:
+def test_links_that_no_other_user_can_have_made_are_followed(setup: Callable[[Place], None], tmp_path: Path) -> None:
     place = Place(tmp_path)
     setup(place)
     host = place.host()
@@ -430,7 +432,7 @@ def test_links_that_nobody_else_can_have_made_are_followed(setup: Callable[[Plac
     assert host.sources.refused == {}
 
 
-def test_a_link_that_is_not_followed_is_said_once_and_counted_and_read_once_it_is_allowed(tmp_path: Path) -> None:
+def test_a_link_that_is_not_followed_is_reported_once_and_counted_and_read_once_it_is_allowed(tmp_path: Path) -> None:
     place = Place(tmp_path)
     path = place.link(place.shadow)
     host = place.host()
@@ -539,9 +541,107 @@ def test_a_producer_that_scans_while_names_are_exchanged_ships_only_what_is_the_
     assert SECRET[:10] not in b"".join(data for _, data in host.archive.order)
 
 
-def finished(host: Host, path: Path) -> Finished:
-    (source,) = [source for source in host.sources.ledger.known.values() if source.file == str(path)]
-    return Finished(source, str(path), rotated=True)
+def exchange(one: Path, other: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other)
+    assert libc.renameat2(*names, RENAME_EXCHANGE) == 0, ctypes.get_errno()
+
+
+def while_exchanged(function: Callable[[Argument], Result], one: Path, other: Path) -> Callable[[Argument], Result]:
+    """`function`, during which two names are exchanged."""
+
+    def call(argument: Argument) -> Result:
+        exchange(one, other)
+        try:
+            return function(argument)
+        finally:
+            exchange(one, other)
+
+    return call
+
+
+@pytest.mark.parametrize("owner", [MALLORY, 0])
+def test_a_file_that_was_scanned_over_a_link_and_could_not_be_opened_is_not_opened_where_the_link_led(
+    owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first scan and the search after the failed open see the link; every other call sees a directory."""
+    place = Place(tmp_path)
+    place.patterns = ["app/d/*.log"]
+    name, planted = place.app / "d", place.link(place.secret, "planted")
+    name.mkdir()
+    os.chown(name, owner, owner)
+    with monkeypatch.context() as patched:
+        patched.setattr(scanner, "scan", while_exchanged(scanner.scan, planted, name))
+        host = place.host()
+    assert len(host.sources.unopened) == 1
+    monkeypatch.setattr(symlinks, "real_path", while_exchanged(real_path, planted, name))
+    assert shipped(host) == b""
+
+
+@pytest.mark.parametrize("owner", [MALLORY, 0])
+def test_a_rotation_that_was_listed_over_a_link_is_not_shipped(
+    owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name leads to the directory of root while its target is resolved, and not when its owner is checked."""
+    place = Place(tmp_path)
+    place.patterns = ["app/d/*.log"]
+    name, planted = place.app / "d", place.link(place.secret, "planted")
+    name.mkdir()
+    os.chown(name, owner, owner)
+    path = place.file(name / "x.log")
+    host = place.host()
+    assert shipped(host) == b"own\n"
+    path.unlink()
+    place.file(place.secret / "x.log.1", SECRET, owner=0, mode=0o600)
+    monkeypatch.setattr(symlinks, "real_path", while_exchanged(real_path, planted, name))
+    assert shipped(host) == b"own\n"
+
+
+def test_a_directory_that_a_link_of_root_leads_to_and_that_is_exchanged_for_a_link_gives_no_rotation_away(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path)
+    place.patterns = ["log/web.log"]
+    logs = place.app / "logs"
+    logs.mkdir()
+    os.chown(logs, MALLORY, MALLORY)
+    place.file(logs / "web.log")
+    place.link(logs / "web.log", "web.log", owner=0, beside=place.log)
+    host = place.host()
+    assert shipped(host) == b"own\n"
+    (logs / "web.log").rename(logs / "web.log.2")
+    place.file(logs / "web.log.1", b"rotated\n", owner=0, mode=0o600)  # by a daemon that runs as root
+    place.file(logs / "web.log", b"new\n")
+    assert shipped(host) == b"own\nrotated\nnew\n"
+    logs.rename(place.app / "kept")
+    place.link(place.secret, "logs")
+    for name in ("web.log.1", "web.log"):
+        place.file(place.secret / name, SECRET, owner=0, mode=0o600)
+    assert shipped(host) == b"own\nrotated\nnew\n"
+
+
+def test_a_file_is_opened_as_a_name_only_if_the_users_who_control_the_name_own_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.link(place.file(place.data / "own.log"), "s.log")
+    name = str(place.app / "s.log")
+    for path, owner in ((place.data / "own.log.1", MALLORY), (place.data / "root.log.1", 0)):
+        place.file(path, owner=owner, mode=0o600)
+    own, foreign = ((place.data / f"{each}.log.1").stat() for each in ("own", "root"))
+    descriptor = Links().open_as(name, str(place.data / "own.log.1"), (own.st_dev, own.st_ino))
+    assert descriptor is not None
+    os.close(descriptor)
+    with pytest.raises(NotFollowed):
+        Links().open_as(name, str(place.data / "root.log.1"), (foreign.st_dev, foreign.st_ino))
+    assert Links().open_as(name, str(place.data / "root.log.1"), (own.st_dev, own.st_ino)) is None
+    with pytest.raises(NotFollowed):
+        Links().open_as(
+            str(place.app / "missing" / "s.log"), str(place.data / "root.log.1"), (foreign.st_dev, foreign.st_ino)
+        )
+
+
+def finished(host: Host, path: Path) -> DeletableFile:
+    (source,) = [source for source in host.sources.acks.known.values() if source.file == str(path)]
+    return DeletableFile(source, str(path), rotated=True)
 
 
 @pytest.mark.parametrize("what", ["file", "directory", "directory on the way"])
@@ -563,7 +663,7 @@ def test_nothing_is_deleted_through_a_planted_link(what: str, tmp_path: Path) ->
         fate = delete(target, descriptor)
     finally:
         os.close(descriptor)
-    assert fate is (Fate.CHANGED if what == "file" else Fate.LINKED)
+    assert fate is (DeletionOutcome.CHANGED if what == "file" else DeletionOutcome.LINKED)
     assert path.exists()
 
 
@@ -577,10 +677,10 @@ def test_nothing_is_deleted_in_a_directory_that_others_rule(owner: str, tmp_path
         os.chown(place.app, 0, 0)
         place.app.chmod(0o777)
     descriptor = os.open(path, os.O_RDONLY)
-    assert delete(finished(host, path), descriptor) is Fate.FOREIGN
+    assert delete(finished(host, path), descriptor) is DeletionOutcome.FOREIGN
     os.chown(place.app, ALICE, ALICE)
     place.app.chmod(0o755)
-    assert delete(finished(host, path), descriptor) in GONE
+    assert delete(finished(host, path), descriptor) in REMOVED
     os.close(descriptor)
     assert not path.exists()
 
@@ -607,7 +707,7 @@ def test_a_directory_that_is_exchanged_for_a_link_while_its_file_is_deleted_lose
                 fates.add(delete(target, descriptor))
             except OSError as error:
                 fates.add(type(error))
-            if fates & GONE:
+            if fates & REMOVED:
                 break
     os.close(descriptor)
     assert sorted(os.listdir(place.secret)) == ["audit.log", "shadow.log"]
@@ -631,7 +731,7 @@ def of_producer(*files: Path, link_roots: tuple[str, ...] = ()) -> ProducerSetti
     return ProducerSettings(files=tuple(map(str, files)), link_roots=link_roots)
 
 
-def test_a_planted_link_to_a_fifo_is_no_input_and_that_is_said(
+def test_a_planted_link_to_a_fifo_is_no_input_and_that_is_reported(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     planted = place.link(fifo(place.secret / "fifo"), "in")
@@ -663,7 +763,7 @@ def test_a_fifo_that_is_exchanged_for_a_link_is_read_on_and_the_target_is_not(pl
         until(lambda: text(place.directory) == b"one\n")
         time.sleep(1.5 * LOOK_SECONDS)
         writer.write(b"two\n")
-        until(lambda: text(place.directory) == b"one\ntwo\n", what=repr(text(place.directory)))
+        until(lambda: text(place.directory) == b"one\ntwo\n", what=lambda: repr(text(place.directory)))
 
 
 def test_the_rights_of_a_file_to_which_a_socket_was_exchanged_stay(
@@ -682,7 +782,7 @@ def test_the_rights_of_a_file_to_which_a_socket_was_exchanged_stay(
     assert place.shadow.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_socket_is_not_made_behind_a_planted_link(place: Place) -> None:
+def test_a_socket_is_not_made_over_a_planted_link(place: Place) -> None:
     place.link(place.secret, "run")
     with pytest.raises(ConfigError, match="not followed"):
         listen(Address("unix", path=str(place.app / "run" / "log")))

@@ -1,4 +1,4 @@
-"""A block is read when it is asked for, so that packing it finds it in the core's cache."""
+"""A block is read when it is requested, so that compression finds it in the core's cache."""
 
 import zlib
 from pathlib import Path
@@ -8,7 +8,7 @@ from producing import Host
 LINES = b"".join(b"line %d\n" % number for number in range(20_000))
 
 
-def test_nothing_is_read_ahead_of_the_piece_that_is_asked_for(tmp_path: Path) -> None:
+def test_nothing_is_read_ahead_of_the_piece_that_is_requested(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_bytes(LINES)
     host = Host(tmp_path, "*.log")
     pieces = host.sources.pieces(1 << 20)
@@ -18,7 +18,7 @@ def test_nothing_is_read_ahead_of_the_piece_that_is_asked_for(tmp_path: Path) ->
     assert first.data + b"".join(piece.data for piece in pieces) == LINES
 
 
-def test_each_piece_says_its_own_sum_and_that_of_the_source_so_far(tmp_path: Path) -> None:
+def test_each_piece_has_its_own_sum_and_that_of_the_source_so_far(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_bytes(LINES)
     pieces = Host(tmp_path, "*.log").read_all()
     assert len(pieces) > 1

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import Fleet
-from fleet import until as becomes
+from fleet import Fleet, until
 from natsd import NatsServer
 from producing import append
-from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all, until
+from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all
+from waiting import becomes, slowdown
 
 from producer.checkpoint import recovery
 from producer.tailer.retained_files import RetainedFiles
@@ -73,17 +73,17 @@ async def test_a_collector_that_comes_up_later_is_waited_for_and_the_files_are_l
     producer.options["once"] = False
     archive, messages = producer.archived(), len(producer.stream)
     async with producer.running():
-        await until(lambda: said == ["recovery_waits"])
+        await becomes(lambda: said == ["recovery_waits"])
         (tmp_path / "logs" / "3.log").unlink()  # it is open by now
         came = tmp_path / "logs" / "came.log"
         came.write_bytes(b"came and went\n")
         wanted[came] = came.read_bytes()
-        await until(lambda: len(producer.pipeline._sources.ledger.known) == 6)
+        await becomes(lambda: len(producer.pipeline.delivery.tailer.acks.known) == 6)
         came.unlink()
         assert len(producer.stream) == messages
         assert producer.pipeline.ready()
         Collector(producer.bus, archive)
-        await until(lambda: {path: producer.archived().text(path) for path in wanted} == wanted)
+        await becomes(lambda: {path: producer.archived().text(path) for path in wanted} == wanted)
     assert len(producer.archived().files) == 6
     assert not producer.archived().gaps
     assert said == ["recovery_waits"]
@@ -97,7 +97,7 @@ async def test_a_collector_that_is_behind_is_waited_for_until_it_has_judged_what
     collector = Collector(producer.bus, half)
     collector.through = 2
     shipping = asyncio.create_task(producer.ship_once())
-    await until(lambda: len(collector.questions) > 3)
+    await becomes(lambda: len(collector.questions) > 3)
     take_all(half, list(producer.stream))
     collector.through = len(producer.stream)
     await asyncio.wait_for(shipping, 15)
@@ -131,8 +131,8 @@ async def test_who_is_asked_to_stop_does_not_wait_for_the_collector(tmp_path: Pa
     producer.options["once"] = False
     began = time.monotonic()
     async with producer.running():
-        await until(lambda: said == ["recovery_waits"])
-    assert time.monotonic() - began < 15.0
+        await becomes(lambda: said == ["recovery_waits"])
+    assert time.monotonic() - began < 15.0 * slowdown()
 
 
 def test_with_real_programs_a_deleted_checkpoint_of_many_rotated_files_doubles_nothing(
@@ -146,7 +146,7 @@ def test_with_real_programs_a_deleted_checkpoint_of_many_rotated_files_doubles_n
         wanted = {logs / f"{number}.log": b"%d\n" % number * 3000 for number in range(20)}
         for path, text in wanted.items():
             path.write_bytes(text)
-        becomes(
+        until(
             lambda: all(fleet.archived(HOST, path) == text for path, text in wanted.items()), what=lambda: producer.log
         )
         producer.kill()
@@ -160,9 +160,9 @@ def test_with_real_programs_a_deleted_checkpoint_of_many_rotated_files_doubles_n
                 path.write_bytes(b"its successor\n")
                 wanted[path] += b"its successor\n"
         producer.start()
-        becomes(lambda: "recovery_waits" in producer.log)
+        until(lambda: "recovery_waits" in producer.log)
         collector.start()
-        becomes(
+        until(
             lambda: all(fleet.archived(HOST, path) == text for path, text in wanted.items()), what=lambda: producer.log
         )
         assert (producer.stop(), collector.stop()) == (0, 0)

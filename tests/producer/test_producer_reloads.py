@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fleet import Fleet, Program, until
 from natsd import NatsServer, running
+from ports import free_port
 from producing import append
 
 from shipper.partition_map import partition_for
@@ -48,12 +49,6 @@ class Reloaded:
         before = self.said(event)
         self.hup()
         until(lambda: self.said(event) > before, what=lambda: self.log)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def test_sighup_takes_over_new_settings_in_the_same_process_behind_the_same_lock(

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import Fleet
-from fleet import until as becomes
+from fleet import Fleet, until
 from natsd import NatsServer
 from producing import Host, append, rotate
-from shipping import HOST, STREAM, Producer, until
+from shipping import HOST, STREAM, Producer
+from waiting import becomes
 
 from producer.discovery.scanner import siblings
 from producer.fingerprint import Mark
 from producer.model import Source
 from producer.tailer import cleanup
-from producer.tailer.cleanup import Finished, hidden_name
-from producer.tailer.delete_archived import Removal, archived
+from producer.tailer.cleanup import DeletableFile, hidden_name
+from producer.tailer.delete_archived import ArchivedFileDeletion, archived
 from shipper.control import Receipt
 from shipper.model import End
 from shipper.subjects import control_up
@@ -46,7 +46,7 @@ class Keeper:
         self.begin()
 
     def begin(self) -> None:
-        self.removal = Removal(GRACE, HOST, 0, rouse=lambda: None, clock=lambda: self.host.now)
+        self.removal = ArchivedFileDeletion(GRACE, HOST, 0, rouse=lambda: None, clock=lambda: self.host.now)
 
     async def _heard(self, _: str, question: dict[str, Any]) -> dict[str, Any] | None:
         assert (question["ask"], question["partition"]) == ("receipts", 0)
@@ -61,7 +61,7 @@ class Keeper:
         ]
         return {"v": 1, "receipts": fields} if self.answers else None
 
-    async def due(self, seconds: float = 0.0) -> list[Finished]:
+    async def due(self, seconds: float = 0.0) -> list[DeletableFile]:
         """Let time pass and ship what there is; what is to be deleted then."""
         self.host.now += seconds
         self.host.ship()
@@ -75,7 +75,7 @@ class Keeper:
         self.host.ship()
 
     async def prove(self) -> None:
-        """Time for the collector to say what it has: what is the same at two checks is asked about."""
+        """Time for the receipts of the collector: they are requested for files that are unchanged at two checks."""
         await self.step(10.1)
         await self.step(10.1)
 
@@ -102,22 +102,22 @@ async def test_a_file_that_a_glob_found_is_deleted_so_long_after_the_archive_has
     assert path.exists()
     keeper.removal.delete(await keeper.due(10.1), keeper.host.sources)
     assert not path.exists()
-    assert keeper.host.sources.finished() == []  # it is on its way out, before the next look
+    assert keeper.host.sources.ended_files.deletable_files() == []  # it ends, before the next scan
     keeper.host.let_go()
     assert keeper.host.archive.text(path) == b"one\ntwo\n"
     (source,) = keeper.host.archive.sources_of(path)
     assert keeper.host.archive.ends[source] is End.DELETED
     assert not keeper.host.archive.gaps
-    assert keeper.host.sources.ledger.known[source].inode == 0  # its number is free for any other file
+    assert keeper.host.sources.acks.known[source].inode == 0  # its number is free for any other file
     assert keeper.host.open_files == 0
     assert not hidden_ones(tmp_path)
 
 
-async def test_nothing_is_deleted_and_nobody_asked_while_it_is_switched_off(tmp_path: Path) -> None:
+async def test_nothing_is_deleted_and_nothing_requested_while_it_is_switched_off(tmp_path: Path) -> None:
     path = tmp_path / "drop.log"
     path.write_bytes(b"one\n")
     keeper = Keeper(tmp_path, "*.log")
-    keeper.removal = Removal(None, HOST, 0, rouse=lambda: None, clock=lambda: keeper.host.now)
+    keeper.removal = ArchivedFileDeletion(None, HOST, 0, rouse=lambda: None, clock=lambda: keeper.host.now)
     await keeper.long()
     assert path.exists()
     assert not keeper.asked_at
@@ -139,7 +139,7 @@ async def test_a_file_stays_as_long_as_the_archive_does_not_prove_that_it_has_al
     assert not path.exists()
 
 
-async def test_new_data_in_the_grace_time_lets_it_begin_anew(tmp_path: Path) -> None:
+async def test_new_data_in_the_grace_time_lets_it_start_again(tmp_path: Path) -> None:
     path = tmp_path / "drop.log"
     path.write_bytes(b"one\n")
     keeper = Keeper(tmp_path, "*.log")
@@ -154,7 +154,7 @@ async def test_new_data_in_the_grace_time_lets_it_begin_anew(tmp_path: Path) -> 
     assert keeper.host.archive.text(path) == b"one\ntwo\n"
 
 
-async def test_a_restart_in_the_grace_time_keeps_the_file_and_lets_it_begin_anew(tmp_path: Path) -> None:
+async def test_a_restart_in_the_grace_time_keeps_the_file_and_lets_it_start_again(tmp_path: Path) -> None:
     path = tmp_path / "drop.log"
     path.write_bytes(b"one\n")
     keeper = Keeper(tmp_path, "*.log")
@@ -169,7 +169,7 @@ async def test_a_restart_in_the_grace_time_keeps_the_file_and_lets_it_begin_anew
     assert not path.exists()
 
 
-async def test_a_collector_that_loses_what_it_had_lets_the_time_begin_anew_and_one_that_is_away_does_not(
+async def test_a_collector_that_loses_what_it_had_lets_the_time_start_again_and_one_that_is_away_does_not(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "drop.log"
@@ -219,7 +219,7 @@ async def test_a_path_that_was_named_is_never_deleted_and_what_it_was_rotated_to
     await keeper.long()
     assert names(tmp_path) == ["app.log"]
     assert keeper.host.archive.text(path) == b"one\ntwo\n"
-    assert all(not source.inode for source in keeper.host.sources.ledger.known.values() if source.ended_at)
+    assert all(not source.inode for source in keeper.host.sources.acks.known.values() if source.ended_at)
 
 
 async def test_a_rotation_in_the_grace_time_deletes_each_generation_under_the_name_that_it_has_by_then(
@@ -240,7 +240,7 @@ async def test_a_rotation_in_the_grace_time_deletes_each_generation_under_the_na
     assert not keeper.host.archive.gaps
 
 
-@pytest.mark.parametrize("stays", ["unterminated", "empty", "by hand", "excluded", "link", "skipped"])
+@pytest.mark.parametrize("stays", ["unterminated", "empty", "chosen name", "excluded", "link", "skipped"])
 async def test_what_is_not_finished_or_not_ours_stays(stays: str, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes({"empty": b"", "unterminated": b"one\ntwo"}.get(stays, b"one\n"))
@@ -249,19 +249,19 @@ async def test_what_is_not_finished_or_not_ours_stays(stays: str, tmp_path: Path
         (tmp_path / "elsewhere").mkdir()
         path.rename(tmp_path / "elsewhere" / "app.log")
         path.symlink_to(tmp_path / "elsewhere" / "app.log")
-    pattern = "app.log" if stays in {"by hand", "excluded"} else "*.log"
+    pattern = "app.log" if stays in {"chosen name", "excluded"} else "*.log"
     keeper = Keeper(tmp_path, pattern, exclude=("*.1",), start_at_end=stays == "skipped")
     if stays == "skipped":
         append(path, b"two\n")
-    if stays in {"by hand", "excluded"}:
-        kept = path.rename(tmp_path / ("app.log.keep" if stays == "by hand" else "app.log.1"))
+    if stays in {"chosen name", "excluded"}:
+        kept = path.rename(tmp_path / ("app.log.keep" if stays == "chosen name" else "app.log.1"))
         keeper.host.let_go()
     await keeper.long()
     assert kept.exists()
     assert not keeper.asked_at
 
 
-async def test_what_cannot_be_deleted_is_said_once_and_tried_again(
+async def test_what_cannot_be_deleted_is_reported_once_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "drop.log"
@@ -269,7 +269,7 @@ async def test_what_cannot_be_deleted_is_said_once_and_tried_again(
     keeper = Keeper(tmp_path, "*.log")
     said: list[str] = []
     monkeypatch.setattr("shipper.events.file_not_deleted", lambda path, error: said.append(path))
-    (source,) = keeper.host.sources.ledger.known.values()
+    (source,) = keeper.host.sources.acks.known.values()
     obstacle = Path(hidden_name(str(path), source))
     obstacle.mkdir()
     await keeper.long()
@@ -280,7 +280,7 @@ async def test_what_cannot_be_deleted_is_said_once_and_tried_again(
     assert not path.exists()
 
 
-async def test_the_collector_is_asked_only_about_something_and_at_most_every_ten_seconds(tmp_path: Path) -> None:
+async def test_the_collector_gets_requests_only_about_something_and_at_most_every_ten_seconds(tmp_path: Path) -> None:
     path = tmp_path / "drop.log"
     keeper = Keeper(tmp_path, "*.log")
     for _ in range(30):
@@ -312,7 +312,7 @@ async def test_the_spool_of_an_input_is_left_to_the_input(tmp_path: Path) -> Non
     assert names(tmp_path) == ["log.1"]
 
 
-async def test_nobody_is_asked_about_a_file_that_is_written_all_the_time(tmp_path: Path) -> None:
+async def test_no_request_is_sent_about_a_file_that_is_written_all_the_time(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     keeper = Keeper(tmp_path, "*.log")
     for number in range(60):
@@ -345,7 +345,7 @@ async def test_another_file_under_the_name_is_never_taken_for_the_one_that_is_to
 
 
 @pytest.mark.parametrize("change", ["grown", "touched", "other content"])
-async def test_a_file_that_changed_since_the_last_look_stays(change: str, tmp_path: Path) -> None:
+async def test_a_file_that_changed_since_the_last_scan_stays(change: str, tmp_path: Path) -> None:
     path = tmp_path / "drop.log"
     path.write_bytes(b"one\n")
     keeper = Keeper(tmp_path, "*.log")
@@ -367,13 +367,13 @@ async def test_a_file_that_changed_since_the_last_look_stays(change: str, tmp_pa
 async def test_what_is_written_in_the_moment_of_the_deletion_is_shipped(
     ended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the system does not tell who writes: nothing holds up a program that kept its rotated file open."""
+    """The system does not report writers: nothing blocks a program that kept its rotated file open."""
     path = tmp_path / "app.log"
     path.write_bytes(b"one\n")
     keeper = Keeper(tmp_path, "app.log" if ended else "app.log*")
     rotate(path)
     keeper.host.let_go()
-    monkeypatch.setattr(cleanup, "_lease", lambda _: cleanup.Fate.UNKNOWN)
+    monkeypatch.setattr(cleanup, "_lease", lambda _: cleanup.DeletionOutcome.UNKNOWN)
     service = (tmp_path / "app.log.1").open("ab", buffering=0)
     unlink = os.unlink
 
@@ -402,7 +402,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         lease, really = cleanup._lease, getattr(os, moment)
 
-        def leased(descriptor: int) -> cleanup.Fate | None:
+        def leased(descriptor: int) -> cleanup.DeletionOutcome | None:
             self._leased = descriptor
             return lease(descriptor)
 
@@ -447,7 +447,7 @@ async def test_a_program_that_opens_the_file_in_the_moment_of_its_deletion_loses
     (file,) = files
     assert Path(file.path).exists() is (moment == "rename")
     if ended and moment == "rename":
-        assert Path(file.path).read_bytes() == b"one\nlate\n"  # kept; a file that was let go is not read again
+        assert Path(file.path).read_bytes() == b"one\nlate\n"  # kept; a file that ended is not read again
         return
     keeper.host.let_go()
     assert keeper.host.archive.text(path) == b"one\nlate\n"
@@ -462,7 +462,7 @@ async def test_without_the_right_to_know_who_writes_only_a_rotated_file_goes(
     path = tmp_path / "app.log"
     path.write_bytes(b"one\n")
     keeper = Keeper(tmp_path, "app.log*")
-    monkeypatch.setattr(cleanup, "_lease", lambda _: cleanup.Fate.UNKNOWN)
+    monkeypatch.setattr(cleanup, "_lease", lambda _: cleanup.DeletionOutcome.UNKNOWN)
     if rotated:
         rotate(path)
     await keeper.long()
@@ -479,7 +479,7 @@ async def test_a_kill_in_the_midst_of_a_deletion_is_finished_after_the_restart(e
     if ended:
         keeper.host.let_go()
     keeper.host.ship()
-    (source,) = keeper.host.sources.ledger.known.values()
+    (source,) = keeper.host.sources.acks.known.values()
     hidden = hidden_name(str(path), source)
     keeper.host.restart(while_down=lambda: os.rename(tmp_path / "app.log.1", hidden))
     keeper.begin()
@@ -539,11 +539,11 @@ async def test_a_running_producer_deletes_and_ends_the_source_without_a_gap(tmp_
         }
 
     async with producer.running():
-        await until(lambda: producer.archived().text(path) == b"one\ntwo\n")
+        await becomes(lambda: producer.archived().text(path) == b"one\ntwo\n")
         await asyncio.sleep(0)
         assert path.exists()
         producer.bus.listen(MemoryPublisher(producer.bus, STREAM), control_up(HOST), heard)
-        await until(lambda: End.DELETED in producer.archived().ends.values())
+        await becomes(lambda: End.DELETED in producer.archived().ends.values())
     assert asked.is_set()
     assert not path.exists()
     assert not producer.archived().gaps
@@ -568,18 +568,16 @@ def test_real_programs_delete_what_the_collector_has_and_a_kill_in_between_loses
         fleet.apply()
         fill(0)
         producer = fleet.produce(HOST, drop / "*.log", options=("--config", str(config)))
-        becomes(lambda: fleet.messages() >= 4, what=lambda: producer.log)
+        until(lambda: fleet.messages() >= 4, what=lambda: producer.log)
         producer.restart()
-        becomes(lambda: producer.log.count("session_begun") == 2, what=lambda: producer.log)
+        until(lambda: producer.log.count("session_begun") == 2, what=lambda: producer.log)
         assert len(list(drop.iterdir())) == 4  # shipped, but no collector has it
         collector = fleet.consume()
         for wave in (1, 2):
-            becomes(lambda: len(list(drop.iterdir())) < 4, what=lambda: producer.log)
+            until(lambda: len(list(drop.iterdir())) < 4, what=lambda: producer.log)
             producer.restart()
             fill(wave)
-        becomes(
-            lambda: not list(drop.iterdir()) and producer.log.count("session_begun") == 4, what=lambda: producer.log
-        )
+        until(lambda: not list(drop.iterdir()) and producer.log.count("session_begun") == 4, what=lambda: producer.log)
         assert producer.stop() == 0, producer.log
         assert collector.stop() == 0, collector.log
         fleet.drain()

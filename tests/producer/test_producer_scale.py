@@ -1,4 +1,4 @@
-"""Cost follows what changed, not what is there; and a look finds exactly what `glob` and `stat` would."""
+"""The cost depends on the changed files, not on all files; a scan finds exactly what `glob` and `stat` would."""
 
 import glob
 import os
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from producing import Host, append
 
 from producer.discovery import scanner
-from producer.discovery.patterns import directories, ways
+from producer.discovery.patterns import directories, prefix_matcher
 from producer.discovery.safe_open import Links
-from producer.discovery.scanner import Listing, Look, Seen, Watched
+from producer.discovery.scanner import Listing, ScanResult, Seen, Watched
 
 
 class Calls:
@@ -42,7 +42,7 @@ class Calls:
 
 
 def shipped_host(tmp_path: Path, count: int) -> tuple[Host, list[Path]]:
-    """A host that has shipped `count` files; its checkpoint lies elsewhere."""
+    """A host that has shipped `count` files; its checkpoint is in another directory."""
     logs, state = tmp_path / "logs", tmp_path / "state"
     logs.mkdir()
     state.mkdir()
@@ -57,7 +57,7 @@ def shipped_host(tmp_path: Path, count: int) -> tuple[Host, list[Path]]:
 # -- cost ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_look_at_files_that_rest_lists_their_directory_once_and_opens_and_reads_none(
+def test_a_scan_of_unchanged_files_lists_their_directory_once_and_opens_and_reads_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, _ = shipped_host(tmp_path, 60)
@@ -67,7 +67,7 @@ def test_a_look_at_files_that_rest_lists_their_directory_once_and_opens_and_read
     assert counted == {"fstat": 0, "pread": 0, "open": 0, "scandir": 1, "stat": 1, "readlink": 1}
 
 
-def test_a_hint_costs_a_look_at_the_hinted_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hint_costs_a_check_of_the_hinted_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host, paths = shipped_host(tmp_path, 60)
     append(paths[7], b"two\n")
     calls = Calls(monkeypatch, "fstat", "scandir")
@@ -76,7 +76,7 @@ def test_a_hint_costs_a_look_at_the_hinted_files_only(tmp_path: Path, monkeypatc
     assert [piece.file for piece in host.read()] == [str(paths[7])]
 
 
-def test_a_glance_looks_at_what_left_its_name_and_at_no_file_that_rests(
+def test_a_poll_checks_files_that_lost_their_names_and_no_unchanged_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, paths = shipped_host(tmp_path, 60)
@@ -136,7 +136,7 @@ def test_a_file_that_came_into_a_directory_after_it_was_listed_is_found_in_it(tm
     assert listing.find_inode(str(tmp_path / "logs"), key) == str(tmp_path / "logs" / "app.log.2")
 
 
-def test_a_change_within_one_tick_of_the_clock_does_not_hide_behind_a_listing(tmp_path: Path) -> None:
+def test_a_change_within_one_tick_of_the_clock_does_not_stay_hidden_by_a_listing(tmp_path: Path) -> None:
     logs, moved = tmp_path / "logs", tmp_path / "app.log"
     logs.mkdir()
     moved.write_bytes(b"one\n")
@@ -149,7 +149,7 @@ def test_a_change_within_one_tick_of_the_clock_does_not_hide_behind_a_listing(tm
     assert listing.find_inode(str(logs), key) == str(logs / "app.log.1")
 
 
-# -- what a look finds --------------------------------------------------------------------------------------------
+# -- what a scan finds --------------------------------------------------------------------------------------------
 
 NAMES = ("a.log", "b.log", ".h.log", "a[1].log", "x.gz", "sub")
 PARTS = ("*", "*.log", "a*", ".*", "a[1].log", "[!a]*", "sub", "**", "?.log")
@@ -172,7 +172,7 @@ PATTERNS = st.lists(st.sampled_from(PARTS), min_size=1, max_size=3).map("/".join
     exclude=st.sampled_from([(), ("*.gz",), ("a*",)]),
 )
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_a_look_finds_what_glob_and_stat_find_in_the_same_order(
+def test_a_scan_finds_what_glob_and_stat_find_in_the_same_order(
     tree: list[tuple[str, ...]],
     links: list[tuple[str, str, bool]],
     patterns: list[str],
@@ -181,11 +181,11 @@ def test_a_look_finds_what_glob_and_stat_find_in_the_same_order(
     with tempfile.TemporaryDirectory() as directory:
         plant(Path(directory), tree, links)
         watched = Watched.of([os.path.join(directory, pattern) for pattern in patterns], exclude)
-        found = scanner.look(watched)
+        found = scanner.scan(watched)
         expected = list(reference(watched))
         assert found.files == expected
         assert {seen.path for seen in expected} <= found.names.keys()
-        may_be = ways(watched.patterns)
+        may_be = prefix_matcher(watched.patterns)
         assert all(may_be(seen.path) for seen in expected)
         watchable = found.directories | {os.path.normpath(name) for name in found.directories}
         assert all(os.path.dirname(seen.path) in watchable for seen in expected)
@@ -216,7 +216,7 @@ def crosses_a_link(name: str, pattern: str) -> bool:
 
 
 def reference(watched: Watched) -> Iterator[Seen]:
-    """What the words of `Watched` say, done plainly: each pattern as a name and as a glob, each file once."""
+    """A plain implementation of what `Watched` documents: each pattern as a name and as a glob, each file once."""
     names: dict[str, None] = {}
     for pattern in watched.patterns:
         names[pattern] = None
@@ -249,8 +249,8 @@ def test_a_link_is_known_under_the_names_that_it_leads_over(tmp_path: Path) -> N
     assert found.directories == {str(tmp_path / name) for name in ("logs", "data", "later")}
 
 
-def look(root: Path, *patterns: str) -> Look:
-    return scanner.look(Watched.of([str(root / pattern) for pattern in patterns]))
+def look(root: Path, *patterns: str) -> ScanResult:
+    return scanner.scan(Watched.of([str(root / pattern) for pattern in patterns]))
 
 
 def test_directories_on_the_way_to_a_match_are_watched_too(tmp_path: Path) -> None:
@@ -280,4 +280,4 @@ def test_directories_on_the_way_to_a_match_are_watched_too(tmp_path: Path) -> No
 )
 def test_a_name_matters_if_it_may_match_or_be_a_directory_on_the_way_to_a_match(path: str, may_be: bool) -> None:
     patterns = ("/var/log/*.log", "/pods/*/logs/*.log", "/deep/**/*.log", "/odd/app[1].log", "/plain/file")
-    assert ways(patterns)(path) is may_be
+    assert prefix_matcher(patterns)(path) is may_be

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 from producing import Host, append
-from shipping import HOST, Producer, until
+from shipping import HOST, Producer
+from waiting import becomes
 
-from producer.heartbeat import Backlogs
+from producer.heartbeat import BacklogMeter
 from shipper.errors import StreamFull
 from shipper.heartbeat import MAX_FILES, Heartbeat, decode
 from shipper.testing import MemoryPublisher
@@ -30,8 +31,8 @@ async def test_a_host_says_what_it_ships_on_a_subject_of_its_own(tmp_path):
     append(tmp_path / "app.log", b"one\n" * 100)
     producer = telling(tmp_path, "*.log")
     async with producer.running():
-        await until(lambda: said(producer) and said(producer)[-1].shipped == 400)
-        await until(lambda: said(producer)[-1].backlog == 0)
+        await becomes(lambda: said(producer) and said(producer)[-1].shipped == 400)
+        await becomes(lambda: said(producer)[-1].backlog == 0)
     last = said(producer)[-1]
     assert {message.subject for message in producer.bus.stream(BEATS)} == {f"logs.beat.{HOST}"}
     assert (last.files, last.partition, last.every, last.unreadable) == (1, 0, 0.05, 0)
@@ -42,7 +43,7 @@ async def test_its_last_word_is_that_it_leaves(tmp_path):
     append(tmp_path / "app.log", b"one\n")
     producer = telling(tmp_path, "*.log")
     async with producer.running():
-        await until(lambda: len(said(producer)) > 1)
+        await becomes(lambda: len(said(producer)) > 1)
     assert [beat.leaves for beat in said(producer)][-2:] == [False, True]
 
 
@@ -51,7 +52,7 @@ async def test_without_an_interval_nothing_is_said(tmp_path):
     producer = telling(tmp_path, "*.log")
     producer.options["heartbeat"] = 0.0
     async with producer.running():
-        await until(lambda: producer.stream.last_sequence)
+        await becomes(lambda: producer.stream.last_sequence)
     assert said(producer) == []
 
 
@@ -59,7 +60,7 @@ async def test_where_nobody_keeps_heartbeats_everything_is_shipped(tmp_path):
     append(tmp_path / "app.log", b"one\n" * 100)
     producer = Producer(tmp_path, "*.log", heartbeat=0.01)
     async with producer.running():
-        await until(lambda: producer.archived().text(tmp_path / "app.log") == b"one\n" * 100)
+        await becomes(lambda: producer.archived().text(tmp_path / "app.log") == b"one\n" * 100)
 
 
 async def test_a_host_whose_stream_is_full_says_so_and_why(tmp_path, monkeypatch):
@@ -70,10 +71,10 @@ async def test_a_host_whose_stream_is_full_says_so_and_why(tmp_path, monkeypatch
     for number in range(1, 10_000):
         producer.bus.acks.refuse(number, refusal)
     async with producer.running():
-        await until(lambda: any(beat.trouble for beat in said(producer)))
+        await becomes(lambda: any(beat.trouble for beat in said(producer)))
         last = said(producer)[-1]
         producer.bus.acks._refusals.clear()
-        await until(lambda: said(producer)[-1].shipped == 400)
+        await becomes(lambda: said(producer)[-1].shipped == 400)
     assert (last.backlog, last.backlog_files, last.worst[0].file) == (400, 1, str(tmp_path / "app.log"))
     assert "maximum bytes exceeded" in last.trouble
     assert said(producer)[-1].trouble == ""
@@ -87,7 +88,7 @@ async def test_a_socket_without_room_costs_a_heartbeat_and_no_block(tmp_path, mo
     append(tmp_path / "app.log", b"one\n" * 100)
     producer = telling(tmp_path, "*.log")
     async with producer.running():
-        await until(lambda: producer.archived().text(tmp_path / "app.log") == b"one\n" * 100)
+        await becomes(lambda: producer.archived().text(tmp_path / "app.log") == b"one\n" * 100)
     assert said(producer) == []
 
 
@@ -95,7 +96,7 @@ async def test_a_busy_producer_speaks_all_the_same(tmp_path):
     append(tmp_path / "app.log", b"a line of many like it\n" * 4_000_000)
     producer = telling(tmp_path, "*.log", window_bytes=256 << 20, poll=5.0)
     async with producer.running():
-        await until(lambda: said(producer) and said(producer)[-1].shipped == (tmp_path / "app.log").stat().st_size)
+        await becomes(lambda: said(producer) and said(producer)[-1].shipped == (tmp_path / "app.log").stat().st_size)
     behind = [beat.backlog for beat in said(producer)]
     assert [each for each in behind if 0 < each < behind[0]]  # from the midst of it
     assert behind[-1] == 0
@@ -105,9 +106,9 @@ async def test_the_status_holds_the_same(tmp_path):
     append(tmp_path / "app.log", b"one\n" * 100)
     producer = telling(tmp_path, "*.log")
     async with producer.running():
-        await until(lambda: said(producer))
-        await until(lambda: producer.pipeline.status()["acknowledged_bytes"] == 400)
-        await until(lambda: producer.pipeline.status()["unacknowledged_bytes"] == 0)
+        await becomes(lambda: said(producer))
+        await becomes(lambda: producer.pipeline.status()["acknowledged_bytes"] == 400)
+        await becomes(lambda: producer.pipeline.status()["unacknowledged_bytes"] == 0)
         status = producer.pipeline.status()
     assert (status["host"], status["files"], status["behind"]) == (HOST, 1, [])
 
@@ -119,11 +120,11 @@ class Waiting:
     """Looks at a host's backlog, at times that the test chooses."""
 
     def __init__(self, host: Host) -> None:
-        self.host, self.backlogs = host, Backlogs()
+        self.host, self.backlogs = host, BacklogMeter()
 
     def at(self, now: float):
         self.host.sources.scan()
-        return self.backlogs.look(self.host.sources.readers, self.host.sources.ledger.known, {}, now)
+        return self.backlogs.measure(self.host.sources.readers, self.host.sources.acks.known, {}, now)
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ def test_ten_thousand_quiet_files_are_looked_over_in_a_moment():
 
     tails = [SimpleNamespace(id=str(each), size=100, tip=None, offset=100, file="/f") for each in range(10_000)]
     known = {tail.id: SimpleNamespace(offset=100) for tail in tails}
-    backlogs, began = Backlogs(), time.process_time()
+    backlogs, began = BacklogMeter(), time.process_time()
     for _ in range(10):
-        assert backlogs.look(tails, known, {}, 1.0).octets == 0
+        assert backlogs.measure(tails, known, {}, 1.0).octets == 0
     assert (time.process_time() - began) / 10 < 0.02

@@ -11,7 +11,7 @@ from producing import Host
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
-def test_a_compressed_file_that_is_not_complete_yet_is_asked_again(suffix: str, tmp_path: Path) -> None:
+def test_a_compressed_file_that_is_not_complete_yet_is_retried(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     host = half_read(tmp_path, lines(b"old"))
     whole = PACKERS[suffix](lines(b"old"))

@@ -1,4 +1,4 @@
-"""`fshipper validate`: every problem at once, where each value comes from, and what a real server says to it."""
+"""`fshipper validate`: all problems together, the source of each value, and the replies of a real server."""
 
 import asyncio
 import contextlib
@@ -119,7 +119,7 @@ def test_a_directory_and_no_file_at_all_are_errors(
     assert (code, check(found, "files")["text"]) == (78, "no file to ship")
 
 
-def test_a_state_directory_that_is_not_there_is_said_and_not_made(validate: Validate, tmp_path: Path) -> None:
+def test_a_state_directory_that_is_not_there_is_reported_and_not_made(validate: Validate, tmp_path: Path) -> None:
     code, found = validate()
     assert (code, check(found, "state")["sign"]) == (0, "info")
     assert f"{tmp_path}/state/producer/{HOST} would be made" in check(found, "state")["text"]
@@ -225,13 +225,13 @@ def test_a_server_that_is_ready_passes_every_check_and_stores_nothing(validate: 
     asked = ["server", "max_payload", "inbox", "questions", "publish", "stream", "direct_get"]
     assert {signs(found)[name] for name in asked} == {"ok"}
     assert "no collector answers" in check(found, "collector")["text"]
-    assert "nobody keeps heartbeats here" in check(found, "name")["text"]
+    assert "no collector keeps heartbeats here" in check(found, "name")["text"]
     assert messages(natsd) == 0
     on_server(natsd, lambda admin: admin.create_stream(beats_config("logs")))
     assert signs(validate("--connect", "--url", natsd.url)[1])["name"] == "ok"
 
 
-def test_a_host_that_may_not_read_its_heartbeats_is_told_that_its_name_is_not_checked(
+def test_a_host_that_may_not_read_its_heartbeats_is_notified_that_its_name_is_not_checked(
     validate: Validate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, found = with_rights(validate, tmp_path, monkeypatch, without="$JS.API.DIRECT.GET.*.logs.*.web1.example.net")
@@ -239,12 +239,12 @@ def test_a_host_that_may_not_read_its_heartbeats_is_told_that_its_name_is_not_ch
     assert "is not checked at the start" in check(found, "name")["text"]
 
 
-def test_without_connect_nobody_is_asked(validate: Validate) -> None:
+def test_without_connect_no_request_is_sent(validate: Validate) -> None:
     code, found = validate("--url", "nats://127.0.0.1:1")
     assert (code, "server" in signs(found)) == (0, False)
 
 
-def test_a_missing_stream_is_said_with_the_command_that_makes_it(validate: Validate, natsd: NatsServer) -> None:
+def test_a_missing_stream_is_reported_with_the_command_that_makes_it(validate: Validate, natsd: NatsServer) -> None:
     code, found = validate("--connect", "--url", natsd.url, "--partitions", "4")
     assert code == 69
     assert (check(found, "publish")["sign"], check(found, "stream")["sign"]) == ("wrong", "wrong")
@@ -258,7 +258,7 @@ def test_the_partition_map_decides_and_the_settings_that_disagree_are_named(
     code, found = validate("--connect", "--url", natsd.url, "--partitions", "64")
     assert (code, check(found, "partitions")["sign"]) == (0, "info")
     assert (
-        "version 1 of the partition map: partition 1 of 4; SHIPPER_PARTITIONS says 64"
+        "version 1 of the partition map: partition 1 of 4; SHIPPER_PARTITIONS is 64"
         in (check(found, "partitions")["text"])
     )
     assert "LOGS_1" in check(found, "publish")["text"]
@@ -279,7 +279,7 @@ def test_without_a_map_the_settings_must_agree_with_the_streams(
         assert "SHIPPER_PARTITIONS=4" in check(found, "partitions")["hint"]
 
 
-def test_a_server_without_jetstream_is_said(validate: Validate, tmp_path: Path) -> None:
+def test_a_server_without_jetstream_is_reported(validate: Validate, tmp_path: Path) -> None:
     with running(tmp_path / "plain", jetstream=False) as server:
         code, found = validate("--connect", "--url", server.url)
     assert (code, check(found, "jetstream")["sign"]) == (69, "wrong")
@@ -334,7 +334,7 @@ def test_a_full_stream_is_wrong_though_it_would_take_the_subject(validate: Valid
         ({"subjects": ["logs.p1.>"]}, "publish", "wrong", 69),
     ],
 )
-def test_a_stream_that_could_lose_or_refuse_lines_is_said(
+def test_a_stream_that_could_lose_or_refuse_lines_is_reported(
     changes: dict[str, Any], name: str, sign: str, code: int, validate: Validate, natsd: NatsServer
 ) -> None:
     make(natsd, **changes)

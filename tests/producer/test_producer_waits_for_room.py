@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shipping import HOST, Producer, until
+from shipping import HOST, Producer
+from waiting import becomes
 
 from shipper.control import ResendAnswer, ResendReply
 from shipper.errors import StreamFull
@@ -31,11 +32,11 @@ class Blocked:
         return self.producer.pipeline.ready()
 
     async def is_waiting(self) -> None:
-        await until(lambda: len(self.stream) >= 2)  # or three: a small one may fit behind a refused one
+        await becomes(lambda: len(self.stream) >= 2)  # or three: a small one may fit behind a refused one
         await self.has_no_room()
 
     async def has_no_room(self) -> None:
-        await until(lambda: "is full" in self.trouble)
+        await becomes(lambda: "is full" in self.trouble)
 
     async def ask(self, start: int, source: str = "") -> object:
         source = source or next(iter(self.producer.archived().files))
@@ -54,11 +55,11 @@ async def test_a_full_stream_costs_no_session_and_nothing_is_left_out(tmp_path: 
         await blocked.is_waiting()
         for more in range(1, 4):
             blocked.stream.max_bytes = 20_000 * more
-            await until(lambda: len(blocked.stream) >= 4 * more)  # noqa: B023
+            await becomes(lambda: len(blocked.stream) >= 4 * more)  # noqa: B023
         await blocked.has_no_room()
         blocked.stream.max_bytes = -1
-        await until(lambda: blocked.producer.archived().text(blocked.path) == LINES)
-        await until(lambda: not blocked.trouble)
+        await becomes(lambda: blocked.producer.archived().text(blocked.path) == LINES)
+        await becomes(lambda: not blocked.trouble)
     assert blocked.producer.sessions == 1
     assert len(blocked.stream) == len(LINES) / BLOCK, "nothing came twice, for nothing was stored behind a refusal"
 
@@ -82,11 +83,11 @@ async def test_what_is_sent_into_a_full_stream_is_one_block_and_not_the_whole_wi
     sent.append(0)
     blocked = Blocked(tmp_path)
     async with blocked.producer.running():
-        await until(lambda: len(sent) > 5)
+        await becomes(lambda: len(sent) > 5)
         assert sent[0] == len(LINES) / BLOCK
         assert sent[1:5] == [1] * 4
         blocked.stream.max_bytes = -1
-        await until(lambda: blocked.producer.archived().text(blocked.path) == LINES)
+        await becomes(lambda: blocked.producer.archived().text(blocked.path) == LINES)
 
 
 async def test_a_collector_hears_from_a_waiting_producer_that_what_is_missing_comes_again(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ async def test_a_collector_hears_from_a_waiting_producer_that_what_is_missing_co
         await blocked.is_waiting()
         assert await blocked.ask(2 * BLOCK) == ResendReply(ResendAnswer.LASTING).to_json()
         blocked.stream.max_bytes = -1
-        await until(lambda: blocked.producer.archived().text(blocked.path) == LINES)
+        await becomes(lambda: blocked.producer.archived().text(blocked.path) == LINES)
     assert blocked.producer.sessions == 1, "what is under way is sent again without being read again"
 
 
@@ -106,15 +107,15 @@ async def test_what_only_memory_has_is_not_given_up_and_no_lasting_promise(
     blocked = Blocked(tmp_path)
     blocked.producer.bus.acks.hold()
     async with blocked.producer.running():
-        await until(lambda: len(blocked.stream) >= 2)
-        await until(lambda: len(blocked.producer.pipeline._window) == len(LINES) / BLOCK)
+        await becomes(lambda: len(blocked.stream) >= 2)
+        await becomes(lambda: len(blocked.producer.pipeline.delivery.window) == len(LINES) / BLOCK)
         lose(blocked.path)
-        await until(lambda: len(blocked.producer.pipeline._window) > len(LINES) / BLOCK)  # the farewell
+        await becomes(lambda: len(blocked.producer.pipeline.delivery.window) > len(LINES) / BLOCK)  # the farewell
         blocked.producer.bus.acks.release()
         await blocked.is_waiting()
         assert await blocked.ask(2 * BLOCK) == ResendReply(ResendAnswer.RESENT).to_json()
         blocked.stream.max_bytes = -1
-        await until(lambda: blocked.producer.archived().text(blocked.path) == LINES)
+        await becomes(lambda: blocked.producer.archived().text(blocked.path) == LINES)
 
 
 async def test_what_died_with_its_producer_and_its_file_is_gone(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ async def test_what_died_with_its_producer_and_its_file_is_gone(tmp_path: Path) 
     blocked.stream.max_bytes = -1
     before = len(blocked.stream)
     async with blocked.producer.running():
-        await until(lambda: len(blocked.stream) > before)
+        await becomes(lambda: len(blocked.stream) > before)
         assert "Log-Gap" in list(blocked.stream)[-1].headers
         assert await blocked.ask(2 * BLOCK) == ResendReply(ResendAnswer.GONE).to_json()
 
@@ -139,19 +140,19 @@ async def test_what_only_memory_has_is_sent_before_a_collector_gets_acknowledged
     blocked.producer.patterns.append(str(other))
     blocked.producer.bus.acks.hold()
     async with blocked.producer.running():
-        await until(lambda: len(blocked.stream) >= 2)
-        known = blocked.producer.pipeline._sources.ledger.known
+        await becomes(lambda: len(blocked.stream) >= 2)
+        known = blocked.producer.pipeline.delivery.tailer.acks.known
         blocked.path.write_bytes(b"new\n")
-        await until(lambda: len(known) == 3)
+        await becomes(lambda: len(known) == 3)
         blocked.producer.bus.acks.release()
         await blocked.is_waiting()
         files = {file: source for source, file in blocked.producer.archived().files.items()}
         assert await blocked.ask(BLOCK, files[str(blocked.path)]) == ResendReply(ResendAnswer.RESENT).to_json()
         assert await blocked.ask(0, files[str(other)]) == ResendReply(ResendAnswer.LASTING).to_json()
         blocked.stream.max_bytes = -1
-        await until(lambda: blocked.producer.sessions == 2)
-        await until(lambda: blocked.producer.archived().text(other) == LINES)
-    assert blocked.producer.archived().text(blocked.path) == LINES + b"new\n"
+        await becomes(lambda: blocked.producer.sessions == 2)
+        await becomes(lambda: blocked.producer.archived().text(other) == LINES)
+        await becomes(lambda: blocked.producer.archived().text(blocked.path) == LINES + b"new\n")
     assert not any("Log-Gap" in message.headers for message in blocked.stream)
 
 
@@ -165,7 +166,7 @@ async def test_acknowledged_bytes_that_are_asked_for_are_sent_again_before_what_
         blocked.stream.purge(2)
         blocked.stream.max_bytes = -1
         assert await blocked.ask(0) == ResendReply(ResendAnswer.LASTING).to_json()
-        await until(lambda: blocked.producer.archived().text(blocked.path) == LINES)
+        await becomes(lambda: blocked.producer.archived().text(blocked.path) == LINES)
     spans = [message.headers["Log-Span"] for message in blocked.stream]
     assert spans[:3] == ["4000-8000", "0-4000", "4000-8000"]
 
@@ -186,10 +187,10 @@ async def test_a_session_that_is_lost_while_it_waits_is_followed_by_another(tmp_
     async with blocked.producer.running():
         await blocked.is_waiting()
         blocked.producer.bus.end_sessions()
-        await until(lambda: blocked.producer.sessions == 2)
+        await becomes(lambda: blocked.producer.sessions == 2)
         await blocked.is_waiting()
         blocked.stream.max_bytes = -1
-        await until(lambda: blocked.producer.archived().text(blocked.path) == LINES)
+        await becomes(lambda: blocked.producer.archived().text(blocked.path) == LINES)
 
 
 async def test_a_single_refusal_costs_no_session(tmp_path: Path, hasty: None) -> None:
@@ -197,5 +198,5 @@ async def test_a_single_refusal_costs_no_session(tmp_path: Path, hasty: None) ->
     (tmp_path / "app.log").write_bytes(LINES)
     producer.bus.acks.refuse(1, StreamFull())
     async with producer.running():
-        await until(lambda: producer.archived().text(tmp_path / "app.log") == LINES)
+        await becomes(lambda: producer.archived().text(tmp_path / "app.log") == LINES)
         assert producer.sessions == 1

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 from producing import append
-from shipping import Producer, until
+from shipping import Producer
+from waiting import becomes
 from watchdog.observers import inotify_c
 
 from producer.checkpoint.store import Checkpoints
 from producer.discovery import watcher as waking
 from producer.discovery.safe_open import Links
 from producer.discovery.watcher import Wake, Watcher, remote_devices
+from producer.tailer.factory import new_tailer
 from producer.tailer.scan_schedule import ScanSchedule, pause_seconds
-from producer.tailer.tailer import Tailer
 
 NEVER = 3600.0
 Step = Callable[[Path], Path]
@@ -39,7 +40,7 @@ def inotify_instances() -> int:
 
 
 async def hinted(wake: Wake) -> set[str]:
-    await until(lambda: wake.has_hints, within=5.0)
+    await becomes(lambda: wake.has_hints, within=5.0)
     return wake.take_grown()
 
 
@@ -85,11 +86,11 @@ async def test_more_events_than_the_kernel_keeps_mean_that_anything_may_have_cha
         for _ in range(int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())):
             one.write(b"\n")
             other.write(b"\n")
-    await until(lambda: wake.names_changed, within=5.0)
+    await becomes(lambda: wake.names_changed, within=5.0)
     watcher.close()
 
 
-async def test_names_that_concern_nobody_and_files_that_nobody_reads_wake_nobody(tmp_path: Path) -> None:
+async def test_names_that_match_no_pattern_and_files_that_are_not_read_cause_no_wake(tmp_path: Path) -> None:
     known = tmp_path / "app.log"
     known.write_bytes(b"one\n")
     wake = Wake()
@@ -121,7 +122,7 @@ async def test_a_directory_that_is_no_longer_wanted_is_watched_no_longer(tmp_pat
     watcher.close()
 
 
-async def test_a_watch_that_the_kernel_refuses_leaves_its_directory_to_be_polled_and_is_said_once(
+async def test_a_watch_that_the_kernel_refuses_leaves_its_directory_to_be_polled_and_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -160,7 +161,7 @@ async def test_a_directory_on_another_machine_is_left_to_be_polled(
     watcher.close()
 
 
-def test_network_file_systems_are_told_by_their_kind(tmp_path: Path) -> None:
+def test_network_file_systems_are_recognised_by_their_kind(tmp_path: Path) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(
         "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
@@ -200,7 +201,7 @@ def made(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("arrange", [plain, linked_file, linked_directory])
-async def test_a_new_line_is_shipped_on_a_hint_wherever_its_file_really_lies(tmp_path: Path, arrange: Step) -> None:
+async def test_a_new_line_is_shipped_on_a_hint_wherever_its_file_really_is(tmp_path: Path, arrange: Step) -> None:
     path = arrange(tmp_path)
     producer = Producer(tmp_path, "logs/*.log", watch=True, poll=NEVER)
     async with producer.running():
@@ -210,13 +211,13 @@ async def test_a_new_line_is_shipped_on_a_hint_wherever_its_file_really_lies(tmp
 
 
 async def shipped(producer: Producer, line: bytes) -> None:
-    """Wait until `line` was shipped as the last one of a file, and nothing is left to look at."""
+    """Wait until `line` was shipped as the last one of a file, and nothing is left to scan."""
 
     def is_there() -> bool:
         archive = producer.archived()
         return any(archive.text(Path(name)).endswith(line) for name in archive.files.values())
 
-    await until(lambda: is_there() and not producer.pipeline._wake.has_hints, within=8.0)
+    await becomes(lambda: is_there() and not producer.pipeline._scheduler._wake.has_hints, within=8.0)
 
 
 def new_name(root: Path) -> Path:
@@ -281,7 +282,7 @@ async def test_a_new_file_is_found_on_a_hint_whatever_became_of_its_directory(tm
         await shipped(producer, b"and followed\n")
 
 
-async def test_a_rotation_is_followed_on_hints_and_the_old_file_is_let_go(tmp_path: Path) -> None:
+async def test_a_rotation_is_followed_on_hints_and_the_old_file_is_closed(tmp_path: Path) -> None:
     path = made(tmp_path / "app.log")
     producer = Producer(tmp_path, "app.log", watch=True, poll=0.2, rotate_wait=1.0)
     async with producer.running():
@@ -289,7 +290,7 @@ async def test_a_rotation_is_followed_on_hints_and_the_old_file_is_let_go(tmp_pa
         path.rename(tmp_path / "app.log.1")
         path.write_bytes(b"two\n")
         await shipped(producer, b"two\n")
-        await until(lambda: producer.archived().ends, within=6.0)  # before everything is looked at again
+        await becomes(lambda: producer.archived().ends, within=6.0)  # before the next full scan
 
 
 async def test_where_there_is_no_inotify_lines_are_found_at_every_poll(
@@ -304,11 +305,11 @@ async def test_where_there_is_no_inotify_lines_are_found_at_every_poll(
         await shipped(producer, b"two\n")
 
 
-# -- when to look -------------------------------------------------------------------------------------------------
+# -- when to scan -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("took", "poll", "names_changed", "is_told", "pause"),
+    ("took", "poll", "names_changed", "has_hints", "pause"),
     [
         (0.001, 1.0, False, False, 1.0),
         (0.001, 0.02, False, False, 0.02),
@@ -322,10 +323,10 @@ async def test_where_there_is_no_inotify_lines_are_found_at_every_poll(
         (0.001, 0.02, True, False, 0.02),
     ],
 )
-def test_the_pause_between_two_looks_follows_what_a_look_takes_and_what_hints_come(
-    took: float, poll: float, names_changed: bool, is_told: bool, pause: float
+def test_the_pause_between_two_scans_follows_what_a_scan_takes_and_what_hints_come(
+    took: float, poll: float, names_changed: bool, has_hints: bool, pause: float
 ) -> None:
-    assert pause_seconds(took, poll, names_changed=names_changed, is_told=is_told) == pytest.approx(pause)
+    assert pause_seconds(took, poll, names_changed=names_changed, has_hints=has_hints) == pytest.approx(pause)
 
 
 class Clocked:
@@ -336,18 +337,18 @@ class Clocked:
         self.wake = Wake()
         self.checkpoints = Checkpoints(producer.directory / "clocked.sqlite")
         task = producer.task()
-        self.sources = Tailer(task.following, self.checkpoints, clock=lambda: self.now)
+        self.sources = new_tailer(task.following, self.checkpoints, clock=lambda: self.now)
         self.looks = ScanSchedule(task, self.wake, clock=lambda: self.now)
-        self.looks.look(self.sources)
-        self.looks.look(self.sources)  # the first one made the watches
+        self.looks.scan(self.sources)
+        self.looks.scan(self.sources)  # the first one made the watches
 
-    def looked_within(self, seconds: float) -> bool:
-        """Whether everything was looked at in that time, in steps of a tenth of a second."""
+    def scanned_within(self, seconds: float) -> bool:
+        """Whether a full scan took place in that time, in steps of a tenth of a second."""
         before = self.sources.found
         for _ in range(round(seconds * 10)):
             self.now += 0.1
             self.sources.read(1 << 20)
-            self.looks.look_if_due(self.sources)
+            self.looks.scan_if_due(self.sources)
         return self.sources.found is not before
 
     def close(self) -> None:
@@ -357,19 +358,19 @@ class Clocked:
 
 
 @pytest.mark.parametrize(("options", "quiet"), [({"watch": True}, 9.0), ({"watch": False}, 0.8)])
-async def test_everything_is_looked_at_at_every_poll_or_every_ten_seconds_where_hints_come(
+async def test_everything_is_scanned_at_every_poll_or_every_ten_seconds_where_hints_come(
     tmp_path: Path, options: dict[str, bool], quiet: float
 ) -> None:
     made(tmp_path / "app.log")
     clocked = Clocked(Producer(tmp_path, "app.log", poll=1.0, **options))
     for _ in range(2):
-        assert not clocked.looked_within(quiet)
-        assert clocked.looked_within(1.2)
-        clocked.looks.look(clocked.sources)
+        assert not clocked.scanned_within(quiet)
+        assert clocked.scanned_within(1.2)
+        clocked.looks.scan(clocked.sources)
     clocked.close()
 
 
-async def test_a_file_that_grows_without_a_hint_makes_every_poll_a_look_until_it_is_gone(
+async def test_a_file_that_grows_without_a_hint_makes_every_poll_a_scan_until_it_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -379,54 +380,56 @@ async def test_a_file_that_grows_without_a_hint_makes_every_poll_a_look_until_it
     elsewhere.hardlink_to(path)
     clocked = Clocked(Producer(tmp_path, "logs/*.log", poll=1.0, watch=True))
     append(elsewhere, b"the kernel tells only who watches the directory of the name that was opened\n")
-    assert clocked.looked_within(10.2)
-    assert not clocked.looked_within(9.0)
-    assert clocked.looked_within(1.2)
-    assert clocked.looked_within(1.2)
+    assert clocked.scanned_within(10.2)
+    assert not clocked.scanned_within(9.0)
+    assert clocked.scanned_within(1.2)
+    assert clocked.scanned_within(1.2)
     assert len(said) == 1
     assert str(path) in said[0]
     path.unlink()
-    assert clocked.looked_within(1.2)
-    assert not clocked.looked_within(8.0)
+    assert clocked.scanned_within(1.2)
+    assert not clocked.scanned_within(8.0)
     clocked.close()
 
 
-async def test_growth_that_is_found_because_hints_were_lost_says_nothing_against_a_file(tmp_path: Path) -> None:
+async def test_growth_that_is_found_because_hints_were_lost_marks_no_file(tmp_path: Path) -> None:
     path = made(tmp_path / "logs" / "app.log")
     elsewhere = tmp_path / "elsewhere.log"
     elsewhere.hardlink_to(path)
     clocked = Clocked(Producer(tmp_path, "logs/*.log", poll=1.0, watch=True))
-    clocked.looked_within(0.5)
+    clocked.scanned_within(0.5)
     append(elsewhere, b"two\n")
     clocked.wake.hint(None)
-    assert clocked.looked_within(0.3)
-    assert clocked.looked_within(10.2)
-    assert not clocked.looked_within(8.0)
+    assert clocked.scanned_within(0.3)
+    assert clocked.scanned_within(10.2)
+    assert not clocked.scanned_within(8.0)
     clocked.close()
 
 
-async def test_a_file_that_a_look_found_grown_before_its_hint_came_stays_one_that_hints_tell_of(tmp_path: Path) -> None:
+async def test_a_file_that_a_scan_found_grown_before_its_hint_came_stays_one_that_hints_come_for(
+    tmp_path: Path,
+) -> None:
     path = made(tmp_path / "app.log")
     clocked = Clocked(Producer(tmp_path, "app.log", poll=1.0, watch=True))
     for _ in range(3):
         append(path, b"two\n")
-        assert clocked.looked_within(10.2)
-        await until(lambda: clocked.wake.has_grown, within=5.0)
-    assert not clocked.looked_within(8.0)
+        assert clocked.scanned_within(10.2)
+        await becomes(lambda: clocked.wake.has_grown, within=5.0)
+    assert not clocked.scanned_within(8.0)
     clocked.close()
 
 
-async def test_what_cannot_be_opened_is_asked_again_at_every_poll_although_hints_come(
+async def test_what_cannot_be_opened_is_retried_at_every_poll_although_hints_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = made(tmp_path / "app.log")
     real = Links.open
     monkeypatch.setattr(Links, "open", lambda links, name: denied() if name == str(path) else real(links, name))
     clocked = Clocked(Producer(tmp_path, "app.log", poll=1.0, watch=True))
-    assert clocked.looked_within(1.2)
+    assert clocked.scanned_within(1.2)
     monkeypatch.setattr(Links, "open", real)
-    assert clocked.looked_within(1.2)
-    assert not clocked.looked_within(5.0)
+    assert clocked.scanned_within(1.2)
+    assert not clocked.scanned_within(5.0)
     clocked.close()
 
 
@@ -437,11 +440,11 @@ async def test_what_cannot_be_made_durable_is_tried_again_at_every_poll_although
     with monkeypatch.context() as patch:
         patch.setattr(clocked.checkpoints, "save", lambda _sources: denied())
         made(tmp_path / "app.log")
-        await until(lambda: clocked.wake.names_changed, within=5.0)
-        assert clocked.looked_within(1.2)
-        assert clocked.looked_within(1.2)
-    assert clocked.looked_within(1.2)
-    assert not clocked.looked_within(5.0)
+        await becomes(lambda: clocked.wake.names_changed, within=5.0)
+        assert clocked.scanned_within(1.2)
+        assert clocked.scanned_within(1.2)
+    assert clocked.scanned_within(1.2)
+    assert not clocked.scanned_within(5.0)
     clocked.close()
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from producer.fingerprint import Mark
-from producer.model import Piece
-from producer.session.inflight import ENTRY_BYTES, MAX_ENTRIES, Entry, Window
+from producer.model import Entry, Piece
+from producer.session.inflight import ENTRY_BYTES, MAX_ENTRIES, Window
 from shipper.errors import SessionLost
 from shipper.model import Span
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from producing import Host, append
 
-from producer.model import Archived
-from producer.session.delivery_check import CLAIM_SECONDS, LATE_SECONDS, Arrival
+from producer.model import Archived, Destination, Place
+from producer.session.delivery_check import CLAIM_SECONDS, LATE_SECONDS, DeliveryCheck
 from shipper.control import Receipt, ReceiptsReply
 
 TEXT = b"one line\n" * 900
@@ -22,21 +22,23 @@ class InFlight:
         append(directory / "app.log", TEXT)
         self.host = Host(directory, "app.log", block=4096)
         self.pieces = self.host.read_all()
-        self.ledger = self.host.sources.ledger
+        self.acks = self.host.sources.acks
         self.id = self.pieces[0].source
 
     def tell(self, watermark: int, crc: int, *, archive: str = "a1") -> None:
         piece = self.pieces[0]
-        self.host.sources.told(ReceiptsReply(archive, 0, (Receipt(self.id, piece.file, 0, watermark, crc),)))
+        self.host.sources.ended_files.note_receipts(
+            ReceiptsReply(archive, 0, (Receipt(self.id, piece.file, 0, watermark, crc),))
+        )
 
     def hear(self, watermark: int, crc: int, *, archive: str = "a1", source: str = "") -> list[str]:
         """The same as a message that nobody asked for."""
         receipt = Receipt(source or self.id, self.pieces[0].file, 0, watermark, crc)
-        return self.host.sources.heard(ReceiptsReply(archive, 0, (receipt,)))
+        return self.host.sources.ended_files.note_unsolicited(ReceiptsReply(archive, 0, (receipt,)))
 
     @property
     def archives(self) -> tuple[Archived, ...]:
-        return self.ledger.known[self.id].archives
+        return self.acks.known[self.id].archives
 
 
 def test_a_receipt_that_overtook_the_acknowledgements_counts_as_they_come(tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_a_receipt_that_overtook_the_acknowledgements_counts_as_they_come(tmp_pa
     assert told.archives == (Archived("a1", first.span.end),)
     told.host.acknowledge(1)
     assert told.archives == (Archived("a1", len(TEXT)),)
-    assert told.ledger.unarchived_bytes == 0
+    assert told.acks.unarchived_bytes == 0
 
 
 def test_a_receipt_that_overtook_and_is_contradicted_by_the_acknowledged_sum_proves_nothing_more(
@@ -79,7 +81,7 @@ def test_an_unsolicited_receipt_counts_where_its_sum_is_that_of_the_acknowledged
     assert told.hear(told.pieces[0].span.end, told.pieces[0].source_crc) == []
     assert told.archives == (Archived("a1", told.pieces[0].span.end),)
     assert told.hear(len(TEXT), told.pieces[1].source_crc) == []
-    assert told.ledger.unarchived_bytes == 0
+    assert told.acks.unarchived_bytes == 0
 
 
 @pytest.mark.parametrize(("watermark", "crc"), [(len(TEXT), -1), (45, -1), (45, 0), (45, 123), (10**12, -1)])
@@ -88,9 +90,9 @@ def test_an_unsolicited_receipt_that_proves_nothing_changes_nothing_and_the_coll
 ) -> None:
     told = InFlight(tmp_path)
     told.host.acknowledge()
-    before = told.ledger.known[told.id]
+    before = told.acks.known[told.id]
     assert told.hear(watermark, crc) == [told.id]
-    assert told.ledger.known[told.id] == before
+    assert told.acks.known[told.id] == before
     assert told.archives == ()
     told.tell(45, -1)  # the answer of the collector, which was asked, counts as before
     assert told.archives == (Archived("a1", 45),)
@@ -146,16 +148,16 @@ async def test_the_collector_is_asked_soon_and_once_for_what_unsolicited_receipt
     told = InFlight(tmp_path)
     told.host.acknowledge()
     collector = Collector(told)
-    arrival = Arrival("logs.p0.h", "h", 0, rouse=lambda: None, clock=lambda: now[0])
-    arrival.acknowledged(told.id)
+    arrival = DeliveryCheck(Destination("logs", "h", Place(partition=0)), rouse=lambda: None, clock=lambda: now[0])
+    arrival.acknowledged([told.id])
     for _ in range(100):
         arrival.unproven(told.hear(45, -1))
     assert CLAIM_SECONDS < LATE_SECONDS / 2
     assert arrival.next_at == now[0] + CLAIM_SECONDS
     now[0] += CLAIM_SECONDS
-    assert not arrival.due(collector, told.ledger)  # type: ignore[arg-type]
+    assert not arrival.due(collector, told.acks)  # type: ignore[arg-type]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert not arrival.due(collector, told.ledger)  # type: ignore[arg-type]
+    assert not arrival.due(collector, told.acks)  # type: ignore[arg-type]
     assert [question["sources"] for question in collector.questions] == [[told.id]]
     assert told.archives == (Archived("a1", len(TEXT)),)

@@ -111,7 +111,7 @@ class Scene:
             self.collectors[0].kill()
         for host, writer in self.writers.items():
             writer.join()
-            until(lambda: acknowledged(self.directory, host) == len(writer.written), what=self.said())  # noqa: B023
+            until(lambda: acknowledged(self.directory, host) == len(writer.written), what=self.said)  # noqa: B023
         for program in self.collectors:
             program.kill()
 
@@ -140,7 +140,7 @@ def test_a_store_that_is_rolled_back_while_files_are_rotated_and_deleted_costs_n
         scene.store.come_back()
         scene.collect()
         for host, writer in scene.writers.items():
-            until(lambda: len(scene.archived(host)) >= len(writer.written), within=60, what=scene.said())  # noqa: B023
+            until(lambda: len(scene.archived(host)) >= len(writer.written), within=60, what=scene.said)  # noqa: B023
             assert scene.archived(host) == writer.written
         if collector != "had all":  # else it is said only by who had not heard yet that all is archived
             assert "server_lost_data" in scene.said()
@@ -160,7 +160,7 @@ def test_what_server_and_host_both_lost_is_recorded_as_missing_to_the_byte(natsd
         scene.collect()
         for host, writer in scene.writers.items():
             live = writer.path.read_bytes()
-            until(lambda: scene.archived(host).endswith(live), within=60, what=scene.said())  # noqa: B023
+            until(lambda: scene.archived(host).endswith(live), within=60, what=scene.said)  # noqa: B023
         assert [producer.stop() for producer in scene.producers] == [0, 0]
         assert scene.collectors[-1].stop() == 0
         fleet.drain("--seal")

@@ -3,7 +3,7 @@
 * what is delivered of a generation is a prefix of it, once, from one source;
 * the prefix is all of it, unless it was truncated, or deleted while no producer had it open;
 * older generations are delivered before younger ones;
-* gaps cover at least what a look saw and nobody could read, and never a byte that was not lost.
+* gaps cover at least the bytes that a scan saw and that could not be read, and never a byte that was not lost.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from producing import Host
 from writing import FIRST_BYTE, Generation, Writer
 
 from producer.model import Piece
-from producer.tailer.tailer import Tailer
+from producer.tailer.factory import new_tailer
 
 
 class World(Writer):
@@ -68,7 +68,7 @@ class World(Writer):
         self.host.acknowledge(len(settled))
 
     def lose_session(self, count: int) -> None:
-        """Some of what is in flight was stored, nobody was told; it is sent again by the next session."""
+        """Some in-flight messages were stored and their acks lost; the next session sends them again."""
         sequence = self.host.sequence
         self._store(self.host.window[: count // 20])
         self.host.sequence = sequence + len(self.host.window[: count // 20])
@@ -77,7 +77,7 @@ class World(Writer):
         self.stream += [(self.host.sequence + number, piece) for number, piece in enumerate(pieces, start=1)]
 
     def work(self, count: int) -> None:
-        """What the pipeline does between two looks when all goes well: read, store, acknowledge, retire, save."""
+        """What the pipeline does between two scans without a fault: read, store, acknowledge, retire, save."""
         self.read(count)
         self._store(self.host.window)
         self.host.acknowledge()
@@ -94,7 +94,7 @@ class World(Writer):
         self.late_allowed.clear()
 
     def kill(self, _: int) -> None:
-        """kill -9 of the producer and its next start, which asks the server what it still has."""
+        """kill -9 of the producer and its next start, which requests from the server what it still has."""
         self.kills += 1
         self._forget()
         self.host.restart()
@@ -123,13 +123,13 @@ class World(Writer):
             return
         self._forget()
         archived = self.host.archive.watermarks if count % 2 else {}  # a collector answers, or none does
-        self.host.sources.ledger.rewound(sequence=stored, archived=archived)
+        self.host.sources.acks.rewind(sequence=stored, archived=archived)
         self.host.sources.close()
         self.host.window.clear()
         self.host.sequence = stored
         following = replace(self.host.following, start_at_end=False)
-        self.host.sources = Tailer(following, self.host.checkpoints, clock=lambda: self.host.now)
-        self.host.sources.adopt(self.host.checkpoints.load())
+        self.host.sources = new_tailer(following, self.host.checkpoints, clock=lambda: self.host.now)
+        self.host.sources.resume(self.host.checkpoints.load())
         self.scan()
 
     # -- the end ------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """A program that logs, in steps: it writes, rotates in every way, truncates, links and deletes one file.
 
-Each generation of the file is the beginning of an endless text of its own, so what is delivered tells by itself which
+Each generation of the file is the beginning of an endless text of its own, so the delivered bytes show which
 generation it is of, and whether it is in order, whole and single.
 """
 
@@ -115,7 +115,7 @@ class Writer:
             self.rotations += 1
 
     def pause(self, count: int) -> None:
-        """Nobody looks while the file is written and rotated a few times."""
+        """No scan takes place while the file is written and rotated a few times."""
         for _ in range(1 + count % 3):
             self.write(count)
             self.rotate(count)
@@ -130,7 +130,7 @@ class Writer:
             )
 
     def link(self, count: int) -> None:
-        """A second name for the file, by which nobody rotates it."""
+        """A second name for the file, by which it is not rotated."""
         with contextlib.suppress(FileNotFoundError, FileExistsError):
             self.path.with_name(f"app.log.link{count % 5}").hardlink_to(self.path)
 
@@ -149,7 +149,7 @@ class Writer:
     # -- compressing --------------------------------------------------------------------------------------------
 
     def rotate_gz(self, count: int) -> None:
-        """Rotate and compress at once, as logrotate does without delaycompress."""
+        """Rotate and compress in one step, as logrotate does without delaycompress."""
         if self.inode is not None:
             self.rotate(count)
             self._compress(1)

@@ -3,6 +3,7 @@
 import datetime as dt
 import itertools
 import json
+import os
 import random
 from pathlib import Path
 
@@ -10,15 +11,19 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conftest import DATE, Archive, table_of
+from day_archives import DATE, Archive, table_of
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from shipper import layout
 from shipper.errors import ShipperError
 from spark_analytics.aggregate import arrow, arrow_assign
 from spark_analytics.metrics.web_requests import MAX_SENT
 from spark_analytics.runtime import tuning
-from spark_analytics.scan import assignment
+from spark_analytics.scan import assignment, classify_distinct
+from spark_analytics.scan import run as scan
 from spark_analytics.tables import parquet, schemas, spark_io
 from spark_analytics.tables.store import SMALL, Tables
 
@@ -85,6 +90,7 @@ def plain(chance: random.Random) -> bytes:
     return chance.choice((b"", b"\r", b"job %d is done" % chance.randrange(9), b"\xff", "ö€😀".encode()))
 
 
+CODECS = ("none", "zstd")
 WRITERS = (syslog, dated, in_json, access, plain)
 
 
@@ -156,6 +162,51 @@ def test_every_table_is_the_same_whether_texts_are_looked_at_with_the_scan_or_on
         assert rows_of(spark, tmp_path / "with", name) == rows_of(spark, tmp_path / "once", name), name
 
 
+@st.composite
+def drawn_segments(draw) -> list[tuple[dict, bytes, str]]:
+    """Segments of some log files: any mix of formats in a file, with or without a mark and a last newline."""
+    segments = []
+    for _ in range(draw(st.integers(1, 8))):
+        chance = draw(st.randoms(use_true_random=False))
+        writers = draw(st.lists(st.sampled_from(WRITERS), min_size=1, max_size=3))
+        content = b"\n".join(chance.choice(writers)(chance) for _ in range(draw(st.integers(0, 40))))
+        content = draw(st.sampled_from((b"", MARK))) + content + draw(st.sampled_from((b"", b"\n", b"\n\n")))
+        host, partition = draw(st.sampled_from((("h0", 0), ("h1", 1), ("\u00fc", 1))))
+        file = draw(st.sampled_from(("/log/a", "/log/b", "/log/c \u20ac")))
+        segments.append(({"host": host, "partition": partition, "file": file}, content, draw(st.sampled_from(CODECS))))
+    return segments
+
+
+@settings(
+    max_examples=int(os.environ.get("FSHIPPER_DRAWN_DAYS", "2")),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.generate],
+)
+@given(segments=drawn_segments())
+def test_both_engines_make_equal_tables_of_drawn_days(spark, tmp_path_factory, segments):
+    place = tmp_path_factory.mktemp("drawn")
+    (place / "archive").mkdir()
+    (place / "archive" / layout.IDENTITY).write_text('{"v": 1, "id": "00c0ffee00c0ffee"}\n')
+    archive = Archive(place / "archive", NEW_YEAR)
+    for where, content, codec in segments:
+        archive.seal(content, **where, codec=codec)
+    archive.close()
+
+    by_arrow = archive.reported(spark, place / "arrow")
+    spark.conf.set(scan.ENGINE, "spark")
+    try:
+        by_spark = archive.reported(spark, place / "spark")
+    finally:
+        spark.conf.unset(scan.ENGINE)
+
+    for name in schemas.TABLES.keys() - {"runs"}:
+        assert rows_of(spark, place / "arrow", name) == rows_of(spark, place / "spark", name), name
+    assert by_arrow.totals == by_spark.totals
+    assert by_arrow.web == by_spark.web
+
+
 @pytest.mark.parametrize("max_groups", [0, arrow.MAX_GROUPS])
 def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
     archive, spark, tmp_path, monkeypatch, max_groups
@@ -186,9 +237,9 @@ def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
 
 
 def test_lines_whose_numbers_are_of_any_length_are_few_groups(archive, spark, tmp_path, monkeypatch):
-    seen = []
+    seen, really = [], classify_distinct.classify
     monkeypatch.setattr(
-        arrow, "read_groups", lambda place, really=arrow.read_groups: seen.append(really(place)) or seen[-1]
+        classify_distinct, "classify", lambda spark, groups, *rest: seen.append(groups) or really(spark, groups, *rest)
     )
     chance = random.Random(7)
     numbers = [[str(chance.randrange(10 ** chance.randrange(1, 7))) for _ in range(5)] for _ in range(2000)]
@@ -304,16 +355,16 @@ def test_a_day_of_few_groups_is_written_without_a_query_of_spark_beside_the_scan
 
 def test_groups_that_differ_in_nothing_but_their_sums_are_added_up(archive, spark, tmp_path, monkeypatch):
     archive.seal(b"2026-11-20T05:00:00Z web1 sshd[7]: Accepted publickey for deploy from 10.0.0.1 port 5 ssh2\n" * 8)
-    read = arrow.read_groups
+    classify = classify_distinct.classify
 
-    def halved(directory):
-        groups = read(directory)
+    def halved(*scanned):
+        groups = classify(*scanned)
         for name in ("lines", "bytes"):
             half = pc.divide(groups[name], 2)
             groups = groups.set_column(groups.column_names.index(name), name, half)
         return pa.concat_tables([groups, groups])
 
-    monkeypatch.setattr(arrow, "read_groups", halved)
+    monkeypatch.setattr(classify_distinct, "classify", halved)
     made = archive.reported(spark, tmp_path / "out")
 
     assert made.totals.lines == 8

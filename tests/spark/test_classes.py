@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from spark_analytics.runtime import class_data_sharing, session
 
 
 @pytest.fixture
-def known(tmp_path):
+def known(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "installation"))
     if not shutil.which("java"):
         pytest.skip("needs java: apt-get install openjdk-17-jre-headless")
     return class_data_sharing.archive_for(session.require_runtime(), "4.3.0", {"SHIPPER_STATE": str(tmp_path)})
@@ -74,3 +76,24 @@ def test_versions_of_java_and_spark_have_files_of_their_own(known, tmp_path):
     assert other.path != known.path
     cached = class_data_sharing.archive_for(known.java, "4.3.0", {"XDG_CACHE_HOME": str(tmp_path), "HOME": "/root"})
     assert Path(tmp_path, "fshipper") in cached.path.parents
+
+
+def prepared_at(known, tmp_path):
+    return class_data_sharing.archive_to_prepare(known.java, "4.3.0", {"SHIPPER_STATE": str(tmp_path)})
+
+
+def test_an_archive_of_the_installation_is_used_before_that_of_the_state_directory(made, tmp_path):
+    of_installation = prepared_at(made, tmp_path)
+    with of_installation.create() as options:
+        run_java(made, options)
+
+    assert tmp_path / "installation" in of_installation.path.parents
+    found = class_data_sharing.archive_for(made.java, "4.3.0", {"SHIPPER_STATE": str(tmp_path)})
+    assert found.path == of_installation.path
+    assert found.path.stat().st_mode & 0o777 == 0o644
+    assert found.path.stat().st_mtime_ns % 10**9 == 0  # a layer of an image keeps whole seconds
+
+
+def test_the_state_directory_is_prepared_if_the_installation_cannot_be_written(known, tmp_path):
+    (tmp_path / "installation").write_bytes(b"")
+    assert prepared_at(known, tmp_path).path == known.path

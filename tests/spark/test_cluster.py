@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import DATE, Archive
+from day_archives import DATE, Archive
 
 from spark_analytics.tables import schemas
 

@@ -6,7 +6,7 @@ import itertools
 import json
 
 import pytest
-from conftest import DATE, Archive, table_of
+from day_archives import DATE, Archive, table_of
 
 from shipper.errors import ConfigError, Unavailable
 from spark_analytics import __main__ as program

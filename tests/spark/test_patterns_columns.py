@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from shipper import line_times
 from spark_analytics.lines import log_formats
 from spark_analytics.patterns import mask, mask_spark
 from spark_analytics.patterns.cluster import cluster_texts
@@ -46,7 +47,7 @@ def masked_in_spark(line: Column, ahead: Column, behind: Column) -> Column:
 
 
 def test_hostile_lines_are_masked_alike(spark):
-    names = ("any", "none", *log_formats.BY_NAME)
+    names = ("any", "none", *line_times.BY_NAME)
     pairs = [(line, family) for family in names for line in HOSTILE]
     assert in_spark(spark, pairs) == [masked(line, family) for line, family in pairs]
 

@@ -6,7 +6,7 @@ import io
 import json
 
 import pytest
-from conftest import DATE, Archive, table_of
+from day_archives import DATE, Archive, table_of
 from test_spark_nightly import report  # noqa: F401 - a fixture
 
 from shipper.main import run as fshipper

@@ -6,7 +6,7 @@ import nights
 import pytest
 from nights import DATE, a_day, a_host, a_trouble, an_account
 
-from spark_analytics.report import build
+from spark_analytics.report import build, json_export
 from spark_analytics.report import inputs as ev
 from spark_analytics.report.model import TROUBLES, State
 
@@ -98,8 +98,8 @@ def test_with_a_short_history_nobody_is_judged_and_the_report_says_so(days):
 def test_volumes_far_from_the_usual_are_told_and_small_ones_are_not():
     made = facts_of(a_host("loud", 9000), a_host("quiet", 100), a_host("tiny", 90, before=(9,) * 7), a_host("usual"))
 
-    assert names(made.hosts.unusual) == ["quiet", "loud"]
-    assert [host.factor for host in made.hosts.unusual] == [0.1, 9]
+    assert names(made.hosts.unusual) == ["loud", "quiet"]
+    assert [host.factor for host in made.hosts.unusual] == [9, 0.1]
 
 
 # -- error rates --------------------------------------------------------------------------------------------------
@@ -119,7 +119,9 @@ def a_file(lines, errors, median=0.001, days=7):
         (a_file(1000, 50, 0.001), True),
         (a_file(1000, 50, 0.05), False),
         (a_file(1000, 60, 0.05), False),
-        (a_file(1000, 8, 0.005), False),
+        (dataclasses.replace(a_file(1000, 8, 0.005), rates_before=(0.005, 0.009, 0.004)), False),
+        (dataclasses.replace(a_file(1000, 8, 0.005), rates_before=(0.005, 0.007, 0.004)), True),
+        (a_file(99, 50, 0.001), False),
         (a_file(10_000_000, 11_000, 0.001), False),
         (a_file(1000, 50, 0.0), True),
         (a_file(1000, 50, None), False),
@@ -131,7 +133,9 @@ def a_file(lines, errors, median=0.001, days=7):
         "fifty times the usual",
         "as usual",
         "a little above",
-        "half as much again, within the interval",
+        "half as much again, below the highest day",
+        "half as much again, above every day",
+        "too few lines",
         "sure but small",
         "errors where none were",
         "no usual rate",
@@ -148,14 +152,24 @@ def test_a_rate_has_risen_beyond_chance_and_by_a_factor_that_matters(log, risen)
 # -- authentication, patterns, web --------------------------------------------------------------------------------
 
 
-def test_an_address_that_got_in_with_many_failures_is_named():
-    top = ev.AuthTop(what="remote", key="103.99.0.122", failed=40, accepted=1, hosts=1)
-    kind = ev.AuthKind(kind="failed_password", times=40, before=(41,) * 7)
-    made = facts_of(a_host("h"), auth_tops=(top,), auth_kinds=(kind,))
+def a_sign_in(failed=40, **other):
+    given = {
+        "host": "web1", "user": "root", "remote": "103.99.0.122", "method": "password", "accepted": 1,
+        "first": f"{DATE}T14:32:00Z", "last": f"{DATE}T14:32:00Z",
+        "failed_first": f"{DATE}T14:02:00Z", "failed_last": f"{DATE}T14:31:00Z",
+    }  # fmt: skip
+    return ev.PasswordSignIn(failed=failed, **{**given, **other})
 
-    assert [finding.text for finding in made.verdict.findings] == [
-        "103.99.0.122 got in 1 time, with 40 failed passwords"
-    ]
+
+def test_a_password_accepted_after_failures_of_the_same_user_and_address_is_named_with_the_times():
+    made = facts_of(a_host("h"), password_sign_ins=(a_sign_in(), a_sign_in(failed=4, user="jo")))
+
+    (finding,) = made.verdict.findings
+    assert finding.text == (
+        "1 password accepted after failures: root from 103.99.0.122 on web1 at 14:32"
+        " (40 failed passwords of this user and address, 14:02 to 14:31)"
+    )
+    assert "guess" not in json_export.to_text(made).replace('"guessed":[]', "")
 
 
 def test_failed_passwords_above_twice_their_median_are_told():
@@ -322,3 +336,54 @@ def test_hosts_of_which_retention_removed_the_day_are_named():
     (finding,) = [each for each in made.verdict.findings if each.kind == "removed_host"]
     assert finding.state is made.verdict.state is State.ATTENTION
     assert finding.text == "retention removed the day of 2 hosts, which no total counts: flood1, flood2"
+
+
+# -- the two verdicts ---------------------------------------------------------------------------------------------
+
+
+def both(made):
+    return made.verdict.complete, made.verdict.attention
+
+
+def test_a_calm_day_has_two_calm_verdicts_with_the_days_that_were_used():
+    complete, look = both(facts_of(a_host("web1", 2000)))
+
+    assert complete.text == "All 2,000 listed lines are counted: no byte is missing, none is there twice"
+    assert look.text == "Nothing stands out against the 7 days before"
+    assert {complete.state, look.state} == {State.COMPLETE}
+
+
+def test_a_sealed_day_that_is_not_closed_is_complete_so_far_and_one_with_open_files_is_not():
+    host = a_host("web1", 2000)
+    sealed = facts_of(host, account=an_account([host], closed=False, open_collectors=("c",)))
+    growing = facts_of(host, account=an_account([host], closed=False, open_collectors=("c",), open_files=1))
+
+    assert sealed.verdict.headline == "Complete so far, the day is not closed yet"
+    assert "All 2,000 lines sealed so far are counted" in sealed.verdict.complete.text
+    assert growing.verdict.headline == "The day is not closed yet"
+    assert "not all of it is sealed" in growing.verdict.complete.text
+
+
+def test_a_silent_host_belongs_to_completeness_and_a_sign_in_to_what_is_worth_checking():
+    made = facts_of(a_host("fine"), a_host("gone", 0), password_sign_ins=(a_sign_in(),))
+    complete, look = both(made)
+
+    assert complete.text.endswith("; 1 host that usually writes was silent")
+    assert look.text == "1 thing is worth checking"
+    assert {(f.kind, f.of_archive, f.section) for f in made.verdict.findings} == {
+        ("silent", True, "hosts"),
+        ("sign_in", False, "sign-ins"),
+    }
+
+
+def test_the_first_day_says_once_that_there_is_nothing_to_compare_with():
+    made = facts_of(a_host("web1", before=()), before=())
+
+    assert made.verdict.attention.text == "Nothing stands out by itself; there are too few days to compare with"
+
+
+def test_a_volume_that_is_usual_on_this_weekday_is_not_far_from_the_usual():
+    sunday = a_host("shop", 9000, lines_weekdays=(8800, 9100, 9000, 8700))
+    weekday = a_host("web", 9000, lines_weekdays=(1000, 1100, 1000, 1000))
+
+    assert names(facts_of(sunday, weekday).hosts.unusual) == ["web"]

@@ -180,7 +180,7 @@ def test_failed_passwords_are_ranked_by_address_and_who_got_in_is_not_lost_among
         a_row("auth_daily", kind="failed_password", user="root", remote=f"10.0.{n // 250}.{n % 250}", n=1000 - n)
         for n in range(500)
     ]
-    auth.append(a_row("auth_daily", kind="accepted", user="root", remote="10.0.1.240", n=1))
+    auth.append(a_row("auth_daily", kind="accepted", user="root", remote="10.0.1.240", n=1, method="password"))
     auth.append(a_row("auth_daily", kind="accepted", user="deploy", remote="10.9.9.9", n=7))
     before = {"auth_daily": {YESTERDAY: [a_row("auth_daily", kind="failed_password", n=40)]}}
 
@@ -191,7 +191,29 @@ def test_failed_passwords_are_ranked_by_address_and_who_got_in_is_not_lost_among
         "failed_password": (sum(range(501, 1001)), (40,)),
         "accepted": (8, (0,)),
     }
-    assert [top.key for top in build.facts(made).auth.guessed] == ["10.0.1.240"]
+    accepted = [top.key for top in made.auth_tops if top.what == "remote" and top.accepted]
+    assert accepted == ["10.0.1.240"]
+
+
+def test_an_accepted_public_key_is_no_accepted_password():
+    rows = [
+        a_row(
+            "auth_daily",
+            kind="failed_password",
+            user="root",
+            remote="192.0.2.53",
+            n=300,
+            attempts=309,
+            method="password",
+        ),
+        a_row("auth_daily", kind="accepted", user="deploy", remote="192.0.2.53", n=73, method="publickey"),
+    ]
+    made = build.facts(gathered(auth_daily=rows))
+
+    assert [(m.method, m.accepted, m.failed) for m in made.auth.methods] == [("publickey", 73, 0), ("password", 0, 309)]
+    assert made.auth.after_failures == ()
+    assert [top.accepted for top in made.auth.top_remotes] == [0]
+    assert [finding.kind for finding in made.verdict.findings if "sign" in finding.kind] == []
 
 
 def test_requests_of_the_days_before_are_those_of_their_statuses():
@@ -251,7 +273,7 @@ def test_of_too_many_who_failed_the_busiest_are_told_and_as_many_that_got_in(mon
         ("later", "accepted", 1),
         ("idle", "failed_password", 2),
     )
-    rows = [a_row("auth_daily", kind=kind, remote=name, n=times) for name, kind, times in given]
+    rows = [a_row("auth_daily", kind=kind, remote=name, n=times, method="password") for name, kind, times in given]
 
     tops = [top for top in gathered(auth_daily=rows).auth_tops if top.what == "remote"]
 
@@ -317,3 +339,100 @@ def test_manifest_lines_that_cannot_be_read_are_named_with_their_number():
 
     assert facts.verdict.findings[0].text == "1 manifest line that cannot be read: collector-a.jsonl:17 (no JSON)"
     assert facts.completeness.state is State.DAMAGED
+
+
+# -- patterns that are back or gone, known events, same weekdays ---------------------------------------------------
+
+WEEK = [f"2026-11-{day}" for day in range(13, 20)]
+
+
+def in_pattern_daily(*ids, lines=50, **other):
+    return [a_row("pattern_daily", pattern_id=one, lines=lines, is_new=False, **other) for one in ids]
+
+
+def registered(pattern_id, last_seen, template="x"):
+    last = dt.date.fromisoformat(last_seen)
+    return a_row("patterns", pattern_id=pattern_id, last_seen_date=last, first_seen_date=last, template=template)
+
+
+def with_registry(rows, before, registry):
+    given = DayTables(rows=rows, before=before, days_before=WEEK, patterns_before=registry)
+    return load.evidence(given, a_day(), a_run())
+
+
+def test_a_pattern_of_nearly_every_day_before_that_is_missing_today_is_gone():
+    before = {"pattern_daily": {day: in_pattern_daily("steady", "today") for day in WEEK}}
+    before["pattern_daily"][WEEK[2]] = in_pattern_daily("today", "once", lines=900)
+    made = with_registry(
+        {"pattern_daily": in_pattern_daily("today")}, before, [registered("steady", WEEK[-1], "job done")]
+    )
+
+    assert [(one.pattern_id, one.days, one.median_lines, one.last_seen) for one in made.gone] == [
+        ("steady", 6, 50.0, WEEK[-1])
+    ]
+    finding = next(f for f in build.facts(made).verdict.findings if f.kind == "gone_pattern")
+    assert (
+        finding.text
+        == "1 pattern gone: \N{LEFT DOUBLE QUOTATION MARK}job done\N{RIGHT DOUBLE QUOTATION MARK}, usually 50 lines"
+    )
+
+
+def test_a_pattern_that_was_away_for_more_than_two_weeks_is_back_and_not_new():
+    rows = {
+        "pattern_daily": [*in_pattern_daily("away", "recent"), a_row("pattern_daily", pattern_id="old", is_new=True)]
+    }
+    registry = [registered("away", "2026-11-05"), registered("recent", "2026-11-06"), registered("old", "2026-01-01")]
+    made = with_registry(rows, {}, registry)
+
+    assert {one.pattern_id: one.last_seen for one in made.patterns if one.last_seen} == {
+        "away": "2026-11-05",
+        "old": "2026-01-01",
+    }
+    assert [one.is_new for one in made.patterns] == [False, False, False]
+    assert (made.pattern_sums.new, made.pattern_sums.back) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Out of memory: Killed process <*> (java) total-vm:<*>kB", "oom_kill"),
+        ("blk_update_request: I/O error, dev sda, sector <*>", "io_error"),
+        ("EXT4-fs (sda1): Remounting filesystem read-only", "read_only"),
+        ("cannot write /var/x: No space left on device", "disk_full"),
+        ("nginx[<*>]: segfault at <*> ip <*>", "segfault"),
+        ("backup.service: Failed with result 'exit-code'.", "unit_failed"),
+        ("(CRON) ERROR (getpwnam() failed)", "cron_error"),
+        ("job <*> failed with result code <*>", None),
+    ],
+)
+def test_known_events_are_recognised_by_their_masked_text(text, kind):
+    prints = [a_row("fingerprints", text=text, lines=3, pattern_id="1"), a_row("fingerprints", text="x", lines=9)]
+    found = load.known_events(DayTables(rows={"fingerprints": prints}, before={}, days_before=()))
+
+    assert [(event.kind, event.lines) for event in found] == ([(kind, 3)] if kind else [])
+
+
+def test_rates_above_all_days_are_counted_next_to_what_chance_gives():
+    before = {"file_daily": {day: [
+        a_row("file_daily", file=f"/{n}", lines=1000, err=5) for n in range(16)
+    ] for day in WEEK}}  # fmt: skip
+    today = [a_row("file_daily", file=f"/{n}", lines=1000, err=9 if n < 3 else 4) for n in range(16)]
+    few = a_row("file_daily", file="/few", lines=99, err=99)
+    made = gathered(file_daily=[*today, few], before=before, days=WEEK)
+
+    assert (made.rate_chance.compared, made.rate_chance.above_all, made.rate_chance.by_chance) == (16, 3, 2.0)
+    assert made.files[1].rates_before == (0.005,) * 7
+
+
+def test_the_same_weekday_of_four_weeks_is_added_up():
+    other = a_row("host_daily", host="b", lines=1)
+    dates = ("2026-10-23", "2026-10-30", "2026-11-06", "2026-11-13")
+    weekdays = {
+        day: [a_row("host_daily", lines=n, bytes=10 * n, err=1), other] for n, day in enumerate(dates, start=100)
+    }
+    given = DayTables(rows={"host_daily": [a_row("host_daily", lines=5)]}, before={}, days_before=(), weekdays=weekdays)
+    made = load.evidence(given, a_day(), a_run())
+
+    assert made.weekdays.lines == (101, 102, 103, 104)
+    assert (made.weekdays.errors, made.weekdays.hosts) == ((1,) * 4, (2,) * 4)
+    assert next(host for host in made.hosts if host.host == "web1").lines_weekdays == (100, 101, 102, 103)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from browser import NAMES, Browser, installed
-from conftest import DATE, Archive
+from day_archives import DATE, Archive
 
 from spark_analytics.archive import inventory
 from spark_analytics.tables import spark_io

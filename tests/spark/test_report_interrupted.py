@@ -1,6 +1,6 @@
 """`fshipper report` ends within 2 s of SIGINT or SIGTERM, with all its processes, and leaves a whole day.
 
-Some 2 minutes: 20 real runs that are interrupted, each at another moment. FSHIPPER_INTERRUPTS=5 takes fewer of them.
+One real run for each moment; FSHIPPER_INTERRUPTS=40 takes more of them.
 """
 
 import contextlib
@@ -16,15 +16,15 @@ import uuid
 from pathlib import Path
 
 import pytest
-from conftest import DATE, Archive, table_of
+from day_archives import DATE, Archive, table_of
 
 from spark_analytics.runtime import interrupts, scratch_directory
 from spark_analytics.tables.store import Tables
 
 ROOT = Path(__file__).resolve().parents[2]
-FACE = "print('up', flush=True); from shipper.__main__ import main; main()"
+FACE = "from shipper.__main__ import main; print('up', flush=True); main()"
 """What the console script does. Before it, the interpreter starts: what a signal does then is Python's matter."""
-MOMENTS = int(os.environ.get("FSHIPPER_INTERRUPTS", "20"))
+MOMENTS = int(os.environ["FSHIPPER_INTERRUPTS"])
 MARK = "FSHIPPER_TEST_RUN"
 SECONDS = 2.0
 
@@ -59,7 +59,6 @@ class Place:
         assert self.run(self.start("report", *self.arguments)).code == 0
         seconds = time.monotonic() - began
         assert self.is_readable_by_group_only()
-        self.restore()
         return seconds
 
     def is_readable_by_group_only(self) -> bool:
@@ -112,10 +111,16 @@ def left_of(mark: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def prepared(tmp_path_factory):
     made = Place(tmp_path_factory.mktemp("interrupted"))
     made.seconds = made.prepare()
     return made
+
+
+@pytest.fixture
+def place(prepared):
+    prepared.restore()
+    return prepared
 
 
 def wait_for(condition, process, seconds=120):
@@ -137,8 +142,9 @@ def test_sigint_at_any_moment_ends_the_report_and_its_java_and_leaves_a_whole_da
         else:
             ends.append(ended := place.run(process, signal.SIGINT, group=number % 2 == 1))
             table.append(f"{moment:5.1f} s: {ended.code}, {ended.seconds:.2f} s, {place.is_whole()} day")
-            assert (ended.code, ended.left) == (130, []), (moment, ended)
             is_shown = ended.said.startswith("fshipper report for")  # interrupted after its work
+            assert ended.code == 130 or (ended.code == 0 and is_shown), (moment, ended)
+            assert ended.left == [], (moment, ended)
             assert is_shown or len(ended.said.splitlines()) <= 2, (moment, ended)
             assert "Traceback" not in ended.said, (moment, ended)
             assert list(place.temporary.iterdir()) == [], moment
@@ -166,6 +172,8 @@ import os, pathlib, sys
 print("up", flush=True)
 from spark_analytics.runtime import interrupts, session
 os.environ["SHIPPER_STATE"] = sys.argv[1]
+sys.prefix = os.environ["HOME"] = sys.argv[1]  # the installation or the cache may have the file already
+os.environ.pop("XDG_CACHE_HOME", None)
 with interrupts.ending(), session.open_session(master="local[1]", log=pathlib.Path(sys.argv[1], "log"), size_bytes=1):
     pass
 """
@@ -196,7 +204,6 @@ def test_after_kill_9_java_ends_and_the_next_run_removes_what_is_left(place):
 
     assert list(place.temporary.iterdir()) == []
     assert place.is_whole() == "new"
-    place.restore()
 
 
 @pytest.mark.parametrize(
@@ -215,7 +222,6 @@ def test_sigint_ends_the_other_verbs_of_the_report_as_well(place, arguments):
     assert "Traceback" not in ended.said
     assert list(place.temporary.iterdir()) == []
     assert not list(place.out.rglob(".new-*"))
-    place.restore()
 
 
 def test_sigint_ends_the_wait_for_collectors(place):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DATE
+from day_archives import DATE
 from py4j.protocol import Py4JError
 
 from spark_analytics.runtime import jvm
@@ -20,7 +20,7 @@ import os, signal, sys, threading
 from pyspark import SparkContext
 from spark_analytics import __main__ as program
 from spark_analytics import pipeline
-from spark_analytics.scan import run
+from spark_analytics.scan import line_scan
 
 def killed(java):
     java.kill()
@@ -33,7 +33,7 @@ def killed_while_asked(java):
 ended = {"killed": killed, "killed while asked": killed_while_asked}[sys.argv[1]]
 owner, name = {
     "start": (SparkContext, "_initialize_context"),
-    "scan": (run.Scanner, "_grouped"),
+    "scan": (line_scan, "group_lines"),
     "publish": (pipeline.publish, "publish"),
 }[sys.argv[2]]
 step = getattr(owner, name)

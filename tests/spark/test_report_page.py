@@ -1,22 +1,36 @@
 """What is shown: hostile text stays text, the page stays small, every section is there."""
 
+import base64
 import dataclasses
+import hashlib
+import html
 import html.parser
 import re
+import shlex
+from importlib import resources
 
 import nights
 import pytest
 from nights import a_day, a_trouble, an_account
 
-from spark_analytics.report import build, json_export, number_format, svg_charts, text
+from spark_analytics.report import (
+    build,
+    host_pages,
+    json_export,
+    number_format,
+    publish,
+    search_commands,
+    svg_charts,
+    text,
+)
 from spark_analytics.report import html as page
 from spark_analytics.report.inputs import AuthTop, WebTop
 from spark_analytics.report.model import State
 
 HOSTILE = "<script>alert(1)</script>\"onload='x'&{{7*7}}\x1b[31m\u202egnp.exe\x00\n=cmd|' /C calc'!A0"
 SECTIONS = (
-    *("Completeness", "Silent and new hosts", "Errors", "Patterns", "Authentication", "Web", "Volume"),
-    *("By partition", "Partitions by hour", "Hosts by hour", "Top talkers", "Noisiest patterns", "This run"),
+    *("Completeness", "Hosts", "Errors", "Patterns", "Sign-ins", "Web", "Volume"),
+    *("By partition", "Partitions by hour", "Hosts by hour", "Largest hosts", "Most frequent patterns", "This run"),
 )
 
 
@@ -50,6 +64,18 @@ def hostile_day(hosts=30, longer=1):
     )
 
 
+def template_file(name):
+    return (resources.files("spark_analytics") / "templates" / name).read_text(encoding="utf-8")
+
+
+def scripts(made):
+    return re.findall(r"<script>(.*?)</script>", made, re.DOTALL)
+
+
+def hashed(name):
+    return "sha256-" + base64.b64encode(hashlib.sha256(template_file(name).encode()).digest()).decode()
+
+
 class Reader(html.parser.HTMLParser):
     """Fails where tags are not nested, and keeps what a browser would see."""
 
@@ -77,8 +103,9 @@ def test_hostile_text_is_text_and_nothing_else():
     reader = Reader()
     reader.feed(made)
     assert not reader.open
-    assert not reader.tags & {"script", "iframe", "img", "object", "form"}
-    assert not {name for name in reader.attributes if name.startswith("on")}
+    assert not reader.tags & {"iframe", "img", "object", "form"}
+    assert not {name for name in reader.attributes if name.startswith("on") or name == "style"}
+    assert scripts(made) == [template_file("page.js")]
     assert not set(made) & set("\x00\x1b\u202e")
     assert "{{7*7}}" in made
 
@@ -86,7 +113,11 @@ def test_hostile_text_is_text_and_nothing_else():
 def test_the_page_loads_nothing_from_anywhere():
     made = page.rendered(build.facts(a_day()))
 
-    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in made
+    policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', made)[1])
+    assert policy == (
+        f"default-src 'none'; style-src '{hashed('day.css')}'; script-src '{hashed('page.js')}'; img-src data:"
+        "; base-uri 'none'; form-action 'none'"
+    )
     assert not re.search(r"https?://|\ssrc=|url\(|@import|javascript:", made)
 
 
@@ -112,13 +143,14 @@ def test_however_long_hostile_text_is_the_page_stays_below_300_kib(letter):
     made = page.rendered(build.facts(day, top=100), 100)
 
     assert len(made.encode()) < 300 * 1024
-    assert all(f"<h2>{name}</h2>" in made for name in SECTIONS if not name.startswith(("By ", "Part", "Hosts", "Nois")))
+    optional = ("By ", "Part", "Hosts by", "Most")
+    assert all(f">{name}</h2>" in made for name in SECTIONS if not name.startswith(optional))
 
 
 def test_every_section_is_there_and_what_needs_action_comes_first():
     made = page.rendered(build.facts(a_day()))
 
-    places = [made.index(f">{name}<") for name in SECTIONS]
+    places = [made.index(f">{name}</h") for name in SECTIONS]
     assert places == sorted(places)
     assert made.index('class="card verdict') < places[0]
 
@@ -126,13 +158,20 @@ def test_every_section_is_there_and_what_needs_action_comes_first():
 @pytest.mark.parametrize("state", list(State))
 def test_every_verdict_has_its_sign_and_colour(state):
     facts = build.facts(a_day(20))
-    shown = dataclasses.replace(facts, verdict=dataclasses.replace(facts.verdict, state=state, headline="so it was"))
-
+    judged = dataclasses.replace(facts.verdict.complete, state=state, text="so it was")
+    shown = dataclasses.replace(facts, verdict=dataclasses.replace(facts.verdict, state=state, complete=judged))
     made = page.rendered(shown)
 
     assert f'class="card verdict {state.value}"' in made
     assert page.MARKS[state] in made
-    assert made.index("so it was") < made.index("Completeness")
+    assert made.index("so it was") < made.index('id="completeness"')
+
+
+def test_the_report_of_an_older_version_has_its_headline():
+    facts = build.facts(a_day(20))
+    old = dataclasses.replace(facts.verdict, complete=None, attention=None, headline="so it was")
+
+    assert "so it was" in page.rendered(dataclasses.replace(facts, verdict=old))
 
 
 @pytest.mark.parametrize("hosts", [0, 1, 3])
@@ -142,9 +181,9 @@ def test_small_and_empty_first_days_are_pages_too(hosts):
     )
     made = page.rendered(build.facts(day))
 
-    assert "nothing to compare with" in made
+    assert made.count("nothing to compare with") == 1
     assert "No access log was read." in made
-    assert "No line of authentication was seen." in made
+    assert "No sign-in was seen." in made
 
 
 def test_what_is_cut_from_a_list_is_counted():
@@ -240,6 +279,100 @@ def test_axes_end_at_a_round_number():
 def test_one_day_is_no_line_and_nothing_divides_by_zero():
     assert svg_charts.sparkline([5]) == ""
     assert "polyline" in svg_charts.sparkline([0, 0, 0])
-    assert "svg" in svg_charts.interval(0, 0, 0, 0, 0)
     assert "svg" in svg_charts.day_bars([])
     assert "svg" in svg_charts.host_map([])
+
+
+# -- from a row to its lines --------------------------------------------------------------------------------------
+
+
+def commands(made):
+    return [html.unescape(text) for text in re.findall(r'<code class="cmd">(.*?)</code>', made)]
+
+
+def test_rows_carry_a_search_command_and_a_link_where_browse_is_known():
+    facts = build.facts(a_day())
+    plain, linked = page.rendered(facts), page.rendered(facts, links=page.Links(browse="https://logs.example.net/"))
+    window = ["--since", "2026-11-20T00:00:00Z", "--until", "2026-11-21T00:00:00Z"]
+    log = facts.errors.most[0]
+
+    split = [shlex.split(command) for command in commands(plain)]
+    assert all(words[:6] == ["fshipper", "search", *window] for words in split)
+    assert ["--file", log.file, "--", "", log.host] in [words[6:] for words in split]
+    assert ["--", f'"{facts.auth.top_remotes[0].key}"'] in [words[6:] for words in split]
+    assert "show the lines" not in plain
+    assert linked.count('<a href="https://logs.example.net/#') == len(commands(linked))
+
+
+@pytest.mark.parametrize(
+    ("template", "query"),
+    [
+        ("Connection to <*> timed out after <*> ms", '"Connection to" "timed out after"'),
+        ('say "hello there" <*>', '"say" "hello there"'),
+        ("<*>", ""),
+        ("a <*>", ""),
+    ],
+)
+def test_the_query_of_a_pattern_is_its_longest_texts(template, query):
+    assert search_commands.of_template(template) == query
+
+
+def test_a_hostile_name_is_one_word_of_the_command_and_no_glob():
+    command = search_commands.Search("2026-11-20", search_commands.phrase('x" OR "y'), "h; rm -rf *", "/a[1]").command()
+
+    assert shlex.split(command)[6:] == ["--file", "/a[[]1]", "--", '"x\\" OR \\"y"', "h; rm -rf [*]"]
+
+
+def test_long_paths_keep_their_end():
+    assert number_format.shortened("/var/log/app.log") == "/var/log/app.log"
+    assert number_format.shortened("/srv/" + "deep/" * 20 + "server.log") == "…/" + "deep/" * 7 + "server.log"
+    assert len(number_format.shortened("x" * 300)) == 48
+
+
+def test_a_host_has_one_number_of_lines():
+    facts = build.facts(a_day())
+    of_day = {day.host: day.lines for day in facts.hosts.largest}
+    drawn = [row for row in facts.volume.host_hours if row.host in of_day]
+
+    assert drawn
+    assert [row.lines for row in drawn] == [of_day[row.host] for row in drawn]
+
+
+# -- pages of hosts -----------------------------------------------------------------------------------------------
+
+
+def test_hosts_with_a_finding_have_a_page_and_others_have_none(tmp_path):
+    day = a_day(200)
+    facts = build.facts(day)
+    publish.publish(tmp_path, facts, day)
+    written = {file.name for file in (tmp_path / facts.date / "host").iterdir()}
+    made = (tmp_path / facts.date / "report.html").read_text()
+
+    wanted = [*facts.hosts.silent, *facts.hosts.new, *facts.hosts.unusual, *facts.errors.risen]
+    assert written == {f"{one.host}.html" for one in wanted}
+    assert all(f'href="host/{one.host}.html"' in made for one in facts.hosts.silent)
+    silent = (tmp_path / facts.date / "host" / f"{facts.hosts.silent[0].host}.html").read_text()
+    assert "silent all day" in silent
+    Reader().feed(silent)
+
+
+@pytest.mark.parametrize("host", ["../../x", ".", "..", ".x", "a/b", "a b", "\x00", "x" * 300, "\udcff", "ü"])
+def test_no_host_chooses_where_its_page_is_written(host):
+    name = host_pages.file_name(host)
+
+    assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,119}\.html", name)
+    assert name != host_pages.file_name(host + "_")
+
+
+def test_days_link_to_the_days_before_and_after_them(tmp_path):
+    for date in ("2026-11-18", "2026-11-20", "2026-11-19"):
+        day = dataclasses.replace(a_day(3), date=date)
+        publish.publish(tmp_path, build.facts(day), day)
+    before, between, after = (
+        (tmp_path / date / "report.html").read_text() for date in ("2026-11-18", "2026-11-19", "2026-11-20")
+    )
+
+    assert '<a href="../2026-11-20/report.html">next day</a>' in before
+    assert '<a href="../2026-11-20/report.html">next day</a>' in between
+    assert '<a href="../2026-11-18/report.html">previous day</a>' in between
+    assert page.NEXT_DAY in after

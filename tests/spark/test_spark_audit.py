@@ -3,7 +3,7 @@ import json
 import random
 
 import pytest
-from conftest import DATE, table_of, totals_of
+from day_archives import DATE, table_of, totals_of
 
 from shipper import manifest
 from shipper.manifest import SourceSpan

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DATE
+from day_archives import DATE
 
 from shipper.errors import Unavailable, UsageError
 from spark_analytics import __main__ as program

@@ -1,7 +1,7 @@
 import random
 from pathlib import Path
 
-from conftest import DATE, table_of, totals_of
+from day_archives import DATE, table_of, totals_of
 
 CODECS = ("zstd", "gzip", "none")
 PIECES = (

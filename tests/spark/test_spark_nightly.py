@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DATE, table_of
+from day_archives import DATE, table_of
 
 from spark_analytics import __main__ as program
 from spark_analytics import build_tables, pipeline

@@ -1,10 +1,13 @@
 import datetime as dt
+import random
 from pathlib import Path
 
 import pytest
-from conftest import DATE, DAY, table_of
+from day_archives import DATE, DAY, table_of
 from pyspark.sql import functions as F  # noqa: N812
 
+from shipper import line_times
+from shipper.layout import NANOSECONDS
 from spark_analytics.lines import log_formats, severity, timestamps
 
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
@@ -115,6 +118,66 @@ def test_the_hour_of_a_line_is_the_one_it_names(parsed, line, hour):
 )
 def test_a_time_that_begins_the_other_lines_may_stand_behind_a_few_characters(parsed, line, hour):
     assert parsed[line][0] == hour
+
+
+def drawn_lines() -> list[tuple[str, str]]:
+    """Lines of every family at drawn times, valid or not, and the line that decides the format of their file."""
+    drawn = random.Random(11)
+    months, lines = line_times.MONTHS, []
+    for _ in range(60):
+        year, month, day = drawn.choice((1969, 1999, 2024, 2026, 2027)), drawn.randint(1, 12), drawn.randint(1, 31)
+        hour, minute, second = drawn.choice((0, 7, 23, 24)), drawn.randint(0, 59), drawn.choice((0, 31, 59, 60))
+        clock, name = f"{hour:02}:{minute:02}:{second:02}", months[month - 1]
+        zone = drawn.choice(("", "Z", "+05:30", "-0700", "+1900", "+00:00"))
+        epoch = f"{drawn.randrange(10**9, 10**10)}"
+        date = f"{year}-{month:02}-{day:02}"
+        lines += [
+            (f"{date}T{clock}.123 x", "2026-01-01T00:00:00.1 x"),
+            (f"{date} {clock},456{zone} x", "2026-01-01 00:00:00,1+01:00 x"),
+            (f"<34>1 {date}T{clock}.1{zone} x", "<34>1 2026-01-01T00:00:00.1Z x"),
+            (f"{name} {day:>2} {clock} host sshd[1]: x", "Jan  1 00:00:00 host x"),
+            (f"<13>{name} {day} {clock} host x", "<13>Jan  1 00:00:00 host x"),
+            (f"{year % 100:02}/{month:02}/{day:02} {clock} INFO x", "26/01/01 00:00:00 INFO x"),
+            (f"{year}/{month:02}/{day:02} {clock} [error] x", "2026/01/01 00:00:00 [error] x"),
+            (f"{year % 100:02}{month:02}{day:02} {clock.replace(':', '')} 1 INFO x", "260101 000000 1 INFO x"),
+            (f"{month:02}-{day:02} {clock}.811 1 2 D x", "01-01 00:00:00.811 1 2 D x"),
+            (f"{year}{month:02}{day:02}-{hour}:{minute}:{second}:6|x", "20260101-0:0:0:6|x"),
+            (f"[Sun {name} {day:02} {clock}.5 {year}] [notice] x", "[Sun Jan 01 00:00:00 2026] [notice] x"),
+            (f"[{month:02}.{day:02} {clock}] x", "[01.01 00:00:00] x"),
+            (f"E{month:02}{day:02} {clock}.123456 1 x", "E0101 00:00:00.123456 1 x"),
+            (f'1.2.3.4 - - [{day:02}/{name}/{year}:{clock} {zone[:3] or "+"}00] "GET / HTTP/1.1" 200 5', CLF),
+            (f"{epoch}.5 921 x", "1286536309.586 921 x"),
+            (f"{epoch}123 x", "1286536309.586 921 x"),
+            (f'{{"ts":{epoch}{drawn.choice(("", "123", "123456", ".25"))}}}', '{"ts":1446249499322}'),
+            (f'{{"time":"{date}T{clock}{zone}"}}', '{"time":"2026-01-01T00:00:00Z"}'),
+            (f"{clock} x", "2026-01-01 00:00:00 x"),
+        ]
+    return lines
+
+
+CLF = '1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5'
+
+
+def test_a_search_reads_the_times_of_lines_as_the_report_does(spark):
+    pairs = drawn_lines() + [(line, line) for line, _ in STAMPED] + [(line, other) for line, other, _ in PRECEDED]
+    pairs += [(line, "mixed") for line, _ in STAMPED]
+    families = {other: line_times.detect_family([other] * 2) for _, other in pairs} | {"mixed": line_times.ANY}
+    told = [(number, line, *timestamps.stamp_columns(families[other])) for number, (line, other) in enumerate(pairs)]
+    columns = "number INT, value STRING, family STRING, stamp_form INT, stamp_pattern STRING, stamp_shape STRING,"
+    line, forms = F.col("value"), {row[3] for row in told}
+    table = spark.createDataFrame(told, columns + " stamp_characters INT")
+    table = table.withColumn("stamp", timestamps.stamp_text(line, forms))
+    in_json = F.coalesce(*(F.get_json_object(line, f"$.{key}") for key in ("ts", "timestamp", "time")))
+    second = F.unix_seconds(timestamps.resolve_year(timestamps.event_second(line, F.col("stamp"), in_json, forms), DAY))
+    by_report = dict(table.select("number", second).collect())
+    clocks = {family: line_times.LineClock(family, DAY) for family in families.values()}
+    here = [clocks[families[other]].time_ns(line.encode()) for line, other in pairs]
+    by_search = {number: None if found is None else found // NANOSECONDS for number, found in enumerate(here)}
+    assert {
+        pairs[each]: (by_report[each], by_search[each]) for each in by_search if by_report[each] != by_search[each]
+    } == {}
+    assert sum(found is not None for found in here) > len(pairs) // 4
+    assert len({families[other] for _, other in pairs}) > 14
 
 
 @pytest.mark.parametrize(("line", "level"), LEVELLED, ids=lambda value: str(value)[:40])

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import Archive, table_of
+from day_archives import Archive, table_of
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SYSTEMS = sorted((DATA / "loghub").glob("*.log"))

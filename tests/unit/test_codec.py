@@ -51,6 +51,11 @@ def blocks(draw):
     )
 
 
+def test_a_block_may_have_the_largest_size() -> None:
+    block = codec.from_headers(GOOD | {"Log-Span": f"0-{MAX_BLOCK_BYTES}"})
+    assert block.span.length == MAX_BLOCK_BYTES
+
+
 def test_collectors_that_do_not_know_exclusion_read_an_end_without_a_gap():
     block = replace(codec.from_headers(GOOD), end=End.EXCLUDED, gap=4096)
     headers = codec.to_headers(block)
@@ -66,6 +71,15 @@ def test_a_block_comes_out_of_its_headers_as_it_went_in(block):
     headers = codec.to_headers(block)
     assert codec.from_headers(headers) == block
     assert not codec.is_plain(headers)
+
+
+@pytest.mark.parametrize("edited", [None, Edited(MAX_BLOCK_BYTES, 0)])
+def test_a_block_may_have_exactly_the_maximum_length(edited):
+    span = Span(100, 100 + MAX_BLOCK_BYTES)
+    block = replace(codec.from_headers(GOOD), span=span, edited=edited)
+    headers = codec.to_headers(block)
+    assert codec.from_headers(headers) == block
+    assert codec.decoded_bytes(headers, b"compressed") == MAX_BLOCK_BYTES
 
 
 @given(blocks())

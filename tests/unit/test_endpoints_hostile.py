@@ -155,3 +155,25 @@ def test_names_are_given_as_a_list_or_with_commas():
 def test_what_is_no_name_is_refused(name):
     with pytest.raises(Exception, match="is no host name"):
         load({"collector.allowed_hosts": (name,)}, environment={})
+
+
+LINK = ("Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        (["Sec-Fetch-Site: same-origin"], 200), (["Sec-Fetch-Site: none"], 200), ([], 200),
+        (["Origin: http://localhost:9601"], 200), (["Origin: HTTP://LOCALHOST:9601"], 200),
+        (["Sec-Fetch-Site: cross-site", *LINK], 200), (["Sec-Fetch-Site: same-site", *LINK], 200),
+        (["Sec-Fetch-Site: cross-site"], 403), (["Sec-Fetch-Site: same-site"], 403),
+        (["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script"], 403),
+        (["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"], 403),
+        (["Origin: http://evil.example"], 403), (["Origin: null"], 403), (["Origin: "], 403),
+        (["Origin: http://localhost:9602"], 403), (["Origin: http://[::1"], 403),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/status", "/events"])
+def test_a_page_of_another_origin_reads_nothing(program, headers, code, path, capsys):
+    assert asked(program, path, "Host: localhost:9601", *headers) == code
+    assert ("origin_refused" in capsys.readouterr().err) == (code == 403)

@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import pytest
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from shipper import __version__, main
 from shipper.errors import ConfigError, Fatal, Poison, SessionLost, StreamFull, Transient, Unavailable, UsageError
@@ -137,6 +138,17 @@ def test_each_error_has_its_exit_code(monkeypatch, error, code):
     assert main.run(["boom"]) == code
 
 
+def test_an_interrupt_while_the_settings_are_read_is_an_interrupt_although_pydantic_wraps_it(monkeypatch):
+    class Interrupting:
+        def __repr__(self) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(SchemaError) as wrapped:
+        SchemaValidator(core_schema.literal_schema([Interrupting()]))
+    monkeypatch.setattr(main, "entry_points", lambda group: [Verb(wrapped.value)])
+    assert main.run(["boom"]) == 130
+
+
 def test_a_message_of_several_lines_is_several_errors_and_one_hint(monkeypatch, capsys):
     monkeypatch.setattr(main, "entry_points", lambda group: [Verb(Fatal("one\ntwo", hint="do this"))])
     main.run(["boom"])
@@ -146,7 +158,7 @@ def test_a_message_of_several_lines_is_several_errors_and_one_hint(monkeypatch, 
 def test_an_error_without_words_says_what_its_class_says(monkeypatch, capsys):
     monkeypatch.setattr(main, "entry_points", lambda group: [Verb(StreamFull())])
     main.run(["boom"])
-    assert "The stream or the server has no room" in capsys.readouterr().err
+    assert "The stream or the server is full" in capsys.readouterr().err
 
 
 def test_a_defect_keeps_its_trace(monkeypatch):

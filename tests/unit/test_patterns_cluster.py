@@ -34,6 +34,43 @@ def test_states_are_no_parameters():
     assert len(set(templates(*(f"the task has moved to state {state} again" for state in states)))) == len(states)
 
 
+HIVES = ("SYSTEM", "SAM", "DEFAULT", "COMPONENTS", "ntuser.dat", "schema.dat")
+
+
+def test_tokens_at_a_place_of_names_are_parameters_if_much_else_is_equal():
+    made = templates(*(f"Loading offline registry hive: {hive}, into registry key from its path" for hive in HIVES))
+    assert set(made) == {"Loading offline registry hive: <*>, into registry key from its path"}
+
+
+def test_without_a_name_or_with_little_context_they_stay_apart():
+    states = (*HIVES[:4], "SECURITY", "SOFTWARE")
+    made = templates(*(f"Loading offline registry hive: {hive}, into registry key from its path" for hive in states))
+    assert len(set(made)) == len(states)
+    assert len(set(templates(*(f"the hive is {hive} now" for hive in HIVES)))) > 1
+
+
+def test_a_word_after_one_other_is_a_parameter_if_it_has_many_values():
+    names = ("time", "ftp", "rsync", "echo", "daytime", "printer", "telnet", "klogin", "kshell", "ntalk")
+    assert set(templates(*(f"removing {name}" for name in names))) == {"removing <*>"}
+    assert len(set(templates(*(f"removing {name}" for name in names[1:])))) == len(names) - 1
+
+
+@pytest.mark.parametrize("role", ["Leader", "follower", "pre-candidate", "db1.example", "10.0.0.7:8300"])
+def test_values_of_any_form_with_their_names_in_parentheses_are_parameters(role):
+    """As consensus protocols, databases and routers of any make list them."""
+    assert templates(masked(f"raft status: 17 (term), {role} (role), node-a (peer)", "none")) == [
+        "raft status: <*> (term), <*> (role), <*> (peer)"
+    ]
+    assert templates("moved follower (old), leader (new)") == ["moved follower (old), leader (new)"]
+
+
+def test_values_with_their_names_in_parentheses_are_parameters():
+    states = ("LOOKING", "LEADING", "FOLLOWING")
+    made = templates(*(f"Vote: 0 (n.leader), 0 (n.round), {state} (n.state), 0 (n.sid)" for state in states))
+    assert len(set(made)) == 1
+    assert len(set(templates(*(f"the vote is {state} (my state)" for state in states)))) == len(states)
+
+
 def test_words_that_say_what_happened_stay_apart():
     said = ("link error on port 0", "link ok on port 0", "link reset on port 0", "fan ok on port 0")
     assert len(set(templates(*said))) == len(said)

@@ -52,15 +52,15 @@ def taken(place: Place, sizes: Sequence[Size], turns: int) -> Took:
         MissingError: Java, pyspark or DuckDB is not here.
         FailedError: a program failed, or the two count differently.
     """
-    _require()
+    require()
     small = sealed.make(place.directory / "small", SMALL_BYTES, SMALL_FILES)
     archives = {size: sealed.make(_directory(place, size), size.most_bytes, size.files) for size in sizes}
-    first = _report(place, small, "first")
+    first = report(place, small, "first")
     smalls, starts = [], []
     days: dict[Size, list[tuple[Used, Used]]] = {size: [] for size in sizes}
     for turn in range(turns):
-        smalls.append(_report(place, small, f"small-{turn}"))
-        starts.append(_start(place, min(size.most_bytes for size in sizes), turn))
+        smalls.append(report(place, small, f"small-{turn}"))
+        starts.append(start(place, min(size.most_bytes for size in sizes), turn))
         for size, archive in archives.items():
             days[size].append(_pair(place, archive, f"{size.most_bytes}-{size.files}-{turn}", place.number + turn))
     for archive in (small, *archives.values()):
@@ -69,7 +69,7 @@ def taken(place: Place, sizes: Sequence[Size], turns: int) -> Took:
     return Took(first, _least(smalls), _least(starts), measured)
 
 
-def _require() -> None:
+def require() -> None:
     for needed, how in (("pyspark", 'pip install "fshipper[spark]"'), ("duckdb", "pip install duckdb")):
         if importlib.util.find_spec(needed) is None:
             raise MissingError(f"{needed} is not here: {how}")
@@ -88,29 +88,29 @@ def _least(turns: Sequence[Used]) -> Used:
 def _pair(place: Place, archive: sealed.Archive, name: str, number: int) -> tuple[Used, Used]:
     """A report and DuckDB, in every second turn the other way round."""
     if number % 2:
-        bare, ours = _bare(place, archive, name), _report(place, archive, name)
+        bare, ours = _bare(place, archive, name), report(place, archive, name)
     else:
-        ours, bare = _report(place, archive, name), _bare(place, archive, name)
+        ours, bare = report(place, archive, name), _bare(place, archive, name)
     _compare(place, archive, name)
     return ours, bare
 
 
-def _report(place: Place, archive: sealed.Archive, name: str) -> Used:
-    command = [FSHIPPER, "report", "--archive", archive.directory, "--out", _out(place, name), "--date", sealed.DATE]
-    return _used(place, command, f"{name}-report")
+def report(place: Place, archive: sealed.Archive, name: str) -> Used:
+    command = [FSHIPPER, "report", "--archive", archive.directory, "--out", out_of(place, name), "--date", sealed.DATE]
+    return used(place, command, f"{name}-report")
 
 
 def _bare(place: Place, archive: sealed.Archive, name: str) -> Used:
-    return _used(place, [sys.executable, HERE / "bare_report.py", archive.directory, sealed.DATE], f"{name}-bare")
+    return used(place, [sys.executable, HERE / "bare_report.py", archive.directory, sealed.DATE], f"{name}-bare")
 
 
-def _start(place: Place, size_bytes: int, turn: int) -> Used:
+def start(place: Place, size_bytes: int, turn: int) -> Used:
     """Java and Spark, from the file of classes that the first report has left, without a day."""
     command = [sys.executable, HERE / "bare_start.py", size_bytes, _log(place, "spark")]
-    return _used(place, command, f"start-{turn}")
+    return used(place, command, f"start-{turn}")
 
 
-def _used(place: Place, command: Sequence[object], name: str) -> Used:
+def used(place: Place, command: Sequence[object], name: str) -> Used:
     settled()
     path = {
         "PATH": str(Path(shutil.which("java") or "").parent) + ":/usr/bin:/bin",
@@ -123,20 +123,20 @@ def _log(place: Place, name: str) -> Path:
     return place.directory / f"{name}.log"
 
 
-def _out(place: Place, name: str) -> Path:
+def out_of(place: Place, name: str) -> Path:
     return place.directory / f"out-{name}"
 
 
 def _compare(place: Place, archive: sealed.Archive, name: str) -> None:
     """Both counted every line and byte, and of each log file the same lines in each hour."""
     bare = json.loads(_log(place, f"{name}-bare").read_text())
-    ours = _hours(_out(place, name))
+    ours = _hours(out_of(place, name))
     sums = (sum(map(sum, (hours.values() for hours in ours.values()))), bare["lines"])
     if set(sums) != {archive.lines} or bare["bytes"] != archive.size:
         raise FailedError(f"{sums} lines were counted of {archive.lines}, {bare['bytes']} bytes of {archive.size}")
     if ours != bare["hours"]:
         raise FailedError("the report and DuckDB have other hours")
-    shutil.rmtree(_out(place, name))
+    shutil.rmtree(out_of(place, name))
 
 
 def _hours(out: Path) -> dict[str, dict[str, int]]:

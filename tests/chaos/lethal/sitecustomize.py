@@ -21,7 +21,7 @@ FAILING_SECONDS = 1.0
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
-class Fate:
+class DeletionOutcome:
     """Counts the calls and strikes at the one that was chosen; in every thread, since each may make it."""
 
     def __init__(self, chosen: str) -> None:
@@ -55,7 +55,7 @@ class Fate:
             os.kill(os.getpid(), SIGNALS[self._what])
 
 
-def _arm(fate: Fate) -> None:
+def _arm(fate: DeletionOutcome) -> None:
     if fate.call.startswith("os."):
         name = fate.call.removeprefix("os.")
         setattr(os, name, fate.around(getattr(os, name)))
@@ -78,4 +78,4 @@ def _arm(fate: Fate) -> None:
 
 
 if "CHAOS_CALL" in os.environ:
-    _arm(Fate(os.environ["CHAOS_CALL"]))
+    _arm(DeletionOutcome(os.environ["CHAOS_CALL"]))

@@ -1,0 +1,97 @@
+"""Who may search: a one-time token is exchanged for a session cookie, or a proxy on this machine names the user."""
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import threading
+import time
+from http.cookies import CookieError, SimpleCookie
+from typing import NamedTuple
+
+from shipper.http_endpoints import Request
+
+SESSION_SECONDS = 12 * 3600.0
+"""Lifetime of a session; after it a new link is needed."""
+MOST_SESSIONS = 64
+"""Sessions at a time; the oldest one ends for a new one."""
+TOKEN_HEADER = "Fshipper-Token"  # noqa: S105 - a name
+LONGEST_USER = 64
+
+
+class User(NamedTuple):
+    """A user who may search."""
+
+    name: str  #: as in the access log
+    session: str  #: searches are counted by it
+
+
+class AccessControl:
+    """The one-time token, the sessions that it opened, and the users that a proxy names.
+
+    `user_header`: the name of the header in which a reverse proxy on this machine sends its user; "": none is trusted.
+    """
+
+    def __init__(self, *, user_header: str = "") -> None:
+        self._user_header = user_header
+        self._lock = threading.Lock()
+        self._token = b""
+        self._sessions: dict[str, float] = {}  # when they end, oldest first
+        self._cookie = f"fshipper-browse-{secrets.token_hex(4)}"  # browsers send cookies of other ports of a host, too
+
+    def new_token(self) -> str:
+        """A token that opens one session; the one before is not valid any more."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            self._token = _digest(token)
+        return token
+
+    def log_in(self, request: Request) -> str | None:
+        """The `Set-Cookie` of a new session for the request's token; None: the token is wrong or was used."""
+        given = _digest(request.headers.get(TOKEN_HEADER, ""))
+        with self._lock:
+            if not self._token or not hmac.compare_digest(given, self._token):
+                return None
+            self._token = b""
+            session = secrets.token_urlsafe(32)
+            while len(self._sessions) >= MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+            self._sessions[session] = time.monotonic() + SESSION_SECONDS
+        secure = "; Secure" if request.headers.get("X-Forwarded-Proto", "").lower() == "https" else ""
+        return f"{self._cookie}={session}; HttpOnly; SameSite=Strict; Path=/; Max-Age={int(SESSION_SECONDS)}{secure}"
+
+    def user(self, request: Request) -> User | None:
+        """The user who sent the request; None: no session, and no user of a trusted proxy."""
+        return self._user_of_proxy(request) or self._user_of_session(request)
+
+    def _user_of_proxy(self, request: Request) -> User | None:
+        names = request.headers.get_all(self._user_header) if self._user_header else None
+        if not names or len(names) > 1 or not _is_loopback(request.address):
+            return None
+        name = names[0].strip()
+        if not name or len(name) > LONGEST_USER or not name.isprintable():
+            return None
+        return User(name, f"proxy:{name}")
+
+    def _user_of_session(self, request: Request) -> User | None:
+        try:
+            cookie = SimpleCookie(request.headers.get("Cookie", "")).get(self._cookie)
+        except CookieError:
+            return None
+        session = cookie.value if cookie else ""
+        with self._lock:
+            if self._sessions.get(session, 0.0) < time.monotonic():
+                self._sessions.pop(session, None)
+                return None
+        return User(f"session {_digest(session).hex()[:8]}", session)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

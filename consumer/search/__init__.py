@@ -1,0 +1,1 @@
+"""`fshipper search`: find lines in the archive of all hosts. Read only."""

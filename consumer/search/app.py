@@ -1,0 +1,320 @@
+"""A search as a process: its workers, and the output of what they find."""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from consumer.logview import file_index
+from consumer.logview.display import Screen, shown_time
+from consumer.logview.file_index import Part
+from consumer.logview.query import Piece, Wanted, wanted_of
+from consumer.search import render
+from consumer.search.file_search import Hit, Request
+from consumer.search.options import CountBy, ProgressForm, SearchOptions, TimeOf, TimeOrigin
+from consumer.search.pool import Search
+from consumer.search.query import Options, Query, parse, parse_fixed
+from consumer.search.render import ShownHit
+from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
+from shipper.layout import NANOSECONDS, date_of
+from shipper.settings import Settings
+from shipper.units import parse_seconds
+
+EXIT_UNREADABLE = 3
+DEFAULT_LIMIT = 1000
+PROGRESS_SECONDS = 0.5
+STDOUT = 1
+_RULE = "that of the last line before it with one, else the time of storing"
+CLEAR_LINE = "\r\x1b[K"
+
+
+def run(options: SearchOptions, settings: Settings) -> int:
+    """Search, and write what is found to stdout; the exit code. Raises UsageError, ConfigError."""
+    query_options = Options(ignores_case=options.ignore_case, whole_words=options.whole_words)
+    query = (parse_fixed if options.fixed else parse)(options.query, query_options)
+    wanted = wanted_of(options.hosts, options.files, since=options.since, until=options.until, now_ns=time.time_ns())
+    bucket_ns = _bucket(options.histogram)
+    counts_only = options.count is not None or (bool(bucket_ns) and options.limit is None)
+    most = 0 if counts_only else DEFAULT_LIMIT if options.limit is None else options.limit
+    _check(options, excludes_follow=counts_only or bool(bucket_ns), is_unlimited=not most and not counts_only)
+    request = Request(
+        archive=settings.collector.directory,
+        query=query,
+        since_ns=wanted.since_ns,
+        until_ns=wanted.until_ns,
+        before=options.before,
+        after=options.after,
+        counts_only=counts_only,
+        bucket_ns=bucket_ns,
+        limit=most,
+        newest_first=options.newest_first,
+        by=options.by,
+    )
+    parts = file_index.find(request.archive, settings.collector.state, _of_stored_time(wanted, options.by), {})
+    output = _Output(
+        as_json=options.as_json, screen=_screen(options.color), progress=options.progress, request=request,
+        by=options.count,
+    )  # fmt: skip
+    if options.explain:
+        output.explain(parts)
+        return EXIT_OK
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
+    with Search(request, parts, jobs=options.jobs or len(os.sched_getaffinity(0))) as found:
+        output.show(found)
+    if options.follow:
+        _follow(settings, wanted, query, parts, output)
+    return output.end(found)
+
+
+def _check(options: SearchOptions, *, excludes_follow: bool, is_unlimited: bool) -> None:
+    if options.follow and (options.until or options.newest_first or excludes_follow):
+        raise UsageError("-f excludes --until, --newest-first, --count and --histogram", hint="search without -f")
+    if options.follow and options.by is TimeOf.EVENT:
+        raise UsageError("-f excludes --by event: lines that arrive are not sorted", hint="search without -f")
+    if options.newest_first and is_unlimited:
+        raise UsageError("--newest-first needs a limit", hint="leave out --limit 0")
+
+
+def _of_stored_time(wanted: Wanted, by: TimeOf) -> Wanted:
+    """The files that can contain the lines: the own time of a line may be of any time before it was stored."""
+    if by is TimeOf.STORED:
+        return wanted
+    from shipper.line_times import VALID_AHEAD_SECONDS  # noqa: PLC0415 - it compiles many patterns
+
+    return replace(wanted, since_ns=max(0, wanted.since_ns - VALID_AHEAD_SECONDS * NANOSECONDS), until_ns=None)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _bucket(text: str) -> int:
+    if not text:
+        return 0
+    try:
+        return max(1, round(parse_seconds(text) * NANOSECONDS))
+    except ValueError:
+        raise UsageError(f"--histogram {text!r} is not a duration", hint="write 10m, 1h or 30s") from None
+
+
+def _screen(color: bool | None) -> Screen:
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return Screen.COLOURED if color or (color is None and os.isatty(STDOUT) and not plain) else Screen.TERMINAL
+
+
+@dataclass(slots=True, kw_only=True)
+class _Output:
+    """Writes results to stdout, and progress and errors to stderr."""
+
+    as_json: bool
+    screen: Screen
+    progress: ProgressForm
+    request: Request
+    by: CountBy | None
+    began: float = field(default_factory=time.monotonic)
+    is_any: bool = False
+    _told: int = 0  # files that could not be read and were named
+    _reported: float = 0.0
+    _live_hits: int = 0
+    _on_screen: bool = False
+
+    def show(self, found: Search) -> None:
+        """Write the hits as they come."""
+        for hit in found.hits(lambda: self._idle(found)):
+            self.hit(_shown(found, hit))
+        self._name_unreadable(found)
+        self._clear()
+        self._totals(found)
+
+    def hit(self, hit: ShownHit) -> None:
+        """Write one hit."""
+        self.is_any = True
+        self._clear()
+        has_context = bool(self.request.before or self.request.after)
+        self._write(
+            render.json_hit(hit) if self.as_json else render.text_hit(hit, self.screen, has_context=has_context)
+        )
+
+    def live_hit(self, hit: ShownHit) -> None:
+        """Write a hit that arrived during the search."""
+        self._live_hits += 1
+        self.hit(hit)
+
+    def flush(self) -> None:
+        """Write what is held. Raises BrokenPipeError: the reader is gone."""
+        with _without_number():
+            sys.stdout.buffer.flush()
+        _check_reader()
+
+    def end(self, found: Search) -> int:
+        """Write the summary; the exit code."""
+        totals = found.totals
+        if self.as_json:
+            self._write(
+                render.json_line(
+                    "summary",
+                    hits=totals.hits + self._live_hits,
+                    bytes_read=totals.bytes_read,
+                    bytes_total=totals.bytes_total,
+                    seconds=round(time.monotonic() - self.began, 3),
+                    truncated=totals.is_truncated,
+                    **({"time_from": self._origins(found)} if self.request.is_by_event else {}),
+                )
+            )
+        self.flush()
+        if self.request.is_by_event and (others := _others(totals.origins)):
+            self._note(f"{others} of {totals.origins.total()} lines that match have no time of their own: {_RULE}")
+        if totals.is_truncated:
+            self._note(f"{totals.hits} lines are shown, there may be more; --limit N shows more of them")
+        if totals.is_approximate:
+            self._note("too many lines to sort them all in memory: the order is approximate")
+        if found.unreadable:
+            return EXIT_UNREADABLE
+        return EXIT_OK if self.is_any else EXIT_OTHER
+
+    @staticmethod
+    def _origins(found: Search) -> dict[str, int]:
+        return {origin.value: found.totals.origins[origin] for origin in TimeOrigin}
+
+    def explain(self, parts: list[Part]) -> None:
+        """Write what would be read."""
+        query, stored = self.request.query, sum(part.stored for part in parts)
+        days = sorted({date_of(part.path) for part in parts})
+        raw, hosts = sum(part.raw for part in parts), len({part.host for part in parts})
+        if self.as_json:
+            self._write(
+                render.json_line(
+                    "explain", query=query.text, literal=query.explained, files=len(parts), hosts=hosts,
+                    bytes_total=stored, bytes_raw=raw, days=days, by=self.request.by.value,
+                )
+            )  # fmt: skip
+        else:
+            rows = [
+                f"query    {query.explained}",
+                f"files    {len(parts)} of {hosts} hosts, {stored} bytes stored, {raw} bytes of text",
+                f"days     {', '.join(days) or 'none'}",
+            ]
+            if self.request.is_by_event:
+                rows.append(f"time     of the line; without one, {_RULE}; the search counts such lines")
+            self._write(("\n".join(rows) + "\n").encode())
+        self.flush()
+
+    def _totals(self, found: Search) -> None:
+        buckets, by_name = Counter[int](), Counter[str]()
+        for number, each in found.totals.by_part.items():
+            self.is_any |= bool(each.hits)
+            buckets.update(each.buckets)
+            part = found.part(number)
+            by_name[{CountBy.HOST: part.host, CountBy.FILE: part.file}.get(self.by or CountBy.ALL, "")] += each.hits
+        if self.request.bucket_ns:
+            starts = sorted(buckets)
+            drawn = render.histogram(buckets, self.request.bucket_ns)
+            listed = (render.json_line("bucket", start=shown_time(start), count=buckets[start]) for start in starts)
+            self._write(b"".join(listed) if self.as_json else drawn)
+        if self.by is not None:
+            counted = Counter({name: hits for name, hits in by_name.items() if hits or self.by is CountBy.ALL})
+            if self.by is CountBy.ALL and not counted:
+                counted[""] = 0
+            rows = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
+            listed = (render.json_line("count", by=self.by.value, name=name, count=hits) for name, hits in rows)
+            self._write(b"".join(listed) if self.as_json else render.counts(counted))
+        self.flush()
+
+    def _idle(self, found: Search) -> None:
+        self._name_unreadable(found)
+        self.flush()
+        now = time.monotonic()
+        if now - self._reported < PROGRESS_SECONDS:
+            return
+        self._reported, totals = now, found.totals
+        if self.progress is ProgressForm.JSON:
+            self._write(
+                render.json_line(
+                    "progress", bytes_read=totals.bytes_read, bytes_total=totals.bytes_total, hits=totals.hits
+                )
+            )
+            self.flush()
+        elif self.progress is ProgressForm.AUTO and os.isatty(sys.stderr.fileno()):
+            part = 100 * totals.bytes_read // max(1, totals.bytes_total)
+            sys.stderr.write(f"{CLEAR_LINE}{part} % of {totals.bytes_total // 1_000_000} MB, {totals.hits} lines")
+            sys.stderr.flush()
+            self._on_screen = True
+
+    def _name_unreadable(self, found: Search) -> None:
+        for path, error in found.unreadable[self._told :]:
+            self._told += 1
+            if self.as_json:
+                self._write(render.json_line("unreadable", path=path, error=error))
+            self._note(f"{path} cannot be read: {error}")
+
+    def _note(self, text: str) -> None:
+        self._clear()
+        sys.stderr.write(f"note: {text}\n")
+        sys.stderr.flush()
+
+    def _clear(self) -> None:
+        if self._on_screen:
+            sys.stderr.write(CLEAR_LINE)
+            sys.stderr.flush()
+            self._on_screen = False
+
+    def _write(self, data: bytes) -> None:
+        with _without_number():
+            sys.stdout.buffer.write(data)
+
+
+def _others(origins: Counter[TimeOrigin]) -> int:
+    return origins.total() - origins[TimeOrigin.LINE]
+
+
+def _shown(found: Search, hit: Hit) -> ShownHit:
+    part, (source, offset) = found.part(hit.number), found.source_of(hit)
+    return ShownHit(
+        hit.time_ns,
+        part.host,
+        part.file,
+        source,
+        offset,
+        hit.line,
+        hit.before,
+        hit.after,
+        found.path_of(hit),
+        hit.is_cut,
+        stored_ns=hit.stored_ns,
+        time_from=hit.time_origin.value if found.is_by_event else "",
+    )
+
+
+@contextlib.contextmanager
+def _without_number() -> Iterator[None]:
+    """A closed pipe as the face of the commands expects it: click ends with 1 where the error has a number."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise BrokenPipeError from None
+
+
+def _check_reader() -> None:
+    """Raise BrokenPipeError if stdout is a pipe that no process reads any more."""
+    poll = select.poll()
+    poll.register(STDOUT, 0)
+    if any(events & select.POLLERR for _, events in poll.poll(0)):
+        raise BrokenPipeError
+
+
+def _follow(settings: Settings, wanted: Wanted, query: Query, parts: list[Part], output: _Output) -> None:
+    from consumer.search.follow import follow  # noqa: PLC0415 - only -f needs a server
+
+    def show(piece: Piece) -> None:
+        for line in piece.lines():
+            text = line.text.removesuffix(b"\n")
+            if query.matches(text):
+                output.live_hit(ShownHit(line.time_ns, line.host, line.file, line.source, line.offset, text))
+
+    follow(settings, wanted, tuple(parts), show=show, flush=output.flush)

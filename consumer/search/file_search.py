@@ -1,0 +1,294 @@
+"""Find the hits of a query in the text of one file, with lines of context. Bounded memory, however long lines are."""
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from consumer.logview.file_index import Part
+from consumer.logview.prefilter import candidates
+from consumer.logview.segment_reader import SegmentReader, open_part
+from consumer.search.options import TimeOf, TimeOrigin
+from consumer.search.query import Query
+
+if TYPE_CHECKING:
+    from consumer.search.event_times import EventTimes
+
+_NEWLINE = ord("\n")
+_SURPLUS = 1000
+"""Hits that are kept beyond those that are needed, so that they are sorted seldom."""
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""A longer line is searched in parts of this size."""
+SHOWN_BYTES = 64 * 1024
+"""Of a hit's line; the rest is cut off."""
+MAX_CONTEXT_BYTES = 1024 * 1024
+"""Text of the chunks before that is kept for -B."""
+
+
+class Hit(NamedTuple):
+    """One line that matches."""
+
+    time_ns: int  #: by which it is selected and ordered
+    number: int  #: of the task, so that hits of one time have an order
+    at: int  #: where the line begins in the text of its file
+    line: bytes  #: without its newline, at most SHOWN_BYTES
+    is_cut: bool
+    before: tuple[bytes, ...]
+    after: tuple[bytes, ...]
+    stored_ns: int
+    time_origin: TimeOrigin = TimeOrigin.STORED
+
+
+class _Match(NamedTuple):
+    """A line of a chunk that matches: its bytes in the chunk, newline included, and its times."""
+
+    begin: int
+    stop: int
+    stored_ns: int
+    time_ns: int
+    origin: TimeOrigin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is searched for, and what is kept of it."""
+
+    archive: Path
+    query: Query
+    since_ns: int = 0
+    until_ns: int | None = None
+    before: int = 0  #: lines of context
+    after: int = 0
+    counts_only: bool = False
+    bucket_ns: int = 0  #: of the histogram; 0: none
+    limit: int = 0  #: at most so many hits are wanted; 0: all
+    newest_first: bool = False
+    by: TimeOf = TimeOf.STORED
+
+    @property
+    def is_by_event(self) -> bool:
+        """Whether lines are selected and ordered by their own times."""
+        return self.by is TimeOf.EVENT
+
+    @property
+    def most_hits(self) -> int:
+        """So many hits of one file are enough to know the first `limit` and whether there are more; 0: all."""
+        return self.limit + 1 if self.limit else 0
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether the first hits of a file are enough: nothing else in it counts."""
+        return bool(self.limit) and not (self.newest_first or self.is_by_event or self.bucket_ns)
+
+    def order(self, hit: Hit) -> tuple[int, int, int]:
+        """The place of a hit in the output."""
+        sign = -1 if self.newest_first else 1
+        return sign * hit.time_ns, hit.number, sign * hit.at
+
+
+@dataclass(slots=True)
+class Found:
+    """What one file holds."""
+
+    hits: int = 0
+    origins: Counter[TimeOrigin] = field(default_factory=Counter)  #: of hits, by event only
+    buckets: Counter[int] = field(default_factory=Counter)
+    bytes_read: int = 0
+    path: str = ""
+
+
+Report = Callable[[list[Hit], int, int], None]
+"""Takes hits, the stored time up to which they are complete, and the bytes that were read so far."""
+
+
+def _event_times(part: Part) -> "EventTimes":
+    from consumer.search.event_times import EventTimes  # noqa: PLC0415 - it compiles many patterns
+
+    return EventTimes(part)
+
+
+class FileSearch:
+    """Searches one part of the archive."""
+
+    def __init__(self, request: Request, part: Part, number: int, report: Report) -> None:
+        self._request = request
+        self._part = part
+        self._number = number
+        self._report = report
+        self._waiting: deque[tuple[Hit, list[bytes]]] = deque()  # for lines after them
+        most = request.most_hits
+        keeps_last = most and request.newest_first and not request.is_by_event
+        self._last: deque[Hit] | None = deque(maxlen=most) if keeps_last else None
+        self._holds = bool(most) and (request.newest_first or request.is_by_event)
+        """Which hits are the first is known at the end of the file."""
+        self._event = _event_times(part) if request.is_by_event else None
+        self._ready: list[Hit] = []
+        self._tail = b""  # the end of the chunk before, for -B
+        self._found = Found()
+
+    def run(self) -> Found:
+        """Search the whole part. Raises OSError, those of BROKEN, RemovedError."""
+        request = self._request
+        span = (0, None) if request.is_by_event else (request.since_ns, request.until_ns)
+        with open_part(request.archive, self._part, *span) as reader:
+            self._found.path = reader.path
+            for text, start, end, at in _lines(reader):
+                if self._event is not None:
+                    self._event.begin(text, start, end)
+                is_over = self._scan_lines(reader, text, start, end, at)
+                if self._event is not None:
+                    self._event.end(text, end)
+                self._found.bytes_read = reader.stored.octets
+                if is_over or self._is_enough:
+                    break
+                if not self._holds:
+                    self._flush(reader.time_at(at + end))
+        while self._waiting:
+            self._complete()
+        if self._holds:
+            kept = self._ready if self._last is None else self._last
+            self._ready = sorted(kept, key=request.order)[: request.most_hits]
+        self._flush(self._part.last_ns)
+        return self._found
+
+    @property
+    def _is_enough(self) -> bool:
+        request = self._request
+        return request.ends_early and self._found.hits >= request.most_hits and not self._waiting
+
+    def _scan_lines(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> bool:
+        """Scan whole lines of a chunk; whether all that follows was stored too late. `at`: offset of its first byte."""
+        request = self._request
+        if not request.is_by_event:
+            if request.since_ns and reader.time_at(at + end) < request.since_ns and not request.before:
+                return False
+            if request.until_ns is not None and reader.time_at(at + start) >= request.until_ns and not self._waiting:
+                return True
+        position = start
+        for found in self._matching(reader, text, start, end, at):
+            if request.counts_only:
+                continue
+            if self._waiting:
+                self._follow(text, position, found.stop)
+            position = found.stop
+            self._add(self._hit(text, start, at, found))
+            if self._is_enough:
+                return True
+        if self._waiting:
+            self._follow(text, position, end)
+        if request.before:
+            self._tail = (self._tail + text[max(start, end - MAX_CONTEXT_BYTES) : end])[-MAX_CONTEXT_BYTES:]
+        return False
+
+    def _matching(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> Iterator[_Match]:
+        """Each line that matches and is of the time that is wanted."""
+        request, found = self._request, self._found
+        query, since, until = request.query, request.since_ns, request.until_ns
+        for begin, stop in candidates(query.finder, text, start, end):
+            if not query.is_decided and not query.matches(text[begin : stop - (text[stop - 1] == _NEWLINE)]):
+                continue
+            stored_ns = reader.time_at(at + begin)
+            time_ns, origin = stored_ns, TimeOrigin.STORED
+            if self._event is not None:
+                time_ns, origin = self._event.time_of(text, begin, stop, stored_ns)
+            if time_ns < since or (until is not None and time_ns >= until):
+                continue
+            found.hits += 1
+            if self._event is not None:
+                found.origins[origin] += 1
+            if request.bucket_ns:
+                found.buckets[time_ns - time_ns % request.bucket_ns] += 1
+            yield _Match(begin, stop, stored_ns, time_ns, origin)
+
+    def _hit(self, text: bytes, start: int, at: int, found: _Match) -> Hit:
+        begin, end = found.begin, found.stop - (text[found.stop - 1] == _NEWLINE)
+        return Hit(
+            time_ns=found.time_ns,
+            number=self._number,
+            at=at + begin,
+            line=text[begin : min(end, begin + SHOWN_BYTES)],
+            is_cut=end - begin > SHOWN_BYTES,
+            before=self._lines_before(text, start, begin) if self._request.before else (),
+            after=(),
+            stored_ns=found.stored_ns,
+            time_origin=found.origin,
+        )
+
+    def _add(self, hit: Hit) -> None:
+        if self._request.after:
+            self._waiting.append((hit, []))
+        else:
+            self._keep(hit)
+
+    def _lines_before(self, text: bytes, start: int, begin: int) -> tuple[bytes, ...]:
+        wanted, found, end = self._request.before, list[bytes](), begin
+        while len(found) < wanted and end > start:
+            line_start = text.rfind(b"\n", start, end - 1) + 1 or start
+            found.append(text[line_start : min(end - 1, line_start + SHOWN_BYTES)])
+            end = line_start
+        if len(found) < wanted and self._tail:
+            earlier = self._tail.removesuffix(b"\n").rsplit(b"\n", wanted - len(found))
+            found += [each[:SHOWN_BYTES] for each in reversed(earlier)][: wanted - len(found)]
+        return tuple(reversed(found))
+
+    def _follow(self, text: bytes, position: int, end: int) -> None:
+        """Give the lines between `position` and `end` to the hits that wait for them."""
+        while self._waiting and position < end:
+            stop = text.find(b"\n", position, end) + 1 or end
+            line = text[position : min(stop - (text[stop - 1] == _NEWLINE), position + SHOWN_BYTES)]
+            for _, after in self._waiting:
+                after.append(line)
+            while self._waiting and len(self._waiting[0][1]) >= self._request.after:
+                self._complete()
+            position = stop
+
+    def _complete(self) -> None:
+        hit, after = self._waiting.popleft()
+        self._keep(hit._replace(after=tuple(after)))
+
+    def _keep(self, hit: Hit) -> None:
+        if self._last is not None:
+            self._last.append(hit)
+        else:
+            self._ready.append(hit)
+            if self._holds and len(self._ready) > 2 * self._request.most_hits + _SURPLUS:
+                self._ready = heapq.nsmallest(self._request.most_hits, self._ready, key=self._request.order)
+
+    def _flush(self, complete_ns: int) -> None:
+        ready, self._ready = self._ready, []
+        oldest_waiting = self._waiting[0][0].time_ns if self._waiting else complete_ns
+        self._report(ready, min(complete_ns, oldest_waiting), self._found.bytes_read)
+
+
+def _lines(reader: SegmentReader) -> Iterator[tuple[bytes, int, int, int]]:
+    """Chunks with the range of whole lines in each, and where the chunk begins in the text of the part.
+
+    A line that crosses chunks is a chunk of its own, so that the others are not copied.
+    """
+    rest, at = list[bytes](), reader.text_start
+    length = 0  # of the rest
+    for chunk in reader:
+        start = 0
+        if rest:
+            start = chunk.find(b"\n") + 1
+            rest.append(chunk[:start] if start else chunk)
+            length += len(rest[-1])
+            if start or length >= MAX_LINE_BYTES:
+                line = b"".join(rest)
+                yield line, 0, len(line), at - (length - (start or len(chunk)))
+                rest, length = [], 0
+            if not start:
+                at += len(chunk)
+                continue
+        end = chunk.rfind(b"\n") + 1
+        if end > start:
+            yield chunk, start, end, at
+        if max(end, start) < len(chunk):
+            rest = [chunk[max(end, start) :]]
+            length = len(rest[0])
+        at += len(chunk)
+    if rest:
+        line = b"".join(rest)
+        yield line, 0, len(line), at - length

@@ -1,0 +1,337 @@
+"""Worker processes that scan files, and their hits in the order of stored time.
+
+Each worker takes one file at a time and sends its hits through a pipe, which blocks while the other end is not read. A
+hit is given out once no file that is still to be read can hold an earlier one. Workers end with this process: an end of
+a pipe that is closed ends them, and so does SIGTERM.
+"""
+
+import contextlib
+import heapq
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from consumer.logview.file_index import Part
+from consumer.logview.segment_reader import BROKEN, RemovedError
+from consumer.search.file_search import FileSearch, Found, Hit, Request
+from consumer.search.options import TimeOrigin
+
+NICE = 10
+MAX_MEMORY_BYTES = 512 * 1024 * 1024
+"""Address space that a worker may use beyond that of this process: a limit for faults, not a budget."""
+BATCH_HITS = 500
+REPORT_SECONDS = 0.1
+WAIT_SECONDS = 0.25
+_NO_BOUND = -(1 << 64)
+MAX_ATTEMPTS = 2
+"""A file is read again once by another worker after its worker was killed."""
+MAX_HELD_BYTES = 64 * 1024 * 1024
+"""Hits that wait for earlier ones; beyond it the oldest of them are given out before all files are read up to there."""
+
+
+class Unreadable(NamedTuple):
+    """A file that could not be read."""
+
+    path: str
+    error: str
+
+
+@dataclass(slots=True)
+class Totals:
+    """What was read so far."""
+
+    hits: int = 0
+    bytes_read: int = 0
+    bytes_total: int = 0
+    is_truncated: bool = False
+    is_approximate: bool = False  #: too many hits waited: their order is not exact
+    origins: Counter[TimeOrigin] = field(default_factory=Counter)  #: of the times of hits, by event only
+    by_part: dict[int, Found] = field(default_factory=dict)
+
+
+class _Progress(NamedTuple):
+    """What a worker sends: hits, and how far it is."""
+
+    number: int
+    hits: list[Hit]
+    complete_ns: int
+    bytes_read: int
+
+
+class _Done(NamedTuple):
+    number: int
+    found: Found | None
+    error: str
+
+
+@dataclass(slots=True)
+class _Task:
+    bound: int  #: hits before it, in the order of the output, have arrived
+    bytes_read: int = 0
+    hits_received: int = 0
+    attempts: int = 1
+
+
+class _Worker:
+    def __init__(self, process: Any, connection: Connection) -> None:
+        self.process = process
+        self.connection = connection
+        self.task: int | None = None
+
+
+class Search:
+    """One search over some parts. Use it as a context manager: its end ends every worker."""
+
+    def __init__(self, request: Request, parts: Sequence[Part], *, jobs: int) -> None:
+        self.totals = Totals(bytes_total=sum(part.stored for part in parts))
+        self.unreadable: list[Unreadable] = []
+        self._request = request
+        self._parts = parts
+        self._limit = request.limit
+        self._order = deque(
+            sorted(range(len(parts)), key=lambda number: (self._stored_bound(number), parts[number].path))
+        )
+        self._running: dict[int, _Task] = {}
+        self._held: list[tuple[int, int, int, Hit]] = []
+        self._held_bytes = 0
+        self._jobs = max(1, min(jobs, len(parts)))
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> "Search":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every worker."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.connection.close()
+            worker.process.kill()
+        for worker in workers:
+            worker.process.join()
+
+    def hits(self, idle: Callable[[], None]) -> Iterator[Hit]:
+        """Hits in order. Calls `idle` now and then. Afterwards `totals` and `unreadable` are complete.
+
+        At the limit the search ends. Files that are being read are read on until one more hit is found, so that only
+        files which no worker has begun leave it open whether there are more.
+        """
+        while self._order or self._running:
+            self._assign()
+            self._receive()
+            idle()
+            yield from self._due()
+            if self._is_full and not self._request.bucket_ns and (self._held or self._order):
+                break
+        yield from self._due()
+        self.totals.is_truncated |= bool(self._held or self._order)
+
+    @property
+    def _is_full(self) -> bool:
+        return bool(self._limit) and self.totals.hits >= self._limit
+
+    @property
+    def is_by_event(self) -> bool:
+        """Whether hits have their own times."""
+        return self._request.is_by_event
+
+    def part(self, number: int) -> Part:
+        """The part with a number."""
+        return self._parts[number]
+
+    def source_of(self, hit: Hit) -> tuple[str, int | None]:
+        """The source of a hit's line and its offset there; None: not known."""
+        part = self._parts[hit.number]
+        if part.is_as_it_was and len(part.spans) == 1:
+            return part.spans[0].source, part.spans[0].start + hit.at
+        return "", None
+
+    def path_of(self, hit: Hit) -> str:
+        """Where the line was read."""
+        found = self.totals.by_part.get(hit.number)
+        return found.path if found else self._parts[hit.number].path
+
+    # -- workers ------------------------------------------------------------------------------------------------
+
+    def _assign(self) -> None:
+        while len(self._workers) < self._jobs and len(self._workers) < len(self._order) + len(self._running):
+            self._workers.append(self._start())
+        for worker in self._workers:
+            if worker.task is None and self._order:
+                number = self._order.popleft()
+                self._running[number] = _Task(self._bound(number))
+                self._send(worker, number)
+
+    def _send(self, worker: _Worker, number: int) -> None:
+        worker.task = number
+        with contextlib.suppress(OSError):  # it died: noticed when its pipe is read
+            worker.connection.send((number, self._parts[number], self._running[number].hits_received))
+
+    def _start(self) -> _Worker:
+        context = multiprocessing.get_context("fork")
+        ours, theirs = context.Pipe()
+        others = [worker.connection for worker in self._workers]
+        process = context.Process(target=_work, args=(theirs, [ours, *others], self._request), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _receive(self) -> None:
+        by_connection = {worker.connection: worker for worker in self._workers if worker.task is not None}
+        for ready in wait(list(by_connection), WAIT_SECONDS):
+            worker = by_connection[cast("Connection", ready)]
+            try:
+                message = worker.connection.recv()
+            except (EOFError, OSError):
+                self._replace(worker)
+                continue
+            if isinstance(message, _Done):
+                worker.task = None
+                self._finish(message)
+            else:
+                self._hold(message)
+
+    def _replace(self, worker: _Worker) -> None:
+        """A worker was killed, for example for lack of memory: a new one reads its file again, but only once."""
+        number = worker.task
+        worker.process.join()
+        self._workers.remove(worker)
+        worker.connection.close()
+        if number is None:
+            return
+        task = self._running[number]
+        if task.attempts >= MAX_ATTEMPTS:
+            code = worker.process.exitcode
+            error = f"{task.attempts} worker processes ended while they read it, the last one with {_ending(code)}"
+            self._finish(_Done(number, None, error))
+            return
+        task.attempts += 1
+        fresh = self._start()
+        self._workers.append(fresh)
+        self._send(fresh, number)
+
+    def _finish(self, done: _Done) -> None:
+        task = self._running.pop(done.number)
+        if done.error:
+            self.unreadable.append(Unreadable(self._parts[done.number].path, done.error))
+        if done.found is not None:
+            self.totals.by_part[done.number] = done.found
+            self.totals.bytes_read += max(0, done.found.bytes_read - task.bytes_read)
+            self.totals.origins.update(done.found.origins)
+            if self._request.counts_only:
+                self.totals.hits += done.found.hits
+
+    # -- order --------------------------------------------------------------------------------------------------
+
+    def _bound(self, number: int) -> int:
+        """No hit of a part is before it, in the order of the output. Own times of lines are in any order."""
+        return _NO_BOUND if self._request.is_by_event else self._stored_bound(number)
+
+    def _stored_bound(self, number: int) -> int:
+        part = self._parts[number]
+        return -part.last_ns if self._request.newest_first else part.first_ns
+
+    def _hold(self, progress: _Progress) -> None:
+        task = self._running[progress.number]
+        self.totals.bytes_read += max(0, progress.bytes_read - task.bytes_read)
+        task.bytes_read = max(task.bytes_read, progress.bytes_read)
+        task.hits_received += len(progress.hits)
+        if not (self._request.newest_first or self._request.is_by_event):
+            task.bound = max(task.bound, progress.complete_ns)
+        for hit in progress.hits:
+            heapq.heappush(self._held, (*self._request.order(hit), hit))
+            self._held_bytes += _size(hit)
+        left = self._limit - self.totals.hits
+        if self._limit and len(self._held) > 2 * max(left, BATCH_HITS):
+            self._held = heapq.nsmallest(left, self._held)
+            self._held_bytes = sum(_size(held[-1]) for held in self._held)
+            self.totals.is_truncated = True
+
+    def _due(self) -> Iterator[Hit]:
+        bounds = [task.bound for task in self._running.values()]
+        if self._order:
+            bounds.append(self._bound(self._order[0]))
+        bound = min(bounds, default=None)
+        while self._held and not self._is_full:
+            is_due = bound is None or self._held[0][0] < bound
+            if not is_due and self._held_bytes <= MAX_HELD_BYTES:
+                return
+            self.totals.is_approximate |= not is_due
+            hit = heapq.heappop(self._held)[-1]
+            self._held_bytes -= _size(hit)
+            self.totals.hits += 1
+            yield hit
+
+
+def _size(hit: Hit) -> int:
+    return 200 + len(hit.line) + sum(map(len, hit.before)) + sum(map(len, hit.after))
+
+
+def _work(connection: Connection, inherited: list[Connection], request: Request) -> None:
+    """A worker: takes files until its pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for other in inherited:
+        other.close()
+    with contextlib.suppress(OSError, ValueError):
+        os.nice(NICE)
+        most = _address_space() + MAX_MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            number, part, known_hits = connection.recv()
+            connection.send(_scanned(connection, request, number, part, known_hits))
+    os._exit(0)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "it needs more memory than a worker may use"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _ending(code: int | None) -> str:
+    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+
+
+def _scanned(connection: Connection, request: Request, number: int, part: Part, known_hits: int) -> _Done:
+    """Search one part; its first `known_hits` hits were sent by a worker before this one."""
+    reported, surplus = time.monotonic(), known_hits
+    pending = list[Hit]()
+
+    def report(hits: list[Hit], complete_ns: int, bytes_read: int) -> None:
+        nonlocal reported, pending, surplus
+        pending += hits[surplus:]
+        surplus = max(0, surplus - len(hits))
+        now = time.monotonic()
+        if len(pending) >= BATCH_HITS or now - reported > REPORT_SECONDS or complete_ns >= part.last_ns:
+            for start in range(0, len(pending) or 1, BATCH_HITS):
+                batch = pending[start : start + BATCH_HITS]
+                is_last = start + BATCH_HITS >= len(pending)
+                until = complete_ns if is_last else batch[-1].time_ns
+                connection.send(_Progress(number, batch, until, bytes_read))
+            reported, pending = now, []
+
+    try:
+        return _Done(number, FileSearch(request, part, number, report).run(), "")
+    except RemovedError:
+        return _Done(number, Found(path=part.path), "")
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except (OSError, MemoryError, *BROKEN) as error:
+        return _Done(number, None, _reason(error))
+
+
+def _address_space() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    return pages * resource.getpagesize()

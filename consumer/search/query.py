@@ -1,0 +1,370 @@
+"""The language of `fshipper search`: words, phrases and regular expressions, with AND, OR, NOT and parentheses. Pure.
+
+    timeout refused             both, anywhere in the line
+    timeout OR refused          one of them
+    NOT healthcheck, -health    lines without it
+    "connection reset"          with its spaces; in it stand backslash-quote and backslash-backslash for themselves
+    /HTTP 50[0-3]/, /error/i    a regular expression; a slash in it is written as backslash-slash
+
+A query becomes a tree. The tree decides whether a line matches, and lists byte strings that every match contains.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from consumer.logview.prefilter import EveryLine, Finder, Literals, PositionFinder
+from shipper.bytes_ops import lower_ascii
+from shipper.errors import UsageError
+from shipper.linear_regex import Linear, required_literals
+
+MAX_DEPTH = 100
+"""Nested parentheses."""
+MAX_QUERY_BYTES = 64 * 1024
+_REGEX = re.compile(r"/((?:\\.|[^\\/])+)/(i?)(?=[\s()]|$)", re.DOTALL)
+"""What begins and ends with a slash; `/var/log` and `a/b` are words."""
+_SPECIAL = frozenset(b"\\.^$*+?{}[]|()/-")
+
+
+class Node(Protocol):
+    """A part of a query."""
+
+    def matches(self, line: bytes) -> bool:
+        """Whether a line, without its newline, matches."""
+        ...
+
+    @property
+    def literals(self) -> Literals | None:
+        """Byte strings of which every matching line contains at least one; None: not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A byte string that the line contains."""
+
+    string: bytes
+    ignores_case: bool  #: then `string` is in lower case
+
+    def matches(self, line: bytes) -> bool:
+        """Whether it is in the line."""
+        return self.string in (lower_ascii(line) if self.ignores_case else line)
+
+    @property
+    def literals(self) -> Literals | None:
+        """Itself."""
+        return Literals(frozenset({self.string}), self.ignores_case)
+
+
+class Pattern:
+    """A regular expression. Takes time linear in the length of the line."""
+
+    def __init__(self, expression: bytes, regex: Linear) -> None:
+        self.regex = regex
+        found = required_literals(expression)
+        self._literals = Literals(*found) if found else None
+
+    def matches(self, line: bytes) -> bool:
+        """Whether the line has a match."""
+        return self.regex.search(line, 0, len(line)) is not None
+
+    @property
+    def literals(self) -> Literals | None:
+        """What its alternatives contain."""
+        return self._literals
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of its parts match."""
+
+    parts: tuple[Node, ...]
+
+    def matches(self, line: bytes) -> bool:
+        """Whether all match."""
+        return all(part.matches(line) for part in self.parts)
+
+    @property
+    def literals(self) -> Literals | None:
+        """Those of the part that excludes the most lines."""
+        found = [each for part in self.parts if (each := part.literals) is not None]
+        useful = [each for each in found if each.is_useful] or found
+        return max(useful, key=lambda each: each.rank, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One of its parts matches."""
+
+    parts: tuple[Node, ...]
+
+    def matches(self, line: bytes) -> bool:
+        """Whether one matches."""
+        return any(part.matches(line) for part in self.parts)
+
+    @property
+    def literals(self) -> Literals | None:
+        """Those of all parts."""
+        whole: Literals | None = None
+        for part in self.parts:
+            found = part.literals
+            if found is None:
+                return None
+            whole = found if whole is None else whole.joined(found)
+        return whole
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Its part does not match."""
+
+    part: Node
+
+    def matches(self, line: bytes) -> bool:
+        """Whether the part does not."""
+        return not self.part.matches(line)
+
+    @property
+    def literals(self) -> Literals | None:
+        """Nothing: such a line may contain anything."""
+        return None
+
+
+class RegexFinder:
+    """Finds matches of one regular expression in a whole buffer: it does not match across lines."""
+
+    def __init__(self, regex: Linear) -> None:
+        self._regex = regex
+
+    def positions(self, text: bytes, start: int, end: int) -> PositionFinder:  # noqa: ARG002 - as the protocol has it
+        """The finder for one buffer."""
+        return _Matches(self._regex, text, end)
+
+
+class _Matches:
+    def __init__(self, regex: Linear, text: bytes, end: int) -> None:
+        self._regex = regex
+        self._text = text
+        self._end = end
+
+    def next(self, at: int) -> int:
+        found = self._regex.search(self._text, at, self._end)
+        return found[0] if found and found[0] < self._end else -1
+
+
+class Query:
+    """A query that was parsed."""
+
+    def __init__(self, tree: Node, text: str) -> None:
+        self.text = text
+        self.matches = tree.matches
+        self.is_decided = False  #: every candidate line matches, so that none is judged
+        self.finder: Finder = EveryLine()
+        self.explained = "every line is judged"
+        literals = tree.literals
+        if isinstance(tree, And) and not tree.parts:
+            self.is_decided, self.explained = True, "every line matches"
+        elif literals is not None and literals.is_useful:
+            self.finder = literals
+            self.is_decided = isinstance(tree, Text)
+            shown = " OR ".join(sorted(repr(each.decode("utf-8", "replace")) for each in literals.strings))
+            self.explained = f"lines with {shown}{' in any case' if literals.ignores_case else ''} are judged"
+        elif isinstance(tree, Pattern):
+            self.finder, self.explained = RegexFinder(tree.regex), "the regular expression searches whole buffers"
+            self.is_decided = True
+
+
+class Options(NamedTuple):
+    """How words and phrases are compared."""
+
+    ignores_case: bool = False
+    whole_words: bool = False
+
+
+def parse(text: str, options: Options = Options()) -> Query:  # noqa: B008 - frozen
+    """The query that `text` means; none of it: every line. Raises UsageError with the position of the error."""
+    if len(text) > MAX_QUERY_BYTES:
+        raise UsageError(f"the query has more than {MAX_QUERY_BYTES} characters", hint="search for a part of it")
+    return Query(_Parser(text, options).parse(), text)
+
+
+def parse_fixed(text: str, options: Options = Options()) -> Query:  # noqa: B008 - frozen
+    """The query for `text` as it is, without any language."""
+    return Query(_text(text, options) if text else And(()), text)
+
+
+class _Token(NamedTuple):
+    kind: str  #: word, phrase, regex, (, ), OR, AND, NOT, end
+    text: str
+    at: int
+    flags: str = ""
+
+
+class _Parser:
+    """Recursive descent: OR binds weakest, then AND, then NOT."""
+
+    def __init__(self, text: str, options: Options) -> None:
+        self._text = text
+        self._options = options
+        self._tokens = list(self._scan())
+        self._number = self._depth = 0
+
+    def parse(self) -> Node:
+        if self._tokens[0].kind == "end":
+            return And(())
+        tree = self._or()
+        if self._now.kind != "end":
+            raise self._error(
+                self._now.at, "this parenthesis closes nothing" if self._now.kind == ")" else "unexpected"
+            )
+        return tree
+
+    @property
+    def _now(self) -> _Token:
+        return self._tokens[self._number]
+
+    def _take(self) -> _Token:
+        token = self._now
+        self._number += 1
+        return token
+
+    def _or(self) -> Node:
+        parts = [self._and()]
+        while self._now.kind == "OR":
+            self._take()
+            parts.append(self._and())
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+    def _and(self) -> Node:
+        parts = [self._not()]
+        while self._now.kind not in {"OR", ")", "end"}:
+            if self._now.kind == "AND":
+                self._take()
+            parts.append(self._not())
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+    def _not(self) -> Node:
+        negated = False
+        while self._now.kind == "NOT":
+            negated = not negated
+            self._take()
+        part = self._one()
+        return Not(part) if negated else part
+
+    def _one(self) -> Node:
+        token = self._take()
+        match token.kind:
+            case "word" | "phrase":
+                return _text(token.text, self._options)
+            case "regex":
+                return self._regex(token)
+            case "(":
+                return self._group(token)
+            case "end":
+                raise self._error(token.at, "a word is missing at the end")
+        raise self._error(token.at, f"a word is missing before {token.text!r}")
+
+    def _group(self, opening: _Token) -> Node:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._error(opening.at, "too many nested parentheses")
+        inner = self._or()
+        if self._now.kind != ")":
+            raise self._error(opening.at, "this parenthesis is not closed")
+        self._take()
+        self._depth -= 1
+        return inner
+
+    def _regex(self, token: _Token) -> Node:
+        try:
+            return pattern(token.text, ignores_case="i" in token.flags or self._options.ignores_case)
+        except ValueError as error:
+            raise self._error(token.at, f"regular expression: {error}") from None
+
+    def _error(self, at: int, reason: str) -> UsageError:
+        return UsageError(
+            f"query, character {at + 1}: {reason}",
+            hint=f"{self._text[max(0, at - 20) : at]!r} is before it; -F searches for the text as it is",
+        )
+
+    def _scan(self) -> Iterator[_Token]:
+        at, text = 0, self._text
+        while at < len(text):
+            char = text[at]
+            if char.isspace():
+                at += 1
+            elif char in "()":
+                yield _Token(char, char, at)
+                at += 1
+            elif char == "-" and at + 1 < len(text) and not text[at + 1].isspace():
+                yield _Token("NOT", "-", at)
+                at += 1
+            elif char == '"':
+                token, at = self._phrase(at)
+                yield token
+            elif found := _REGEX.match(text, at):
+                yield _Token("regex", found[1].replace("\\/", "/"), at, found[2])
+                at = found.end()
+            else:
+                begin = at
+                while at < len(text) and not text[at].isspace() and text[at] not in '()"':
+                    at += 1
+                word = text[begin:at]
+                yield _Token(word if word in {"OR", "AND", "NOT"} else "word", word, begin)
+        yield _Token("end", "", len(text))
+
+    def _phrase(self, begin: int) -> tuple[_Token, int]:
+        found, at, text = list[str](), begin + 1, self._text
+        while at < len(text) and text[at] != '"':
+            at += text[at] == "\\" and text[at + 1 : at + 2] in {'"', "\\"}
+            found.append(text[at])
+            at += 1
+        if at >= len(text):
+            raise self._error(begin, 'this phrase has no " at its end')
+        if not found:
+            raise self._error(begin, "this phrase is empty")
+        return _Token("phrase", "".join(found), begin), at + 1
+
+
+def pattern(expression: str, *, ignores_case: bool) -> Pattern:
+    """The regular expression in the syntax of Python, on bytes. Raises ValueError: it is none, or not linear."""
+    encoded = expression.encode("utf-8", "surrogateescape")
+    if ignores_case:
+        encoded = b"(?i:" + encoded + b")"
+    try:
+        regex = Linear.of(encoded, may_be_empty=True)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+    except Exception as error:
+        if type(error).__module__ not in {"re", "sre_constants"}:
+            raise
+        raise ValueError(str(error)) from None
+    if regex is None:
+        raise ValueError("it uses look-around or back-references, or is too large")
+    return Pattern(encoded, regex)
+
+
+def _text(text: str, options: Options) -> Node:
+    string = text.encode("utf-8", "surrogateescape")
+    if b"\n" in string:
+        raise UsageError("a line holds no newline", hint="search for the two lines, one at a time")
+    is_ascii = string.isascii()
+    if not options.whole_words and (is_ascii or not options.ignores_case):
+        return Text(string.lower() if options.ignores_case else string, options.ignores_case)
+    expression = "".join(_either_case(char) for char in text) if options.ignores_case else _quoted(text)
+    if options.whole_words:
+        expression = rf"(?:^|\W){expression}(?:\W|$)"
+    return pattern(expression, ignores_case=options.ignores_case)
+
+
+def _either_case(char: str) -> str:
+    """The encodings of a character in both cases: the engine compares bytes and knows the case of ASCII only."""
+    if char.isascii():
+        return _quoted(char)
+    cases = sorted({each for each in (char, char.lower(), char.upper()) if len(each) == 1})
+    return _quoted(char) if len(cases) == 1 else "(?:" + "|".join(map(_quoted, cases)) + ")"
+
+
+def _quoted(text: str) -> str:
+    return "".join(f"\\{char}" if ord(char) in _SPECIAL else char for char in text)

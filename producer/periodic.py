@@ -1,0 +1,156 @@
+"""Periodic tasks of a producer, and the scheduler that runs them between the steps of the main loop."""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from producer.discovery.watcher import Wake
+from shipper.errors import SessionLost, ShipperError
+from shipper.lifecycle import Stop
+from shipper.ports import Publisher
+from shipper.watchdog import Pulse
+
+_T = TypeVar("_T")
+MIN_SLEEP_SECONDS = 0.001
+LINGER_SECONDS = 0.02
+"""Delay after a notification of a file change, so that lines that are written one by one are sent together."""
+
+
+class Periodic:
+    """A task that is due from time to time. Every method has a default that does nothing."""
+
+    needs_idle_reader = True
+    """Whether the task runs only while no thread reads files."""
+
+    @property
+    def next_at(self) -> float:
+        """Monotonic time at which the main loop must call `run`; infinite: whenever the loop runs anyway."""
+        return math.inf
+
+    def start(self) -> None:
+        """The pipeline starts: the sources of the checkpoint are known."""
+
+    async def run(self, session: Publisher | None) -> None:
+        """Do what is due now, or nothing. `session`: None while there is no session that can be used."""
+
+    def session_ended(self) -> None:
+        """The session has ended: requests that were sent in it get no reply."""
+
+    def close(self) -> None:
+        """The pipeline ends."""
+
+
+class Scheduler:
+    """Runs the tasks of a pipeline in their order, also while something else is waited for. Owned by the pipeline.
+
+    Every `poll` seconds at the latest, so that no file is renamed unnoticed. `pulse` receives the time of the next
+    iteration.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Periodic], stop: Stop, wake: Wake, pulse: Pulse, poll: float,
+        *, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._tasks = tasks
+        self._stop = stop
+        self._wake = wake
+        self.pulse = pulse  #: the progress of the main loop
+        self._poll = poll
+        self._clock = clock
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the program was requested to stop."""
+        return self._stop.asked
+
+    @property
+    def next_at(self) -> float:
+        """Monotonic time at which the first task is due."""
+        return min((task.next_at for task in self._tasks), default=math.inf)
+
+    @property
+    def must_pause_reading(self) -> bool:
+        """Whether a task is due that runs only while no thread reads files."""
+        now = self._clock()
+        return any(task.needs_idle_reader and task.next_at <= now for task in self._tasks)
+
+    def start(self) -> None:
+        """Start all tasks."""
+        self._stop.on_ask(self._wake.rouse)
+        for task in self._tasks:
+            task.start()
+
+    async def run_due(self, session: Publisher | None = None, *, is_reading: bool = False) -> None:
+        """Run the tasks that are due; with `is_reading` only those that do not need an idle reader."""
+        self.pulse.turn()
+        for task in self._tasks:
+            if not (is_reading and task.needs_idle_reader):
+                await task.run(session)
+
+    def session_ended(self) -> None:
+        """Notify all tasks that the session has ended."""
+        for task in self._tasks:
+            task.session_ended()
+
+    def close(self) -> None:
+        """Close all tasks."""
+        for task in self._tasks:
+            task.close()
+
+    # -- waiting ----------------------------------------------------------------------------------------------------
+
+    def rouse(self) -> None:
+        """End the sleep of the main loop: there is news."""
+        self._wake.rouse()
+
+    async def sleep(self, until: float, *, is_idle: bool) -> None:
+        """Sleep until there is news, at most `until` (monotonic). `is_idle`: a file that changes now is read next."""
+        await self._wake.wait(self._nap(max(MIN_SLEEP_SECONDS, min(until, self.next_at) - self._clock())))
+        if self._wake.has_hints and is_idle:
+            await asyncio.sleep(LINGER_SECONDS)
+
+    async def run_until(self, work: Coroutine[Any, Any, _T], *, before: str) -> _T:
+        """The result of `work`; tasks run meanwhile. Raises SessionLost: a stop was requested `before` that."""
+        working = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait({working}, timeout=self._poll))[0]:
+                if self._stop.asked:
+                    raise SessionLost(f"a stop was requested before {before}")
+                await self.run_while_waiting()
+        finally:
+            working.cancel()
+        return working.result()
+
+    async def connected(self, connecting: Awaitable[Publisher]) -> Publisher:
+        """The new session; tasks run meanwhile. Does not end at a stop: a server that hangs has its own time limit."""
+        beginning = asyncio.ensure_future(connecting)
+        try:
+            while not (await asyncio.wait({beginning}, timeout=self._nap()))[0]:
+                await self.run_while_waiting()
+        except BaseException:
+            beginning.cancel()
+            with contextlib.suppress(ShipperError, asyncio.CancelledError):
+                await (await beginning).close()
+            raise
+        return beginning.result()
+
+    async def pause(self, seconds: float, session: Publisher | None = None) -> None:
+        """Wait `seconds`, or until a stop is requested; tasks run meanwhile."""
+        until = self._clock() + seconds
+        while (left := until - self._clock()) > 0 and not self._stop.asked:
+            await self._stop.nap(self._nap(left))
+            await self.run_while_waiting(session)
+
+    async def run_while_waiting(self, session: Publisher | None = None) -> None:
+        """Run the tasks that are due; the next call follows within the poll interval."""
+        await self.run_due(session)
+        self.pulse.turn(rest=self._poll)
+
+    def _nap(self, at_most: float = math.inf) -> float:
+        """Seconds to sleep; the watchdog expects the next iteration after them."""
+        seconds = min(at_most, self._poll)
+        self.pulse.turn(rest=seconds)
+        return seconds

@@ -1,0 +1,149 @@
+"""The message about a report: verdict, findings and totals, as text, HTML and JSON. No log line, unless requested."""
+
+import hashlib
+import html
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from spark_analytics.report.model import Facts, State
+from spark_analytics.report.number_format import clean, size
+
+MAX_FINDINGS = 30
+_NO_ATTENTION = {State.OPEN, State.COMPLETE}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is sent; all texts are free of control characters."""
+
+    date: str
+    state: str
+    headline: str
+    findings: tuple[tuple[str, str, str], ...]  #: kind, state, sentence
+    more: int  #: findings that are not in the message
+    totals: tuple[tuple[str, str], ...]
+    numbers: dict[str, int]
+    link: str
+    page: bytes | None  #: report.html, only for a target with `lines`
+    needs_attention: bool
+    about: tuple[tuple[str, ...], ...]  #: kind, state and names of the findings, without numbers of lines
+
+    @property
+    def subject(self) -> str:
+        """One line."""
+        return clean(f"fshipper report {self.date}: {self.state}", 200)
+
+    @property
+    def verdict(self) -> str:
+        """A digest of the state and what the findings are about: equal if there is nothing new to send."""
+        return hashlib.sha256(json.dumps([self.state, self.about]).encode()).hexdigest()[:16]
+
+
+def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
+    """The message about `facts`; `base` is the URL of the reports, `page` the HTML page to attach."""
+    whole, found = facts.totals, facts.verdict.findings
+    shown = found[:MAX_FINDINGS]
+    with_lines = page is not None
+    return Message(
+        date=facts.date,
+        state=facts.verdict.state.value,
+        headline=_sentence(_verdicts(facts), (), with_lines=with_lines),
+        findings=tuple((f.kind, f.state.value, _sentence(f.text, f.names, with_lines=with_lines)) for f in shown),
+        more=len(found) - len(shown),
+        totals=(
+            ("Lines", f"{whole.lines:,}"),
+            ("Text", size(whole.bytes)),
+            ("Hosts", f"{whole.hosts:,}"),
+            ("Errors", f"{whole.errors:,}"),
+        ),
+        numbers={"lines": whole.lines, "bytes": whole.bytes, "hosts": whole.hosts, "errors": whole.errors},
+        link=f"{base.rstrip('/')}/{facts.date}/report.html" if base else "",
+        page=page,
+        about=tuple((f.kind, f.state.value, *f.names) for f in found if f.state is not State.COMPLETE),
+        needs_attention=any(f.state not in _NO_ATTENTION for f in found) or facts.verdict.state not in _NO_ATTENTION,
+    )
+
+
+def _verdicts(facts: Facts) -> str:
+    """Both verdicts, if the report has them."""
+    both = [judgement.text for judgement in (facts.verdict.complete, facts.verdict.attention) if judgement]
+    return ". ".join(both) or facts.verdict.headline
+
+
+def _sentence(text: str, names: tuple[str, ...], *, with_lines: bool) -> str:
+    """The sentence of a finding. What it quotes of log lines is cut off at the quotation mark."""
+    if not with_lines:
+        text = text.partition("\N{LEFT DOUBLE QUOTATION MARK}")[0].rstrip(": ")
+    named = f" ({', '.join(names)})" if with_lines and names and names[0] not in text else ""
+    return clean(text + named, 400)
+
+
+def as_text(message: Message) -> str:
+    """For mail and chat."""
+    lines = [f"{message.date}: {message.state}", message.headline, ""]
+    lines += [f"- {text}" for _, _, text in message.findings]
+    if message.more:
+        lines.append(f"- and {message.more} more, on the page")
+    lines += ["", *(f"{name}: {value}" for name, value in message.totals)]
+    return "\n".join([*lines, *(["", message.link] if message.link else [])])
+
+
+def as_html(message: Message) -> str:
+    """For mail: no style sheet, no picture, no script."""
+    findings = "".join(f"<li>{html.escape(text)}</li>" for _, _, text in message.findings)
+    more = f"<p>and {message.more} more, on the page</p>" if message.more else ""
+    totals = "".join(
+        f'<tr><th scope="row" align="left">{name}</th><td align="right">{html.escape(value)}</td></tr>'
+        for name, value in message.totals
+    )
+    link = f'<p><a href="{html.escape(message.link)}">Open the report</a></p>' if message.link else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(message.subject)}</title></head>"
+        f"<body><h1>{html.escape(message.date)}: {html.escape(message.state)}</h1>"
+        f"<p>{html.escape(message.headline)}</p><ul>{findings}</ul>{more}<table>{totals}</table>{link}</body></html>"
+    )
+
+
+def as_json(message: Message, identifier: str) -> dict[str, Any]:
+    """For a generic webhook; names are stable, new ones may be added."""
+    return {
+        "v": 1,
+        "id": identifier,
+        "date": message.date,
+        "state": message.state,
+        "needs_attention": message.needs_attention,
+        "headline": message.headline,
+        "findings": [{"kind": kind, "state": state, "text": text} for kind, state, text in message.findings],
+        "totals": message.numbers,
+        "page": message.link or None,
+    }
+
+
+def as_slack(message: Message) -> dict[str, Any]:
+    """For an incoming webhook of Slack, which needs three characters escaped."""
+    text = as_text(message).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return {"text": text}
+
+
+def as_teams(message: Message) -> dict[str, Any]:
+    """For a workflow of Teams: an adaptive card."""
+    texts = [message.headline, *(text for _, _, text in message.findings)]
+    body: list[dict[str, Any]] = [
+        {"type": "TextBlock", "size": "Large", "weight": "Bolder", "text": message.subject, "wrap": True},
+        *({"type": "TextBlock", "text": text, "wrap": True} for text in texts),
+        {"type": "FactSet", "facts": [{"title": name, "value": value} for name, value in message.totals]},
+    ]
+    card: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": body,
+    }
+    if message.link:
+        card["actions"] = [{"type": "Action.OpenUrl", "title": "Open the report", "url": message.link}]
+    return {
+        "type": "message",
+        "attachments": [{"contentType": "application/vnd.microsoft.card.adaptive", "content": card}],
+    }

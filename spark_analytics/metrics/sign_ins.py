@@ -1,0 +1,113 @@
+"""Table `auth_daily`: authentication events of a day, and failed passwords before an accepted one. Pure.
+
+A public key is not guessed, so only passwords are paired: `password` and `keyboard-interactive` of the same user and
+the same address, on any host. Failures belong to the next acceptance of that user and address: one mistyped password
+before each of ten sign-ins is ten times one failure.
+"""
+
+import bisect
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from spark_analytics.tables.day_tables import AuthCount, Row
+
+PASSWORD_METHODS = ("password", "keyboard-interactive")
+"""Methods that accept a password; keyboard-interactive may name its device, as `keyboard-interactive/pam`."""
+
+FAILED, ODD_NAME, ACCEPTED, FAILED_KEY = "failed_password", "odd_name", "accepted", "failed_publickey"
+
+
+def is_password(method: str | None) -> bool:
+    """Whether a sign-in by `method` used a password."""
+    return bool(method) and str(method).partition("/")[0] in PASSWORD_METHODS
+
+
+def auth_daily(counts: Iterable[AuthCount]) -> list[Row]:
+    """Table `auth_daily`."""
+    groups: dict[tuple[int, str, str, str, str], list[AuthCount]] = {}
+    tries: dict[tuple[str, str], _Tries] = {}
+    for count in counts:
+        groups.setdefault(count[:5], []).append(count)
+        if count.first_ts is not None and count.user:
+            tries.setdefault((count.user, count.remote), _Tries()).add(count)
+    for pair in tries.values():
+        pair.sort()
+    return [_row(group, tries) for _, group in sorted(groups.items())]
+
+
+class _Before(NamedTuple):
+    """The failures between two acceptances; `accepted` is the second of the later one."""
+
+    attempts: int
+    accepted: int
+    failures: Sequence[AuthCount]
+
+
+@dataclass(slots=True)
+class _Tries:
+    """Passwords of one user and address on all hosts. A failure in the second of an acceptance is before it."""
+
+    failed: list[AuthCount] = field(default_factory=list)
+    accepted: list[int] = field(default_factory=list)
+
+    def add(self, count: AuthCount) -> None:
+        if count.kind in {FAILED, ODD_NAME}:
+            self.failed.append(count)
+        elif count.first_ts is not None and _accepts_password(count):
+            self.accepted.append(count.first_ts)
+
+    def sort(self) -> None:
+        """Must be called after the last `add`."""
+        self.accepted.sort()
+        self.failed.sort(key=_second)
+
+    def before(self, second: int) -> _Before:
+        """The failures up to `second`, of an acceptance, that are after the acceptance before it."""
+        place = bisect.bisect_left(self.accepted, second)
+        start = bisect.bisect_right(self.failed, self.accepted[place - 1], key=_second) if place else 0
+        found = self.failed[start : bisect.bisect_right(self.failed, second, key=_second)]
+        return _Before(sum(count.attempts for count in found), second, found)
+
+
+def _second(count: AuthCount) -> int:
+    return count.first_ts or 0
+
+
+def _accepts_password(count: AuthCount) -> bool:
+    return count.kind == ACCEPTED and is_password(count.method)
+
+
+def _row(group: Sequence[AuthCount], tries: dict[tuple[str, str], _Tries]) -> Row:
+    one = group[0]
+    return {
+        "partition": one.partition,
+        "host": one.host,
+        "kind": one.kind,
+        "user": one.user,
+        "remote": one.remote,
+        "n": sum(count.lines for count in group),
+        "attempts": sum(count.attempts for count in group),
+        "method": one.method,
+        **_times("", group),
+        **(_failures(group, tries.get((one.user, one.remote), _Tries())) if _accepts_password(one) else {}),
+    }
+
+
+def _failures(accepted: Sequence[AuthCount], tries: _Tries) -> Row:
+    """The acceptance of `accepted` with most failures before it, the last of several."""
+    seconds = [count.first_ts for count in accepted if count.first_ts is not None]
+    most = max((tries.before(second) for second in seconds), default=_Before(0, 0, ()), key=lambda one: one[:2])
+    paired = _instant(most.accepted) if most.attempts else None
+    return {"failed_attempts": most.attempts, "failed_accepted_ts": paired, **_times("failed_", most.failures)}
+
+
+def _times(prefix: str, group: Sequence[AuthCount]) -> Row:
+    first = min((count.first_ts for count in group if count.first_ts is not None), default=None)
+    last = max((count.last_ts for count in group if count.last_ts is not None), default=None)
+    return {f"{prefix}first_ts": _instant(first), f"{prefix}last_ts": _instant(last)}
+
+
+def _instant(second: int | None) -> dt.datetime | None:
+    return None if second is None else dt.datetime.fromtimestamp(second, dt.UTC)

@@ -1,0 +1,68 @@
+(() => {
+"use strict";
+const UNITS = {KiB: 1024, MiB: 1048576, GiB: 1073741824, TiB: 1099511627776, s: 1000};
+const COPIED_MS = 1500, FILTER_ROWS = 8;
+function value(cell) {
+  const text = cell.textContent.trim(), found = /^[<>+−-]?\s*([\d,]+(?:\.\d+)?)\s*(\S*)/.exec(text);
+  if (!found || /^\d\d:\d\d/.test(text)) return text.toLowerCase();
+  return parseFloat(found[1].replace(/,/g, "")) * (UNITS[found[2]] || 1) * (/^[−-]/.test(text) ? -1 : 1);
+}
+function compare(one, other) {
+  if (typeof one === typeof other) return one < other ? -1 : one > other ? 1 : 0;
+  return typeof one === "number" ? -1 : 1;
+}
+function sort(table, column, down) {
+  const body = table.tBodies[0], rows = [...body.rows].map(row => [value(row.cells[column]), row]);
+  rows.sort((one, other) => {
+    if (typeof one[0] !== typeof other[0]) return compare(one[0], other[0]);
+    return compare(one[0], other[0]) * (down ? -1 : 1);
+  });
+  body.append(...rows.map(entry => entry[1]));
+}
+for (const table of document.querySelectorAll("table.sort")) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
+    if (!head.textContent.trim()) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const was = head.getAttribute("aria-sort");
+      const down = was ? was === "ascending" : head.classList.contains("n");
+      heads.forEach(other => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      sort(table, column, down);
+    });
+  });
+  if (table.tBodies[0].rows.length <= FILTER_ROWS) continue;
+  const input = document.createElement("input");
+  input.type = "search";
+  input.placeholder = "filter rows";
+  input.className = "filter";
+  input.setAttribute("aria-label", "filter rows of " + (table.getAttribute("aria-label") || "the table"));
+  input.addEventListener("input", () => {
+    const wanted = input.value.toLowerCase();
+    for (const row of table.tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+  table.parentElement.before(input);
+}
+for (const command of document.querySelectorAll("code.cmd")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = "copy";
+  button.setAttribute("aria-label", "copy the command");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(command.textContent);
+    } catch {
+      getSelection().selectAllChildren(command);
+      document.execCommand("copy");
+    }
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = "copy"; }, COPIED_MS);
+  });
+  command.after(button);
+}
+})();

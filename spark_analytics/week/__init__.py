@@ -1,0 +1,1 @@
+"""The report of a week, made from the tables of its days without Spark."""

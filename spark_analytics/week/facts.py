@@ -1,0 +1,234 @@
+"""The facts of a week: its days, hosts, patterns and sign-ins, compared with the week before. Values; no clock."""
+
+import datetime as dt
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_analytics.tables import parquet, schemas
+from spark_analytics.tables.store import SMALL, Tables
+
+TOP = 20
+"""Maximum entries of each list."""
+DAYS = 7
+GONE_DAYS = 5
+"""Days of the week before on which a pattern or a host must have had lines, so that none this week is worth a line."""
+_BAD = ("fatal", "error", "warn")
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class WeekDay:
+    """One day of the week that was reported."""
+
+    date: str
+    state: str
+    lines: int
+    bytes: int
+    errors: int
+    hosts: int  #: that wrote a line
+    new_patterns: int  #: of level warn and worse
+    failed_passwords: int
+    missing_bytes: int  #: recorded as lost, or missing between two spans
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A number of this week, and of the week before; None if the week before has fewer days."""
+
+    name: str
+    now: int
+    before: int | None
+    days: tuple[int, ...]  #: by day, Monday first; 0 also for a day that was not reported
+
+
+@dataclass(frozen=True, slots=True)
+class WeekPattern:
+    """A pattern of level warn and worse."""
+
+    pattern_id: str
+    template: str
+    level: str
+    lines: int
+    days: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeekFacts:
+    """Everything of one week."""
+
+    week: str  #: as 2026-W47 (ISO 8601)
+    first: str
+    last: str
+    days: tuple[WeekDay, ...]
+    days_before: int  #: reported days of the week before
+    totals: tuple[Change, ...]
+    hosts: tuple[Change, ...]  #: most lines first
+    host_count: int
+    gone_hosts: tuple[str, ...]
+    frequent_patterns: tuple[WeekPattern, ...]
+    new_patterns: tuple[WeekPattern, ...]
+    new_count: int
+    gone_patterns: tuple[WeekPattern, ...]  #: with the days of the week before
+    remotes: tuple[Change, ...]  #: failed passwords by address
+
+
+def week_of(day: dt.date) -> str:
+    """The week of `day`, as 2026-W47."""
+    year, week, _ = day.isocalendar()
+    return f"{year}-W{week:02}"
+
+
+def days_of(week: str) -> list[str]:
+    """The dates of a week, Monday first. Raises ValueError: it is not a week."""
+    year, _, number = week.partition("-W")
+    monday = dt.date.fromisocalendar(int(year), int(number), 1)
+    return [(monday + dt.timedelta(days=number)).isoformat() for number in range(DAYS)]
+
+
+def week_before(week: str) -> str:
+    """The week before `week`."""
+    return week_of(dt.date.fromisoformat(days_of(week)[0]) - dt.timedelta(days=1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The tables of the reported days of one week."""
+
+    dates: Sequence[str]
+    tables: Mapping[str, Mapping[str, Rows]]  #: by table and date
+
+    def rows(self, table: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each row with the number of its day, Monday 0."""
+        for date, rows in self.tables[table].items():
+            for row in rows:
+                yield self.dates.index(date), row
+
+    def by_day(
+        self, table: str, key: str, value: str, *, only: Mapping[str, str] | None = None
+    ) -> dict[str, list[int]]:
+        """Sums of `value` by `key` and day, of rows that have the values of `only`."""
+        found: dict[str, list[int]] = defaultdict(lambda: [0] * DAYS)
+        for day, row in self.rows(table):
+            if all(row.get(name) == wanted for name, wanted in (only or {}).items()):
+                found[str(row[key])][day] += row[value] or 0
+        return found
+
+
+_READ = ("runs", "host_daily", "pattern_daily", "auth_daily", "audit")
+
+
+def _loaded(tables: Tables, week: str) -> _Loaded:
+    dates = days_of(week)
+    there = [date for date in dates if tables.has("runs", date)]
+    return _Loaded(dates, {name: {date: _read(tables, name, date) for date in there} for name in _READ})
+
+
+def _read(tables: Tables, name: str, date: str) -> Rows:
+    try:
+        return parquet.read(tables.day(name, date) / SMALL, schemas.TABLES[name])
+    except FileNotFoundError:
+        return []
+
+
+def week_facts(tables: Tables, week: str) -> WeekFacts | None:
+    """The facts of `week`; None if no day of it was reported.
+
+    Raises:
+        ValueError: a table is damaged.
+    """
+    now, before = _loaded(tables, week), _loaded(tables, week_before(week))
+    if not now.tables["runs"]:
+        return None
+    compared = len(before.tables["runs"]) == len(now.tables["runs"])
+    lines, lines_before = now.by_day("host_daily", "host", "lines"), before.by_day("host_daily", "host", "lines")
+    failed = {"kind": "failed_password"}
+    remotes = now.by_day("auth_daily", "remote", "attempts", only=failed)
+    remotes_before = before.by_day("auth_daily", "remote", "attempts", only=failed)
+    registry = _registry(tables, [*before.tables["runs"], *now.tables["runs"]])
+    patterns, patterns_before = _patterns(now, registry), _patterns(before, registry)
+    new = _new(now, patterns)
+    days = tuple(_day(now, date) for date in now.tables["runs"])
+    active = {host for host, counts in lines.items() if any(counts)}
+    return WeekFacts(
+        week=week,
+        first=now.dates[0],
+        last=now.dates[-1],
+        days=days,
+        days_before=len(before.tables["runs"]),
+        totals=tuple(_totals(now, days, [_day(before, d) for d in before.tables["runs"]], compared=compared)),
+        hosts=_top(lines, lines_before, compared=compared),
+        host_count=len(active),
+        gone_hosts=tuple(sorted(h for h, c in lines_before.items() if _is_frequent(c) and h not in active)[:TOP]),
+        frequent_patterns=_most(patterns.values()),
+        new_patterns=_most(new),
+        new_count=len(new),
+        gone_patterns=_most(p for key, p in patterns_before.items() if _is_frequent(p.days) and key not in patterns),
+        remotes=_top({name: c for name, c in remotes.items() if name}, remotes_before, compared=compared),
+    )
+
+
+def _is_frequent(counts: Sequence[int]) -> bool:
+    return sum(1 for count in counts if count) >= GONE_DAYS
+
+
+def _day(loaded: _Loaded, date: str) -> WeekDay:
+    run = loaded.tables["runs"][date][0]
+    hosts, audit = loaded.tables["host_daily"][date], loaded.tables["audit"][date]
+    new = {row["pattern_id"] for row in loaded.tables["pattern_daily"][date] if row["is_new"] and row["level"] in _BAD}
+    failed = [row for row in loaded.tables["auth_daily"][date] if row["kind"] == "failed_password"]
+    return WeekDay(
+        date=date,
+        state=run["status"],
+        lines=run["lines"],
+        bytes=run["bytes"],
+        errors=sum(row["err"] for row in hosts),
+        hosts=sum(1 for row in hosts if row["lines"]),
+        new_patterns=len(new),
+        failed_passwords=sum(row["attempts"] for row in failed),
+        missing_bytes=sum(row["gap_bytes"] + row["offset_gap_bytes"] for row in audit),
+    )
+
+
+def _totals(now: _Loaded, days: Sequence[WeekDay], before: Sequence[WeekDay], *, compared: bool) -> Iterator[Change]:
+    for name in ("lines", "bytes", "errors", "failed_passwords", "missing_bytes"):
+        by_date = {day.date: getattr(day, name) for day in days}
+        counts = tuple(by_date.get(date, 0) for date in now.dates)
+        yield Change(name, sum(counts), sum(getattr(day, name) for day in before) if compared else None, counts)
+
+
+def _top(
+    now: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]], *, compared: bool
+) -> tuple[Change, ...]:
+    most = sorted(now, key=lambda name: (-sum(now[name]), name))[:TOP]
+    return tuple(
+        Change(name, sum(now[name]), sum(before.get(name, ())) if compared else None, tuple(now[name]))
+        for name in most
+        if any(now[name])
+    )
+
+
+def _registry(tables: Tables, dates: Sequence[str]) -> dict[str, str]:
+    return {row["pattern_id"]: row["template"] for row in _read(tables, "patterns", dates[-1])}
+
+
+def _patterns(loaded: _Loaded, registry: Mapping[str, str]) -> dict[tuple[str, str], WeekPattern]:
+    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * DAYS)
+    for day, row in loaded.rows("pattern_daily"):
+        if row["level"] in _BAD:
+            counts[row["pattern_id"], row["level"]][day] += row["lines"]
+    return {
+        (name, level): WeekPattern(name, registry.get(name, name), level, sum(days), tuple(days))
+        for (name, level), days in counts.items()
+    }
+
+
+def _new(loaded: _Loaded, patterns: Mapping[tuple[str, str], WeekPattern]) -> list[WeekPattern]:
+    keys = Counter((row["pattern_id"], row["level"]) for _, row in loaded.rows("pattern_daily") if row["is_new"])
+    return [patterns[key] for key in keys if key in patterns]
+
+
+def _most(found: Iterable[WeekPattern]) -> tuple[WeekPattern, ...]:
+    return tuple(sorted(found, key=lambda pattern: (-pattern.lines, pattern.pattern_id))[:TOP])

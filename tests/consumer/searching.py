@@ -1,0 +1,135 @@
+"""Search an archive in this process or as a command, and a slow reference that reads every line."""
+
+import contextlib
+import json
+import os
+import subprocess
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import zstandard
+from fleet import FSHIPPER
+from keeping import DAY_NS, seal_all, write_open
+
+from consumer.logview import file_index
+from consumer.logview.query import Wanted
+from consumer.search.file_search import FileSearch, Hit, Request
+from consumer.search.options import TimeOf
+from consumer.search.pool import Search
+from consumer.search.query import Query
+from shipper.layout import NANOSECONDS
+
+
+class Place(NamedTuple):
+    """Identity of a line."""
+
+    host: str
+    file: str
+    offset: int
+    line: bytes
+
+
+class Searched(NamedTuple):
+    """Result of a search in this process."""
+
+    hits: list[Hit]
+    places: list[Place]
+    search: Search
+
+
+def search(
+    archive: Path, query: Query, *, limit: int = 0, newest_first: bool = False, jobs: int = 1,
+    idle: Callable[[], None] = lambda: None, **more: Any,
+) -> Searched:  # fmt: skip
+    """Every hit, in order."""
+    is_by_event = more.get("by") is TimeOf.EVENT
+    wanted = Wanted() if is_by_event else Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"))
+    parts = file_index.find(archive, archive.parent, wanted, {})
+    request = Request(archive=archive, query=query, limit=limit, newest_first=newest_first, **more)
+    with Search(request, parts, jobs=jobs) as found:
+        hits = list(found.hits(idle))
+        places = []
+        for hit in hits:
+            part, (_, offset) = found.part(hit.number), found.source_of(hit)
+            places.append(Place(part.host, part.file, hit.at if offset is None else offset, hit.line))
+    return Searched(hits, places, found)
+
+
+def places_here(archive: Path, query: Query) -> list[Place]:
+    """Every hit, found in this process without workers."""
+    places = list[Place]()
+    parts = file_index.find(archive, archive.parent, Wanted(), {})
+    for number, part in enumerate(parts):
+
+        def report(hits: list[Hit], _complete: int, _read: int, part: file_index.Part = part) -> None:
+            places.extend(Place(part.host, part.file, part.spans[0].start + hit.at, hit.line) for hit in hits)
+
+        FileSearch(Request(archive=archive, query=query), part, number, report).run()
+    return places
+
+
+def lines_of(text: bytes) -> Iterable[tuple[int, bytes]]:
+    """Offset and content of each line, as a reference finds them."""
+    at = 0
+    for line in text.split(b"\n"):
+        if at < len(text):
+            yield at, line
+        at += len(line) + 1
+
+
+def expected(files: dict[tuple[str, str], bytes], matches: Callable[[bytes], bool]) -> list[Place]:
+    """What a slow reader finds."""
+    return sorted(
+        Place(host, file, at, line)
+        for (host, file), text in files.items()
+        for at, line in lines_of(text)
+        if matches(line)
+    )
+
+
+def write_archive(
+    place: Path, files: dict[tuple[str, str], bytes], cut: Callable[[bytes], list[bytes]], *, codec: str = "zstd",
+    still_open: int = 0,
+) -> Path:  # fmt: skip
+    """Sealed segments of some files; the last part of the first `still_open` files is not sealed."""
+    sequence = 7
+    for number, ((host, file), text) in enumerate(files.items()):
+        source, start, parts = f"{zlib.crc32((host + file).encode()):016x}", 0, cut(text)
+        for index, part in enumerate(parts):
+            begin = DAY_NS + index * 60 * NANOSECONDS
+            write_open(
+                place, file, [part], host=host, source=source, start=start, sequence=sequence,
+                stored_ns=(begin, begin + 59 * NANOSECONDS),
+            )  # fmt: skip
+            sequence, start = sequence + 10, start + len(part)
+            if not (number < still_open and index == len(parts) - 1):
+                seal_all_but(place, number < still_open, codec)
+    archive = place / "archive"
+    (archive / "_archive.json").write_text(json.dumps({"id": "0000"}))
+    journal = place / "collector" / "0000" / "partition=0"
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    return archive
+
+
+def seal_all_but(place: Path, _last: bool, codec: str) -> None:
+    """Seal everything that is open."""
+    seal_all(place, codec=codec)
+
+
+def fshipper(*arguments: str, code: int | None = 0, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """`fshipper search` as a command."""
+    done = subprocess.run(
+        [FSHIPPER, "search", *arguments], env=os.environ | environment, capture_output=True, timeout=120, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert code is None or done.returncode == code, f"{done.returncode}\n{done.stderr.decode()}"
+    return done
+
+
+def unpacked(path: Path) -> bytes:
+    """The text of a segment, by a reader that is not ours."""
+    with contextlib.suppress(zstandard.ZstdError):
+        return zstandard.ZstdDecompressor().stream_reader(path.read_bytes(), read_across_frames=True).read()
+    return path.read_bytes()

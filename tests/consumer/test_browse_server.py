@@ -1,0 +1,273 @@
+"""`fshipper browse` without a browser: who may search, what a search may use, and what is left of one."""
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from browse_program import DATABASE, HOSTILE, SAMPLE, WEB, BrowseProgram, hits
+from fleet import FSHIPPER, until
+from natsd import running
+
+from consumer.browse.search_process import ProcessLimits, SearchProcess
+
+FAILED = SAMPLE[WEB][300]
+PROXY = ("--host", "logs.example.net", "--trust-user-header", "X-Forwarded-User")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("browse")
+    with running(directory / "natsd") as natsd, BrowseProgram(directory, natsd.url, *PROXY) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def cookie(program):
+    return program.log_in()
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        ({"query": "failed", "order": "oldest"}, [FAILED, HOSTILE]),
+        ({"query": '"request failed" NOT script'}, [FAILED]),
+        ({"query": "/checkpoint 1\\d/ (11 OR 12)", "order": "oldest"}, SAMPLE[DATABASE][11:13]),
+        ({"query": "/fatal/i"}, [b"FATAL out of memory"]), ({"query": "fatal"}, []),
+        ({"severities": ["error"], "hosts": ["db*"]}, [b"FATAL out of memory"]),
+        ({"severities": ["warning"], "files": ["app.log"]}, [b"WARN disk sda1 is 91 % full"]),
+        ({"hosts": [DATABASE], "limit": 2}, SAMPLE[DATABASE][:-3:-1]),
+        ({"hosts": [DATABASE], "limit": 2, "order": "oldest"}, SAMPLE[DATABASE][:2]),
+        ({"files": ["*nothing*"]}, []), ({"until": "2020-01-01"}, []),
+    ],
+)  # fmt: skip
+def test_a_search_finds_its_lines(program, cookie, request_, expected):
+    answer = program.search(cookie, **request_)
+    assert [line.encode("utf-8", "surrogateescape") for line in hits(answer)] == expected
+    assert answer[0]["kind"] == "begin"
+    assert answer[-1]["kind"] == "end"
+    assert answer[-1]["hits"] == len(expected)
+
+
+def test_the_command_that_is_shown_finds_the_same_lines(program, cookie):
+    answer = program.search(cookie, query='"request failed" OR "it\'s" OR FATAL')
+    done = subprocess.run(
+        answer[0]["command"].replace("fshipper", FSHIPPER, 1), shell=True, capture_output=True, check=True,
+        env=program.environment(), timeout=60,
+    )  # fmt: skip
+    assert len(done.stdout.splitlines()) == len(hits(answer)) == 3
+
+
+def test_the_neighbours_of_a_line(program, cookie):
+    (found,) = [each for each in program.search(cookie, query="ERROR") if each["kind"] == "hit"]
+    around = {"time": found["time"], "offset": found["offset"], "lines": 2}
+    answer = program.search(cookie, hosts=[WEB], files=[found["file"]], around=around)
+    assert [line.encode("utf-8", "surrogateescape") for line in hits(answer)] == SAMPLE[WEB][298:303]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"query": "(a"}, "parenthesis"), ({"query": 'a "b'}, '"'), ({"query": "/(/"}, "regular expression"),
+        ({"query": "a OR"}, "missing"), ({"query": "NOT"}, "missing"), ({"query": "x" * 1025}, "1024"),
+        ({"since": "yesterdayish"}, "moment"), ({"since": "1h", "until": "2h"}, "time range"),
+        ({"hosts": ["/etc/passwd"]}, "host"), ({"hosts": ["a b"]}, "host"), ({"files": ["a\u202eb"]}, "control"),
+        ({"limit": 5001}, "limit"), ({"archive": "/etc"}, "archive"), ({"order": "sideways"}, "order"),
+        ({"hosts": ["a"] * 17}, "hosts"),
+    ],
+)  # fmt: skip
+def test_a_search_that_is_wrong_is_refused_with_the_next_step(program, cookie, request_, words):
+    answer = program.asked(cookie, **request_)
+    told = json.loads(answer.body)
+    assert answer.code == 400
+    assert told["hint"]
+    assert words in told["error"]
+    assert program.processes() == []
+
+
+@pytest.mark.parametrize("name", ["--help", "-v"])
+def test_what_a_browser_sends_is_never_an_option(program, cookie, name):
+    for request in ({"hosts": [name]}, {"files": [name]}, {"query": f'"{name}"'}):
+        assert program.search(cookie, **request)[-1]["hits"] == 0
+    assert program.search(cookie, query=name)[-1]["outcome"] == "done", "it means NOT"
+
+
+def test_all_lines_are_counted_over_time_where_not_all_are_sent(program, cookie):
+    assert program.search(cookie, query="checkpoint", limit=5)[-1]["outcome"] == "lines"
+    answer = program.search(cookie, query="checkpoint", limit=5, buckets=3600)
+    assert sum(each["count"] for each in answer if each["kind"] == "bucket") == 40
+    assert hits(answer) == []
+
+
+def test_a_token_opens_one_session(program):
+    program.log_in()
+    for wrong in (program.token, "", None):
+        assert program.ask("login", Fshipper_Token=wrong).code == 401
+    program.new_link()
+    replaced = program.token
+    program.new_link()
+    assert program.ask("login", Fshipper_Token=replaced).code == 401
+    answer = program.ask("login", Fshipper_Token=program.token)
+    assert answer.code == 200
+    assert all(part in answer.headers["Set-Cookie"] for part in ("HttpOnly", "SameSite=Strict", "Path=/"))
+    assert program.token not in answer.headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize("path", ["search", "about"])
+def test_a_request_without_a_session_is_refused(program, cookie, path):
+    name = cookie.partition("=")[0]
+    for wrong in (None, "", f"{name}=", f"{name}={'x' * 43}", "other=1", cookie[:-1], f"{name}={program.token}"):
+        answer = program.ask(path, Cookie=wrong, Fshipper_Search="%7B%7D")
+        assert answer.code == 401, wrong
+        assert b"link" in answer.body
+    assert program.ask(path, Cookie=cookie, Fshipper_Search="%7B%7D").code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Host": "evil.example"}, 421), ({"Host": "localhost.evil.example:80"}, 421),
+        ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Host": "logs.example.net"}, 200), ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["about", "login", ""])
+def test_other_names_and_other_origins_are_refused(program, cookie, headers, code, path):
+    got = program.ask(path, Cookie=cookie, Fshipper_Search="%7B%7D", Fshipper_Token="wrong", **headers).code
+    assert got == (401 if code == 200 and path == "login" else code)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_only_get_is_answered(program, cookie, method):
+    with program.raw(
+        f"{method} /search HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\nContent-Length: 0\r\n\r\n"
+    ) as link:
+        assert b" 501 " in link.makefile("rb").readline()
+
+
+def test_the_page_has_no_data_and_a_strict_policy(program):
+    answer = program.ask("")
+    text = answer.body.decode()
+    assert answer.code == 200
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "style=" not in text
+    assert "innerHTML" not in text
+    assert WEB not in text
+    assert str(program.archive) not in text
+
+
+def test_a_proxy_on_this_machine_names_the_user(program):
+    search = "%7B%22query%22%3A%22FATAL%22%7D"
+    answer = program.ask("search", X_Forwarded_User="alice@example.net", Fshipper_Search=search)
+    assert answer.code == 200
+    assert b"FATAL" in answer.body
+    until(lambda: "user=alice@example.net" in program.browse.log, what=lambda: program.browse.log)
+    assert program.ask("search", X_Forwarded_User="", Fshipper_Search=search).code == 401
+    twice = "X-Forwarded-User: a\r\nX-Forwarded-User: b\r\n"
+    with program.raw(f"GET /about HTTP/1.1\r\nHost: localhost\r\n{twice}\r\n") as link:
+        assert b" 401 " in link.makefile("rb").readline()
+
+
+def test_two_searches_of_a_session_and_four_in_all(program):
+    first, second, third = (program.log_in() for _ in range(3))
+    with contextlib.ExitStack() as running_searches:
+        for session in (first, first):
+            running_searches.enter_context(program.opened(session, follow=True))
+        assert program.asked(first, query="a").code == 429
+        for session in (second, second):
+            running_searches.enter_context(program.opened(session, follow=True))
+        refused = program.asked(third, query="a")
+        assert refused.code == 429
+        assert refused.headers["Retry-After"]
+        assert len(program.processes("search")) == 4
+    until(lambda: program.processes() == [], what="the processes end")
+    assert program.search(third, query="FATAL")[-1]["hits"] == 1
+
+
+def test_a_search_is_a_group_of_processes_with_limits_that_ends_with_its_connection(program, cookie):
+    with program.opened(cookie, follow=True):
+        until(lambda: len(program.processes("search")) == 1)
+        (pid,) = program.processes("search")
+        assert os.getpgid(pid) == pid
+        assert os.getpriority(os.PRIO_PROCESS, pid) == 10
+        limits = Path(f"/proc/{pid}/limits").read_text()
+        assert "4294967296" in next(line for line in limits.splitlines() if "address space" in line)
+    until(lambda: program.processes() == [], what="the process ends")
+    until(lambda: "outcome=left" in program.browse.log, what=lambda: program.browse.log)
+
+
+def test_lines_are_followed_as_they_come(program, cookie):
+    with program.opened(cookie, query="arrives", follow=True) as answer:
+        assert json.loads(answer.readline())["kind"] == "begin"
+        found, number = {"kind": ""}, 0
+        while found["kind"] != "hit":
+            number += 1
+            program.write(WEB, b"line %d arrives" % number, b"another one does not")
+            line = answer.readline()
+            found = json.loads(line) if line.strip() else found
+        assert found["line"].endswith(" arrives")
+    program.drain()
+
+
+def test_a_live_view_that_reads_too_slowly_loses_lines_and_counts_them(program):
+    program.write(DATABASE, *(b"burst %d" % n for n in range(3000)))
+    program.drain()
+    arguments = ["search", "--json", f"--archive={program.archive}", "--limit=0"]
+    arguments += [f"--state={program.directory / 'state'}", "--", "burst"]
+    for is_live in (True, False):
+        process = SearchProcess(arguments, ProcessLimits(60.0, 60, None, None), is_live=is_live)
+        if is_live:
+            until(lambda p=process: p._ended, what="nothing waits for the reader")
+        received = list(itertools.takewhile(bool, iter(lambda p=process: p.next_line(60), None)))
+        assert process.end() == 0
+        assert len(received) + process.dropped == 3001, "with the summary"
+        assert (process.dropped > 0) == is_live
+
+
+def test_every_search_is_in_the_access_log_without_its_words(program, cookie):
+    program.search(cookie, query="carol@example.net", hosts=["web*"], since="2026-11-20T10:00:00Z")
+    until(lambda: "hosts=web*" in program.browse.log, what=lambda: program.browse.log)
+    (line,) = [line for line in program.browse.log.splitlines() if "hosts=web*" in line]
+    assert "user='session " in line
+    assert "since=2026-11-20T10:00:00.000Z" in line
+    assert "outcome=done" in line
+    assert "query_hash=" in line
+    assert "sent_bytes=" in line
+    assert "read_bytes=" in line
+    assert "carol" not in program.browse.log
+
+
+def test_it_needs_an_archive_and_a_free_address(program, tmp_path):
+    done = program.run("browse", "--archive", str(tmp_path))
+    assert done.returncode == 78
+    assert "--archive" in done.stderr
+    done = program.run("browse", "--listen", f"127.0.0.1:{program.port}")
+    assert done.returncode == 69
+    assert "--listen" in done.stderr
+    assert program.run("browse", "--host", "*").returncode == 78
+
+
+def test_it_listens_on_loopback_only(program):
+    listening = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+    (line,) = [line for line in listening.splitlines() if f":{program.port:04X} " in line and " 0A " in line]
+    assert line.split()[1].partition(":")[0] == "0100007F"
+
+
+def test_a_stop_ends_the_searches_and_no_proxy_is_trusted_by_default(tmp_path):
+    with running(tmp_path / "natsd") as natsd, BrowseProgram(tmp_path, natsd.url) as program:
+        assert program.ask("about", X_Forwarded_User="alice").code == 401
+        assert program.ask("about", Host="logs.example.net").code == 421
+        with program.opened(program.log_in(), follow=True):
+            until(lambda: len(program.processes("search")) == 1)
+            (pid,) = program.processes("search")
+            assert program.browse.stop() == 0
+            assert not Path(f"/proc/{pid}").exists()

@@ -1,0 +1,53 @@
+"""`tail --grep` compares only lines that contain a byte string of every match: it selects the same lines."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consumer.logview.query import Matching, Piece, sieve
+
+PATTERNS = [
+    "timeout", "timeout|refused", "ki(ss|t)", "is+", "err(or)?s", "^GET", "OK$", "a.c", "[Kk]elvin", "İstanbul",
+    "\\bok\\b", "(?:ab)+c", "ünï|xyz", "x*", "straße", "\\d+ms",
+]  # fmt: skip
+LETTERS = [*"abckisxKIS \r\t"]
+WORDS_OF_ASCII = ["timeout", "TIMEOUT", "refused", "abc", "kit", "errors", "12ms", "k", "ok", "GET", "OK"]
+BEYOND_ASCII = ["\u212aelvin", "ki\u017f\u017f", "\u0131s", "\u0130s", "Ünï", "STRASSE", "straße"]
+WORDS = st.sampled_from([*LETTERS, *WORDS_OF_ASCII, *BEYOND_ASCII])
+LINES = st.lists(
+    st.one_of(st.lists(WORDS, max_size=6).map("".join).map(str.encode), st.binary(max_size=8)), max_size=12
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    patterns=st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3),
+    lines=LINES,
+    ignore_case=st.booleans(),
+    matching=st.booleans(),
+    ends=st.booleans(),
+)
+def test_the_same_lines_are_selected_as_by_comparing_each(
+    patterns: list[str], lines: list[bytes], ignore_case: bool, matching: bool, ends: bool
+) -> None:
+    text = b"\n".join(lines) + (b"\n" if ends else b"")
+    piece = Piece(1, "web1", "/a.log", "a1", 100, text)
+    chosen = sieve(patterns, flags=re.IGNORECASE if ignore_case else 0, matching=matching)
+    assert isinstance(chosen, Matching)
+    found = list(chosen.take(piece))
+    assert found == list(replace(chosen, literals=None).take(piece))
+    assert all(text[each.offset - 100 :].startswith(each.text) for each in found if each.offset is not None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "ignore_case", "strings"),
+    [("timeout|refused", False, {b"timeout", b"refused"}), ("Time.*OUT", True, {b"time"}), ("a|timeout", False, None)],
+)
+def test_which_byte_strings_are_searched_for(pattern: str, ignore_case: bool, strings: set[bytes] | None) -> None:
+    chosen = sieve([pattern], flags=re.IGNORECASE if ignore_case else 0, matching=True)
+    assert isinstance(chosen, Matching)
+    found = None if chosen.literals is None else {each for each in chosen.literals.strings if each.isascii()}
+    assert found == strings

@@ -1,0 +1,230 @@
+"""Rings of tests: what `make check`, `make test` and `make test-all` run, derived from what a test starts.
+
+A test that starts no process is pure. Whether it starts one is read from its code: from the test and its fixtures
+through the helpers in `tests` to the module `subprocess`. With `FSHIPPER_STARTS=FILE`, starts are written
+to that file; those of ring `check` are mistakes.
+"""
+
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+CHECK, TEST, ALL = RINGS = ("check", "test", "all")
+
+LONG = {
+    "bench/test_bench_runs.py::test_a_case_of_each_kind_tells_its_figures_beside_its_limit": "parts of the bench",
+    "chaos/test_burst.py": "four bursts; the daily run has one",
+    "chaos/test_chaos_seeds.py": "six seeds of faults; the daily run has one",
+    "chaos/test_kill_anything.py": "the daily run has one of two seeds",
+    "chaos/test_kill_loop.py": "the daily run has two of five ways to begin a file anew",
+    "deploy/test_demo_verb.py::test_a_demo_over_midnight_has_two_reports": "a second whole demo",
+    "deploy/test_demo_verb.py::test_a_signal_ends_it_soon_and_leaves_no_process": "the daily run has SIGINT",
+    "deploy/test_demo_verb.py::test_your_own_files_are_replayed_and_the_demo_before_is_replaced": "a second whole demo",
+    "deploy/test_packaging.py::test_the_package_brings_program_units_users_and_examples": "builds a Debian package",
+    "deploy/test_packaging.py::test_the_package_says_what_it_needs": "builds a Debian package",
+    "deploy/test_packaging.py::test_the_packaged_program_does_not_know_where_it_was_built": "builds a Debian package",
+    "deploy/test_packaging.py::test_the_packaged_program_runs_in_its_place": "builds a Debian package",
+    "partitioner/test_leaders_on_a_cluster.py": "a cluster of three servers under kills",
+    "spark/test_prepare.py::test_the_first_report_after_it_uses_the_archive_and_writes_none": "`make setup` prepares",
+    "spark/test_cluster.py": "Spark clusters of several processes; the daily run has local sessions",
+    "test_clones_whole_way.py::test_one_producer_is_never_taken_for_two": "the daily run has three of nine ways",
+    "test_clones_whole_way.py::test_two_clones_that_ship_at_the_same_moment_are_both_archived": "one of three lengths",
+    "test_documents_run.py::test_every_command_does_what_the_document_says": "the daily run has README.md",
+    "test_edges_whole_way.py::test_both_ends_killed_under_flow_lose_double_and_reorder_nothing": "a minute",
+    "test_isolation_on_a_cluster.py": "a cluster of three servers; the daily run has one server",
+    "test_moves_whole_way.py": "kills at every step; the daily run has partitioner/test_move_on_a_server.py",
+    "test_whole_way.py::test_each_archived_file_equals_its_source_byte_for_byte": "the daily run has zstd and plain",
+}
+"""Paths of tests, or single tests after `::`, that only `make test-all` runs, and why."""
+
+DAILY = (
+    "chaos/test_burst.py::test_a_burst_while_the_server_is_away_arrives_whole_and_needs_little_memory[ended-1]",
+    "chaos/test_chaos_seeds.py::test_after_a_seeded_run_of_faults_every_byte_is_there_once_or_its_loss_is_recorded[0]",
+    "chaos/test_chaos_seeds.py::test_the_seeds_of_every_deal_meet_every_fault",
+    "chaos/test_chaos_seeds.py::test_a_seed_is_the_same_run_every_time",
+    "chaos/test_kill_anything.py::test_after_kills_of_producers_server_and_collector_every_byte_is_there_once[0]",
+    "chaos/test_kill_loop.py::test_a_file_that_begins_anew_every_second_arrives_whole_through_a_kill_every_200_ms[Logging-app.log]",
+    "chaos/test_kill_loop.py::test_what_truncations_lose_through_a_kill_every_200_ms_is_recorded_to_the_byte",
+    "deploy/test_demo_verb.py::test_a_signal_ends_it_soon_and_leaves_no_process[2-130]",
+    "test_clones_whole_way.py::test_two_clones_that_ship_at_the_same_moment_are_both_archived[longer]",
+    "test_clones_whole_way.py::test_one_producer_is_never_taken_for_two[killed-plain]",
+    "test_clones_whole_way.py::test_one_producer_is_never_taken_for_two[restored-plain]",
+    "test_clones_whole_way.py::test_one_producer_is_never_taken_for_two[killed-frames]",
+    "test_documents_run.py::test_every_command_does_what_the_document_says[README.md]",
+    "test_whole_way.py::test_each_archived_file_equals_its_source_byte_for_byte[zstd]",
+    "test_whole_way.py::test_each_archived_file_equals_its_source_byte_for_byte[plain]",
+)
+"""Tests below a path of LONG that `make test` runs all the same."""
+
+SLOW = {
+    "deploy/test_demo_month.py": "a month of archives",
+    "partitioner/test_leaders_spread.py": "many random clusters",
+    "consumer/test_collector_edits.py::test_whatever_borders_and_resends_the_archive_holds_the_edited_text_once": "drawn",  # noqa: E501
+    "consumer/test_frame_index.py::test_a_window_of_one_percent_reads_at_most_three_percent": "100 MB",
+    "consumer/test_frame_index.py::test_older_segments_are_merged_as_before_and_get_a_table": "100 MB",
+    "consumer/test_hostile_messages.py::test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive": "drawn",
+    "consumer/test_search_queries.py::test_1000_random_queries_over_random_archives_equal_a_slow_reference": "drawn",
+    "producer/test_producer_cuts_lines.py": "500,000 lines in one test",
+    "producer/test_producer_edits_any_growth.py": "many random lines",
+    "producer/test_producer_edits_lines.py": "many random lines",
+    "producer/test_producer_pattern_budget.py": "starts the processes of the pattern engine",
+    "producer/test_producer_planted_links.py": "names are exchanged many times while files are opened",
+    "producer/test_producer_scale.py": "thousands of files",
+    "producer/test_model_of_a_file.py": "1,000 random programs; 5,000 in `make test-all`",
+}
+"""Pure tests that take too long for `make check`, and why."""
+
+REAL_STARTS = ("bench", "deploy", "test_documents_run.py", "test_interrupted_verbs.py", "test_whole_way.py", "spark")
+"""Files and folders whose tests start programs as users do. The others fork."""
+
+MODULES_THAT_START = ("subprocess", "multiprocessing")
+FUNCTIONS_THAT_START = ("fork", "posix_spawn", "create_subprocess_exec", "create_subprocess_shell", "forkpty")
+
+
+def ring(item: pytest.Item) -> str:
+    """The smallest ring that runs a test."""
+    if reason(item, LONG) or item.get_closest_marker("long"):
+        return ALL
+    return TEST if starts(item) or reason(item, SLOW) or item.get_closest_marker("slow") else CHECK
+
+
+def reason(item: pytest.Item, table: dict[str, str]) -> str:
+    """Why a table names a test; empty when it does not."""
+    path = _path(item)
+    whole, each = f"{path}::{getattr(item, 'originalname', item.name)}", f"{path}::{item.name}"
+    if whole in DAILY or each in DAILY:
+        return ""
+    return table.get(whole) or table.get(path, "")
+
+
+def starts(item: pytest.Item) -> bool:
+    """Whether a test may start a process."""
+    if item.get_closest_marker("starts"):
+        return True
+    if not isinstance(item, pytest.Function):
+        return False
+    if hasattr(item, "callspec") and "memory" in item.callspec.params.values():  # the in-memory side of a contract
+        return False
+    return "spark" in item.fixturenames or any(_starts(function) for function in _functions(item))
+
+
+def group(item: pytest.Item) -> str:
+    """Tests that one worker runs: they share a Spark session, or a fixture of their module; empty: none."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        return "spark"
+    if any(definition.scope in ("module", "class", "package") for definition in _definitions(item)):
+        return _path(item)
+    return ""
+
+
+def order(item: pytest.Item) -> int:
+    """Position in a parallel run: tests of a group that takes long first, pure tests last."""
+    if group(item) == "spark":
+        return 0
+    if _path(item).startswith(("test_documents_run.py", "chaos/", "deploy/", "spark/")):
+        return 1
+    return 2 if starts(item) else 3
+
+
+def is_start_tested(item: pytest.Item) -> bool:
+    """Whether programs start by an exec, because their start is part of what is tested."""
+    return _path(item).split("/")[0] in REAL_STARTS or "real_start" in item.keywords
+
+
+def _path(item: pytest.Item) -> str:
+    return _posix_path(item.path)
+
+
+@functools.cache
+def _posix_path(path: Path) -> str:
+    return path.relative_to(TESTS).as_posix()
+
+
+def _functions(item: pytest.Function) -> Iterator[Callable]:
+    yield item.function
+    for definition in _definitions(item):
+        yield definition.func
+
+
+def _definitions(item: pytest.Item) -> Iterator[pytest.FixtureDef]:
+    information = getattr(item, "_fixtureinfo", None)
+    for definitions in information.name2fixturedefs.values() if information else ():
+        for definition in definitions:
+            if _is_ours(inspect.unwrap(definition.func)):
+                yield definition
+
+
+def _is_ours(what: object) -> bool:
+    return _is_module_of_tests(getattr(what, "__module__", "") or "")
+
+
+@functools.cache
+def _is_module_of_tests(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is not None and Path(file).is_relative_to(TESTS)
+
+
+@functools.cache
+def _starts(function: Callable) -> bool:
+    """Whether any code that a function can reach within `tests` names a way to start a process."""
+    waiting: list[object] = [inspect.unwrap(function)]
+    seen: set[int] = set()
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        reached, starting = _reached(found)
+        if starting:
+            return True
+        waiting += reached
+    return False
+
+
+@functools.cache
+def _reached(what: object) -> tuple[list[object], bool]:
+    """What of `tests` a function or class names directly, and whether it starts a process itself."""
+    if inspect.isclass(what):
+        members = [
+            inspect.unwrap(_plain(member)) for kind in what.__mro__ if _is_ours(kind) for member in vars(kind).values()
+        ]
+        return [member for member in members if inspect.isfunction(member)], False
+    code = getattr(what, "__code__", None)
+    if code is None:
+        return [], False
+    names = set(_names(code))
+    space = what.__globals__
+    values = [space[name] for name in names if name in space]
+    modules = [value for value in values if isinstance(value, types.ModuleType)]
+    if any(module.__name__ in MODULES_THAT_START for module in modules) or names & set(FUNCTIONS_THAT_START):
+        return [], True
+    for module in modules:
+        if Path(getattr(module, "__file__", None) or "/").is_relative_to(TESTS):
+            values += [vars(module)[name] for name in names if name in vars(module)]
+    return [value for value in map(_plain, values) if _is_code(value) and _is_ours(value)], False
+
+
+def _plain(value: object) -> object:
+    """The function below a property, a static method or a decorator."""
+    if isinstance(value, property):
+        return value.fget
+    if isinstance(value, functools.partial):
+        return value.func
+    return inspect.unwrap(getattr(value, "__func__", value)) if callable(value) or hasattr(value, "__func__") else value
+
+
+def _is_code(value: object) -> bool:
+    return inspect.isfunction(value) or inspect.isclass(value)
+
+
+def _names(code: types.CodeType) -> Iterable[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)

@@ -1,0 +1,105 @@
+"""The report of a week: its sums are those of the tables, it is compared with the week before, and linked."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from day_archives import Archive, table_of
+
+from shipper import layout
+from spark_analytics.tables.store import Tables
+from spark_analytics.week import facts, publish
+
+BEFORE, MONDAY, TUESDAY = "2026-11-09", "2026-11-16", "2026-11-17"
+FAILED = b"Nov %d 05:00:00 web1 sshd[1]: Failed password for root from 192.0.2.7 port 22 ssh2\n"
+
+
+def lines(date: str, number: int, text: str = "all is well") -> bytes:
+    return b"".join(f"{date}T05:{n % 60:02}:00Z INFO {text} {n}\n".encode() for n in range(number))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, spark):
+    place = tmp_path_factory.mktemp("week")
+    (place / "archive").mkdir()
+    (place / "archive" / layout.IDENTITY).write_text('{"v": 1, "id": "00c0ffee00c0ffee"}\n')
+    for date, number, hosts in ((BEFORE, 100, ("a", "b")), (MONDAY, 150, ("a", "<b>c")), (TUESDAY, 30, ("a",))):
+        archive = Archive(place / "archive", date)
+        for host in hosts:
+            archive.seal(lines(date, number), host=host)
+        error = f"{date}T06:00:00Z ERROR cannot open the file\n".encode() * (3 if date != BEFORE else 0)
+        archive.seal(error or b"nothing\n", host="a", file="/var/log/other.log")
+        archive.seal(FAILED % int(date[-2:]) * 5, host="a", file="/var/log/auth.log")
+        archive.close()
+        archive.reported(spark, place / "out")
+    return place / "out"
+
+
+def test_a_week_begins_on_monday_and_has_a_number_of_iso_8601():
+    assert facts.days_of("2026-W47")[0] == MONDAY
+    assert facts.week_before("2027-W01") == "2026-W53"
+    with pytest.raises(ValueError, match="week"):
+        facts.days_of("2026-W60")
+
+
+def test_sums_are_those_of_the_tables(out):
+    made = facts.week_facts(Tables(out), "2026-W47")
+    days = {day.date: day for day in made.days}
+    assert list(days) == [MONDAY, TUESDAY]
+    for date, day in days.items():
+        (run,) = table_of(out, "runs", date)
+        assert (day.lines, day.bytes, day.state) == (run["lines"], run["bytes"], run["status"])
+        assert day.errors == sum(row["err"] for row in table_of(out, "host_daily", date)) == 3
+    assert made.hosts[0].name == "a"
+    assert made.hosts[0].days == (158, 38, 0, 0, 0, 0, 0)
+    assert made.host_count == 2
+    assert [(change.name, change.now, change.days[:2]) for change in made.remotes] == [("192.0.2.7", 10, (5, 5))]
+    assert "cannot open the file" in made.frequent_patterns[0].template
+    assert made.frequent_patterns[0].days[:2] == (3, 3)
+
+
+def test_weeks_with_other_numbers_of_days_are_not_compared(out):
+    made = facts.week_facts(Tables(out), "2026-W47")
+    assert {change.before for change in made.totals} == {None}
+    (out / "tables" / "runs" / f"date={TUESDAY}").rename(out / "aside")
+    try:
+        compared = facts.week_facts(Tables(out), "2026-W47")
+    finally:
+        (out / "aside").rename(out / "tables" / "runs" / f"date={TUESDAY}")
+    total = compared.totals[0]
+    assert total.before == sum(row["lines"] for row in table_of(out, "runs", BEFORE))
+    assert publish.change_of(total).endswith("%")
+
+
+def test_a_host_that_wrote_on_five_days_and_stopped_is_named():
+    rows = {f"2026-11-{day:02}": [{"host": "gone", "lines": 9}] for day in range(9, 14)}
+    loaded = facts._Loaded(facts.days_of("2026-W46"), {"host_daily": rows})
+    counts = loaded.by_day("host_daily", "host", "lines")["gone"]
+    assert facts._is_frequent(counts)
+    assert not facts._is_frequent([*counts[1:], 0])
+
+
+def test_the_command_writes_and_links_the_week_without_java(out):
+    command = [sys.executable, "-m", "spark_analytics", "week", "--out", str(out), "--week", "2026-W47"]
+    environment = dict(os.environ) | {"PATH": "/nonexistent", "JAVA_HOME": "/nonexistent"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "week 2026-W47" in done.stdout
+    page = (out / "week-2026-W47.html").read_text()
+    assert "&lt;b&gt;c" in page
+    assert "<b>c" not in page
+    assert f'href="{MONDAY}/report.html"' in page
+    assert 'href="week-2026-W47.html"' in (out / "index.html").read_text()
+    made = json.loads((out / "week-2026-W47.json").read_text())
+    assert set(made) == {"v", *(field.name for field in dataclasses.fields(facts.WeekFacts))}
+    assert (out / "week-2026-W47.txt").read_text() in done.stdout
+
+
+@pytest.mark.parametrize(("week", "code"), [("2026-W60", 64), ("47", 64), ("2020-W01", 69)])
+def test_a_week_without_days_is_an_error(out, week, code):
+    command = [sys.executable, "-m", "spark_analytics", "week", "--out", str(out), "--week", week]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)

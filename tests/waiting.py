@@ -1,0 +1,70 @@
+"""Waiting for a condition: the one set of helpers. A failure names the condition and what is known about it.
+
+A limit is a failure, not a pace: `within` is much longer than a busy machine needs.
+"""
+
+import asyncio
+import inspect
+import subprocess
+import time
+from collections.abc import Callable
+
+About = str | Callable[[], str]
+"""What a failure says besides the condition; a function is called when the wait fails, so that it is current."""
+
+
+PROBE_SECONDS = 0.05
+
+
+def until(true: Callable[[], object], *, within: float = 30.0, what: About = "") -> None:
+    """Wait for something that real processes do."""
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, failure(true, within, what)
+        time.sleep(0.02)
+
+
+async def becomes(true: Callable[[], object], *, within: float = 15.0, what: About = "") -> None:
+    """Wait for a result of something that runs on the event loop of the test."""
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, failure(true, within, what)
+        await asyncio.sleep(0.003)
+
+
+def ended(process: "subprocess.Popen", *, within: float = 30.0, what: About = "") -> int:
+    """Wait for the end of a process; its exit code. One that does not end is killed, and the test fails."""
+    try:
+        return process.wait(within)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise AssertionError(f"{process.args} did not end in {within} s\n{_text(what)}") from None
+
+
+def slowdown() -> float:
+    """How many times longer than on an idle machine a piece of work takes now, at least 1: for bounds of time.
+
+    Measured by a loop that uses 50 ms of CPU. Under load, and with one core for several processes, it takes longer.
+    """
+    began, used = time.monotonic(), time.thread_time()
+    while time.thread_time() - used < PROBE_SECONDS:
+        pass
+    return max(1.0, (time.monotonic() - began) / PROBE_SECONDS)
+
+
+def failure(true: Callable[[], object], within: float, what: About = "") -> str:
+    """The message of a failed wait: the source of its condition, and what is known now."""
+    about = _text(what)
+    return f"not in {within} s: {_source(true)}" + (f"\n{about}" if about else "")
+
+
+def _text(what: About) -> str:
+    return what() if callable(what) else what
+
+
+def _source(true: Callable[[], object]) -> str:
+    try:
+        return inspect.getsource(true).strip()
+    except (OSError, TypeError):
+        return str(true)
