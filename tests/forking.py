@@ -42,8 +42,10 @@ SPECIAL = ("LC_", "PYTHON", "LD_", "MALLOC_", "LANG")
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 MODULES = (
-    "producer.cli", "producer.app", "consumer.cli", "consumer.app", "partitioner.cli", "shipper.main", "typer",
-    "nats.js", "structlog.dev", "rich.console", "zstandard",
+    "producer.cli", "producer.app", "producer.preflight.validate", "consumer.cli", "consumer.app", "consumer.audit.app",
+    "consumer.fleet.app", "consumer.logview.app", "consumer.search.app", "consumer.browse.cli", "consumer.dlq.cli",
+    "consumer.redact.cli", "partitioner.cli", "partitioner.access.cli", "shipper.main", "shipper.config", "typer",
+    "nats.js", "structlog.dev", "rich.console", "rich.live", "zstandard",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import fnmatch
 import functools
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -238,7 +238,7 @@ class Matching:
             yield piece.part(start, at)
 
 
-def sieve(patterns: list[str], *, flags: int, matching: bool) -> Sieve:
+def sieve(patterns: Sequence[str], *, flags: int, matching: bool) -> Sieve:
     """What takes the lines that match one of `patterns`. Raises UsageError: one is no regular expression."""
     if not patterns:
         return All()

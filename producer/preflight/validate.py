@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import enum
 import ipaddress
 import json
 import os
@@ -13,13 +12,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from pydantic import SecretStr
 
 from producer.app import NAME_IT, host_of, planned, state_path
 from producer.preflight.dry_run import Report, report
+from producer.preflight.options import Role
 from producer.preflight.report import (
     Finding,
     Sign,
@@ -33,23 +32,29 @@ from producer.preflight.report import (
 )
 from producer.preflight.server_probe import Sending, ask_server
 from shipper.config import Layer, load, places
-from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, ShipperError, UsageError
+from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, ShipperError
 from shipper.partition_map import partition_for
 from shipper.settings import Settings, host_of_url
 from shipper.subjects import is_everybodys, log_subject, stream_name
 from shipper.telemetry import set_up_logging
 
 GROUP = "fshipper.checks"
+HIDDEN = "***"
 
 
-class Role(enum.StrEnum):
-    """Whose settings are meant."""
-
-    HOST = "host"
-    COLLECTOR = "collector"
-    PARTITIONER = "partitioner"
-    REPORT = "report"
-    BROWSE = "browse"
+def run(flags: Layer, config: Path | None, *, role: Role, connect: bool, as_json: bool) -> int:
+    """Show what the settings are and what is wrong with them; the exit code."""
+    try:
+        settings = load(flags, config=config)
+    except ConfigError as error:
+        _show([], [wrong("settings", line, error.hint) for line in str(error).splitlines()], as_json=as_json)
+        return EXIT_CONFIG
+    set_up_logging(style=settings.log.format, level="critical")
+    origins = places(flags, config=config)
+    local = [*(_local(settings, origins) if role is Role.HOST else _other(role, settings, origins))]
+    asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and _has_host(local) else []
+    _show(effective(settings, origins), [*local, *asked], as_json=as_json)
+    return _exit_code(local, asked)
 
 
 def directories(role: Role, settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -82,56 +87,6 @@ def program(role: Role, settings: Settings) -> Iterator[Finding]:
             yield from (good(role.value, text) for text in entry.load()(settings))
         except ShipperError as error:
             yield wrong(role.value, str(error), error.hint)
-
-
-HIDDEN = "***"
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-
-@app.command()
-def validate(
-    paths: Annotated[
-        list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE)", metavar="[PATH]...")
-    ] = None,
-    connect: Annotated[
-        bool, typer.Option("--connect", help="Also check the server, with this host's rights; nothing is stored")
-    ] = False,
-    role: Annotated[
-        Role | None, typer.Option(help="Check what a machine of this role needs; by default a host's")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts")] = False,
-    url: Annotated[str | None, typer.Option(help="NATS server, or several with commas (NATS_URL)")] = None,
-    host: Annotated[str | None, typer.Option(help="Name of this host (HOSTNAME)")] = None,
-    partitions: Annotated[int | None, typer.Option(help="Number of partitions (SHIPPER_PARTITIONS)")] = None,
-    subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Globs of files not to ship (SHIPPER_EXCLUDE)")] = None,
-    state: Annotated[Path | None, typer.Option(help="Directory of the checkpoint (SHIPPER_STATE)")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
-) -> None:
-    """Check settings, files and state directory without changing anything; exit 78 where something is wrong."""
-    if connect and role not in {None, Role.HOST}:
-        raise UsageError(f"--connect uses a host's rights, and the role is {role}", hint="leave one of them away")
-    flags: Layer = {
-        "producer.files": tuple(paths) if paths else None,
-        "producer.host": host,
-        "producer.exclude": tuple(exclude) if exclude else None,
-        "producer.state": state,
-        "logs.partitions": partitions,
-        "logs.subject": subject,
-        "nats.url": url,
-    }
-    try:
-        settings = load(flags, config=config)
-    except ConfigError as error:
-        _show([], [wrong("settings", line, error.hint) for line in str(error).splitlines()], as_json=as_json)
-        raise typer.Exit(EXIT_CONFIG) from None
-    set_up_logging(style=settings.log.format, level="critical")
-    origins = places(flags, config=config)
-    local = [*(_local(settings, origins) if role in {None, Role.HOST} else _other(role, settings, origins))]
-    asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and _has_host(local) else []
-    _show(effective(settings, origins), [*local, *asked], as_json=as_json)
-    raise typer.Exit(_exit_code(local, asked))
 
 
 def effective(settings: Settings, origins: Mapping[str, str]) -> list[tuple[str, str, str]]:

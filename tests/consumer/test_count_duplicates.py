@@ -13,7 +13,7 @@ from test_repair_duplicates import Doubled, copied, lines_of, ordered
 
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.cluster.membership import Member, encode, to_member
-from consumer.fleet.cli import _HostFilter
+from consumer.fleet.app import HostFilter
 from consumer.fleet.display import console, fleet_json, tables
 from consumer.fleet.poller import FleetView, _doubled
 from consumer.fleet.snapshot import Fleet
@@ -139,9 +139,9 @@ def test_the_fleet_is_not_well_and_the_status_says_what_to_do(capsys: pytest.Cap
     fleet = Fleet(at=1.0, doubled=8893)
     assert not fleet.is_well
     assert fleet_json(fleet)["doubled_bytes"] == 8893
-    assert _HostFilter((), ()).troubled(fleet)
-    assert not _HostFilter(("web1",), ()).troubled(fleet)
-    assert not _HostFilter((), ()).troubled(Fleet(at=1.0))
+    assert HostFilter((), ()).troubled(fleet)
+    assert not HostFilter(("web1",), ()).troubled(fleet)
+    assert not HostFilter((), ()).troubled(Fleet(at=1.0))
     console().print(tables(console(), fleet, [], limit=0))
     assert "8,893 bytes are in the archive twice (fshipper audit --repair-duplicates)" in capsys.readouterr().out
 

@@ -1,0 +1,203 @@
+"""`fshipper status`: polls the fleet and shows it as a table."""
+
+import asyncio
+import fnmatch
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from consumer.fleet import display
+from consumer.fleet.display import fleet_json, host_json, printable
+from consumer.fleet.health import ALIASES, TROUBLED, HostState, Thresholds
+from consumer.fleet.host_table import HostStatus
+from consumer.fleet.poller import FleetPoller
+from consumer.fleet.snapshot import LEAST_SECONDS, Fleet
+from shipper.errors import EXIT_OK, InsecureConnection, Transient, Unavailable, UsageError
+from shipper.lifecycle import Stop
+from shipper.retry import SESSION, until_done
+from shipper.settings import Settings
+from shipper.subjects import checked_host
+from shipper.units import parse_seconds
+
+EXIT_TROUBLE = 2
+ATTEMPTS = 4
+NAMED_HOSTS = 5
+TERMINAL_MARGIN = 12  # lines of a screen that are not rows of hosts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusOptions:
+    """The options of `fshipper status`; texts of durations as they were given."""
+
+    hosts: tuple[str, ...]  #: names and globs; empty: all
+    states: tuple[str, ...]  #: words, also several with commas; empty: all
+    watch: bool
+    every: str
+    as_json: bool
+    limit: int  #: maximum number of hosts; 0: all
+    dead_after: str
+    stuck_after: str
+    forget: tuple[str, ...]  #: hosts to forget; then nothing is shown
+
+
+def run(options: StatusOptions, settings: Settings) -> int:
+    """The exit code. Raises UsageError: an option is wrong; Unavailable: the server has no streams."""
+    wanted = HostFilter(options.hosts, options.states)
+    limits = Thresholds(
+        dead=_duration("--dead-after", options.dead_after), stuck=_duration("--stuck-after", options.stuck_after)
+    )
+    poller = FleetPoller(settings.nats, settings.logs.subject, name="status", limits=limits)
+    if options.forget:
+        asyncio.run(_forget(poller, [checked_host(host) for host in options.forget]))
+        return EXIT_OK
+    showing = _DisplayOptions(wanted, limit=options.limit, as_json=options.as_json)
+    if options.watch:
+        with suppress(KeyboardInterrupt):
+            asyncio.run(_watch(poller, showing, _duration("--every", options.every)))
+        return EXIT_OK
+    fleet = asyncio.run(_once(poller))
+    if not fleet.partitions and not fleet.hosts:
+        raise Unavailable(
+            f"the server at {settings.nats.shown_url} has no streams of {settings.logs.subject!r}",
+            hint="create them: fshipper partition apply --partitions N",
+        )
+    showing.print(fleet)
+    unknown = wanted.unknown(fleet)
+    for glob in unknown:
+        sys.stderr.write(f"error: no host is called {glob!r}: {_known(fleet)}\n")
+    return EXIT_TROUBLE if unknown or wanted.troubled(fleet) else EXIT_OK
+
+
+def _known(fleet: Fleet) -> str:
+    if not fleet.hosts:
+        return "no host has sent anything yet"
+    names = [host.name for host in fleet.hosts[:NAMED_HOSTS]]
+    more = f" and {len(fleet.hosts) - len(names)} more" if len(fleet.hosts) > len(names) else ""
+    return f"there is {', '.join(map(printable, names))}{more}"
+
+
+class HostFilter:
+    """Which hosts to show. Raises UsageError: there is no such state."""
+
+    def __init__(self, globs: Sequence[str], states: Sequence[str]) -> None:
+        self._globs = [glob.lower() for glob in globs]
+        self._states = frozenset(_state(word) for text in states for word in text.split(",") if word)
+
+    def hosts(self, fleet: Fleet) -> list[HostStatus]:
+        """Those to show, in the order of the fleet."""
+        return [host for host in fleet.hosts if self._fits(host)]
+
+    def unknown(self, fleet: Fleet) -> list[str]:
+        """The names and patterns that match no host: nothing was checked for them."""
+        return [glob for glob in self._globs if not any(fnmatch.fnmatchcase(host.name, glob) for host in fleet.hosts)]
+
+    def troubled(self, fleet: Fleet) -> bool:
+        """Whether there is a problem: with the named hosts, or with anything if no host is named."""
+        everything = not (self._globs or self._states)
+        hosts = any(host.state in TROUBLED for host in self.hosts(fleet))
+        return hosts or (everything and bool(fleet.troubled_partitions or fleet.doubled))
+
+    def _fits(self, host: HostStatus) -> bool:
+        named = not self._globs or any(fnmatch.fnmatchcase(host.name, glob) for glob in self._globs)
+        return named and (not self._states or host.state in self._states)
+
+
+class _DisplayOptions:
+    """How to show the fleet."""
+
+    def __init__(self, wanted: HostFilter, *, limit: int, as_json: bool) -> None:
+        self._wanted = wanted
+        self._limit = limit
+        self.as_json = as_json
+
+    def print(self, fleet: Fleet, *, indent: int | None = 2) -> None:
+        if self.as_json:
+            sys.stdout.write(self.json(fleet, indent) + "\n")
+            sys.stdout.flush()
+            return
+        out = display.console()
+        out.print(display.tables(out, fleet, self._wanted.hosts(fleet), limit=self._limit), crop=False)
+
+    def screen(self, fleet: Fleet, out: Console) -> Any:
+        room = max(3, out.height - TERMINAL_MARGIN - len(fleet.partitions))
+        limit = min(self._limit, room) if self._limit else room
+        return display.tables(out, fleet, self._wanted.hosts(fleet), limit=limit)
+
+    def json(self, fleet: Fleet, indent: int | None) -> str:
+        chosen = {"hosts": [host_json(host) for host in self._wanted.hosts(fleet)]}
+        return json.dumps(fleet_json(fleet) | chosen, indent=indent)
+
+
+async def _once(poller: FleetPoller) -> Fleet:
+    """One snapshot; a second one if the first may show only a temporary state."""
+
+    async def attempt() -> Fleet:
+        fleet = await poller.poll()
+        if any(each.status.lag and not each.status.waiting for each in fleet.partitions):
+            await asyncio.sleep(2 * LEAST_SECONDS)
+            fleet = await poller.poll()
+        return fleet
+
+    try:
+        return await until_done(attempt, policy=SESSION, stop=Stop(), attempts=ATTEMPTS)
+    finally:
+        await poller.close()
+
+
+async def _watch(poller: FleetPoller, showing: _DisplayOptions, every: float) -> None:
+    out = display.console()
+    try:
+        if showing.as_json or not out.is_terminal:
+            while True:
+                try:
+                    showing.print(await poller.poll(), indent=None)
+                except InsecureConnection:
+                    raise  # a later attempt cannot make the connection more secure
+                except (Transient, Unavailable) as error:
+                    sys.stderr.write(f"error: {error}\n")
+                await asyncio.sleep(every)
+        with Live(Text("loading …"), console=out, screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(await _screen(poller, showing, out), refresh=True)
+                await asyncio.sleep(every)
+    finally:
+        await poller.close()
+
+
+async def _screen(poller: FleetPoller, showing: _DisplayOptions, out: Console) -> Any:
+    try:
+        return showing.screen(await poller.poll(), out)
+    except InsecureConnection:
+        raise
+    except (Transient, Unavailable) as error:
+        return Text(f"{error}\n{error.hint}\n\ntrying again …", style="red")
+
+
+async def _forget(poller: FleetPoller, hosts: Sequence[str]) -> None:
+    try:
+        for host in hosts:
+            known = await poller.forget(host)
+            sys.stdout.write(f"{host} is forgotten\n" if known else f"{host} never sent anything\n")
+    finally:
+        await poller.close()
+
+
+def _state(word: str) -> HostState:
+    try:
+        return ALIASES.get(word.lower()) or HostState(word.lower())
+    except ValueError:
+        raise UsageError(f"there is no state {word!r}", hint=f"states are {', '.join(HostState)}") from None
+
+
+def _duration(option: str, text: str) -> float:
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None

@@ -1,0 +1,54 @@
+"""The options of `fshipper tail` and `fshipper replay`."""
+
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class Origin(enum.Enum):
+    """Where stored lines are read."""
+
+    ALL = "all"
+    STREAMS = "streams"
+    ARCHIVE = "archive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChoice:
+    """Which lines, and where they are read; texts of times as they were given."""
+
+    hosts: tuple[str, ...]  #: names and patterns; empty: all
+    files: tuple[str, ...]  #: paths and patterns; empty: all
+    since: str
+    until: str
+    grep: tuple[str, ...]  #: regular expressions
+    invert_match: bool
+    ignore_case: bool
+    archive: Path | None  #: the archive that was named
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailOptions:
+    """The options of `fshipper tail`."""
+
+    choice: LineChoice
+    follow: bool
+    lines: int | None
+    raw: bool
+    as_json: bool
+    timed: bool
+    color: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """The options of `fshipper replay`."""
+
+    choice: LineChoice
+    speed: str
+    to_subject: str
+    to_file: Path | None
+    named: bool
+    as_json: bool
+    color: bool | None
