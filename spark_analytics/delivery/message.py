@@ -19,6 +19,7 @@ class Message:
 
     date: str
     state: str
+    word: str  #: the state for people
     headline: str
     findings: tuple[tuple[str, str, str], ...]  #: kind, state, sentence
     more: int  #: findings that are not in the message
@@ -32,7 +33,7 @@ class Message:
     @property
     def subject(self) -> str:
         """One line."""
-        return clean(f"fshipper report {self.date}: {self.state}", 200)
+        return clean(f"fshipper report {self.date}: {self.word}", 200)
 
     @property
     def verdict(self) -> str:
@@ -48,6 +49,7 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
     return Message(
         date=facts.date,
         state=facts.verdict.state.value,
+        word=facts.verdict.word,
         headline=_sentence(_verdicts(facts), (), with_lines=with_lines),
         findings=tuple((f.kind, f.state.value, _sentence(f.text, f.names, with_lines=with_lines)) for f in shown),
         more=len(found) - len(shown),
@@ -81,7 +83,7 @@ def _sentence(text: str, names: tuple[str, ...], *, with_lines: bool) -> str:
 
 def as_text(message: Message) -> str:
     """For mail and chat."""
-    lines = [f"{message.date}: {message.state}", message.headline, ""]
+    lines = [f"{message.date}: {message.word}", message.headline, ""]
     lines += [f"- {text}" for _, _, text in message.findings]
     if message.more:
         lines.append(f"- and {message.more} more, on the page")
@@ -101,7 +103,7 @@ def as_html(message: Message) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>{html.escape(message.subject)}</title></head>"
-        f"<body><h1>{html.escape(message.date)}: {html.escape(message.state)}</h1>"
+        f"<body><h1>{html.escape(message.date)}: {html.escape(message.word)}</h1>"
         f"<p>{html.escape(message.headline)}</p><ul>{findings}</ul>{more}<table>{totals}</table>{link}</body></html>"
     )
 

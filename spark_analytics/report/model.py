@@ -79,6 +79,16 @@ class Verdict:
     complete: Judgement | None = None  #: whether the archive has everything; None in reports of older versions
     attention: Judgement | None = None  #: whether something in the lines is worth checking
 
+    @property
+    def word(self) -> str:
+        """The state for people."""
+        return word_of_state(self.state.value, self.complete.word if self.complete else None)
+
+
+def word_of_state(state: str, complete: str | None) -> str:
+    """The state of a day for people. `complete`: the word of the first verdict, such as complete so far."""
+    return complete if state == State.OPEN.value and complete else state
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:

@@ -6,7 +6,8 @@ import nights
 import pytest
 from nights import DATE, a_day, a_host, a_trouble, an_account
 
-from spark_analytics.report import build, json_export
+from spark_analytics.delivery import message
+from spark_analytics.report import build, html, json_export
 from spark_analytics.report import inputs as ev
 from spark_analytics.report.model import TROUBLES, State
 
@@ -362,6 +363,18 @@ def test_a_sealed_day_that_is_not_closed_is_complete_so_far_and_one_with_open_fi
     assert "All 2,000 lines sealed so far are counted" in sealed.verdict.complete.text
     assert growing.verdict.headline == "The day is not closed yet"
     assert "not all of it is sealed" in growing.verdict.complete.text
+
+
+def test_the_list_of_days_and_messages_call_a_sealed_day_complete_so_far():
+    host = a_host("web1", 2000)
+    sealed = facts_of(host, account=an_account([host], closed=False, open_collectors=("c",)))
+
+    brief = json_export.brief(json_export.as_json(sealed))
+    sent = message.made(sealed, base=None, page=None)
+
+    assert (brief["state"], brief["word"]) == ("open", "complete so far")
+    assert "complete so far</span>" in html.index([brief])
+    assert (sent.state, sent.subject) == ("open", f"fshipper report {DATE}: complete so far")
 
 
 def test_a_silent_host_belongs_to_completeness_and_a_sign_in_to_what_is_worth_checking():
