@@ -22,7 +22,6 @@ NO_TIME = "not run for lack of time"
 
 ALLOWED_SKIPS = {
     NO_TIME: "the run has a limit (--minutes); the summary names the files",
-    "pandas is not installed": "no program uses pandas, and the lock does not have it",
     "the samples are not here": "the Loghub samples are not part of the repository",
     "the real logs are not here": "the Loghub samples are not part of the repository",
     "the Loghub samples are not here": "the Loghub samples are not part of the repository",

@@ -31,6 +31,7 @@ LONG = {
     "deploy/test_packaging.py::test_the_packaged_program_does_not_know_where_it_was_built": "builds a Debian package",
     "deploy/test_packaging.py::test_the_packaged_program_runs_in_its_place": "builds a Debian package",
     "partitioner/test_leaders_on_a_cluster.py": "a cluster of three servers under kills",
+    "spark/test_dictionary.py::test_the_example_for_pandas_shows_both_days": "installs pandas",
     "spark/test_prepare.py::test_the_first_report_after_it_uses_the_archive_and_writes_none": "`make setup` prepares",
     "spark/test_cluster.py": "Spark clusters of several processes; the daily run has local sessions",
     "test_clones_whole_way.py::test_one_producer_is_never_taken_for_two": "the daily run has three of nine ways",
