@@ -22,7 +22,7 @@ from shipper.lifecycle import Stop, notify, stop_on_signals
 from shipper.settings import BrowseSettings, Settings
 from shipper.telemetry import set_up_logging
 
-DEFAULT_LISTEN = "127.0.0.1:9602"
+DEFAULT_LISTEN = BrowseSettings().listen
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -212,7 +212,8 @@ class RunningSearch:
         around = self.found.request.around
         for line in _neighbours(lines, around) if around else lines:
             yield from self._shown(line)
-            if self._sent >= (limits.output_bytes or math.inf) or self._read >= (limits.read_bytes or math.inf):
+            too_much = self._sent >= (limits.output_bytes or math.inf) or self._read >= (limits.read_bytes or math.inf)
+            if too_much and not self._is_complete:
                 self._outcome = "bytes"
                 break
         else:

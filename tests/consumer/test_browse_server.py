@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import subprocess
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from browse_program import DATABASE, HOSTILE, SAMPLE, WEB, BrowseProgram, hits
 from fleet import FSHIPPER, until
 from natsd import running
 
+from consumer.browse import server
+from consumer.browse.access_control import TOKEN_HEADER, AccessControl
 from consumer.browse.search_process import ProcessLimits, SearchProcess
+from shipper.http_endpoints import Request
 
 FAILED = SAMPLE[WEB][300]
 PROXY = ("--host", "logs.example.net", "--trust-user-header", "X-Forwarded-User")
@@ -201,8 +205,56 @@ def test_a_search_is_a_group_of_processes_with_limits_that_ends_with_its_connect
         assert os.getpriority(os.PRIO_PROCESS, pid) == 10
         limits = Path(f"/proc/{pid}/limits").read_text()
         assert "4294967296" in next(line for line in limits.splitlines() if "address space" in line)
+        assert f" {server.LIVE.cpu_seconds} " in next(line for line in limits.splitlines() if "cpu time" in line)
     until(lambda: program.processes() == [], what="the process ends")
     until(lambda: "outcome=left" in program.browse.log, what=lambda: program.browse.log)
+
+
+def a_request(path: str, **headers: str) -> Request:
+    message = Message()
+    for name, value in headers.items():
+        message[name] = value
+    return Request(path, message, "127.0.0.1")
+
+
+@pytest.fixture
+def limited(program, monkeypatch):
+    """A function that runs a search with limits in this process: what the page is sent."""
+    monkeypatch.setenv("SHIPPER_STATE", str(program.directory / "state"))
+    access = AccessControl(user_header="")
+    browse = server.BrowseServer(server.SearchSettings(program.archive, None), access)
+    cookie = browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).headers["Set-Cookie"]
+
+    def sent(limits: ProcessLimits, **search: object) -> list[dict]:
+        monkeypatch.setattr(server, "USUAL", limits)
+        headers = {"Cookie": cookie.partition(";")[0], server.SEARCH_HEADER: json.dumps(search)}
+        body = browse.respond(a_request("/search", **headers)).body
+        lines = [json.loads(line) for line in body if line.strip()]
+        body.close()
+        assert browse.status()["searches"] == 0
+        return lines
+
+    return sent
+
+
+LIMITS = ProcessLimits(seconds=60.0, cpu_seconds=60, read_bytes=4 * 1024**3, output_bytes=32 * 1024**2)
+
+
+@pytest.mark.parametrize(
+    ("limits", "outcome", "most_hits"),
+    [
+        (LIMITS, "done", 40), (LIMITS._replace(seconds=0.01), "time", 0),
+        (LIMITS._replace(output_bytes=2_000), "bytes", 20), (LIMITS._replace(read_bytes=1), "bytes", 39),
+    ],
+    ids=["none", "time", "sent bytes", "read bytes"],
+)  # fmt: skip
+def test_a_search_ends_at_its_limits_and_the_page_is_told(limited, program, limits, outcome, most_hits):
+    answer = limited(limits, query="checkpoint", order="oldest", limit=400)
+    assert answer[-1]["kind"] == "end"
+    assert answer[-1]["outcome"] == outcome
+    assert len(hits(answer)) <= most_hits
+    assert (len(hits(answer)) == most_hits) == (outcome in {"done", "time"})
+    until(lambda: program.processes() == [], what="the process ends")
 
 
 def test_lines_are_followed_as_they_come(program, cookie):
