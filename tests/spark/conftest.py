@@ -7,7 +7,7 @@ import pytest
 from day_archives import Archive
 
 from shipper import layout
-from spark_analytics.runtime import session
+from spark_analytics.runtime import session, tuning
 
 
 @pytest.fixture
@@ -20,7 +20,8 @@ def archive(tmp_path: Path) -> Archive:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory) -> Iterator:
+    """As `fshipper report` starts it for a small day. test_paces.py compares with the settings of a large day."""
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     session.LOCAL_SETTINGS["spark.sql.shuffle.partitions"] = "2"
-    with session.open_session(master="local[2]", log=log) as started:
+    with session.open_session(master="local[2]", log=log, size_bytes=tuning.SMALL_BYTES) as started:
         yield started

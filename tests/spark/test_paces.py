@@ -4,9 +4,13 @@ import contextlib
 import shlex
 import subprocess
 
+import duckdb
 import pytest
+from day_archives import Archive
 
+from spark_analytics import training_day
 from spark_analytics.runtime import session, tuning
+from spark_analytics.tables import schemas
 
 FIRST, BOTH_LESS_THE_LOOP, BOTH = ("1", False), ("4", True), ("4", False)
 """What compiles: `TieredStopAtLevel`, and whether Java was told to leave something out."""
@@ -53,6 +57,34 @@ def test_what_few_rows_are_asked_is_not_compiled_and_the_next_query_is_as_ever(s
             spark.conf.set(name, value)
 
     assert (within, behind) == (str(compiled).lower(), "true")
+
+
+@pytest.mark.parametrize("table", [name for name in schemas.TABLES if name != "runs"])  # has the time of the run
+def test_a_day_has_the_same_tables_whether_its_queries_are_interpreted_or_compiled(both_ways, table):
+    interpreted, compiled = (rows_of(out, table) for out in both_ways)
+
+    assert interpreted
+    assert compiled == interpreted
+
+
+@pytest.fixture(scope="module")
+def both_ways(spark, tmp_path_factory):
+    """The reports of one day with the settings of a small day, and with those of a large one."""
+    place = tmp_path_factory.mktemp("paces")
+    training_day.write(place / "archive")
+    outs = []
+    for size_bytes in (tuning.SMALL_BYTES, None):
+        settings = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+        settings |= tuning.java_and_spark_options(size_bytes)[1]
+        with tuning.temporary_settings(spark, settings):
+            Archive(place / "archive", training_day.DATES[0]).reported(spark, place / f"out{size_bytes}")
+        outs.append(place / f"out{size_bytes}")
+    return outs
+
+
+def rows_of(out, table):
+    rows = duckdb.sql(f"SELECT * FROM read_parquet('{out}/tables/{table}/*/*.parquet')").fetchall()
+    return sorted(map(str, rows))
 
 
 def java(size_bytes: int | None, *more: str) -> subprocess.CompletedProcess[str]:
