@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     is_all = config.getoption("ring") == rings.ALL
     os.environ.setdefault("FSHIPPER_EXAMPLES", "5000" if is_all else "1000")
-    os.environ.setdefault("FSHIPPER_INTERRUPTS", "20" if is_all else "8")
+    os.environ.setdefault("FSHIPPER_INTERRUPTS", "20" if is_all else "5")
     if config.getoption("ring") == rings.CHECK:
         settings.load_profile("check")
     if not WORKER and not config.getoption("collectonly"):
