@@ -2,6 +2,7 @@
 
 import gzip
 import zlib
+from collections.abc import Callable
 
 import pytest
 import zstandard
@@ -53,14 +54,16 @@ def test_text_is_what_decodes_else_the_payload_as_it_is(headers: dict[str, str],
 
 
 @pytest.mark.parametrize(
-    ("encoding", "bomb"),
+    ("encoding", "pack"),
     [
-        ("zstd", zstandard.compress(bytes(store.MAX_TEXT_BYTES + 1))),
-        ("zstd", zstandard.ZstdCompressor(write_content_size=False).compress(bytes(store.MAX_TEXT_BYTES + 1))),
-        ("gzip", gzip.compress(bytes(store.MAX_TEXT_BYTES + 1), mtime=0)),
+        ("zstd", zstandard.compress),
+        ("zstd", zstandard.ZstdCompressor(write_content_size=False).compress),
+        ("gzip", gzip.compress),
     ],
+    ids=["zstd", "zstd without size", "gzip"],
 )
-def test_a_bomb_is_kept_as_it_is(encoding: str, bomb: bytes) -> None:
+def test_a_bomb_is_kept_as_it_is(encoding: str, pack: Callable[[bytes], bytes]) -> None:
+    bomb = pack(bytes(store.MAX_TEXT_BYTES + 1))
     assert store.text_of(letter({"Log-Encoding": encoding}), bomb) == bomb + b"\n"
 
 
