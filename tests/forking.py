@@ -9,6 +9,7 @@ environment changes what the interpreter does at its start.
 The server refuses to start inside its own child, and it refuses to fork when MAX_CHILDREN of its children live.
 """
 
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -24,7 +25,7 @@ import sysconfig
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 FSHIPPER = str(Path(sysconfig.get_path("scripts")) / "fshipper")
 MARK = "FSHIPPER_FORKED"
@@ -223,8 +224,20 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     for name in ("__file__", "__spec__"):
         vars(sys.modules["__main__"]).pop(name, None)
-    main = sys.modules["shipper.main"].main
-    main(sys.argv[1:])
+    try:
+        sys.modules["shipper.main"].main(sys.argv[1:])
+    except SystemExit as ended:
+        _end(ended.code if isinstance(ended.code, int) else 1)
+
+
+def _end(code: int) -> NoReturn:
+    """What the interpreter does at its end, except freeing modules, which would copy every page of the server."""
+    threading._shutdown()  # waits for threads
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
