@@ -141,7 +141,7 @@ def test_where_files_are_sealed_faster_than_one_can_look_they_are_left_out_and_t
 def test_a_segment_that_has_its_name_and_is_not_listed_yet_is_a_note(tmp_path: Path) -> None:
     archive = opened(tmp_path)
     asyncio.run(archive.drain(Until.SEALED))
-    first = next(archive.archive.glob("date=*/*/*/*.zst"))
+    (first,) = archive.archive.glob("date=*/*/*/*0001.zst")
     temporary = first.with_name(f".{first.name.replace('0001', '0009')}.0a1b2c3d.tmp")
     shutil.copy(first, temporary)
     os.link(temporary, first.with_name(first.name.replace("0001", "0009")))
