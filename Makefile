@@ -41,7 +41,7 @@ fmt: setup ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup ## Before each push: everything real once: servers, processes, kills, Spark, documents, browser; 15 minutes
+test: setup ## Before each push: everything real once: servers, processes, kills, Spark, documents, browser; 12 minutes
 	$(BIN)/python -m pytest -q --ring test $(PARALLEL) $(TESTS)
 
 test-all: setup ## Before a release: also many seeds, clusters and every document

@@ -18,6 +18,8 @@ from consumer.browse.access_control import TOKEN_HEADER, AccessControl
 from consumer.browse.search_process import ProcessLimits, SearchProcess
 from shipper.http_endpoints import Request
 
+OTHER = "other1.example.net"
+"""The host of lines that a test adds: others count those of the sample."""
 FAILED = SAMPLE[WEB][300]
 PROXY = ("--host", "logs.example.net", "--trust-user-header", "X-Forwarded-User")
 
@@ -96,7 +98,7 @@ def test_a_search_that_is_wrong_is_refused_with_the_next_step(program, cookie, r
 def test_what_a_browser_sends_is_never_an_option(program, cookie, name):
     for request in ({"hosts": [name]}, {"files": [name]}, {"query": f'"{name}"'}):
         assert program.search(cookie, **request)[-1]["hits"] == 0
-    assert program.search(cookie, query=name)[-1]["outcome"] == "done", "it means NOT"
+    assert program.search(cookie, query=name, limit=5_000)[-1]["outcome"] == "done", "it means NOT"
 
 
 def test_all_lines_are_counted_over_time_where_not_all_are_sent(program, cookie):
@@ -210,6 +212,12 @@ def test_a_search_is_a_group_of_processes_with_limits_that_ends_with_its_connect
     until(lambda: "outcome=left" in program.browse.log, what=lambda: program.browse.log)
 
 
+@pytest.fixture(autouse=True)
+def no_search_is_left(program):
+    yield
+    until(lambda: program.processes() == [], what=lambda: f"processes end: {program.processes()}")
+
+
 def a_request(path: str, **headers: str) -> Request:
     message = Message()
     for name, value in headers.items():
@@ -263,7 +271,7 @@ def test_lines_are_followed_as_they_come(program, cookie):
         found, number = {"kind": ""}, 0
         while found["kind"] != "hit":
             number += 1
-            program.write(WEB, b"line %d arrives" % number, b"another one does not")
+            program.write(OTHER, b"line %d arrives" % number, b"another one does not")
             line = answer.readline()
             found = json.loads(line) if line.strip() else found
         assert found["line"].endswith(" arrives")
@@ -271,7 +279,7 @@ def test_lines_are_followed_as_they_come(program, cookie):
 
 
 def test_a_live_view_that_reads_too_slowly_loses_lines_and_counts_them(program):
-    program.write(DATABASE, *(b"burst %d" % n for n in range(3000)))
+    program.write(OTHER, *(b"burst %d" % n for n in range(3000)))
     program.drain()
     arguments = ["search", "--json", f"--archive={program.archive}", "--limit=0"]
     arguments += [f"--state={program.directory / 'state'}", "--", "burst"]
