@@ -57,7 +57,9 @@ Master = Annotated[
     str | None, typer.Option(help="Spark master; by default all cores of this machine, or the master of spark-submit.")
 ]
 
-app = typer.Typer(help="Count days of the archive: tables, CSV and a page.", invoke_without_command=True)
+app = typer.Typer(
+    help="Count days of the archive: tables, CSV and a page.", invoke_without_command=True, rich_markup_mode=None
+)
 app.command("patterns")(patterns.patterns)
 app.command("send")(delivery.send)
 app.command("week")(weeks.week)
