@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import forking
 import zstandard
-from fleet import FSHIPPER
 from keeping import DAY_NS, seal_all, write_open
 
 from consumer.logview import file_index
@@ -120,12 +120,13 @@ def seal_all_but(place: Path, _last: bool, codec: str) -> None:
 
 def fshipper(*arguments: str, code: int | None = 0, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """`fshipper search` as a command."""
-    done = subprocess.run(
-        [FSHIPPER, "search", *arguments], env=os.environ | environment, capture_output=True, timeout=120, check=False,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert code is None or done.returncode == code, f"{done.returncode}\n{done.stderr.decode()}"
-    return done
+    with forking.popen(
+        ["search", *arguments], env=dict(os.environ) | environment,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        out, err = process.communicate(timeout=120)
+    assert code is None or process.returncode == code, f"{process.returncode}\n{err.decode()}"
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def unpacked(path: Path) -> bytes:
