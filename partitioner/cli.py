@@ -12,7 +12,17 @@ from partitioner import display
 from partitioner import edge as edge_verbs
 from partitioner import leaders as leader_verbs
 from partitioner.backup import cli as backup_verbs
-from partitioner.cli_options import AsJson, Config, Subject, Url, settings_of, size_of, with_admin
+from partitioner.cli_options import (
+    AsJson,
+    Config,
+    Replicas,
+    Subject,
+    TemplateFile,
+    Url,
+    settings_of,
+    size_of,
+    with_admin,
+)
 from partitioner.desired import cli as desired_verbs
 from partitioner.desired.document import DesiredConfig, wanted_of
 from partitioner.desired.document import read as read_desired
@@ -46,8 +56,6 @@ File = Annotated[
         help="Desired state, TOML or JSON: what `export` writes, or what `nats stream info --json` prints.",
     ),
 ]
-TemplateFile = Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")]
-Replicas = Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")]
 MaxBytes = Annotated[
     str | None, typer.Option(help="Maximum size of a partition's stream, for example 50GB; the server reserves it.")
 ]

@@ -53,6 +53,14 @@ Url = Annotated[str | None, typer.Option(help="NATS servers, separated by commas
 Config = Annotated[Path | None, typer.Option(help="Configuration file (SHIPPER_CONFIG).")]
 Subject = Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT).")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+TemplateFile = Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")]
+Replicas = Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")]
+NewReplicas = Annotated[
+    int | None, typer.Option(min=1, max=5, help="Copies of each new stream; default: as existing ones.")
+]
+NewMaxBytes = Annotated[
+    str | None, typer.Option(help="Size of each new partition, for example 50GB; default: as existing ones.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 
 

@@ -12,12 +12,11 @@ import asyncio
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from partitioner.cli_options import Config, Subject, Url, Yes, numbers_of, settings_of, size_of
+from partitioner.cli_options import Config, Replicas, Subject, TemplateFile, Url, Yes, numbers_of, settings_of, size_of
 from partitioner.move.cluster_state import ClusterState, StoredMap
 from partitioner.plan import AllowedChanges
 from partitioner.plan_and_apply import plan_and_apply
@@ -138,8 +137,8 @@ def register(app: typer.Typer) -> None:
 def edge(
     numbers: Numbers,
     *,
-    template: Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")] = None,
-    replicas: Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")] = None,
+    template: TemplateFile = None,
+    replicas: Replicas = None,
     max_bytes: Annotated[str | None, typer.Option(help="Maximum size of each partition's stream at the site.")] = None,
     yes: Yes = False,
     url: Url = None,

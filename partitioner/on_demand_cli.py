@@ -1,12 +1,11 @@
 """`fshipper partition serve`: create streams when producers request them, until a signal."""
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from partitioner.cli_options import Config, Subject, Url, settings_of, size_of
+from partitioner.cli_options import Config, NewMaxBytes, NewReplicas, Subject, TemplateFile, Url, settings_of, size_of
 from partitioner.on_demand import MAX_STREAMS, StreamLimits, serve
 from partitioner.template import read, shipped
 from partitioner.topology import Sizing
@@ -31,13 +30,9 @@ def serve_streams(
     partitions: Annotated[
         int | None, typer.Option(help="How many partitions there are, while there is no map (SHIPPER_PARTITIONS).")
     ] = None,
-    template: Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")] = None,
-    replicas: Annotated[
-        int | None, typer.Option(min=1, max=5, help="Copies of each new stream; default: as existing ones.")
-    ] = None,
-    max_bytes: Annotated[
-        str | None, typer.Option(help="Size of each new partition, for example 50GB; default: as existing ones.")
-    ] = None,
+    template: TemplateFile = None,
+    replicas: NewReplicas = None,
+    max_bytes: NewMaxBytes = None,
     url: Url = None,
     config: Config = None,
     subject: Subject = None,

@@ -9,13 +9,24 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.text import Text
 
-from partitioner.cli_options import AsJson, Config, Subject, Url, Yes, confirm, settings_of, size_of
+from partitioner.cli_options import (
+    AsJson,
+    Config,
+    NewMaxBytes,
+    NewReplicas,
+    Subject,
+    TemplateFile,
+    Url,
+    Yes,
+    confirm,
+    settings_of,
+    size_of,
+)
 from partitioner.move.cluster_state import ClusterState, StoredMap, sizing_like
 from partitioner.move.executor import MoveProgress, follow, outcome, prepare
 from partitioner.move.plan import MovePlan, loads, skew
@@ -153,13 +164,9 @@ def move(
     slots: Slots = None,
     override: Overrides = None,
     no_override: Without = None,
-    template: Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")] = None,
-    replicas: Annotated[
-        int | None, typer.Option(min=1, max=5, help="Copies of each new stream; default: as existing ones.")
-    ] = None,
-    max_bytes: Annotated[
-        str | None, typer.Option(help="Size of each new partition, for example 50GB; default: as existing ones.")
-    ] = None,
+    template: TemplateFile = None,
+    replicas: NewReplicas = None,
+    max_bytes: NewMaxBytes = None,
     within: Within = "30m",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; exit 2 where it would.")] = False,
     yes: Yes = False,
