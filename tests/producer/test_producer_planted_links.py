@@ -560,16 +560,22 @@ def while_exchanged(function: Callable[[Argument], Result], one: Path, other: Pa
     return call
 
 
+def exchangeable(place: Place, owner: int) -> tuple[Path, Path]:
+    """A directory of watched logs that belongs to `owner`, and a link to root's directory to exchange it for."""
+    place.patterns = ["app/d/*.log"]
+    name, planted = place.app / "d", place.link(place.secret, "planted")
+    name.mkdir()
+    os.chown(name, owner, owner)
+    return name, planted
+
+
 @pytest.mark.parametrize("owner", [MALLORY, 0])
 def test_a_file_that_was_scanned_over_a_link_and_could_not_be_opened_is_not_opened_where_the_link_led(
     owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first scan and the search after the failed open see the link; every other call sees a directory."""
     place = Place(tmp_path)
-    place.patterns = ["app/d/*.log"]
-    name, planted = place.app / "d", place.link(place.secret, "planted")
-    name.mkdir()
-    os.chown(name, owner, owner)
+    name, planted = exchangeable(place, owner)
     with monkeypatch.context() as patched:
         patched.setattr(scanner, "scan", while_exchanged(scanner.scan, planted, name))
         host = place.host()
@@ -584,10 +590,7 @@ def test_a_rotation_that_was_listed_over_a_link_is_not_shipped(
 ) -> None:
     """The name leads to the directory of root while its target is resolved, and not when its owner is checked."""
     place = Place(tmp_path)
-    place.patterns = ["app/d/*.log"]
-    name, planted = place.app / "d", place.link(place.secret, "planted")
-    name.mkdir()
-    os.chown(name, owner, owner)
+    name, planted = exchangeable(place, owner)
     path = place.file(name / "x.log")
     host = place.host()
     assert shipped(host) == b"own\n"
