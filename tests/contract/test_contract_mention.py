@@ -4,7 +4,7 @@ import asyncio
 
 from natsd import running
 from publishing import publish, publishing, settled
-from worlds import STREAM, soon
+from worlds import STREAM, last_sequence, soon, stored
 
 from shipper.heartbeat import beats_config
 from shipper.jetstream.admin import administration
@@ -14,6 +14,7 @@ from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.settings import NatsSettings
 
 BEAT = "logs.beat.web1"
+BEATS = "LOGS_BEATS"
 HOST_RIGHTS = """
 authorization { users: [ { user: "admin", password: "x" }, { user: "web1", password: "x", permissions: {
   publish: { allow: [%s"ctl.up.web1", "$JS.API.DIRECT.GET.*.logs.*.web1"] }
@@ -34,6 +35,7 @@ async def test_it_is_kept_without_an_ack_that_somebody_would_take_for_a_blocks(s
         assert await soon(session.mention(BEAT, b"second"))
         await publish(session, 1)
         assert [ack.token for ack in await settled(session, 1)] == [1]
+    await stored(lambda: server.last_sequence(BEATS), 2)
     assert [beat.payload for beat in (await look(server.settings)).beats] == [b"second"]
 
 
@@ -45,11 +47,13 @@ async def test_a_look_brings_what_is_new_and_everything_once_somebody_is_forgott
             await soon(session.mention(BEAT, b"1"))
             await soon(session.mention("logs.beat.web2", b"2"))
             await publish(session, 1)
-            await settled(session, 1)  # the server has read what was sent before
+            await settled(session, 1)
+            await stored(lambda: server.last_sequence(BEATS), 2)
             first = await beats.look()
             await soon(session.mention(BEAT, b"3"))
             await publish(session, 2)
             await settled(session, 1)
+            await stored(lambda: server.last_sequence(BEATS), 3)
         second = await beats.look(2)
         assert await beats.forget("web2")
         assert not await beats.forget("web3")
@@ -68,8 +72,8 @@ async def look(settings):
         await connection.close()
 
 
-def host_on(natsd, publish_rights, work):
-    """`work(session)` with the rights of a host, and the newest heartbeats behind it."""
+def host_on(natsd, work):
+    """`work(session, last_sequence)` with the rights of a host, and the newest heartbeats behind it."""
 
     async def within():
         admin = NatsSettings(url=natsd.url, user="admin", password="x")
@@ -79,7 +83,7 @@ def host_on(natsd, publish_rights, work):
         mine = NatsSettings(url=natsd.url, user="web1", password="x")
         session = await JetStreamPublisher.begin(mine, stream=STREAM, host="web1", block_bytes=4096)
         try:
-            await work(session)
+            await work(session, lambda: last_sequence(admin, BEATS))
         finally:
             await session.close()
         return (await look(admin)).beats
@@ -87,7 +91,12 @@ def host_on(natsd, publish_rights, work):
     return asyncio.run(within())
 
 
-async def say_and_ship(session):
+async def say_and_be_heard(session, last_beat):
+    await say_and_ship(session, last_beat)
+    await stored(last_beat, 3)
+
+
+async def say_and_ship(session, _):
     for number in range(3):
         assert await soon(session.mention(BEAT, b"%d" % number))
         await session.publish(number, "logs.p0.web1", {"Log-Id": "1"}, b"line\n")
@@ -104,13 +113,13 @@ async def settled_plainly(session):
 
 def test_the_right_to_publish_lines_is_enough(tmp_path):
     with running(tmp_path / "natsd", extra=HOST_RIGHTS % '"logs.*.web1", ') as natsd:
-        (beat,) = host_on(natsd, "", say_and_ship)
+        (beat,) = host_on(natsd, say_and_be_heard)
     assert (beat.subject, beat.payload) == (BEAT, b"2")
 
 
 def test_a_host_that_may_not_ships_all_the_same_and_says_it_once(tmp_path, capsys):
     with running(tmp_path / "natsd", extra=HOST_RIGHTS % '"logs.p0.web1", ') as natsd:
-        assert host_on(natsd, "", say_and_ship) == []
+        assert host_on(natsd, say_and_ship) == []
     assert capsys.readouterr().err.count("heartbeats_refused") == 1
 
 
@@ -119,25 +128,27 @@ def test_a_host_that_may_not_ships_all_the_same_and_says_it_once(tmp_path, capsy
 
 async def test_the_newest_mention_can_be_read_where_somebody_keeps_it(world):
     async with publishing(world) as session:
-        assert await soon(session.mentioned("LOGS_BEATS", BEAT)) is None
+        assert await soon(session.mentioned(BEATS, BEAT)) is None
         for payload in (b"first", b"second"):
             assert await soon(session.mention(BEAT, payload))
         await publish(session, 1)
         assert len(await settled(session, 1)) == 1
-        found = await soon(session.mentioned("LOGS_BEATS", BEAT))
+        await stored(lambda: world.last_sequence(BEATS), 2)
+        found = await soon(session.mentioned(BEATS, BEAT))
         assert (found.subject, found.payload) == (BEAT, b"second")
-        assert await soon(session.mentioned("LOGS_BEATS", "logs.beat.nobody")) is None
+        assert await soon(session.mentioned(BEATS, "logs.beat.nobody")) is None
         assert await soon(session.mentioned("NOBODYS_BEATS", BEAT)) is None  # nobody keeps it
         await publish(session, 2)
         assert len(await settled(session, 1)) == 1
 
 
-async def read_and_ship(session):
+async def read_and_ship(session, last_beat):
     assert await soon(session.mention(BEAT, b"mine"))
+    await stored(last_beat, 1)
     await session.publish(1, "logs.p0.web1", {"Log-Id": "1"}, b"line\n")
     assert len(await settled_plainly(session)) == 1
-    session.found = [await soon(session.mentioned("LOGS_BEATS", BEAT)) for _ in range(3)]
-    session.others = await soon(session.mentioned("LOGS_BEATS", "logs.beat.web2"))
+    session.found = [await soon(session.mentioned(BEATS, BEAT)) for _ in range(3)]
+    session.others = await soon(session.mentioned(BEATS, "logs.beat.web2"))
     await session.publish(2, "logs.p0.web1", {"Log-Id": "1"}, b"line\n")
     assert len(await settled_plainly(session)) == 1
 
@@ -149,12 +160,12 @@ def test_the_rights_of_a_host_are_enough_to_read_its_own_and_no_others(tmp_path,
     monkeypatch.setattr(JetStreamPublisher, "may_read_mentions", True)
     seen = []
 
-    async def work(session):
-        await read_and_ship(session)
+    async def work(session, last_beat):
+        await read_and_ship(session, last_beat)
         seen.append(([each.payload for each in session.found], session.others))
 
     with running(tmp_path / "natsd", extra=HOST_RIGHTS % READING) as natsd:
-        host_on(natsd, "", work)
+        host_on(natsd, work)
     assert seen == [([b"mine"] * 3, None)]
 
 
@@ -162,12 +173,12 @@ def test_a_host_that_may_not_read_it_ships_all_the_same_in_the_same_session(tmp_
     monkeypatch.setattr(JetStreamPublisher, "may_read_mentions", True)
     seen = []
 
-    async def work(session):
-        await read_and_ship(session)
+    async def work(session, last_beat):
+        await read_and_ship(session, last_beat)
         seen.append(session.found)
 
     narrow = HOST_RIGHTS.replace("$JS.API.DIRECT.GET.*.logs.*.web1", "$JS.API.DIRECT.GET.LOGS_0.logs.p0.web1")
     with running(tmp_path / "natsd", extra=narrow % READING) as natsd:
-        host_on(natsd, "", work)
+        host_on(natsd, work)
     assert seen == [[None, None, None]]
     assert JetStreamPublisher.may_read_mentions is False

@@ -66,6 +66,9 @@ class MemoryWorld:
     async def ack_floor(self):
         return self.bus.stream(STREAM).ack_floor
 
+    async def last_sequence(self, stream):
+        return self.bus.stream(stream).last_sequence
+
     async def dead_letters(self):
         return [message.payload for message in self.bus.stream(DEAD_LETTERS)]
 
@@ -153,6 +156,9 @@ class ServerWorld:
         async with administration(self.settings) as admin:
             return (await admin.consumer(STREAM, COLLECTOR))["ack_floor"]["stream_seq"]
 
+    async def last_sequence(self, stream):
+        return await last_sequence(self.settings, stream)
+
     async def dead_letters(self):
         async with self._client() as client:
             where, found = f"$JS.API.DIRECT.GET.{DEAD_LETTERS}", []
@@ -221,6 +227,19 @@ def sequences(deliveries):
 
 def numbered(count):
     return [b"%d" % number for number in range(1, count + 1)]
+
+
+async def last_sequence(settings, stream):
+    """The sequence of the newest message of a stream, as its server tells it."""
+    async with administration(settings) as admin:
+        return (await admin.stream(stream))["state"]["last_seq"]
+
+
+async def stored(last_sequence, count):
+    """Wait until a stream has `count` messages: a server stores in each stream in its own time."""
+    async with asyncio.timeout(PATIENCE):
+        while await last_sequence() < count:
+            await asyncio.sleep(0.01)
 
 
 async def soon(work):
