@@ -21,6 +21,7 @@ from consumer.audit.producer_comparison import HostComparison, ProducerReports, 
 from consumer.audit.repair_duplicates import Repair
 from consumer.segments.manifest_store import removed_days
 from shipper.errors import EXIT_OK, ConfigError, Unavailable, UsageError
+from shipper.interrupts import interrupt_on_termination
 from shipper.settings import CollectorSettings, NatsSettings, Settings
 
 EXIT_INCOMPLETE = 2
@@ -46,6 +47,7 @@ class AuditOptions:
 
 def run(options: AuditOptions, settings: Settings) -> int:
     """The exit code. Raises ConfigError, Unavailable: there is no such archive or day; UsageError: of the options."""
+    interrupt_on_termination()
     scope = _scope(settings.collector, *chosen_days(options.date, options.since, options.until), options.host)
     if options.repair_duplicates:
         if options.ask_hosts:

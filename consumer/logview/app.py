@@ -89,6 +89,8 @@ def _run(work: Callable[[], Awaitable[int]]) -> int:
     async def within() -> int:
         task = asyncio.current_task()
         for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_IGN:  # SIGHUP after nohup
+                continue
             asyncio.get_running_loop().add_signal_handler(number, task.cancel if task else lambda: None)
         return await work()
 

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import select
-import signal
 import sys
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from consumer.search.pool import Search
 from consumer.search.query import Options, Query, parse, parse_fixed
 from consumer.search.render import ShownHit
 from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
+from shipper.interrupts import interrupt_on_termination
 from shipper.layout import NANOSECONDS, date_of
 from shipper.settings import Settings
 from shipper.units import parse_seconds
@@ -35,6 +35,7 @@ CLEAR_LINE = "\r\x1b[K"
 
 def run(options: SearchOptions, settings: Settings) -> int:
     """Search, and write what is found to stdout; the exit code. Raises UsageError, ConfigError."""
+    interrupt_on_termination()
     query_options = Options(ignores_case=options.ignore_case, whole_words=options.whole_words)
     query = (parse_fixed if options.fixed else parse)(options.query, query_options)
     wanted = wanted_of(options.hosts, options.files, since=options.since, until=options.until, now_ns=time.time_ns())
@@ -63,8 +64,6 @@ def run(options: SearchOptions, settings: Settings) -> int:
     if options.explain:
         output.explain(parts)
         return EXIT_OK
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
     with Search(request, parts, jobs=options.jobs or len(os.sched_getaffinity(0))) as found:
         output.show(found)
     if options.follow:
@@ -88,10 +87,6 @@ def _of_stored_time(wanted: Wanted, by: TimeOf) -> Wanted:
     from shipper.line_times import VALID_AHEAD_SECONDS  # noqa: PLC0415 - it compiles many patterns
 
     return replace(wanted, since_ns=max(0, wanted.since_ns - VALID_AHEAD_SECONDS * NANOSECONDS), until_ns=None)
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _bucket(text: str) -> int:

@@ -14,6 +14,7 @@ from fleet import FSHIPPER, until
 from keeping import DAY_NS
 from searching import fshipper, write_archive
 
+from consumer.archive import JOURNALS
 from shipper.layout import NANOSECONDS
 
 WEB, DB = ("web1.example.net", "/var/log/app.log"), ("db1.example.net", "/var/log/db.log")
@@ -180,6 +181,26 @@ def test_a_signal_ends_every_worker(large: Path, number: int, code: int) -> None
     process.communicate(timeout=20)
     assert process.returncode == code
     until(lambda: not any(map(is_running, workers)), what="the workers end")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("verb", [["search", "x", "--archive"], ["audit"]], ids=["search", "audit"])
+def test_a_signal_while_journals_are_copied_leaves_no_copy(
+    archive: Path, tmp_path: Path, number: int, verb: list[str]
+) -> None:
+    copies, journals = tmp_path / "copies", archive / JOURNALS
+    copies.mkdir()
+    journals.mkdir(exist_ok=True)
+    with (journals / "logs.p0.sqlite").open("wb") as journal:
+        journal.truncate(500_000_000)  # without blocks on the disk; its copy takes a while
+    environment = os.environ | {"TMPDIR": str(copies)}
+    with subprocess.Popen(
+        [FSHIPPER, *verb, str(archive)], env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until(lambda: any(copies.iterdir()), what="it copies the journal")
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in said, list(copies.iterdir())) == (130, False, [])
 
 
 def test_a_closed_pipe_ends_every_worker(large: Path) -> None:

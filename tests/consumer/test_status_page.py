@@ -74,20 +74,26 @@ def served(tmp_path_factory):
 
 
 @pytest.fixture
+def fresh(tmp_path, natsd):
+    with Served(tmp_path, natsd) as found:
+        yield found
+
+
+@pytest.fixture
 def browser(tmp_path):
     with Browser(tmp_path / "profile") as started:
         yield started
 
 
-def test_from_nothing_to_trouble_and_back(served, browser):
-    browser.visit(served.page)
+def test_from_nothing_to_trouble_and_back(fresh, browser):
+    browser.visit(fresh.page)
     browser.until(f"{SAYS} === 'Nothing ships here yet'")
     assert "fshipper produce" in browser.says("document.getElementById('no-hosts').textContent")
 
-    served.say(quiet1=QUIET, web1_example=QUIET)
+    fresh.say(quiet1=QUIET, web1_example=QUIET)
     browser.until(f"{SAYS} === 'All is well'")
-    served.say(web1_example=STUCK)
-    served.publish(("logs.beat.odd", b"{}"), ("dlq.LOGS_0.web1", b"poison"))
+    fresh.say(web1_example=STUCK)
+    fresh.publish(("logs.beat.odd", b"{}"), ("dlq.LOGS_0.web1", b"poison"))
     browser.until(f"{SAYS} === '1 host needs a look'")
     assert browser.says("document.title") == "(1) fshipper"
     browser.until("document.getElementById('troubles').textContent.includes('dead letters')")
@@ -98,11 +104,11 @@ def test_from_nothing_to_trouble_and_back(served, browser):
     browser.says("document.querySelectorAll('.chip')[5].click()")
     assert browser.says("document.querySelectorAll('#hosts tbody tr').length") == 1
     assert browser.says("document.querySelector('#hosts tbody .name').textContent") == "quiet1"
-    served.say(web1_example=QUIET)
+    fresh.say(web1_example=QUIET)
     browser.until(f"{SAYS} === 'All is well'")
 
     assert browser.complaints == []
-    assert {address for address in browser.requests if not address.startswith((served.page, "data:"))} == set()
+    assert {address for address in browser.requests if not address.startswith((fresh.page, "data:"))} == set()
 
 
 def test_hostile_names_are_shown_and_nothing_of_them_runs(served, browser):
