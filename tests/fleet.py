@@ -60,7 +60,7 @@ class Program:
 
     @property
     def log(self) -> str:
-        return self.log_file.read_text(errors="replace")[-8000:]
+        return self.log_file.read_text(errors="replace")
 
 
 class Fleet:

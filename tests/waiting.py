@@ -13,6 +13,9 @@ About = str | Callable[[], str]
 """What a failure says besides the condition; a function is called when the wait fails, so that it is current."""
 
 
+SHOWN_CHARACTERS = 8000
+"""Of a long text, such as a log, a failure shows the end."""
+
 PROBE_SECONDS = 0.05
 
 
@@ -60,7 +63,7 @@ def failure(true: Callable[[], object], within: float, what: About = "") -> str:
 
 
 def _text(what: About) -> str:
-    return what() if callable(what) else what
+    return (what() if callable(what) else what)[-SHOWN_CHARACTERS:]
 
 
 def _source(true: Callable[[], object]) -> str:

@@ -58,7 +58,7 @@ class Forked:
 
     @property
     def log(self) -> str:
-        return self.log_file.read_text(errors="replace")[-8000:]
+        return self.log_file.read_text(errors="replace")
 
 
 def peak_bytes(pid: int) -> int:

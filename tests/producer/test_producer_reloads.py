@@ -33,7 +33,7 @@ class Reloaded:
 
     @property
     def log(self) -> str:
-        return self.program.log_file.read_text(errors="replace")
+        return self.program.log
 
     def configure(self, *lines: str, more: str = "") -> None:
         self.config.write_text("\n".join(["[producer]", 'poll = "20ms"', *lines, more, ""]))

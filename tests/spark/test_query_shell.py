@@ -96,7 +96,7 @@ def test_ctrl_c_cancels_the_statement_and_then_the_line_and_quits_nothing(report
     assert "host_daily" in shown
     terminal.type(ENDLESS + "\n")
     terminal.expect(re.escape("\n"))
-    time.sleep(3)
+    time.sleep(1)
     assert terminal.process.poll() is None
     terminal.type("\x03")
     terminal.expect("cancelled(?s:.*)report> ")
