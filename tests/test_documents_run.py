@@ -1,6 +1,7 @@
 """Every command in the documents is typed as it stands there, on a machine that nobody used yet."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -56,6 +57,8 @@ def why_not() -> str:
     """What is lacking here for a machine of its own."""
     if not shutil.which("unshare"):
         return "no unshare: apt-get install util-linux"
+    if os.geteuid() != 0:
+        return "needs root, to write below /etc"
     tried = subprocess.run([*UNSHARE, "true"], capture_output=True, text=True, check=False)
     return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
 
