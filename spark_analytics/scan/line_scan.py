@@ -7,7 +7,7 @@ column of an earlier step, because Spark evaluates an expression each time it oc
 formats of the day need, because Java has to compile their code.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -118,7 +118,33 @@ def with_segment(rows: DataFrame, segments: DataFrame) -> DataFrame:
     return rows.join(F.broadcast(known), on="file_path", how="inner")
 
 
-def group_lines(rows: DataFrame, formats: DayFormats) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class LineColumns:
+    """What is evaluated for each line, independent of the data frame of the lines."""
+
+    steps: tuple[Mapping[str, Column], ...]  #: a step may use the columns of those before
+    kept: Sequence[Column | str]  #: the key and what is summed
+    summed: Sequence[Column]
+
+    @classmethod
+    def of(cls, formats: DayFormats) -> "LineColumns":
+        """Those that lines of `formats` need."""
+        return cls(
+            (_patterns(formats), _stamp(formats), _second(formats), _parts(formats)),
+            _key(formats),
+            (
+                F.count(F.lit(1)).alias("lines"),
+                F.sum("bytes").alias("bytes"),
+                F.min("row").alias("first_row"),
+                F.max("row").alias("last_row"),
+                F.min("second").alias("first_second"),
+                F.max("second").alias("last_second"),
+                F.sum("sent").alias("sent"),
+            ),
+        )
+
+
+def group_lines(rows: DataFrame, columns: LineColumns) -> DataFrame:
     """Lines and bytes per segment, block, hour and everything that a table needs.
 
     `rows` has (value, block_start, row) and the columns of `with_segment`. Several groups may have equal keys. Times
@@ -127,22 +153,10 @@ def group_lines(rows: DataFrame, formats: DayFormats) -> DataFrame:
     and message are not evaluated: `classify_groups` does it. Lines that accept or refuse a password have their second
     as a key (`login_second`): their order matters.
     """
-    return (
-        rows.transform(_with_stamp, formats)
-        .transform(_with_second, formats)
-        .transform(_with_key, formats)
-        .groupBy("format", *GROUP, *GROUP_OF_REQUESTS)
-        .agg(
-            F.count(F.lit(1)).alias("lines"),
-            F.sum("bytes").alias("bytes"),
-            F.min("row").alias("first_row"),
-            F.max("row").alias("last_row"),
-            F.min("second").alias("first_second"),
-            F.max("second").alias("last_second"),
-            F.sum("sent").alias("sent"),
-        )
-        .withColumns({name: F.make_valid_utf8(name) for name in _NAMES})
-    )
+    for step in columns.steps:
+        rows = rows.withColumns(dict(step))
+    groups = rows.select(*columns.kept).groupBy("format", *GROUP, *GROUP_OF_REQUESTS).agg(*columns.summed)
+    return groups.withColumns({name: F.make_valid_utf8(name) for name in _NAMES})
 
 
 def _never_null(field: T.StructField) -> Column:
@@ -160,26 +174,28 @@ def _is_of(family: str) -> Column:
     return F.col("stamp_form") == timestamps.FORMS[family]
 
 
-def _with_stamp(known: DataFrame, formats: DayFormats) -> DataFrame:
-    """Each line with the text of its time, its fields where it is JSON, its first characters, and its bytes."""
-    line = F.col("value")
-    fields = F.when(_is(LineKind.JSON), F.from_json(line, _JSON)) if LineKind.JSON in formats.kinds else None
-    stamp = {
+def _patterns(formats: DayFormats) -> dict[str, Column]:
+    """The patterns of the time of a line."""
+    return {
         "stamp_pattern": formats.each(lambda one: timestamps.stamp_columns(one.family)[2]),
         "stamp_shape": formats.each(lambda one: timestamps.stamp_columns(one.family)[3]),
     }
-    return known.withColumns(stamp).withColumns(
-        {
-            "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
-            "stamp": timestamps.stamp_text(line, set(formats.forms)),
-            "head": _head(line),
-            "fields": fields if fields is not None else F.lit(None).cast(_JSON),
-        }
-    )
 
 
-def _with_second(lines: DataFrame, formats: DayFormats) -> DataFrame:
-    """Each line with its second, the parts of its request, and the kind of login that it may be."""
+def _stamp(formats: DayFormats) -> dict[str, Column]:
+    """The text of the time of a line, its fields where it is JSON, its first characters, and its bytes."""
+    line = F.col("value")
+    fields = F.when(_is(LineKind.JSON), F.from_json(line, _JSON)) if LineKind.JSON in formats.kinds else None
+    return {
+        "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
+        "stamp": timestamps.stamp_text(line, set(formats.forms)),
+        "head": _head(line),
+        "fields": fields if fields is not None else F.lit(None).cast(_JSON),
+    }
+
+
+def _second(formats: DayFormats) -> dict[str, Column]:
+    """The second of a line, the parts of its request, and the kind of login that it may be."""
     line, fields = F.col("value"), F.col("fields")
     in_json = _first(fields, TIME_KEYS) if LineKind.JSON in formats.kinds else F.lit(None)
     parts = F.lit(None).cast("array<string>")
@@ -187,13 +203,11 @@ def _with_second(lines: DataFrame, formats: DayFormats) -> DataFrame:
         parts = F.when(_is(LineKind.JSON), web_requests.json_parts(fields)).otherwise(parts)
     if LineKind.ACCESS in formats.kinds:
         parts = F.when(_is(LineKind.ACCESS), web_requests.parts(line)).otherwise(parts)
-    return lines.withColumns(
-        {
-            "second": timestamps.event_second(line, F.col("stamp"), in_json, set(formats.forms)),
-            "parts": parts,
-            "candidate": _of_syslog(auth_events.candidate_kind(F.col("head")), formats),
-        }
-    )
+    return {
+        "second": timestamps.event_second(line, F.col("stamp"), in_json, set(formats.forms)),
+        "parts": parts,
+        "candidate": _of_syslog(auth_events.candidate_kind(F.col("head")), formats),
+    }
 
 
 def _of_syslog(column: Column, formats: DayFormats) -> Column:
@@ -202,26 +216,28 @@ def _of_syslog(column: Column, formats: DayFormats) -> Column:
     return F.when(_is(LineKind.SYSLOG) | _is_of(ANY), column)
 
 
-def _with_key(lines: DataFrame, formats: DayFormats) -> DataFrame:
+def _parts(formats: DayFormats) -> dict[str, Column]:
+    """Status and latency of a request, the characters that have the level, and the parts of a login."""
+    parts, null = F.col("parts"), F.lit(None)
+    has_logins = LineKind.SYSLOG in formats.kinds
+    return {
+        "status": web_requests.status(parts) if formats.requests else null.cast("int"),
+        "latency": web_requests.latency(parts) if formats.requests else null.cast("int"),
+        "level_head": F.when(~F.col("deferred"), F.substring("head", 1, severity.LEVEL_PREFIX)),
+        "login": auth_events.parts(F.col("head"), F.col("candidate")) if has_logins else null.cast("array<string>"),
+    }
+
+
+def _key(formats: DayFormats) -> Sequence[Column | str]:
     """The columns of `GROUP` and those that are summed.
 
     A line without a time in a file whose other lines have one (a stack trace) has no level and no message.
     """
     has_message = F.col("second").isNotNull() | _is_of(NONE)
-    parts, requests = F.col("parts"), formats.requests
-    null = F.lit(None)
-    has_logins = LineKind.SYSLOG in formats.kinds
-    prepared = lines.withColumns(
-        {
-            "status": web_requests.status(parts) if requests else null.cast("int"),
-            "latency": web_requests.latency(parts) if requests else null.cast("int"),
-            "level_head": F.when(~F.col("deferred"), F.substring("head", 1, severity.LEVEL_PREFIX)),
-            "login": auth_events.parts(F.col("head"), F.col("candidate")) if has_logins else null.cast("array<string>"),
-        }
-    )
+    parts, null = F.col("parts"), F.lit(None)
     is_request, login = F.col("status").isNotNull(), F.col("login")
     is_login = F.coalesce(auth_events.is_confirmed(login), F.lit(False))
-    return prepared.select(
+    return (
         "format",
         "segment",
         "block_start",
@@ -239,7 +255,7 @@ def _with_key(lines: DataFrame, formats: DayFormats) -> DataFrame:
         "status",
         F.when(is_request, web_requests.path(parts, F.col("status"), F.col("latency"))).alias("path"),
         F.when(is_request, F.col("latency")).alias("latency"),
-        (F.when(is_request, web_requests.sent(parts)) if requests else null.cast("bigint")).alias("sent"),
+        (F.when(is_request, web_requests.sent(parts)) if formats.requests else null.cast("bigint")).alias("sent"),
     )
 
 

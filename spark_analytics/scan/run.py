@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from spark_analytics.archive.inventory import Day
 from spark_analytics.archive.reconcile import SegmentCount
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.scan import classify_distinct, driver_lines, format_detection, line_scan
-from spark_analytics.scan.line_scan import DayFormats
+from spark_analytics.scan.line_scan import DayFormats, LineColumns
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import spark_io
@@ -90,7 +91,10 @@ class Scanner:
         lines = driver_lines.read_lines(self.archive, list(zip(segments, columns, strict=True)))
         if lines is None or lines.num_rows > arrow.max_groups():
             return None
-        groups = line_scan.group_lines(spark_io.frame_of_columns(self.spark, lines), formats)
+        with ThreadPoolExecutor(1) as other:  # in Java each of them uses one core
+            of_lines = other.submit(LineColumns.of, formats)
+            rows = spark_io.frame_of_columns(self.spark, lines)
+            groups = line_scan.group_lines(rows, of_lines.result())
         return spark_io.columns_of(groups, repeated=arrow.REPEATED)
 
     def scratch(self, date: str) -> Location:
@@ -100,7 +104,7 @@ class Scanner:
     def _grouped(self, segments: Sequence[Segment], formats: DayFormats) -> DataFrame:
         known = spark_io.frame(self.spark, self._columns(segments, formats), line_scan.SEGMENT_SCHEMA)
         rows = spark_io.read_rows(self.spark, self.archive, segments)
-        return line_scan.group_lines(line_scan.with_segment(rows, known), formats)
+        return line_scan.group_lines(line_scan.with_segment(rows, known), LineColumns.of(formats))
 
     def _columns(self, segments: Sequence[Segment], formats: DayFormats) -> list[driver_lines.SegmentColumns]:
         """Of each segment the values of `line_scan.SEGMENT_SCHEMA`."""
