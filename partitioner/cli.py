@@ -26,7 +26,8 @@ from partitioner.cli_options import (
 from partitioner.desired import cli as desired_verbs
 from partitioner.desired.document import DesiredConfig, wanted_of
 from partitioner.desired.document import read as read_desired
-from partitioner.edge import checked_domain, edges_of
+from partitioner.edge import edges_of
+from partitioner.edge_domain import checked_domain
 from partitioner.map_entry import agreement, checked_partitions
 from partitioner.move import cli as move_verbs
 from partitioner.move.load import print_spread, spread, with_hosts

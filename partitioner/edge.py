@@ -4,12 +4,9 @@ A site has partitions of its own. So each stream of the centre has one origin, w
 message of a site matches a stream of the centre; and a site that is away delays no other site.
 
 `fshipper partition edge`: the streams of an edge site, made on the site's own server.
-
-The JetStream domain of an edge site: one token of the subjects under which the centre reaches it.
 """
 
 import asyncio
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
@@ -17,6 +14,7 @@ from typing import Annotated
 import typer
 
 from partitioner.cli_options import Config, Replicas, Subject, TemplateFile, Url, Yes, numbers_of, settings_of, size_of
+from partitioner.edge_domain import checked_domain
 from partitioner.move.cluster_state import ClusterState, StoredMap
 from partitioner.plan import AllowedChanges
 from partitioner.plan_and_apply import plan_and_apply
@@ -29,36 +27,6 @@ from shipper.jetstream.connection import connect
 from shipper.partition_map import MAX_PARTITIONS, SLOTS, PartitionMap
 from shipper.settings import Settings
 from shipper.stream_source import Origin
-
-CENTRE = "hub"
-"""The domain of the centre in deploy/nats/edge/hub.conf."""
-_DOMAIN = re.compile(r"[A-Za-z0-9_-]+")
-_IN_CONFIGURATION = re.compile(r"^[^#\n]*\bdomain\s*[:=]?\s*[\"']?([A-Za-z0-9_-]+)", re.MULTILINE)
-
-
-def checked_domain(domain: str, *, centre: str = "") -> str:
-    """`domain`, if a site may have it. `centre`: the domain of the centre's server, where it is known.
-
-    Raises UsageError: it is empty, not one token of a subject, or the domain of the centre.
-    """
-    if not _DOMAIN.fullmatch(domain):
-        raise UsageError(
-            f"{domain!r} cannot be the JetStream domain of a site: it has letters, digits, - and _ only",
-            hint="write the `domain` of the site's nats-server.conf, for example edge1",
-        )
-    if domain in {CENTRE, centre}:
-        raise UsageError(
-            f"{domain} cannot be the JetStream domain of a site: it is the domain of the centre",
-            hint="set another `domain` in the site's nats-server.conf, for example edge1",
-        )
-    return domain
-
-
-def domain_in(configuration: str) -> str:
-    """The JetStream domain that a server's configuration sets; empty: none."""
-    found = _IN_CONFIGURATION.search(configuration)
-    return found[1] if found else ""
-
 
 Edges = Mapping[str, Sequence[int]]
 """The partitions of each site, by its JetStream domain."""

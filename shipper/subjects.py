@@ -26,6 +26,12 @@ RETIRED = "retired"
 MOVER = "fshipper-partition"
 """The host name in control subjects of the partitioner, which requests a collector to seal a closed stream."""
 
+MONITOR_API = "$JS.monitor.API"
+"""API prefix for the monitor: in its own account, `$JS.API` is the API of that account, which has no streams."""
+
+USER_INFO = "$SYS.REQ.USER.INFO"
+"""Subject on which the server answers with the account of a user."""
+
 MAX_CACHED = 32_768
 """Subjects whose hosts are remembered: a partition may have ten thousand, in turn."""
 

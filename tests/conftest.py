@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # as the programs do; a user may start with 1,024
     is_all = config.getoption("ring") == rings.ALL
     os.environ.setdefault("FSHIPPER_EXAMPLES", "5000" if is_all else "1000")
-    os.environ.setdefault("FSHIPPER_INTERRUPTS", "20" if is_all else "5")
+    os.environ.setdefault("FSHIPPER_INTERRUPTS", "20" if is_all else "3")
     if config.getoption("ring") == rings.CHECK:
         settings.load_profile("check")
     if not WORKER and not config.getoption("collectonly"):

@@ -44,9 +44,9 @@ PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 MODULES = (
     "producer.cli", "producer.app", "producer.preflight.validate", "consumer.cli", "consumer.app", "consumer.audit.app",
-    "consumer.fleet.app", "consumer.logview.app", "consumer.search.app", "consumer.browse.cli", "consumer.dlq.cli",
-    "consumer.redact.cli", "partitioner.cli", "partitioner.access.cli", "shipper.main", "shipper.config", "typer",
-    "nats.js", "structlog.dev", "rich.console", "rich.live", "zstandard",
+    "consumer.fleet.app", "consumer.logview.app", "consumer.search.app", "consumer.browse.app", "consumer.dlq.app",
+    "consumer.redact.app", "partitioner.cli", "partitioner.access.cli", "shipper.main", "shipper.config", "typer",
+    "nats.js", "structlog.dev", "rich.console", "rich.live", "zstandard", "spark_analytics.delivery.cli",
 )  # fmt: skip
 
 

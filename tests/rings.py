@@ -86,8 +86,8 @@ SLOW = {
 REAL_STARTS = ("bench", "deploy", "test_documents_run.py", "test_interrupted_verbs.py", "test_whole_way.py", "spark")
 """Files and folders whose tests start programs as users do. The others fork."""
 
-FORKED = ("deploy/test_alerts_fire.py",)
-"""Tests below a path of REAL_STARTS that fork all the same: they test what Prometheus makes of programs that run."""
+FORKED = ("deploy/test_alerts_fire.py", "spark/test_report_send.py")
+"""Tests below a path of REAL_STARTS that fork all the same: they test what programs do that run."""
 
 MODULES_THAT_START = ("subprocess", "multiprocessing")
 FUNCTIONS_THAT_START = ("fork", "posix_spawn", "create_subprocess_exec", "create_subprocess_shell", "forkpty")

@@ -7,6 +7,7 @@ only checkpoints change; if a checkpoint came between, the copy is repeated.
 
 import contextlib
 import re
+import secrets
 import shutil
 import sqlite3
 import tempfile
@@ -51,12 +52,14 @@ class JournalSnapshots:
     """Copies of the newest journal of each partition, below a directory of their own."""
 
     def __init__(self, directory: Path) -> None:
-        self._copies = Path(tempfile.mkdtemp(prefix="fshipper-audit-"))
+        # Named before it is made: an interrupt at any moment finds what to remove.
+        self._copies = Path(tempfile.gettempdir(), f"fshipper-audit-{secrets.token_hex(8)}")
         self.places: dict[JournalLocation, PartitionFiles] = {}
         self.findings: list[Finding] = []
         self._paths: dict[JournalLocation, Path] = {}
         self._forks: dict[JournalLocation, Mapping[SourceKey, tuple[str, ...]]] = {}
         try:
+            self._copies.mkdir(mode=0o700)
             self._read_all(directory)
         except BaseException:
             self.close()

@@ -1,25 +1,12 @@
 """`fshipper dlq ls|show|requeue|drop`: messages that no collector could apply."""
 
-import asyncio
-import contextlib
-import re
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-from consumer.dlq import display, message
-from consumer.dlq.message import Advisory, Letter, LetterFilter
-from consumer.dlq.store import DeadLetterStore, open_dead_letters
-from shipper.config import load
-from shipper.errors import StreamMissing, UsageError
-from shipper.settings import Settings
-
-PAGE = 500  # rows of a table that are laid out together
-_TOKENS = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
-_T = TypeVar("_T")
+from shipper.errors import UsageError
 
 app = typer.Typer(help="Show, requeue or drop dead letters.", add_completion=False, rich_markup_mode=None)
 
@@ -46,12 +33,10 @@ def ls(
     subject: Subject = None,
 ) -> None:
     """List dead letters, newest first, and what the server gave up delivering."""
-    wanted = _wanted(host, stream, reason)
+    from consumer.dlq import app as dlq  # noqa: PLC0415 - `--help` needs none of it
 
-    async def work(at: DeadLetterStore) -> None:
-        await (_list_json if as_json else _list)(at, wanted, limit)
-
-    _at_desk(_settings(url, config, subject), work)
+    wanted = dlq.filter_of(host, stream, reason)
+    dlq.ls(dlq.settings_of(url, config, subject), wanted, limit=limit, as_json=as_json)
 
 
 @app.command(name="show")
@@ -64,11 +49,9 @@ def show_one(
     subject: Subject = None,
 ) -> None:
     """Show one dead letter: the reason, its headers, the beginning of its payload."""
-    found = _at_desk(_settings(url, config, subject), lambda at: at.find(number))
-    if raw:
-        sys.stdout.buffer.write(found.payload)
-    else:
-        _write(display.in_full(*found))
+    from consumer.dlq import app as dlq  # noqa: PLC0415
+
+    dlq.show(dlq.settings_of(url, config, subject), number, raw=raw)
 
 
 @app.command()
@@ -84,12 +67,10 @@ def requeue(
     subject: Subject = None,
 ) -> None:
     """Send their text to the collector, for a `.recovered` file next to the original. Repeating it is safe."""
-    wanted, chosen = _wanted(host, stream, reason), _chosen(numbers, everything, host + stream + reason)
+    from consumer.dlq import app as dlq  # noqa: PLC0415
 
-    async def work(at: DeadLetterStore) -> None:
-        await at.requeue(chosen or [each.sequence async for each in at.oldest(wanted)], _say_requeued)
-
-    _at_desk(_settings(url, config, subject), work)
+    wanted, chosen = dlq.filter_of(host, stream, reason), _chosen(numbers, everything, host + stream + reason)
+    dlq.requeue(dlq.settings_of(url, config, subject), wanted, chosen)
 
 
 @app.command()
@@ -106,68 +87,10 @@ def drop(
     subject: Subject = None,
 ) -> None:
     """Remove dead letters for good; what was dropped is written to standard error."""
-    wanted, chosen = _wanted(host, stream, reason), _chosen(numbers, everything, host + stream + reason)
-    settings = _settings(url, config, subject)
+    from consumer.dlq import app as dlq  # noqa: PLC0415
 
-    async def found(at: DeadLetterStore) -> list[int]:
-        return [each.sequence async for each in at.oldest(wanted)]
-
-    sequences = chosen or _at_desk(settings, found)
-    if sequences:
-        _confirm(len(sequences), yes=yes)
-        _at_desk(settings, lambda at: _drop_all(at, sequences))
-
-
-async def _drop_all(at: DeadLetterStore, sequences: list[int]) -> None:
-    for sequence in sequences:
-        sys.stderr.write(display.dropped_line(await at.drop(sequence)) + "\n")
-
-
-async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
-    page: list[Letter] = []
-    found = 0
-    async with contextlib.aclosing(at.newest(wanted, limit)) as letters:
-        async for each in letters:
-            page.append(each)
-            found += 1
-            if len(page) == PAGE:
-                _write(display.table(page))
-                page = []
-    if page:
-        _write(display.table(page))
-    elif not found:
-        sys.stderr.write("no dead letters" + (" like that" if wanted != LetterFilter() else "") + "\n")
-    try:
-        async for told in _advisories(at, wanted, limit):
-            _write([display.advisory_line(told)])
-    except StreamMissing as error:
-        sys.stderr.write(f"hint: {error}; fshipper partition apply creates it\n")
-
-
-async def _list_json(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
-    async with contextlib.aclosing(at.newest(wanted, limit)) as letters:
-        async for each in letters:
-            _write([display.json_line(message.letter_json(each))])
-    with contextlib.suppress(StreamMissing):
-        async for told in _advisories(at, wanted, limit):
-            _write([display.json_line(message.advisory_json(told))])
-
-
-async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> AsyncGenerator[Advisory]:
-    """The advisories that match. They contain only the stream: a filter by host or reason matches none."""
-    if not wanted.host and not wanted.reason:
-        async with contextlib.aclosing(at.advisories(wanted.stream, limit)) as found:
-            async for each in found:
-                yield each
-
-
-def _say_requeued(each: Letter, octets: int) -> None:
-    _write([display.requeued_line(each, octets)])
-    sys.stdout.flush()
-
-
-def _write(lines: Iterable[str]) -> None:
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    wanted, chosen = dlq.filter_of(host, stream, reason), _chosen(numbers, everything, host + stream + reason)
+    dlq.drop(dlq.settings_of(url, config, subject), wanted, chosen, lambda count: _confirm(count, yes=yes))
 
 
 def _confirm(count: int, *, yes: bool) -> None:
@@ -191,24 +114,3 @@ def _chosen(numbers: list[int] | None, everything: bool, filters: str) -> list[i
     if numbers and filters:
         raise UsageError("--host, --stream and --reason go with --all")
     return numbers or []
-
-
-def _wanted(host: str, stream: str, reason: str) -> LetterFilter:
-    for option, value in (("--host", host), ("--stream", stream)):
-        if value and not _TOKENS.fullmatch(value):
-            raise UsageError(f"{option} {value!r} is no name that a dead letter can have")
-    if "." in stream:
-        raise UsageError(f"--stream {stream!r} is no name of a stream")
-    return LetterFilter(host=host, stream=stream, reason=reason)
-
-
-def _settings(url: str | None, config: Path | None, subject: str | None) -> Settings:
-    return load({"nats.url": url, "logs.subject": subject}, config=config)
-
-
-def _at_desk(settings: Settings, work: Callable[[DeadLetterStore], Awaitable[_T]]) -> _T:
-    async def within() -> _T:
-        async with open_dead_letters(settings) as at:
-            return await work(at)
-
-    return asyncio.run(within())

@@ -1,88 +1,11 @@
 """`fshipper redact`: replace text in sealed segments of the archive, with a record in the manifest."""
 
-import json
-import re
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from consumer.archive import existing_identity
-from consumer.audit import manifest_listing
-from consumer.audit.day_inventory import chosen_days
-from consumer.redact.rewriter import Choice, OfSource, RedactedSegment, RegexMatches, Rewriter, dry_run_of
-from consumer.segments.manifest_store import removed_days
-from consumer.segments.rewrite_segment import current_segments, without_retention
-from shipper import layout
-from shipper.config import load
-from shipper.durable_files import readable_by
-from shipper.errors import Unavailable, UsageError
-from shipper.layout import OPEN_PREFIX, SEALING_PREFIX
-from shipper.manifest import Segment
-from shipper.units import counted
-
-EXIT_LEFT = 2
-"""Exit code: some of the files are still open, and were not checked."""
-_SPAN = re.compile(r"(\d+)-(\d+)")
-
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedactionScope:
-    """The host, files and days to redact."""
-
-    archive: Path
-    host: str
-    file: str
-    since: str
-    until: str
-
-    def dates(self) -> list[str]:
-        """The days to check."""
-        days = manifest_listing.days(self.archive) | manifest_listing.directory_days(self.archive)
-        days -= removed_days(self.archive)
-        return sorted(day for day in days if self.since <= day and (not self.until or day <= self.until))
-
-    def check(self) -> None:
-        """Raises Unavailable: the archive has nothing of the host or the days, so nothing would be redacted."""
-        whole, dates = self.archive.absolute(), self.dates()
-        if not dates:
-            days = " of these days" if self.since or self.until else ""
-            raise Unavailable(
-                f"the archive {whole} has nothing{days}, so nothing is redacted",
-                hint="choose other days, or name the collector's directory; days are UTC",
-            )
-        if not (any(self.sealed()) or replace(self, file="").waiting()):
-            raise Unavailable(
-                f"the archive {whole} has nothing of {self.host} on {counted(len(dates), 'day')}: nothing is redacted",
-                hint="ls date=*/partition=* in the archive shows the hosts by their whole names",
-            )
-        if self.file and not (any(each.file == self.file for each in self.sealed()) or self.waiting()):
-            sys.stderr.write(
-                f"note: the archive has no file {self.file} of {self.host} on {counted(len(dates), 'day')}; "
-                "--file takes the whole path on the host\n"
-            )
-
-    def sealed(self) -> Iterator[Segment]:
-        """Segments of the host."""
-        for date in self.dates():
-            yield from (each for each in current_segments(self.archive, date) if each.host == self.host)
-
-    def waiting(self) -> list[str]:
-        """Files of the host that are not sealed yet."""
-        name = re.escape(layout.file_name(self.file)) if self.file else ".+"
-        wanted = re.compile(rf"({OPEN_PREFIX}{name}(=\d+)?|{SEALING_PREFIX}{name}-\d{{20}})(\.zst|\.gz)?", re.DOTALL)
-        return [
-            f"{directory.relative_to(self.archive)}/{entry.name}"
-            for date in self.dates()
-            for directory in sorted(self.archive.glob(f"date={date}/partition=*"))
-            for entry in _entries(directory / f"host={layout.escape(self.host)}")
-            if wanted.fullmatch(entry.name) and entry.stat().st_size
-        ]
 
 
 @app.command()
@@ -109,106 +32,11 @@ def redact(
 
     The exit code is 2 when files of the host are still open, which are not checked: run it again once they are sealed.
     """
-    choice = _choice(match, source, span, whole_lines=whole_lines)
-    if not host:
-        raise UsageError("whose lines?", hint="give --host")
-    first, last = chosen_days(date, since, until)
-    collector = load({"collector.directory": directory}, config=config).collector
-    archive = collector.directory
-    existing_identity(archive, hint="name the collector's directory: fshipper redact DIRECTORY, or SHIPPER_DIRECTORY")
-    where = RedactionScope(archive=archive, host=host, file=file, since=first, until=last)
-    where.check()
-    rewriter = Rewriter(archive, choice, reason=reason)
-    told = _told(where, rewriter)
-    if told and not dry_run:
-        _ask([] if as_json else told, yes=yes)
-    with readable_by(collector.readable_by):
-        if told and not dry_run:
-            told = _do(where, rewriter, told)
-        elif not dry_run:
-            _finish(where, rewriter)
-    waiting = where.waiting()
-    _tell(told, waiting, as_json=as_json, done=not dry_run)
-    if waiting:
-        raise typer.Exit(EXIT_LEFT)
+    from consumer.redact.app import RedactOptions, run  # noqa: PLC0415 - `--help` needs none of it
 
-
-def _choice(match: str, source: str, span: str, *, whole_lines: bool) -> Choice:
-    """What is to be blacked out. Raises UsageError."""
-    if bool(match) == bool(source or span):
-        raise UsageError("nothing to black out is given", hint="--match REGEX, or --source ID with --span START-END")
-    if match:
-        try:
-            return RegexMatches(re.compile(match.encode(), re.MULTILINE), whole_lines)
-        except (re.error, OverflowError, UnicodeEncodeError) as error:
-            raise UsageError(f"--match: {match!r} is no regular expression: {error}") from None
-    found = _SPAN.fullmatch(span)
-    if not (source and found and int(found[1]) < int(found[2])):
-        raise UsageError("a span is START-END of a source", hint="for example --source 00000000000000a1 --span 100-250")
-    return OfSource(source, int(found[1]), int(found[2]))
-
-
-def _told(where: RedactionScope, rewriter: Rewriter) -> list[RedactedSegment]:
-    """What would be blacked out, in the order of the segments. Raises Fatal: one cannot be read."""
-    found: list[RedactedSegment] = []
-    for date in where.dates():
-        for segment in current_segments(where.archive, date):
-            if segment.host == where.host and where.file in {"", segment.file}:
-                each = rewriter.find(segment)
-                found += [dry_run_of(each)] if each is not None else []
-    return found
-
-
-def _do(where: RedactionScope, rewriter: Rewriter, told: Sequence[RedactedSegment]) -> list[RedactedSegment]:
-    """Black out the choice, while retention removes nothing. Work that a kill interrupted is finished."""
-    with without_retention(where.archive):
-        done = [rewriter.rewrite(each.segment.path) for each in told]
-        _finish(where, rewriter)
-    return [each for each in done if each is not None]
-
-
-def _finish(where: RedactionScope, rewriter: Rewriter) -> None:
-    for date in where.dates():
-        rewriter.finish([each for each in current_segments(where.archive, date) if each.host == where.host])
-
-
-def _ask(told: Sequence[RedactedSegment], *, yes: bool) -> None:
-    """Prompt. Raises UsageError: there is no terminal, or the answer is no."""
-    if yes:
-        return
-    for each in told:
-        sys.stdout.write(f"would black out {_described(each)}\n")
-    sys.stdout.flush()
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "this cannot be undone, and there is no terminal for a prompt", hint="check the list, then use --yes"
-        )
-    if not typer.confirm("Do it? It cannot be undone."):
-        raise UsageError("nothing was changed")
-
-
-def _tell(told: Sequence[RedactedSegment], waiting: Sequence[str], *, as_json: bool, done: bool) -> None:
-    if as_json:
-        rows = [
-            {"path": each.segment.path, "bytes": each.bytes, "places": each.places, "new_path": each.path or None}
-            for each in told
-        ]
-        sys.stdout.write(json.dumps({"v": 1, "done": done, "segments": rows, "open_files": list(waiting)}) + "\n")
-        return
-    for each in told:
-        sys.stdout.write(f"{'blacked out' if done else 'would black out'} {_described(each)}\n")
-    if not told:
-        sys.stdout.write("nothing to black out\n")
-    for path in waiting:
-        sys.stderr.write(f"not checked, because it is still open: {path}\n")
-    if waiting:
-        sys.stderr.write("hint: it is sealed after an hour of silence and at the end of the day; then run this again\n")
-
-
-def _described(each: RedactedSegment) -> str:
-    places = f"{each.places} places" if each.places != 1 else "1 place"
-    return f"{each.bytes} bytes in {places} of {each.segment.path}"
-
-
-def _entries(directory: Path) -> list[Path]:
-    return sorted(directory.iterdir()) if directory.is_dir() else []
+    options = RedactOptions(
+        directory=directory, host=host, file=file, match=match, whole_lines=whole_lines, source=source, span=span,
+        date=date, since=since, until=until, reason=reason, dry_run=dry_run, yes=yes, as_json=as_json, config=config,
+    )  # fmt: skip
+    if code := run(options):
+        raise typer.Exit(code)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from partitioner.push_consumers import TAIL
 from shipper.bucket import BUCKET_STREAM, map_key, to_subject
-from shipper.jetstream.connection import MONITOR_API
-from shipper.jetstream.permission_probe import USER_INFO
 from shipper.subjects import (
     ADVISORIES,
     COLLECTOR,
     DEAD_LETTERS,
+    MONITOR_API,
     MOVER,
+    USER_INFO,
     beat_subject,
     beats_stream,
     control_ask,

@@ -23,7 +23,7 @@ from partitioner.access.permissions import (
 )
 from partitioner.access.roster import FILE, AccountLayout, AuthMethod, Member, Roster, checked_hosts
 from partitioner.access.server_config import SERVER_FILE
-from partitioner.edge import checked_domain, domain_in
+from partitioner.edge_domain import checked_domain, domain_in
 from shipper.durable_files import Lock, make_directory, replace_file
 from shipper.errors import UsageError
 

@@ -9,11 +9,11 @@ from shipper.bucket import BUCKET_STREAM, map_key, to_subject
 from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError, Unavailable
 from shipper.jetstream import direct_get
-from shipper.jetstream.permission_probe import USER_INFO, Probe, ProbeOutcome, ProbeReply, probing
+from shipper.jetstream.permission_probe import Probe, ProbeOutcome, ProbeReply, probing
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
 from shipper.settings import NatsSettings
-from shipper.subjects import beat_subject, beats_stream, control_down, control_up, log_subject, stream_name
+from shipper.subjects import USER_INFO, beat_subject, beats_stream, control_down, control_up, log_subject, stream_name
 from shipper.units import counted, format_bytes
 
 WRONG_LAST_SEQUENCE = 10071  # the answer to a probe that had every right and met the right stream

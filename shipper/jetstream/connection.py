@@ -29,7 +29,7 @@ from shipper.jetstream import load_websockets
 from shipper.jetstream.fast_client import TolerantClient
 from shipper.jetstream.server_errors import GRANT_HINT, REFUSED, refused_right, unconnected
 from shipper.settings import NatsSettings
-from shipper.subjects import control_down, control_up
+from shipper.subjects import MONITOR_API, control_down, control_up
 
 _SEED = re.compile(rb"BEGIN USER NKEY SEED-+\s+(S[A-Z2-7]+)\s")
 
@@ -88,8 +88,6 @@ CLOSE_SECONDS = 1.0  # nc.close() can hang for a quarter of an hour on a dead pe
 API_TIMEOUT_SECONDS = 5.0
 
 MONITOR_INBOX = "_INBOX_monitor"
-MONITOR_API = "$JS.monitor.API"
-"""API prefix for the monitor: in its own account, `$JS.API` is the API of that account, which has no streams."""
 
 NOT_FOUND_STREAM = 10059
 NO_RESPONDERS = "503"

@@ -16,11 +16,10 @@ from shipper.jetstream.connection import API, NO_RESPONDERS, Connection, connect
 from shipper.jetstream.direct_get import subject_of
 from shipper.jetstream.server_errors import REFUSED
 from shipper.settings import NatsSettings
+from shipper.subjects import USER_INFO
 
 ANSWER_SECONDS = 2.0
 FLUSH_SECONDS = 5
-USER_INFO = "$SYS.REQ.USER.INFO"
-"""Subject on which the server answers with the account of a user."""
 NEVER_SEQUENCE = 2**63 - 1
 """No stream comes so far, so a message that expects it is refused, by error 10071, and never stored."""
 

@@ -142,11 +142,12 @@ def test_explain_reads_nothing(archive: Path) -> None:
     assert "'web'" in explained["literal"]
 
 
-@pytest.fixture
-def large(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Enough that a search takes some seconds: every line is compared."""
     text = b"".join(b"%d some line of a log without content\n" % number for number in range(200_000))
-    return write_archive(tmp_path, {(f"web{n}.example.net", "/a.log"): text for n in range(12)}, lambda text: [text])
+    place = tmp_path_factory.mktemp("large")
+    return write_archive(place, {(f"web{n}.example.net", "/a.log"): text for n in range(12)}, lambda text: [text])
 
 
 def children(process: int) -> list[int]:

@@ -9,10 +9,10 @@ import hashlib
 import hmac
 import http.server
 import json
+import os
 import signal
 import ssl
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import forking
 import pytest
 import trustme
 from aiosmtpd.controller import Controller
@@ -31,6 +32,7 @@ from spark_analytics.delivery.ledger import Delivered, Event
 from spark_analytics.report import json_export
 
 DATE = "2026-11-20"
+ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
 PATTERN = "cannot open <path> of customer <n>"
 
 
@@ -144,13 +146,11 @@ def hook_settings(reports: Path, port: int, more: str = "", scheme: str = "http"
 
 def command(reports: Path, config: Path, *arguments: str) -> list[str]:
     where = ["--out", str(reports), "--settings", str(config)]
-    return [sys.executable, "-m", "spark_analytics", "send", *where, *arguments]
+    return ["report", "send", *where, *arguments]
 
 
 def send(reports: Path, config: Path, *arguments: str) -> subprocess.CompletedProcess:
-    done = subprocess.run(
-        command(reports, config, *arguments), capture_output=True, text=True, check=False, timeout=120
-    )
+    done = forking.run(command(reports, config, *arguments), env=ENVIRONMENT, within=120)
     assert "Traceback" not in done.stderr
     return done
 
@@ -166,7 +166,8 @@ def killed(reports: Path, config: Path, arm: Callable[[Callable[[], None]], obje
         started[0].wait()
 
     arm(kill)
-    started.append(subprocess.Popen(command(reports, config), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    started.append(forking.popen(command(reports, config), env=ENVIRONMENT, **quiet))
     ready.set()
     assert started[0].wait(60) == -signal.SIGKILL
 
