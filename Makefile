@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CORES := $(shell nproc)
-WORKERS ?= $(shell expr 2 \* $(CORES))
+WORKERS_PER_CORE = 2
+test test-all: WORKERS_PER_CORE = 3# they start programs, which wait for each other
+WORKERS ?= $(shell expr $(WORKERS_PER_CORE) \* $(CORES))
 # In parallel; tests that share a Spark session or a fixture of their module run on one worker.
-PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Pure tests write to memory where there is a GB of it: the same tests write to the disk in `make test`.
 MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
 unexport PYTHONDONTWRITEBYTECODE
@@ -41,7 +43,7 @@ fmt: setup ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup ## Before each push: everything real once: servers, processes, kills, Spark, documents, browser; 12 minutes
+test: setup ## Before each push: everything real once: servers, processes, kills, Spark, documents, browser; 11 minutes
 	$(BIN)/python -m pytest -q --ring test $(PARALLEL) $(TESTS)
 
 test-all: setup ## Before a release: also many seeds, clusters and every document
