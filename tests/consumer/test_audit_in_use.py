@@ -32,12 +32,12 @@ def fleet(tmp_path: Path, natsd: NatsServer):
 
 @contextlib.contextmanager
 def written(path: Path):
-    """Somebody appends to `path` all the time."""
+    """Somebody appends to `path` all the time, some 100 KB a second."""
     stop = threading.Event()
 
     def write() -> None:
         with path.open("ab", buffering=0) as log:
-            while not stop.wait(0.005):
+            while not stop.wait(0.03):
                 log.write(LINES)
 
     writer = threading.Thread(target=write)
@@ -54,7 +54,7 @@ def test_an_archive_that_is_written_and_sealed_meanwhile_is_complete_at_every_lo
 ) -> None:
     path, config = tmp_path / "app.log", tmp_path / "small.toml"
     path.touch()
-    config.write_text('[collector]\nsegment = "20KB"\nmerge = "100KB"\n')
+    config.write_text('[collector]\nsegment = "100KB"\nmerge = "400KB"\n')
     fleet.produce(HOST, path, options=("--poll", "10ms"))
     collector = fleet.consume("--config", str(config))
     arguments = (str(fleet.archive), "--state", str(tmp_path / "state"))
