@@ -16,6 +16,7 @@ from typing import NamedTuple
 from consumer.audit.expected_file import ExpectedFile, FileState
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.segment_io import BROKEN, CHUNK_BYTES, ByteCounter, CountingReader, texts
+from shipper import layout
 from shipper.manifest import FORKED, Gap
 from shipper.model import End
 from shipper.units import format_bytes
@@ -78,25 +79,37 @@ class _Measured(NamedTuple):
 
 def check(archive: Path, entry: ExpectedFile) -> Checked:
     """Read the file of `entry` once and compare."""
-    found: _Measured | None = None
-    for path in filter(None, (entry.path, entry.also)):
+    for place in _places(entry):
         try:
-            found = _measure(archive / path, entry)
-            break
+            found = _measure(archive / place.path, place)
         except FileNotFoundError:
             continue
         except OSError as error:
             return Checked(entry=entry, unreadable=error.strerror or str(error))
-    if found is None:
-        return Checked(entry=entry, missing=entry.stored > 0)
-    return Checked(
-        entry=entry,
-        raw=found.text.octets,
-        lines=found.text.lines,
-        octets=found.stored.octets,
-        behind=max(0, found.size - entry.stored) if entry.is_waiting else 0,
-        wrong=tuple(_differences(entry, found)),
-    )
+        if place.state is not entry.state:  # compressed again: its journal does not have the size
+            place = replace(place, stored=found.size)  # noqa: PLW2901
+        return Checked(
+            entry=entry,
+            raw=found.text.octets,
+            lines=found.text.lines,
+            octets=found.stored.octets,
+            behind=max(0, found.size - place.stored) if place.is_waiting else 0,
+            wrong=tuple(_differences(place, found)),
+        )
+    return Checked(entry=entry, missing=entry.stored > 0)
+
+
+def _places(entry: ExpectedFile) -> Iterator[ExpectedFile]:
+    """Where the file may be; the first one that exists counts.
+
+    It is at the path of the segment if it was sealed since the journal was read, and at its path as an open file if a
+    kill came between journal and rename. After sealing, that path is the next open file's.
+    """
+    yield entry
+    if entry.becomes:
+        yield replace(entry, path=entry.becomes, state=FileState.SEALED, codec=layout.codec_of(entry.becomes))
+    if entry.also:
+        yield replace(entry, path=entry.also)
 
 
 def _measure(path: Path, entry: ExpectedFile) -> _Measured:

@@ -1,6 +1,7 @@
 """The audit finds what was done to files, sealed and open, and is silent over what was not."""
 
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +10,12 @@ from auditing import LINES, Audited, doubled, packed, swapped, unpacked
 from collecting import HOST, Log, cuts
 
 from consumer.archive import lock_path
-from consumer.audit.expected_file import of_segment
+from consumer.audit.expected_file import ExpectedFile, FileState, of_segment
 from consumer.audit.verify_file import check
 from consumer.options import Until
+from shipper import layout
 from shipper.durable_files import Lock
+from shipper.layout import FileKey
 from shipper.model import Encoding
 
 CODECS = ["zstd", "gzip", "none"]
@@ -253,3 +256,27 @@ async def test_a_copy_of_an_archive_without_its_journals_is_verified_by_its_mani
     assert archive.audit().code == 0
     archive.manifest.unlink()
     assert archive.audit().code == 2
+
+
+def test_a_file_that_is_sealed_before_it_is_read_is_verified_as_the_segment(tmp_path: Path) -> None:
+    key = FileKey("2026-11-20", 0, HOST, "/var/log/app.log")
+    segment, open_file = layout.segment_path(key, 1, "zstd"), f"{layout.directory(key)}/_open-app.log"
+    entry = ExpectedFile(
+        key=key, path=layout.sealing_path(segment), state=FileState.SEALING, codec="none", stored=len(LINES),
+        raw=len(LINES), crc=zlib.crc32(LINES), lines=200, becomes=segment, also=open_file,
+    )  # fmt: skip
+    place = tmp_path / segment
+    place.parent.mkdir(parents=True)
+    place.write_bytes(packed(LINES, ".zst"))
+    (tmp_path / open_file).write_bytes(b"the next open file\n")
+    found = check(tmp_path, entry)
+    assert (found.wrong, found.raw, found.lines, found.behind) == ((), len(LINES), 200, 0)
+
+    place.write_bytes(packed(swapped(LINES), ".zst"))
+    assert not check(tmp_path, entry).sound
+    place.unlink()
+    assert not check(tmp_path, entry).sound
+    (tmp_path / open_file).write_bytes(LINES)  # a kill between journal and rename
+    assert check(tmp_path, entry).sound
+    (tmp_path / open_file).unlink()
+    assert check(tmp_path, entry).missing
