@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,23 +17,24 @@ from typing import TYPE_CHECKING
 from shipper.errors import ShipperError
 from spark_analytics.archive import inventory
 from spark_analytics.archive.inventory import Day
-from spark_analytics.build_tables import TableBuilder
-from spark_analytics.query import raw_lines
-from spark_analytics.query import shell as query_shell
-from spark_analytics.query import sql as sql_query
-from spark_analytics.report import build, line_examples, load, publish
-from spark_analytics.report.inputs import Run
-from spark_analytics.report.model import Facts
 from spark_analytics.runtime import interrupts
 from spark_analytics.runtime.session import open_session
 from spark_analytics.runtime.tuning import temporary_settings
 from spark_analytics.storage import locations, output_lock
 from spark_analytics.storage.locations import Location
-from spark_analytics.tables import spark_io
 from spark_analytics.tables.store import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_analytics.report.inputs import Run
+    from spark_analytics.report.model import Facts
+
+_OF_A_DAY = (
+    "spark_analytics.build_tables", "spark_analytics.report.build", "spark_analytics.report.line_examples",
+    "spark_analytics.report.load", "spark_analytics.report.publish", "spark_analytics.tables.spark_io",
+)  # fmt: skip
+"""The modules that make a day's report. They are imported while Java starts, which takes longer."""
 
 _REPORT_SETTINGS = {"spark.sql.ansi.enabled": "false"}
 """Without overflow checks of each sum: counts of a day's lines and bytes do not overflow. Not for users' SQL, which
@@ -58,7 +60,7 @@ class DayResult:
 
     date: str
     state: str  #: of its completeness: damaged, gaps, doubled, open or complete
-    facts: Facts | None  #: None if the existing report has the same input
+    facts: "Facts | None"  #: None if the existing report has the same input
 
 
 def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
@@ -80,6 +82,8 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
                 continue
             if spark is None:
                 spark = stack.enter_context(_session(request, log, day, len(dates)))
+                from spark_analytics.tables import spark_io  # noqa: PLC0415 - see _OF_A_DAY
+
                 stack.enter_context(spark_io.translated_errors(log))
             facts = make(spark, request, day, began)
             yield DayResult(date, facts.completeness.state.value, facts)
@@ -89,9 +93,12 @@ def _day(archive: Location, date: str) -> Day:
     return inventory.with_duplicates(archive, inventory.read_day(archive, date))
 
 
-def _session(request: Request, log: Path, day: Day, days: int) -> "contextlib.AbstractContextManager[SparkSession]":
+@contextlib.contextmanager
+def _session(request: Request, log: Path, day: Day, days: int) -> "Iterator[SparkSession]":
     size_bytes = days * sum(segment.bytes_raw for segment in day.manifests.segments)
-    return open_session(master=request.master, log=log, size_bytes=size_bytes)
+    threading.Thread(target=lambda: [*map(importlib.import_module, _OF_A_DAY)], name="imports", daemon=True).start()
+    with open_session(master=request.master, log=log, size_bytes=size_bytes) as spark:
+        yield spark
 
 
 def existing_state(out: Location, tables: Tables, day: Day) -> str | None:
@@ -105,14 +112,17 @@ def existing_state(out: Location, tables: Tables, day: Day) -> str | None:
         return None
 
 
-def make(spark: "SparkSession", request: Request, day: Day, began: float) -> Facts:
+def make(spark: "SparkSession", request: Request, day: Day, began: float) -> "Facts":
     """Builds the day's tables and its report; `began` is the monotonic time at which the run started."""
     tables = Tables(request.out)
     with tables.dropped_if_interrupted(day.date):
         return _make(spark, request, day, began, tables)
 
 
-def _make(spark: "SparkSession", request: Request, day: Day, began: float, tables: Tables) -> Facts:
+def _make(spark: "SparkSession", request: Request, day: Day, began: float, tables: Tables) -> "Facts":
+    from spark_analytics.build_tables import TableBuilder  # noqa: PLC0415 - see _OF_A_DAY
+    from spark_analytics.report import build, line_examples, load, publish  # noqa: PLC0415
+
     started = dt.datetime.now(dt.UTC)
     tables.begin(day.date)
     builder = TableBuilder(spark, request.archive, tables, day, request.baseline_days)
@@ -135,6 +145,9 @@ def _make(spark: "SparkSession", request: Request, day: Day, began: float, table
 
 def compact(archive: Location, out: Location, date: str, master: str | None) -> Location:
     """Writes the lines of a day as Parquet and returns their directory."""
+    from spark_analytics.query import raw_lines  # noqa: PLC0415
+    from spark_analytics.tables import spark_io  # noqa: PLC0415
+
     day, log = inventory.read_day(archive, date), locations.log_of(out)
     with output_lock.exclusive(out), open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
         return raw_lines.compact(spark, archive, out, day)
@@ -144,6 +157,9 @@ def query(
     sql: str, archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None
 ) -> None:
     """Prints the rows of `sql` over the tables under `out` and the lines of `dates`."""
+    from spark_analytics.query import sql as sql_query  # noqa: PLC0415
+    from spark_analytics.tables import spark_io  # noqa: PLC0415
+
     days = [inventory.read_day(archive, date) for date in dates] if archive else []
     with _log_of_query() as log, open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
         answer = sql_query.run(spark, sql, Tables(out), archive, days)
@@ -152,6 +168,10 @@ def query(
 
 def shell(archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None) -> None:
     """Runs the statements of standard input over the tables under `out` and the lines of `dates`, on one session."""
+    from spark_analytics.query import shell as query_shell  # noqa: PLC0415
+    from spark_analytics.query import sql as sql_query  # noqa: PLC0415
+    from spark_analytics.tables import spark_io  # noqa: PLC0415
+
     days = [inventory.read_day(archive, date) for date in dates] if archive else []
     tables = Tables(out)
     with _log_of_query() as log, open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
@@ -180,7 +200,9 @@ def _log_of_query() -> Iterator[Path]:
     log.unlink(missing_ok=True)
 
 
-def _run_info(spark: "SparkSession", request: Request, day: Day, began: float) -> Run:
+def _run_info(spark: "SparkSession", request: Request, day: Day, began: float) -> "Run":
+    from spark_analytics.report.inputs import Run  # noqa: PLC0415
+
     return Run(
         archive=str(request.archive),
         out=str(request.out),

@@ -10,7 +10,8 @@ import pytest
 
 from shipper.main import entry_points
 
-PROGRAM = "print('up', flush=True); from shipper.__main__ import main; main()"
+PROGRAM = "from shipper.__main__ import main; print('up', flush=True); main()"
+"""What the console script does. Before it, the interpreter starts: what a signal does then is Python's matter."""
 MOMENTS_SECONDS = (0.01, 0.03, 0.06, 0.1, 0.16, 0.24, 0.35, 0.5, 0.7, 1.0)
 MOMENTS_SECONDS = MOMENTS_SECONDS[:: max(1, len(MOMENTS_SECONDS) // int(os.environ["FSHIPPER_INTERRUPTS"]))]
 

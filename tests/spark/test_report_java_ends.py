@@ -19,7 +19,7 @@ ENDING = """
 import os, signal, sys, threading
 from pyspark import SparkContext
 from spark_analytics import __main__ as program
-from spark_analytics import pipeline
+from spark_analytics.report import publish
 from spark_analytics.scan import line_scan
 
 def killed(java):
@@ -34,7 +34,7 @@ ended = {"killed": killed, "killed while asked": killed_while_asked}[sys.argv[1]
 owner, name = {
     "start": (SparkContext, "_initialize_context"),
     "scan": (line_scan, "group_lines"),
-    "publish": (pipeline.publish, "publish"),
+    "publish": (publish, "publish"),
 }[sys.argv[2]]
 step = getattr(owner, name)
 
