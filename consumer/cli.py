@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shipper.errors import UsageError
+from shipper.interrupts import importing
 
 if TYPE_CHECKING:
     from shipper.config import Layer
@@ -65,12 +66,13 @@ def consume(
         "log.level": log_level,
     }
 
-    from consumer.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long as the rest
-    from consumer.options import Until  # noqa: PLC0415
-    from shipper.config import load  # noqa: PLC0415
-    from shipper.durable_files import readable_by  # noqa: PLC0415
-    from shipper.process_tuning import give_way, keep_freed_memory  # noqa: PLC0415
-    from shipper.telemetry import set_up_logging  # noqa: PLC0415
+    with importing():
+        from consumer.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long as the rest
+        from consumer.options import Until  # noqa: PLC0415
+        from shipper.config import load  # noqa: PLC0415
+        from shipper.durable_files import readable_by  # noqa: PLC0415
+        from shipper.process_tuning import give_way, keep_freed_memory  # noqa: PLC0415
+        from shipper.telemetry import set_up_logging  # noqa: PLC0415
 
     def read() -> "Settings":
         return load(flags, config=config)

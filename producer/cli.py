@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shipper.errors import UsageError
+from shipper.interrupts import importing
 from shipper.model import Encoding
 
 if TYPE_CHECKING:
@@ -116,9 +117,10 @@ def produce(
         "log.level": log_level,
     }
 
-    from producer.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long as the rest
-    from shipper.config import load  # noqa: PLC0415
-    from shipper.telemetry import set_up_logging  # noqa: PLC0415
+    with importing():
+        from producer.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long as the rest
+        from shipper.config import load  # noqa: PLC0415
+        from shipper.telemetry import set_up_logging  # noqa: PLC0415
 
     def read() -> "Settings":
         return load(flags, config=config)
@@ -134,9 +136,10 @@ def produce(
 
 
 def _rehearse(settings: "Settings", *, once: bool, as_json: bool) -> None:
-    from producer.preflight.dry_run import report  # noqa: PLC0415 - its tables would double what a producer takes to start
-    from producer.preflight.report import print_report, report_json  # noqa: PLC0415
-    from shipper.telemetry import set_up_logging  # noqa: PLC0415
+    with importing():
+        from producer.preflight.dry_run import report  # noqa: PLC0415 - its tables would double what a producer takes to start
+        from producer.preflight.report import print_report, report_json  # noqa: PLC0415
+        from shipper.telemetry import set_up_logging  # noqa: PLC0415
 
     set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
     found = report(settings, once=once)

@@ -1,6 +1,27 @@
-"""The signals that end a command, other than Ctrl-C, which `shipper.main` handles."""
+"""The signals that end a command, beside the handlers of `shipper.main`."""
 
+import contextlib
+import os
 import signal
+from collections.abc import Iterator
+
+EXIT_INTERRUPTED = 130
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Ctrl-C in the block ends the process immediately: for imports in a command, before anything is open.
+
+    A KeyboardInterrupt within an import can be swallowed, with a traceback.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(EXIT_INTERRUPTED))
+    try:
+        yield
+    finally:
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, before)
 
 
 def interrupt_on_termination() -> None:

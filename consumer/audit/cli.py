@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from shipper.errors import UsageError
+from shipper.interrupts import importing
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -46,8 +47,9 @@ def audit(
     if directory and archive:
         raise UsageError("the archive is named twice", hint="give it as an argument or with --archive")
     # `--help` needs none of it, and it takes three times as long.
-    from consumer.audit.app import AuditOptions, run  # noqa: PLC0415
-    from shipper.config import load  # noqa: PLC0415
+    with importing():
+        from consumer.audit.app import AuditOptions, run  # noqa: PLC0415
+        from shipper.config import load  # noqa: PLC0415
 
     options = AuditOptions(
         date=date,

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from shipper.interrupts import importing
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -35,7 +37,8 @@ def browse(
         "collector.directory": archive, "browse.listen": listen, "browse.allowed_hosts": tuple(host) if host else None,
         "browse.trust_user_header": trust_user_header, "log.format": log_format, "log.level": log_level,
     }  # fmt: skip
-    from consumer.browse.app import run  # noqa: PLC0415 - `--help` needs none of it
-    from shipper.config import load  # noqa: PLC0415
+    with importing():
+        from consumer.browse.app import run  # noqa: PLC0415 - `--help` needs none of it
+        from shipper.config import load  # noqa: PLC0415
 
     run(load(flags, config=config), config, open_page=open_page)

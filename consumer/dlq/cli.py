@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from shipper.errors import UsageError
+from shipper.interrupts import importing
 
 app = typer.Typer(help="Show, requeue or drop dead letters.", add_completion=False, rich_markup_mode=None)
 
@@ -33,7 +34,8 @@ def ls(
     subject: Subject = None,
 ) -> None:
     """List dead letters, newest first, and what the server gave up delivering."""
-    from consumer.dlq import app as dlq  # noqa: PLC0415 - `--help` needs none of it
+    with importing():
+        from consumer.dlq import app as dlq  # noqa: PLC0415 - `--help` needs none of it
 
     wanted = dlq.filter_of(host, stream, reason)
     dlq.ls(dlq.settings_of(url, config, subject), wanted, limit=limit, as_json=as_json)
@@ -49,7 +51,8 @@ def show_one(
     subject: Subject = None,
 ) -> None:
     """Show one dead letter: the reason, its headers, the beginning of its payload."""
-    from consumer.dlq import app as dlq  # noqa: PLC0415
+    with importing():
+        from consumer.dlq import app as dlq  # noqa: PLC0415
 
     dlq.show(dlq.settings_of(url, config, subject), number, raw=raw)
 
@@ -67,7 +70,8 @@ def requeue(
     subject: Subject = None,
 ) -> None:
     """Send their text to the collector, for a `.recovered` file next to the original. Repeating it is safe."""
-    from consumer.dlq import app as dlq  # noqa: PLC0415
+    with importing():
+        from consumer.dlq import app as dlq  # noqa: PLC0415
 
     wanted, chosen = dlq.filter_of(host, stream, reason), _chosen(numbers, everything, host + stream + reason)
     dlq.requeue(dlq.settings_of(url, config, subject), wanted, chosen)
@@ -87,7 +91,8 @@ def drop(
     subject: Subject = None,
 ) -> None:
     """Remove dead letters for good; what was dropped is written to standard error."""
-    from consumer.dlq import app as dlq  # noqa: PLC0415
+    with importing():
+        from consumer.dlq import app as dlq  # noqa: PLC0415
 
     wanted, chosen = dlq.filter_of(host, stream, reason), _chosen(numbers, everything, host + stream + reason)
     dlq.drop(dlq.settings_of(url, config, subject), wanted, chosen, lambda count: _confirm(count, yes=yes))

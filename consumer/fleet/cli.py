@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from shipper.interrupts import importing
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -43,8 +45,9 @@ def status(
     or an archive holds bytes twice; otherwise it is 0.
     """
     # `--help` needs none of it, and it takes three times as long.
-    from consumer.fleet.app import StatusOptions, run  # noqa: PLC0415
-    from shipper.config import load  # noqa: PLC0415
+    with importing():
+        from consumer.fleet.app import StatusOptions, run  # noqa: PLC0415
+        from shipper.config import load  # noqa: PLC0415
 
     options = StatusOptions(
         hosts=tuple(hosts or ()),

@@ -10,6 +10,7 @@ import typer
 
 from consumer.logview.options import LineChoice, Origin, ReplayOptions, TailOptions
 from shipper.errors import UsageError
+from shipper.interrupts import importing
 
 if TYPE_CHECKING:
     from shipper.settings import Settings
@@ -95,7 +96,8 @@ def tail(
         timed=timed,
         color=color,
     )
-    from consumer.logview.app import tail as run  # noqa: PLC0415
+    with importing():
+        from consumer.logview.app import tail as run  # noqa: PLC0415
 
     _end_with(run(options, _settings(url, subject, archive, state, config)))
 
@@ -150,7 +152,8 @@ def replay(
         as_json=as_json,
         color=color,
     )
-    from consumer.logview.app import replay as run  # noqa: PLC0415
+    with importing():
+        from consumer.logview.app import replay as run  # noqa: PLC0415
 
     _end_with(run(options, _settings(url, subject, archive, state, config)))
 
@@ -163,7 +166,8 @@ def _end_with(code: int) -> None:
 def _settings(
     url: str | None, subject: str | None, archive: Path | None, state: Path | None, config: Path | None
 ) -> "Settings":
-    from shipper.config import load  # noqa: PLC0415
+    with importing():
+        from shipper.config import load  # noqa: PLC0415
 
     flags = {"nats.url": url, "logs.subject": subject, "collector.directory": archive, "collector.state": state}
     return load(flags, config=config)

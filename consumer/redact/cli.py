@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from shipper.interrupts import importing
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -32,7 +34,8 @@ def redact(
 
     The exit code is 2 when files of the host are still open, which are not checked: run it again once they are sealed.
     """
-    from consumer.redact.app import RedactOptions, run  # noqa: PLC0415 - `--help` needs none of it
+    with importing():
+        from consumer.redact.app import RedactOptions, run  # noqa: PLC0415 - `--help` needs none of it
 
     options = RedactOptions(
         directory=directory, host=host, file=file, match=match, whole_lines=whole_lines, source=source, span=span,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from consumer.search.options import MAX_CONTEXT, CountBy, ProgressForm, SearchOptions, TimeOf
+from shipper.interrupts import importing
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -90,8 +91,9 @@ def search(
         jobs=jobs,
         color=color,
     )
-    from consumer.search.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long
-    from shipper.config import load  # noqa: PLC0415
+    with importing():
+        from consumer.search.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long
+        from shipper.config import load  # noqa: PLC0415
 
     flags = {"nats.url": url, "logs.subject": subject, "collector.directory": archive, "collector.state": state}
     if code := run(options, load(flags, config=config)):

@@ -7,6 +7,7 @@ import typer
 
 from producer.preflight.options import Role
 from shipper.errors import UsageError
+from shipper.interrupts import importing
 
 if TYPE_CHECKING:
     from shipper.config import Layer
@@ -45,6 +46,7 @@ def validate(
         "logs.subject": subject,
         "nats.url": url,
     }
-    from producer.preflight.validate import run  # noqa: PLC0415 - `--help` needs none of it, and it takes long
+    with importing():
+        from producer.preflight.validate import run  # noqa: PLC0415 - `--help` needs none of it, and it takes long
 
     raise typer.Exit(run(flags, config, role=role, connect=connect, as_json=as_json))
