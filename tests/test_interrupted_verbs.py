@@ -14,7 +14,7 @@ PROGRAM = (
     "import _signal, os; _signal.signal(_signal.SIGINT, lambda *_: os._exit(130)); "
     "from shipper.__main__ import main; print('up', flush=True); main()"
 )
-"""What the console script does. Before its first line Python decides what a signal does: our handler stands in for it."""
+"""What the console script does. Before its first line, Python decides what a signal does; here our handler does."""
 MOMENTS_SECONDS = (0.01, 0.03, 0.06, 0.1, 0.16, 0.24, 0.35, 0.5, 0.7, 1.0)
 MOMENTS_SECONDS = MOMENTS_SECONDS[:: max(1, len(MOMENTS_SECONDS) // int(os.environ["FSHIPPER_INTERRUPTS"]))]
 
