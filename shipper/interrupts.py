@@ -1,4 +1,4 @@
-"""The signals that end a command, beside the handlers of `shipper.main`."""
+"""How signals end a command: while it imports its modules, and SIGTERM and SIGHUP. `shipper.main` handles the rest."""
 
 import contextlib
 import os
