@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 
-EXIT_INTERRUPTED = 130
+from shipper.errors import EXIT_INTERRUPTED
 
 
 @contextlib.contextmanager

@@ -12,13 +12,12 @@ from itertools import pairwise
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from shipper.errors import EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
+from shipper.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "fshipper.commands"
-EXIT_INTERRUPTED = 130
 
 SUMMARIES = {
     "produce": "Ship log files of this host to the streams",

@@ -82,9 +82,6 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
                 continue
             if spark is None:
                 spark = stack.enter_context(_session(request, log, day, len(dates)))
-                from spark_analytics.tables import spark_io  # noqa: PLC0415 - see _OF_A_DAY
-
-                stack.enter_context(spark_io.translated_errors(log))
             facts = make(spark, request, day, began)
             yield DayResult(date, facts.completeness.state.value, facts)
 
@@ -98,7 +95,10 @@ def _session(request: Request, log: Path, day: Day, days: int) -> "Iterator[Spar
     size_bytes = days * sum(segment.bytes_raw for segment in day.manifests.segments)
     threading.Thread(target=lambda: [*map(importlib.import_module, _OF_A_DAY)], name="imports", daemon=True).start()
     with open_session(master=request.master, log=log, size_bytes=size_bytes) as spark:
-        yield spark
+        from spark_analytics.tables import spark_io  # noqa: PLC0415 - see _OF_A_DAY
+
+        with spark_io.translated_errors(log):
+            yield spark
 
 
 def existing_state(out: Location, tables: Tables, day: Day) -> str | None:

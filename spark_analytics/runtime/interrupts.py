@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType
 
-EXIT_INTERRUPTED = 130
+from shipper.errors import EXIT_INTERRUPTED
 
 UNINTERRUPTED_SECONDS = 0.6
 """Maximum time that a signal waits for an `uninterrupted` section. All times here must be less than 2 s together."""
