@@ -1,17 +1,84 @@
-"""Reads what is on the server, and applies a plan there. Applying it again changes nothing."""
+"""Plans of the streams of a server: made, confirmed and applied. Applying a plan again changes nothing."""
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 
-from partitioner.map_entry import write_first_map
-from partitioner.plan import Action, ActualStream, Verb
+from partitioner import display
+from partitioner.arguments import confirm, with_admin
+from partitioner.map_entry import agreement, map_action, write_first_map
+from partitioner.plan import Action, ActualStream, AllowedChanges, Verb
+from partitioner.plan import plan as planned
 from partitioner.topology import DesiredStream
 from shipper.bucket import map_key
 from shipper.errors import Fatal, NodeAway
 from shipper.jetstream.admin import Admin
 from shipper.lifecycle import Stop
 from shipper.retry import PLACE, until_done
+from shipper.settings import Settings
 from shipper.subjects import COLLECTOR, partition_of_stream
+
+
+def plan_of(settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges) -> list[Action]:
+    """What has to be done on the server so that it has what is `desired`."""
+
+    async def work(admin: Admin) -> list[Action]:
+        return await _fresh_plan(admin, settings, desired, allowed)
+
+    return with_admin(settings, work)
+
+
+def plan_and_apply(settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges, *, yes: bool) -> None:
+    """Apply the `desired` streams and print each step; prompt first, unless `yes` or all steps only add.
+
+    Raises:
+        Fatal: the plan refuses something, or has changed before it is applied. UsageError: not confirmed.
+    """
+    actions = plan_of(settings, desired, allowed)
+    check(actions)
+    if not any(action.changing for action in actions):
+        display.print_plan(actions)
+        return
+    _confirm(actions, yes=yes)
+    _carry_out(settings, desired, allowed, agreed=actions)
+
+
+async def _fresh_plan(
+    admin: Admin, settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges
+) -> list[Action]:
+    subject = settings.logs.subject
+    actions = planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
+    first_map = map_action(desired, await agreement(admin, subject), subject)
+    return [*actions, first_map] if first_map else actions
+
+
+def _carry_out(
+    settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges, agreed: Sequence[Action]
+) -> None:
+    """Plan once more and do it: the server may have changed since then, and an attempt may have done a part."""
+
+    async def work(admin: Admin) -> None:
+        actions = await _fresh_plan(admin, settings, desired, allowed)
+        if any(action.changing and action not in agreed for action in actions):
+            raise Fatal("the streams changed meanwhile, so the plan is another now", hint="run the command again")
+        await carry_out(admin, actions, print_done)
+
+    with_admin(settings, work)
+
+
+def print_done(action: Action) -> None:
+    """One line for a person about an action that was carried out."""
+    sys.stdout.write(display.done_line(action) + "\n")
+    sys.stdout.flush()
+
+
+def _confirm(actions: Sequence[Action], *, yes: bool) -> None:
+    """Prompt before a change to anything that exists. Raises UsageError: there is no terminal, or the answer is no."""
+    if yes or all(action.only_adds for action in actions):
+        return
+    display.print_plan(actions)
+    confirm(yes=yes)
+
 
 ATTEMPTS = 10  # some 15 seconds: nodes of a new cluster count as away until each has announced itself
 
@@ -39,7 +106,7 @@ def check(actions: Sequence[Action]) -> None:
     if not refused:
         return
     flags = sorted({action.flag for action in refused if action.flag})
-    reasons = [f"will not touch {title(action)}: {action.reason}" for action in refused]
+    reasons = [f"will not touch {action.title}: {action.reason}" for action in refused]
     hint = f"nothing was changed; to do it all the same: {' '.join(flags)}" if flags else "nothing was changed"
     raise Fatal("\n".join(reasons), hint=hint)
 
@@ -75,10 +142,3 @@ async def _do(admin: Admin, action: Action) -> None:
             await admin.create_consumer(action.stream, action.config)
         case Verb.DELETE, False:
             await admin.delete_stream(action.stream)
-
-
-def title(action: Action) -> str:
-    """What the action is about: `stream LOGS_0`, `consumer collector on LOGS_0`, `partition map map.logs`."""
-    if action.entry:
-        return f"partition map {action.entry}"
-    return f"consumer {action.consumer} on {action.stream}" if action.consumer else f"stream {action.stream}"

@@ -1,7 +1,6 @@
 """Plans and states for people: coloured on a terminal, plain lines elsewhere. For programs: JSON."""
 
 import dataclasses
-import enum
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from partitioner.apply import title
 from partitioner.diff import Change
+from partitioner.options import Color
 from partitioner.plan import Action, Verb
 from shipper.jetstream.stream_status import PartitionStatus, Status
 from shipper.stream_source import origin_of
@@ -28,15 +27,6 @@ from shipper.table_printer import (
 )
 from shipper.units import counted, format_bytes, format_duration
 
-
-class Color(enum.Enum):
-    """When to colour."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
 SIGNS = {
     Verb.CREATE: GOOD,
     Verb.UPDATE: CHANGED,
@@ -52,9 +42,9 @@ DEAD_LETTERS_PERCENT = 80
 COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "last", "pending", "ack pending", "lag")
 
 
-def print_plan(actions: Sequence[Action], color: Color = Color.AUTO) -> None:
+def print_plan(actions: Sequence[Action], color: Color = "auto") -> None:
     """Print a line for each action with a change or a reason, a line for each field that changes, and the totals."""
-    console = standard_output(color=None if color is Color.AUTO else color is Color.ALWAYS)
+    console = standard_output(color=None if color == "auto" else color == "always")
     for action in actions:
         if action.verb is not Verb.KEEP or action.reason:
             _print_action(console, action)
@@ -71,7 +61,7 @@ def done_line(action: Action) -> str:
     elif action.verb is Verb.CREATE and not action.consumer:
         origin = origin_of(action.config)
         details = f"sourced from {origin.domain}" if origin else ", ".join(action.config.get("subjects", ()))
-    return f"{PAST[action.verb]} {title(action)}" + (f" ({details})" if details else "")
+    return f"{PAST[action.verb]} {action.title}" + (f" ({details})" if details else "")
 
 
 def plan_json(actions: Sequence[Action]) -> str:
@@ -127,17 +117,10 @@ def status_json(status: Status) -> str:
     return json.dumps([dataclasses.asdict(each) for each in status.partitions], indent=2)
 
 
-def print_changes(changes: Sequence[Change]) -> None:
-    """One line a field that changes."""
-    console = standard_output()
-    for change in changes:
-        _print_change(console, change)
-
-
 def _print_action(console: Console, action: Action) -> None:
     flag = f" [{action.flag}]" if action.flag else ""
     reason = f": {action.reason}{flag}" if action.reason else ""
-    print_signed(console, SIGNS[action.verb], f"{action.verb.value} {title(action)}{reason}")
+    print_signed(console, SIGNS[action.verb], f"{action.verb.value} {action.title}{reason}")
     for change in action.changes:
         _print_change(console, change)
 

@@ -2,24 +2,19 @@
 
 A site has partitions of its own. So each stream of the centre has one origin, whose sequences acks can carry back; no
 message of a site matches a stream of the centre; and a site that is away delays no other site.
-
-`fshipper partition edge`: the streams of an edge site, made on the site's own server.
 """
 
 import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated
+from pathlib import Path
 
-import typer
-
-from partitioner.cli_options import Config, Replicas, Subject, TemplateFile, Url, Yes, numbers_of, settings_of, size_of
+from partitioner.apply import plan_and_apply
+from partitioner.arguments import numbers_of, settings_of, size_of
 from partitioner.edge_domain import checked_domain
 from partitioner.move.cluster_state import ClusterState, StoredMap
 from partitioner.plan import AllowedChanges
-from partitioner.plan_and_apply import plan_and_apply
-from partitioner.template import Template, read, shipped
-from partitioner.topology import DesiredStream, Sizing, partition_stream
+from partitioner.topology import DesiredStream, Sizing, Template, partition_stream, template_in
 from shipper.bucket import bucket_config
 from shipper.errors import ConfigError, Fatal, UsageError
 from shipper.heartbeat import beats_config
@@ -94,33 +89,15 @@ def _sourced(each: DesiredStream, domain: str) -> DesiredStream:
     return DesiredStream(stream=stream, consumers=each.consumers, partition=each.partition)
 
 
-Numbers = Annotated[str, typer.Argument(help="The site's partitions, as 100-101: no other site's, nor the centre's.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(edge)
-
-
 def edge(
-    numbers: Numbers,
-    *,
-    template: TemplateFile = None,
-    replicas: Replicas = None,
-    max_bytes: Annotated[str | None, typer.Option(help="Maximum size of each partition's stream at the site.")] = None,
-    yes: Yes = False,
-    url: Url = None,
-    config: Config = None,
-    subject: Subject = None,
-) -> None:
-    """Let this server, a leaf node at an edge site, keep the lines of its hosts until the centre has them.
-
-    In the centre: partition apply --edge DOMAIN=NUMBERS.
-    """
+    numbers: str, *, template: Path | None, replicas: int | None, max_bytes: str | None, yes: bool,
+    url: str | None, config: Path | None, subject: str | None,
+) -> None:  # fmt: skip
+    """Make the streams of an edge site on its own server."""
     settings = settings_of(url, config, subject)
     chosen = checked_numbers(numbers_of(numbers, flag="partitions"))
     sizing = Sizing(replicas=replicas, max_bytes=size_of(max_bytes, "--max-bytes"))
-    wanted = at_site(read(template) if template else shipped(), chosen, subject=settings.logs.subject, sizing=sizing)
+    wanted = at_site(template_in(template), chosen, subject=settings.logs.subject, sizing=sizing)
     wants = site_map(chosen)
     _check_map(asyncio.run(_map(settings)), wants)
     plan_and_apply(settings, wanted, AllowedChanges(), yes=yes)

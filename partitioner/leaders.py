@@ -9,11 +9,10 @@ import json
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import typer
-
-from partitioner.cli_options import AsJson, Config, Url, settings_of, with_admin
+from partitioner.arguments import settings_of, with_admin
 from shipper.errors import Fatal, SessionLost
 from shipper.jetstream.admin import Admin
 from shipper.lifecycle import Stop
@@ -174,19 +173,8 @@ def _led(stream: str, consumer: str, info: dict[str, Any]) -> RaftGroup:
     return RaftGroup(stream, consumer, leader, frozenset(peers | ({leader} if leader else set())))
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("balance")(balance_leaders)
-
-
-def balance_leaders(
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    config: Config = None,
-) -> None:
-    """Spread the leaders of streams and consumers evenly over the nodes: no cluster does so by itself."""
+def balance_leaders(*, dry_run: bool, as_json: bool, url: str | None, config: Path | None) -> None:
+    """The command `balance`."""
     settings = settings_of(url, config, None)
 
     async def work(admin: Admin) -> tuple[ClusterLeaders, list[LeaderTransfer]]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from partitioner.move.cluster_state import ClusterState, sizing_like
-from partitioner.template import Template, shipped
-from partitioner.topology import Sizing
+from partitioner.options import MAX_STREAMS
+from partitioner.topology import Sizing, Template, shipped_template
 from shipper import events
 from shipper.control import StreamAnswer, StreamReply, StreamRequest, request_from_json
 from shipper.errors import ShipperError
@@ -24,8 +24,6 @@ from shipper.settings import Settings
 from shipper.subjects import control_up
 from shipper.watchdog import Pulse
 
-MAX_STREAMS = 64
-"""Default limit of streams in all."""
 START_SECONDS = 10.0
 """How long to wait for the first session; later ones are waited for without a limit."""
 TURN_SECONDS = 10.0
@@ -144,6 +142,6 @@ async def _first_of(*waits: Any) -> None:
 async def beside_a_collector(settings: Settings, stop: Stop) -> None:
     """Serve inside another program with its settings; that program finds it by its entry point, without an import."""
     limits = StreamLimits(
-        max_streams=MAX_STREAMS, partitions=settings.logs.partitions, template=shipped(), sizing=Sizing()
+        max_streams=MAX_STREAMS, partitions=settings.logs.partitions, template=shipped_template(), sizing=Sizing()
     )
     await serve(settings, limits, stop, start_seconds=math.inf)  # the collector is not to run without it

@@ -117,6 +117,13 @@ class Action:
     flag: str = ""
 
     @property
+    def title(self) -> str:
+        """What it is about: `stream LOGS_0`, `consumer collector on LOGS_0`, `partition map map.logs`."""
+        if self.entry:
+            return f"partition map {self.entry}"
+        return f"consumer {self.consumer} on {self.stream}" if self.consumer else f"stream {self.stream}"
+
+    @property
     def changing(self) -> bool:
         """Whether carrying it out changes anything on the server."""
         return self.verb not in {Verb.KEEP, Verb.REFUSE}

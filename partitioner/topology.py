@@ -1,15 +1,100 @@
-"""Which streams and consumers there should be for N partitions. Pure."""
+"""Which streams and consumers there should be for N partitions, and the template from which they are made.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+The template is a JSON file with `{n}` and `{subject}` that is expanded for each partition: nats-server had stream
+templates of its own and removed them in 2.14.
+"""
+
+import dataclasses
+import importlib.resources
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from partitioner.template import Json, Template, expand
+from partitioner.diff import merged
+from partitioner.options import TAIL
 from shipper.bucket import bucket_config
-from shipper.errors import ConfigError
+from shipper.errors import ConfigError, UsageError
 from shipper.heartbeat import beats_config
 from shipper.model import MAX_BLOCK_BYTES
 from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, partition_subjects, stream_name
+
+Json = dict[str, Any]
+
+SECTIONS = ("stream", "consumer", "dead_letters", "advisories")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The configuration of every partition's stream and consumer, and of the streams of dead letters and advisories."""
+
+    stream: Mapping[str, Any]
+    consumer: Mapping[str, Any]
+    dead_letters: Mapping[str, Any]
+    advisories: Mapping[str, Any]
+
+
+def shipped_template() -> Template:
+    """The template that comes with the program."""
+    resource = importlib.resources.files("deploy") / "nats" / "stream.json"
+    return parse_template(resource.read_text(encoding="utf-8"), "deploy/nats/stream.json")
+
+
+def template_in(path: Path | None) -> Template:
+    """The template in `path`; it, and each section that it leaves out, is the shipped one by default.
+
+    Raises:
+        ConfigError: the file cannot be read, or is no template.
+    """
+    if path is None:
+        return shipped_template()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"template {path}: {error}", hint="correct --template") from None
+    return parse_template(text, str(path), shipped_template())
+
+
+def parse_template(text: str, place: str, default: Template | None = None) -> Template:
+    """The template in `text`, which was found at `place`.
+
+    Raises:
+        ConfigError: it is no JSON, has an unknown section, or lacks one that `default` does not fill.
+    """
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"template {place} is no JSON: {error}") from None
+    if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
+        raise ConfigError(f"template {place} is not an object of the sections {', '.join(SECTIONS)}")
+    unknown = sorted(set(content) - set(SECTIONS))
+    if unknown:
+        raise ConfigError(f"template {place}: unknown section {unknown[0]!r}", hint=f"known are {', '.join(SECTIONS)}")
+    sections = (dataclasses.asdict(default) if default else {}) | content
+    missing = [name for name in SECTIONS if name not in sections]
+    if missing:
+        raise ConfigError(f"template {place} has no section {missing[0]!r}")
+    return Template(**sections)
+
+
+def merged_sections(template: Template, sections: Mapping[str, Mapping[str, Any]]) -> Template:
+    """`template` with the fields of `sections` over its own; metadata grows."""
+    return dataclasses.replace(
+        template, **{name: merged(fields, getattr(template, name)) for name, fields in sections.items()}
+    )
+
+
+def expand(value: Any, *, subject: str, partition: int) -> Any:
+    """`value` with `{n}` and `{subject}` replaced in every text, however deep; other braces stay as they are."""
+    if isinstance(value, str):
+        return value.replace("{n}", str(partition)).replace("{subject}", subject)
+    if isinstance(value, Mapping):
+        return {key: expand(inner, subject=subject, partition=partition) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [expand(inner, subject=subject, partition=partition) for inner in value]
+    return value
+
 
 MAX_HEADER_BYTES = 64 * 1024
 """The server refuses more (10097)."""
@@ -119,3 +204,51 @@ def _named(config: Json, key: str, name: str) -> None:
             f"the template sets {key} to {config[key]!r}, but the programs use {name!r}",
             hint=f"leave {key} out of the template",
         )
+
+
+# -- push consumers -----------------------------------------------------------------------------------------------
+#
+# They are for subscribers without JetStream, such as `nats sub`, and read what line mode ships (`produce --encoding
+# plain`): a message a line. While its target has no subscriber, a push consumer pauses; it continues from there when
+# one subscribes.
+
+ACK_POLICIES = ("none", "explicit")
+
+
+def target_of(target: str, partition: int) -> str:
+    """The subject on which the lines of a partition arrive."""
+    return f"{target}.p{partition}"
+
+
+def checked_target(target: str, *, prefix: str) -> str:
+    """`target`, if lines may be sent there. Raises UsageError: it is no subject, or the streams would take them."""
+    tokens = target.split(".")
+    if not all(tokens) or any(char in target for char in " \t*>") or tokens[0].startswith("$"):
+        raise UsageError(f"--push {target!r} is no subject", hint="write for example --push out.logs")
+    if tokens[0] == prefix:
+        raise UsageError(f"--push {target}: the streams take all of {prefix}.p<N>.>", hint="begin with another word")
+    return target
+
+
+def push_consumer(target: str, partition: int, *, ack: str) -> dict[str, Any]:
+    """The push consumer of a partition's stream.
+
+    `ack`: none, as who only subscribes acknowledges nothing; explicit for those that answer each message.
+    """
+    return {
+        "durable_name": TAIL,
+        "deliver_subject": target_of(target, partition),
+        "deliver_policy": "all",
+        "ack_policy": ack,
+        "replay_policy": "instant",
+    }
+
+
+def with_push(wanted: Iterable[DesiredStream], target: str, *, ack: str) -> list[DesiredStream]:
+    """`wanted` with a push consumer on each partition's stream."""
+    return [
+        each
+        if each.partition is None
+        else replace(each, consumers=(*each.consumers, push_consumer(target, each.partition, ack=ack)))
+        for each in wanted
+    ]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from partitioner.push_consumers import TAIL
+from partitioner.options import TAIL
 from shipper.bucket import BUCKET_STREAM, map_key, to_subject
 from shipper.subjects import (
     ADVISORIES,

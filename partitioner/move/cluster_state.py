@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from partitioner.diff import merged
-from partitioner.template import Template
-from partitioner.topology import Sizing, wanted
+from partitioner.topology import Sizing, Template, wanted
 from shipper.bucket import BUCKET_STREAM, map_key
 from shipper.control import FinishReply, FinishRequest, PlaceReply, PlaceRequest
 from shipper.errors import ConfigError, Fatal, Poison

@@ -14,11 +14,53 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from partitioner.move.cluster_state import ClusterState
-from partitioner.move.plan import MovePlan
-from partitioner.template import Template
-from partitioner.topology import Sizing
+from partitioner.topology import Sizing, Template
 from shipper.control import PlaceReply
 from shipper.errors import Unavailable
+from shipper.partition_map import PartitionMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostMove:
+    """One host that changes its partition."""
+
+    host: str
+    before: int
+    after: int
+    bytes: int  #: that the streams hold of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovePlan:
+    """The effect of a new map on the known hosts."""
+
+    before: PartitionMap
+    after: PartitionMap
+    weights: Mapping[str, int]  #: bytes in the streams, by host
+    creates: tuple[int, ...]  #: partitions that need a stream
+    retires: tuple[int, ...]  #: partitions whose streams are no longer needed
+
+    @property
+    def moves(self) -> list[HostMove]:
+        """The hosts that move, the heaviest first."""
+        found = [
+            HostMove(
+                host=host, before=self.before.partition_of(host), after=self.after.partition_of(host), bytes=weight
+            )
+            for host, weight in self.weights.items()
+        ]
+        return sorted((move for move in found if move.before != move.after), key=lambda move: (-move.bytes, move.host))
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the map has to be written: it differs from the desired one."""
+        return self.after.version != self.before.version
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is left to do, as far as the streams show."""
+        return bool(self.is_new or self.creates or self.retires)
+
 
 ROUND_SECONDS = 1.0
 AWAY_SECONDS = 10.0

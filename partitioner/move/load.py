@@ -1,17 +1,14 @@
-"""Hosts that are too big for the partition they share, and the overrides that would help. Pure.
-
-Who has how many bytes in which partition, for `partition status`.
-"""
+"""How many bytes each host has in which partition; hosts that are too big for theirs, and the overrides that help."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rich.text import Text
 
 from partitioner.move.cluster_state import ClusterState
-from partitioner.move.plan import loads, skew
 from shipper.jetstream.connection import MONITOR_INBOX, connect_as
 from shipper.partition_map import PartitionMap, static
 from shipper.settings import Settings
@@ -25,6 +22,21 @@ LEAST_SKEW = 1.2
 WORTH_IT = 0.9
 """Of what the fuller partition has now: a move that leaves more is not worth its pause."""
 MOST_HOT = 10
+
+
+def loads(known: PartitionMap, weights: Mapping[str, int]) -> dict[int, int]:
+    """Bytes by partition, of every partition that the map uses."""
+    sums: Counter[int] = Counter(dict.fromkeys(known.used, 0))
+    for host, weight in weights.items():
+        sums[known.partition_of(host)] += weight
+    return dict(sorted(sums.items()))
+
+
+def skew(sums: Iterable[int]) -> float:
+    """How many times the mean the fullest partition has: 1.0 is even; 1.0 too where there is nothing."""
+    values = list(sums)
+    total = sum(values)
+    return max(values) * len(values) / total if total else 1.0
 
 
 class HotHost(NamedTuple):

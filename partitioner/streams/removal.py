@@ -10,24 +10,10 @@ import datetime as dt
 import json
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import typer
-
-from partitioner.cli_options import (
-    AsJson,
-    Config,
-    Subject,
-    Url,
-    Yes,
-    confirm,
-    existing,
-    full_name,
-    moment_of,
-    rfc3339,
-    settings_of,
-    with_admin,
-)
+from partitioner.arguments import confirm, existing, full_name, moment_of, rfc3339, settings_of, with_admin
 from shipper import codec
 from shipper.bucket import BUCKET_STREAM, lease_key, to_subject
 from shipper.errors import Fatal, Poison, Unavailable, UsageError
@@ -139,30 +125,11 @@ async def _claim(admin: Admin, key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-Stream = Annotated[str, typer.Argument(metavar="STREAM", help="A stream by its name, or a partition: p3.")]
-Force = Annotated[bool, typer.Option("--force", help="Also what is not archived: it is lost, or sent again.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add these verbs."""
-    app.command("purge")(purge)
-    app.command("rm-message")(rm_message)
-
-
 def purge(
-    stream: Stream,
-    *,
-    before: Annotated[str | None, typer.Option(help="What was stored before: 24h (ago), 2026-11-20, RFC 3339.")] = None,
-    below: Annotated[int | None, typer.Option("--below", min=1, help="What has a lower sequence.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of it.")] = False,
-    force: Force = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    config: Config = None,
-    subject: Subject = None,
-) -> None:
-    """Remove old messages from a stream; of a partition only what is archived, unless --force is given."""
+    stream: str, *, before: str | None, below: int | None, everything: bool, force: bool, yes: bool, as_json: bool,
+    url: str | None, config: Path | None, subject: str | None,
+) -> None:  # fmt: skip
+    """Remove the messages before a time or a sequence, or all of them."""
     if (before is not None) + (below is not None) + everything != 1:
         raise UsageError("give what to remove", hint="one of --before TIME, --below SEQUENCE, --all")
     settings = settings_of(url, config, subject)
@@ -199,17 +166,9 @@ def purge(
 
 
 def rm_message(
-    stream: Stream,
-    sequence: Annotated[int, typer.Argument(min=1, metavar="SEQ", help="Its number in the stream.")],
-    *,
-    erase: Annotated[bool, typer.Option(help="Overwrite its bytes on the server's disk.")] = True,
-    force: Force = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    config: Config = None,
-    subject: Subject = None,
-) -> None:
+    stream: str, sequence: int, *, erase: bool, force: bool, yes: bool, as_json: bool,
+    url: str | None, config: Path | None, subject: str | None,
+) -> None:  # fmt: skip
     """Remove one message for good, and print the command that removes the same bytes from the archive."""
     settings = settings_of(url, config, subject)
     name = full_name(stream, settings.logs.subject)

@@ -8,11 +8,10 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
-import typer
-
-from partitioner.cli_options import Config, Subject, Url, full_name, settings_of
+from partitioner.arguments import full_name, settings_of
 from shipper.errors import InsecureConnection, Transient, Unavailable, UsageError
 from shipper.jetstream.admin import Admin, administration
 from shipper.jetstream.connection import Heard
@@ -163,26 +162,11 @@ Wanted = Callable[[Mapping[str, Any]], bool]
 Tell = Callable[[Mapping[str, Any]], None]
 
 
-def register(app: typer.Typer) -> None:
-    """Add this verb."""
-    app.command("events")(events)
-
-
 def events(
-    *,
-    stream: Annotated[str | None, typer.Option(help="Only about this stream, or partition: p3.")] = None,
-    api: Annotated[bool, typer.Option("--api", help="Requests to the JetStream API, too.")] = False,
-    metrics: Annotated[bool, typer.Option("--metrics", help="Sampled acknowledgements, too.")] = False,
-    count: Annotated[int, typer.Option(min=0, help="End after so many; 0: never.")] = 0,
-    within: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="End after so long, for example 10s.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: an object a line.")] = False,
-    url: Url = None,
-    config: Config = None,
-    subject: Subject = None,
-) -> None:
-    """Show the advisories of the server about streams and consumers, as they arrive."""
+    *, stream: str | None, api: bool, metrics: bool, count: int, within: str | None, as_json: bool,
+    url: str | None, config: Path | None, subject: str | None,
+) -> None:  # fmt: skip
+    """Print the advisories as they arrive."""
     settings = settings_of(url, config, subject)
     name = full_name(stream, settings.logs.subject) if stream else ""
     try:

@@ -10,7 +10,7 @@ import pytest
 from fleet import Fleet, until
 from natsd import NatsServer, running
 
-from partitioner.template import shipped
+from partitioner.topology import shipped_template
 from shipper.jetstream.admin import administration
 from shipper.jetstream.pull_consumer import ConsumerRecovery, shipped_consumer
 from shipper.settings import NatsSettings
@@ -38,7 +38,7 @@ def test_a_consumer_that_is_deleted_under_traffic_is_made_again_as_it_was_and_th
     log = tmp_path / "app.log"
     log.write_bytes(b"")
     template = tmp_path / "template.json"
-    template.write_text(json.dumps({"consumer": dict(shipped().consumer) | {"max_ack_pending": 4321}}))
+    template.write_text(json.dumps({"consumer": dict(shipped_template().consumer) | {"max_ack_pending": 4321}}))
     written = b""
     with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
         fleet.must("partition", "apply", "--partitions", "1", "--template", str(template))
@@ -114,9 +114,9 @@ def test_without_the_right_the_collector_waits_says_the_command_and_goes_on_when
 
 
 def test_the_consumer_of_the_collector_is_that_of_the_shipped_template() -> None:
-    assert shipped_consumer() == shipped().consumer
+    assert shipped_consumer() == shipped_template().consumer
     config = ConsumerRecovery().config(STREAM, COLLECTOR)
-    assert {key: config[key] for key in shipped().consumer} == shipped().consumer
+    assert {key: config[key] for key in shipped_template().consumer} == shipped_template().consumer
     assert config["durable_name"] == COLLECTOR
 
 

@@ -9,8 +9,7 @@ from natsd import running
 from worlds import PATIENCE, numbered
 
 from partitioner.edge import at_site, in_centre
-from partitioner.template import shipped
-from partitioner.topology import Sizing
+from partitioner.topology import Sizing, shipped_template
 from shipper.errors import RightMissing, SessionLost
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
@@ -43,9 +42,9 @@ def settings(natsd, user="all"):
 async def sourced(natsd, *, earlier, kept, user="all"):
     """A site that had `earlier` messages and purged them, then `kept`, and the inbox of the centre's copy."""
     chosen, (centre,) = settings(natsd), in_centre(
-        shipped(), {"edge1": [100]}, subject="logs", partitions=1, sizing=Sizing()
+        shipped_template(), {"edge1": [100]}, subject="logs", partitions=1, sizing=Sizing()
     )  # fmt: skip
-    *_, site = at_site(shipped(), [100], subject="logs", sizing=Sizing())
+    *_, site = at_site(shipped_template(), [100], subject="logs", sizing=Sizing())
     async with administration(chosen) as admin:
         for name in (CENTRE, SITE):
             await admin.delete_stream(name)

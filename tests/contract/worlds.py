@@ -11,8 +11,7 @@ from pathlib import Path
 
 from natsd import NatsServer, running
 
-from partitioner.template import shipped
-from partitioner.topology import wanted
+from partitioner.topology import shipped_template, wanted
 from shipper.errors import SessionLost
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
@@ -95,7 +94,7 @@ class ServerWorld:
 
     async def _create(self):
         async with administration(self.settings) as admin:
-            for each in wanted(shipped(), subject="logs", partitions=1):
+            for each in wanted(shipped_template(), subject="logs", partitions=1):
                 await admin.create_stream(each.stream)
                 for consumer in each.consumers:
                     await admin.create_consumer(each.name, consumer)

@@ -5,10 +5,9 @@ import json
 import pytest
 from natsd import running
 
-from partitioner.desired.document import parse, wanted_of
+from partitioner.desired import parse, wanted_of
 from partitioner.edge import at_site, edges_of, in_centre, site_map
-from partitioner.template import shipped
-from partitioner.topology import Sizing
+from partitioner.topology import Sizing, shipped_template
 from shipper.errors import ConfigError, UsageError
 from shipper.partition_map import decode, encode
 from shipper.stream_source import origin_of
@@ -17,7 +16,7 @@ EDGE1 = {"edge1": (100, 101)}
 
 
 def centre(edges, *, partitions=4):
-    return in_centre(shipped(), edges, subject="logs", partitions=partitions, sizing=Sizing())
+    return in_centre(shipped_template(), edges, subject="logs", partitions=partitions, sizing=Sizing())
 
 
 # -- pure -----------------------------------------------------------------------------------------------------------
@@ -32,7 +31,7 @@ def test_streams_of_the_centre_listen_to_nothing_and_are_read_by_the_collector()
 
 
 def test_streams_of_the_site_listen_and_nobody_reads_there():
-    wanted = at_site(shipped(), (100, 101), subject="logs", sizing=Sizing(max_bytes=1024**3))
+    wanted = at_site(shipped_template(), (100, 101), subject="logs", sizing=Sizing(max_bytes=1024**3))
     assert [each.name for each in wanted] == ["KV_fshipper", "LOGS_BEATS", "LOGS_100", "LOGS_101"]
     assert [each.stream["subjects"] for each in wanted[2:]] == [["logs.p100.>"], ["logs.p101.>"]]
     assert not any(each.consumers for each in wanted)
@@ -73,7 +72,7 @@ def test_a_site_is_named_once():
 
 def test_the_file_of_the_desired_state_has_sites_too():
     desired = parse('partitions = 1\nmax_bytes = "2MiB"\n[edges]\nedge1 = "100-101"\n', "f.toml")
-    wanted = wanted_of(desired, shipped(), subject="logs", partitions=1, sizing=desired.sizing)
+    wanted = wanted_of(desired, shipped_template(), subject="logs", partitions=1, sizing=desired.sizing)
     assert [each.stream["max_bytes"] for each in wanted if origin_of(each.stream)] == [2 * 1024**2] * 2
     with pytest.raises(ConfigError, match="edges"):
         parse('[edges]\nedge1 = "none"\n', "f.toml")

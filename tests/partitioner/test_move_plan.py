@@ -2,17 +2,15 @@
 
 import pytest
 
-from partitioner.move.load import hot_hosts, proposal
-from partitioner.move.plan import MovePlan, loads, skew
+from partitioner.move.executor import MovePlan
+from partitioner.move.load import hot_hosts, loads, proposal, skew
 from partitioner.on_demand import StreamLimits, refusal
-from partitioner.push_consumers import checked_target, push_consumer
-from partitioner.template import shipped
-from partitioner.topology import Sizing
+from partitioner.topology import Sizing, checked_target, push_consumer, shipped_template
 from shipper.errors import UsageError
 from shipper.partition_map import PartitionMap, changed, static
 
 WEIGHTS = {"a": 10, "b": 20, "c": 30, "d": 40}
-LIMITS = StreamLimits(max_streams=4, partitions=3, template=shipped(), sizing=Sizing())
+LIMITS = StreamLimits(max_streams=4, partitions=3, template=shipped_template(), sizing=Sizing())
 
 
 def plan(after: PartitionMap) -> MovePlan:

@@ -8,8 +8,8 @@ import pytest
 from administering import on_server, publish
 from natsd import running
 
-from partitioner.backup.transfer import SnapshotWriter
-from partitioner.cli_options import with_admin
+from partitioner.arguments import with_admin
+from partitioner.backup import SnapshotWriter
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_backup_that_was_killed_is_none_and_can_be_taken_again(natsd, partitio
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("partitioner.backup.transfer.BackupDirectory.complete", kill)
+        patched.setattr("partitioner.backup.BackupDirectory.complete", kill)
         assert partition("backup", tmp_path / "b")[0] == 130
     code, _, err = partition("restore", tmp_path / "b")
     assert (code, "no complete backup" in err) == (78, True)
@@ -130,7 +130,7 @@ def test_a_backup_that_was_killed_is_none_and_can_be_taken_again(natsd, partitio
     assert (code, "--replace" in err) == (78, True)
     assert partition("backup", tmp_path / "b", "--replace")[0] == 0
     with monkeypatch.context() as patched:
-        patched.setattr("partitioner.backup.transfer.BackupDirectory.complete", kill)
+        patched.setattr("partitioner.backup.BackupDirectory.complete", kill)
         assert partition("backup", tmp_path / "b", "--replace")[0] == 130
     assert "no complete backup" in partition("restore", tmp_path / "b")[2]  # a part of it is new, a part is old
     assert partition("backup", tmp_path / "b", "--replace")[0] == 0
@@ -166,7 +166,7 @@ def test_what_cannot_be_saved_or_restored_is_said(partition, tmp_path, arguments
 def test_a_server_that_dies_while_it_sends_leaves_no_backup(natsd, partition, tmp_path, monkeypatch):
     partition("apply")
     publish(natsd, "logs.p0.web1", *[noise(300_000, seed) for seed in range(60)])
-    monkeypatch.setattr("partitioner.backup.cli.with_admin", one_attempt)
+    monkeypatch.setattr("partitioner.backup.with_admin", one_attempt)
     seen = []
 
     def kill(writing, chunk, write):

@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
-from partitioner.desired.document import in_server_units, parse, to_toml, wanted_of
-from partitioner.template import shipped
+from partitioner.desired import in_server_units, parse, to_toml, wanted_of
+from partitioner.topology import shipped_template
 from shipper.errors import ConfigError
 from shipper.jetstream.admin import administration
 from shipper.main import run
@@ -107,7 +107,7 @@ def create(natsd, config, *consumers):
 
 def desired(text, **left_open):
     given = {"subject": "logs", "partitions": 0} | left_open
-    return wanted_of(parse(text, "here"), shipped(), **given)
+    return wanted_of(parse(text, "here"), shipped_template(), **given)
 
 
 def test_what_was_applied_from_a_file_is_as_the_file_says_and_stays_so(natsd, partition, tmp_path):
@@ -120,8 +120,8 @@ def test_what_was_applied_from_a_file_is_as_the_file_says_and_stays_so(natsd, pa
 
 @pytest.mark.parametrize("section", CHANGED)
 def test_each_changed_field_of_the_template_is_one_line_of_the_plan(partition, tmp_path, section):
-    assert set(CHANGED["stream"]) == set(shipped().stream)
-    assert set(CHANGED["consumer"]) == set(shipped().consumer)
+    assert set(CHANGED["stream"]) == set(shipped_template().stream)
+    assert set(CHANGED["consumer"]) == set(shipped_template().consumer)
     partition("apply")
     file = tmp_path / "partitions.json"
     for field, value in CHANGED[section].items():

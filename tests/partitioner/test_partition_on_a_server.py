@@ -6,7 +6,7 @@ import pytest
 from administering import on_server, publish
 from natsd import running
 
-from partitioner import cli_options
+from partitioner import arguments
 from shipper.errors import ConfigError, SessionLost, Unavailable
 from shipper.main import run
 from shipper.settings import NatsSettings, Settings
@@ -320,7 +320,7 @@ def test_only_trouble_that_may_pass_is_tried_again_and_on_a_new_connection(natsd
         return len(await admin.streams())
 
     try:
-        assert cli_options.with_admin(Settings(nats=NatsSettings(url=natsd.url)), work) == 0
+        assert arguments.with_admin(Settings(nats=NatsSettings(url=natsd.url)), work) == 0
     except Unavailable:
         assert trouble is Unavailable
     assert len(set(seen)) == attempts

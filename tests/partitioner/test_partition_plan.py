@@ -3,8 +3,7 @@ import pytest
 from partitioner.apply import check
 from partitioner.diff import Change, differences, merged
 from partitioner.plan import Action, ActualStream, AllowedChanges, Verb, plan
-from partitioner.template import shipped
-from partitioner.topology import wanted
+from partitioner.topology import shipped_template, wanted
 from shipper.errors import Fatal
 
 GIB = 2**30
@@ -31,7 +30,7 @@ def consumer_info(config, *, pending=0, ack_pending=0):
 
 
 def desired(partitions=1, **stream):
-    chosen = wanted(shipped(), subject="logs", partitions=partitions)
+    chosen = wanted(shipped_template(), subject="logs", partitions=partitions)
     for each in chosen[1:]:
         each.stream.update(stream)
     return chosen

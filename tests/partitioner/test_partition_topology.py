@@ -2,14 +2,13 @@ import json
 
 import pytest
 
-from partitioner.template import expand, parse, read, shipped
-from partitioner.topology import Sizing, wanted
+from partitioner.topology import Sizing, expand, parse_template, shipped_template, template_in, wanted
 from shipper.errors import ConfigError
 from shipper.subjects import partition_of_stream
 
 
 def streams(partitions, **options):
-    return [each.stream for each in wanted(shipped(), subject="logs", partitions=partitions, **options)]
+    return [each.stream for each in wanted(shipped_template(), subject="logs", partitions=partitions, **options)]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ def test_each_stream_takes_the_subjects_of_its_partition():
 
 
 def test_the_prefix_of_the_subjects_names_the_streams_too():
-    (*_, only) = wanted(shipped(), subject="audit", partitions=1)
+    (*_, only) = wanted(shipped_template(), subject="audit", partitions=1)
     assert (only.name, only.stream["subjects"]) == ("AUDIT_0", ["audit.p0.>"])
 
 
@@ -37,7 +36,7 @@ def test_the_shipped_stream_never_drops_a_line_by_itself():
 
 
 def test_every_partition_has_the_collectors_consumer_and_the_dead_letters_have_none():
-    (*beside, first, second) = wanted(shipped(), subject="logs", partitions=2)
+    (*beside, first, second) = wanted(shipped_template(), subject="logs", partitions=2)
     assert [each.consumers for each in beside] == [()] * 4
     for each in (first, second):
         (consumer,) = each.consumers
@@ -58,9 +57,9 @@ def test_placeholders_are_replaced_however_deep_and_other_braces_stay():
 
 
 def test_expanding_one_partition_leaves_the_template_for_the_next():
-    template = shipped()
+    template = shipped_template()
     wanted(template, subject="logs", partitions=3, sizing=Sizing(max_bytes=10))
-    assert template == shipped()
+    assert template == shipped_template()
 
 
 @pytest.mark.parametrize(
@@ -75,27 +74,27 @@ def test_expanding_one_partition_leaves_the_template_for_the_next():
     ],
 )
 def test_a_template_that_the_programs_could_not_work_with_is_refused(tmp_path, section, setting, complaint):
-    content = {section: dict(getattr(shipped(), section)) | setting}
+    content = {section: dict(getattr(shipped_template(), section)) | setting}
     (tmp_path / "t.json").write_text(json.dumps(content))
     with pytest.raises(ConfigError, match=complaint):
-        wanted(read(tmp_path / "t.json"), subject="logs", partitions=1)
+        wanted(template_in(tmp_path / "t.json"), subject="logs", partitions=1)
 
 
 def test_a_template_may_hold_one_section_only(tmp_path):
     (tmp_path / "t.json").write_text('{"consumer": {"ack_policy": "all"}}')
-    template = read(tmp_path / "t.json")
-    assert (template.stream, template.consumer) == (shipped().stream, {"ack_policy": "all"})
+    template = template_in(tmp_path / "t.json")
+    assert (template.stream, template.consumer) == (shipped_template().stream, {"ack_policy": "all"})
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"stream": 1}', '{"streams": {}}', '{"stream": {}}'])
 def test_a_file_that_is_no_template_is_refused_by_its_name(text):
     with pytest.raises(ConfigError, match=r"template here"):
-        parse(text, "here")
+        parse_template(text, "here")
 
 
 def test_a_template_file_that_is_not_there_is_a_configuration_error(tmp_path):
     with pytest.raises(ConfigError, match="nowhere"):
-        read(tmp_path / "nowhere.json")
+        template_in(tmp_path / "nowhere.json")
 
 
 @pytest.mark.parametrize(("name", "number"), [("LOGS_0", 0), ("LOGS_12", 12), ("LOGS_012", None), ("DLQ", None)])

@@ -9,29 +9,17 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import typer
 from rich.text import Text
 
-from partitioner.cli_options import (
-    AsJson,
-    Config,
-    NewMaxBytes,
-    NewReplicas,
-    Subject,
-    TemplateFile,
-    Url,
-    Yes,
-    confirm,
-    settings_of,
-    size_of,
-)
+from partitioner.arguments import confirm, settings_of, size_of
 from partitioner.move.cluster_state import ClusterState, StoredMap, sizing_like
-from partitioner.move.executor import MoveProgress, follow, outcome, prepare
-from partitioner.move.plan import MovePlan, loads, skew
-from partitioner.template import Template, read, shipped
-from partitioner.topology import Sizing
+from partitioner.move.executor import MovePlan, MoveProgress, follow, outcome, prepare
+from partitioner.move.load import loads, skew
+from partitioner.topology import Sizing, Template, template_in
 from shipper.errors import Transient, Unavailable, UsageError
 from shipper.jetstream.connection import connect
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, changed, static
@@ -108,19 +96,6 @@ AGAIN_SECONDS = 0.5
 
 _T = TypeVar("_T")
 
-Target = Annotated[int, typer.Option("--partitions", min=1, max=MAX_PARTITIONS, help="How many there shall be.")]
-Slots = Annotated[
-    bool | None,
-    typer.Option(help="Spread hosts over 256 virtual slots, so that later moves take few hosts; or by FNV-1a modulo."),
-]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--override", metavar="HOST=N", help="Assign a host to a partition.")
-]
-Without = Annotated[
-    list[str] | None, typer.Option("--no-override", metavar="HOST", help="Remove the assignment of a host.")
-]
-Within = Annotated[str, typer.Option(help="How long to wait for hosts and collectors, as 90s or 2h.")]
-
 
 class _MoveRequest:
     """The arguments of the command."""
@@ -153,34 +128,14 @@ class _MoveRequest:
         )
 
 
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(move)
-
-
 def move(
-    *,
-    partitions: Target,
-    slots: Slots = None,
-    override: Overrides = None,
-    no_override: Without = None,
-    template: TemplateFile = None,
-    replicas: NewReplicas = None,
-    max_bytes: NewMaxBytes = None,
-    within: Within = "30m",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; exit 2 where it would.")] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    config: Config = None,
-    subject: Subject = None,
-) -> None:
-    """Change the number of partitions under traffic: no line is lost, duplicated or out of order.
-
-    If it is interrupted at any point, run it again: it continues where it was.
-    """
+    *, partitions: int, slots: bool | None, override: list[str] | None, no_override: list[str] | None,
+    template: Path | None, replicas: int | None, max_bytes: str | None, within: str, dry_run: bool, yes: bool,
+    as_json: bool, url: str | None, config: Path | None, subject: str | None,
+) -> None:  # fmt: skip
+    """Move hosts to the partitions of a new map. An interrupted move continues when the command is run again."""
     request = _MoveRequest(settings_of(url, config, subject), partitions, slots, override or [], no_override or [])
-    chosen: Template = read(template) if template else shipped()
+    chosen = template_in(template)
     sizing = Sizing(replicas=replicas, max_bytes=size_of(max_bytes, "--max-bytes"))
     until = time.monotonic() + _seconds(within)
     plan, _ = asyncio.run(_on_cluster(request.settings, lambda cluster: _plan(cluster, request), until=until))

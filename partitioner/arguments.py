@@ -1,11 +1,4 @@
-"""A question to the person at the terminal, before anything that exists is touched.
-
-What every verb of `fshipper partition` takes, and how it reaches the server.
-
-A moment as people type it: `24h` ago, `2026-11-20`, `2026-11-20T10:00:00Z`. Pure.
-
-Streams by the names that people type: `LOGS_3`, `p3`, `3`. Pure.
-"""
+"""What the arguments of a command mean: settings, sizes, times, streams; a prompt; a session with the server."""
 
 import asyncio
 import datetime as dt
@@ -13,7 +6,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import pydantic
 import typer
@@ -48,20 +41,6 @@ def confirm(*, yes: bool, question: str = "Do it?") -> None:
 ATTEMPTS = 6  # a cluster that elects a leader refuses, or does not answer, for some seconds
 
 _T = TypeVar("_T")
-
-Url = Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL).")]
-Config = Annotated[Path | None, typer.Option(help="Configuration file (SHIPPER_CONFIG).")]
-Subject = Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT).")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
-TemplateFile = Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")]
-Replicas = Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")]
-NewReplicas = Annotated[
-    int | None, typer.Option(min=1, max=5, help="Copies of each new stream; default: as existing ones.")
-]
-NewMaxBytes = Annotated[
-    str | None, typer.Option(help="Size of each new partition, for example 50GB; default: as existing ones.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 
 
 def settings_of(url: str | None, config: Path | None, subject: str | None, partitions: int | None = None) -> Settings:

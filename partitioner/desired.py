@@ -28,6 +28,7 @@ What is on a server, as a desired-state file that makes the same again.
 """
 
 import json
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,12 +38,13 @@ from typing import Any
 
 import tomli_w
 
+from partitioner.arguments import settings_of, with_admin
 from partitioner.diff import Json, without_server_notes
 from partitioner.edge import Edges, edges_of, in_centre
-from partitioner.template import SECTIONS, Template, merged_sections
-from partitioner.topology import DesiredStream, Sizing, wanted
+from partitioner.topology import SECTIONS, DesiredStream, Sizing, Template, merged_sections, wanted
 from shipper.bucket import BUCKET_STREAM
-from shipper.errors import ConfigError, UsageError
+from shipper.durable_files import replace_file
+from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.partition_map import MAX_PARTITIONS
 from shipper.subjects import ADVISORIES, DEAD_LETTERS, beats_stream, checked_prefix, partition_of_stream
@@ -300,3 +302,50 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_none(each) for each in value if each is not None]
     return value
+
+
+def export(
+    streams: list[str] | None, *, every: bool, output: Path | None, as_json: bool,
+    url: str | None, config: Path | None, subject: str | None,
+) -> None:  # fmt: skip
+    """Write what exists as a desired-state file."""
+    settings = settings_of(url, config, subject)
+
+    async def work(admin: Admin) -> Json:
+        there = [str(info["config"]["name"]) for info in await admin.streams()]
+        if missing := sorted(set(streams or ()) - set(there)):
+            raise Unavailable(f"there is no stream {missing[0]}", hint="fshipper partition export --all shows them")
+        names = streams or [name for name in there if every or is_ours(name, settings.logs.subject)]
+        return await exported(admin, names)
+
+    _write(as_text(with_admin(settings, work), as_json=_is_json(output, as_json)), output)
+
+
+def import_(files: list[Path], *, output: Path | None, as_json: bool) -> None:
+    """Make one desired-state file of what `nats stream info --json` and `nats consumer info --json` print."""
+    streams: dict[str, tuple[Json, list[Json]]] = {}
+    for file in files:
+        desired = read(file)
+        if not desired.streams:
+            raise ConfigError(f"{file} names no stream", hint="give it what `nats stream info NAME --json` prints")
+        for config, consumers in desired.streams:
+            known = streams.setdefault(str(config["name"]), ({}, []))
+            known[0].update(config)
+            known[1].extend(consumers)
+    document = {"streams": [entry(config, consumers) for config, consumers in streams.values()]}
+    _write(as_text(document, as_json=_is_json(output, as_json)), output)
+
+
+def _is_json(output: Path | None, as_json: bool) -> bool:
+    return as_json or (output is not None and output.suffix == ".json")
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        replace_file(output, text.encode())
+    except OSError as error:
+        raise ConfigError(f"cannot write {output}: {error.strerror}", hint="correct --output") from None
+    sys.stdout.write(f"wrote {output}\n")

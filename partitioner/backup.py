@@ -12,15 +12,24 @@ import datetime as dt
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from partitioner.arguments import numbers_of, settings_of, with_admin
+from partitioner.desired import is_ours
 from shipper.durable_files import make_directory, replace_file, sync_directory
-from shipper.errors import ConfigError, Fatal
+from shipper.errors import ConfigError, Fatal, Unavailable, UsageError
+from shipper.jetstream import stream_snapshot
 from shipper.jetstream.admin import Admin
-from shipper.jetstream.stream_snapshot import restore, snapshot
+from shipper.settings import Settings
+from shipper.subjects import stream_name
+from shipper.units import counted, format_bytes
 
 LIST = "fshipper-backup.json"
 DATA = "stream.tar.s2"
@@ -187,7 +196,7 @@ async def back_up(
 async def _save(admin: Admin, store: BackupDirectory, name: str, consumers: bool, began: Began) -> SavedStream:
     heads: list[Json] = []
     told: Callable[[int], None] | None = None
-    chunks = snapshot(admin.connection, name, consumers=consumers, begun=heads.append)
+    chunks = stream_snapshot.snapshot(admin.connection, name, consumers=consumers, begun=heads.append)
     with store.writing(name) as file:
         async with contextlib.aclosing(chunks):  # type: ignore[type-var]
             async for chunk in chunks:
@@ -214,7 +223,7 @@ async def bring_back(
 
 async def _bring_back(admin: Admin, store: BackupDirectory, saved: SavedStream, head: Json, began: Began) -> Json:
     name = str(head["config"]["name"])
-    made = await restore(admin.connection, head, store.chunks(saved), began(name, saved.octets))
+    made = await stream_snapshot.restore(admin.connection, head, store.chunks(saved), began(name, saved.octets))
     state, config = made["state"], head["config"]
     fades = bool(
         config.get("max_age") or config.get("allow_msg_ttl")
@@ -248,3 +257,98 @@ def _changed(head: Json, otherwise: RestoreOverrides, taken: dict[str, list[str]
 def _are_taken(subjects: Collection[str], taken: dict[str, list[str]]) -> bool:
     """Whether another stream has exactly one of these subjects; the server refuses subjects that overlap otherwise."""
     return any(not set(subjects).isdisjoint(others) for others in taken.values())
+
+
+# -- the commands ---------------------------------------------------------------------------------------------------
+
+
+def backup(
+    directory: Path, streams: list[str] | None, *, partitions: str | None, every: bool, consumers: bool, replace: bool,
+    as_json: bool, url: str | None, config: Path | None, subject: str | None,
+) -> None:  # fmt: skip
+    """Save streams to a directory."""
+    settings = settings_of(url, config, subject)
+    store = BackupDirectory(directory)
+
+    async def work(admin: Admin) -> list[SavedStream]:
+        there = [str(info["config"]["name"]) for info in await admin.streams()]
+        ours = [name for name in there if every or is_ours(name, settings.logs.subject)]
+        names = _chosen(there, ours, streams, partitions, settings)
+        store.begin(replacing=replace or store.directory in begun)
+        begun.add(store.directory)
+        with _progress() as began:
+            return await back_up(admin, store, names, consumers=consumers, began=began)
+
+    begun: set[Path] = set()  # what an attempt before this one left may be replaced
+    saved = with_admin(settings, work)
+    if as_json:
+        sys.stdout.write(json.dumps([asdict(each) for each in saved], indent=2) + "\n")
+    else:
+        for each in saved:
+            sys.stdout.write(
+                f"saved stream {each.name} ({counted(each.messages, 'message')}, {format_bytes(each.octets)})\n"
+            )
+
+
+def restore(
+    directory: Path, streams: list[str] | None, *, partitions: str | None, name: str | None, subjects: str | None,
+    replicas: int | None, skip_existing: bool, as_json: bool, url: str | None, config: Path | None, subject: str | None,
+) -> None:  # fmt: skip
+    """Make streams of a backup."""
+    settings = settings_of(url, config, subject)
+    store = BackupDirectory(directory)
+    known = {saved.name: saved for saved in store.streams()}
+    chosen = [known[each] for each in _chosen(list(known), list(known), streams, partitions, settings)]
+    if (name or subjects) and len(chosen) != 1:
+        raise UsageError(f"--as and --subjects are for one stream, these are {len(chosen)}", hint="name the one")
+    otherwise = RestoreOverrides(name, tuple(subjects.split(",")) if subjects else None, replicas)
+
+    async def work(admin: Admin) -> tuple[list[SavedStream], list[dict[str, object]]]:
+        there = {str(info["config"]["name"]) for info in await admin.streams()} if skip_existing else set()
+        left = [saved for saved in chosen if (name or saved.name) not in there]
+        with _progress() as began:
+            return left, await bring_back(admin, store, left, otherwise=otherwise, began=began)
+
+    left, made = with_admin(settings, work, attempts=1)
+    if as_json:
+        sys.stdout.write(json.dumps(made, indent=2) + "\n")
+        return
+    for saved, info in zip(left, made, strict=True):
+        stream: dict[str, object] = info["config"]  # type: ignore[assignment]
+        other = f" as {stream['name']}" if stream["name"] != saved.name else ""
+        sys.stdout.write(f"restored stream {saved.name}{other} ({counted(saved.messages, 'message')})\n")
+
+
+def _chosen(
+    there: Sequence[str], ours: Sequence[str], streams: Sequence[str] | None, partitions: str | None, settings: Settings
+) -> list[str]:
+    """The selected streams. Raises Unavailable: one of them does not exist, or there is none."""
+    wanted = list(streams or ())
+    wanted += [stream_name(settings.logs.subject, each) for each in numbers_of(partitions)]
+    names = list(dict.fromkeys(wanted)) or list(ours)
+    if missing := [each for each in names if each not in there]:
+        raise Unavailable(f"there is no stream {missing[0]}", hint=f"there are {', '.join(there) or 'none'}")
+    if not names:
+        raise Unavailable("there is no stream to save", hint="--all takes those of others, too")
+    return names
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Began]:
+    """A bar a stream on a terminal; elsewhere nothing."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+
+        def began(name: str, octets: int) -> Callable[[int], None]:
+            task = progress.add_task(name, total=octets)
+            return lambda more: progress.advance(task, more)
+
+        yield began
+        for task in progress.tasks:  # what a stream takes packed is not what it takes on the server
+            progress.update(task.id, total=max(task.completed, 1), completed=max(task.completed, 1))

@@ -1,1 +1,0 @@
-"""The desired streams as a file: written by operators, or exported from a server."""
