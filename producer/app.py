@@ -27,7 +27,7 @@ from producer.options import Following, Order, Task, WhenSilent
 from producer.pipeline import Pipeline, pipeline_of
 from producer.session.delivery import Shipped
 from producer.session.host_name_guard import HostNameGuard, this_instance
-from producer.tailer.descriptor_cache import file_limit
+from producer.tailer.file_reader import file_limit
 from producer.tailer.retained_files import Bounds, RetainedFiles
 from producer.transform.edits import Edits
 from shipper import events

@@ -203,7 +203,7 @@ class Heartbeats:
             "held_bytes": sources.retained.octets,
             "excluded_files": len(left_out),
             "excluded_bytes": sum(left_out.values()),
-            "links_not_followed": sources.links_not_followed,
+            "links_not_followed": len(sources.resolver.links_not_followed),
             "in_flight_blocks": len(self._window),
             "in_flight_bytes": self._window.bytes,
             "backlog_bytes": sources.backlog_bytes,
@@ -225,7 +225,7 @@ class Heartbeats:
     def _measure(self, sources: Tailer, now: float) -> None:
         readers = sources.readers
         self._backlog = self._backlogs.measure(readers, sources.acks.known, self._task.following.spools, now)
-        self._files, self._unreadable = len(readers), len(sources.unopened)
+        self._files, self._unreadable = len(readers), len(sources.resolver.unopened)
         self._retained = sources.retained.octets
         self._measure_at = now + self._every
         events.backlog_measured(

@@ -30,9 +30,9 @@ from producer.session.health import SessionHealth
 from producer.session.host_name_guard import HostNameGuard
 from producer.session.inflight import Window
 from producer.session_factory import Connect, SessionFactory
-from producer.tailer.factory import new_tailer
 from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.scan_schedule import ScanSchedule
+from producer.tailer.tailer import new_tailer
 from producer.tasks import (
     CloseFilesTask,
     DeletionTask,

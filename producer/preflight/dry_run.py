@@ -24,8 +24,7 @@ from producer.inputs.spool_files import LOG
 from producer.model import Piece
 from producer.options import Following
 from producer.preflight.skip_reasons import Skip, skips
-from producer.tailer.factory import new_tailer
-from producer.tailer.tailer import Tailer
+from producer.tailer.tailer import Tailer, new_tailer
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End
 from shipper.settings import ProducerSettings, Settings
@@ -86,7 +85,7 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
         sources.scan()
         lost = _lost(sources.read(0))  # no bytes, only the last blocks of lost files, and where their unread bytes are
         reads = _reads(sources, {source.id for source in known}, following.spools)
-        skipped = list(skips(watched, sources))
+        skipped = list(skips(task.following, sources))
         left_out = _left_out(sources)
     finally:
         sources.close()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from producer.discovery.safe_open import ExcludedName, Links, NotFollowed
 from producer.discovery.scanner import Key, Seen, Watched, names
+from producer.options import Following
 from producer.tailer.copytruncate import originals
 from producer.tailer.decompress import is_compressed_file
 from producer.tailer.file_reader import FileReader
@@ -28,22 +29,22 @@ class Skip(NamedTuple):
     text: str
 
 
-def skips(watched: Watched, sources: Tailer) -> Iterator[Skip]:
+def skips(following: Following, sources: Tailer) -> Iterator[Skip]:
     """Each name that matches and is not read, once, in the order of the patterns. `sources` have scanned."""
     read: dict[Key, FileReader] = {reader.key: reader for reader in sources.reading}
-    matched = dict.fromkeys((name, pattern) for pattern in watched.patterns for name in names(pattern))
+    matched = dict.fromkeys((name, pattern) for pattern in following.watched.patterns for name in names(pattern))
     told: set[str] = set()
     for name, pattern in matched:
         if name not in told:
             told.add(name)
-            refused = sources.refused.get(name)
-            if skip := _why_refused(name, refused) if refused else _why(name, pattern, watched, read, sources):
+            refused = sources.resolver.refused.get(name)
+            if skip := _why_refused(name, refused) if refused else _why(name, pattern, following, read, sources):
                 yield skip
 
 
-def _why(name: str, pattern: str, watched: Watched, read: Mapping[Key, FileReader], sources: Tailer) -> Skip | None:
+def _why(name: str, pattern: str, following: Following, read: Mapping[Key, FileReader], sources: Tailer) -> Skip | None:
     """The reason of one name; None: it is read, or is not worth a word."""
-    excluding = [each for each in watched.exclude if Watched((), (each,)).excludes(name)]
+    excluding = [each for each in following.watched.exclude if Watched((), (each,)).excludes(name)]
     try:
         found = os.stat(name)
     except FileNotFoundError:
@@ -58,7 +59,9 @@ def _why(name: str, pattern: str, watched: Watched, read: Mapping[Key, FileReade
     if kind := OTHER_KINDS.get(stat.S_IFMT(found.st_mode)):
         named = "; named by its own path it is read as an input" if stat.S_ISFIFO(found.st_mode) else ""
         return Skip(name, "no_file", f"{kind}, no regular file{named}")
-    return _why_file(Seen(name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns), read, sources)
+    return _why_file(
+        Seen(name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns), following.links, read, sources
+    )
 
 
 def _why_refused(name: str, refused: NotFollowed) -> Skip:
@@ -67,13 +70,13 @@ def _why_refused(name: str, refused: NotFollowed) -> Skip:
     return Skip(name, "link_not_followed", f"{refused.reason}; see link_roots")
 
 
-def _why_file(seen: Seen, read: Mapping[Key, FileReader], sources: Tailer) -> Skip | None:
+def _why_file(seen: Seen, links: Links, read: Mapping[Key, FileReader], sources: Tailer) -> Skip | None:
     reader = read.get(seen.key)
     if reader is not None:
         return None if reader.path == seen.path else _second_name(seen.path, reader.path)
-    if error := _unreadable(seen.path, sources.links):
+    if error := _unreadable(seen.path, links):
         return Skip(seen.path, "unreadable", error)
-    if _is_compressed(seen, sources.links):
+    if _is_compressed(seen, links):
         return Skip(seen.path, "compressed", f"{_whose(seen.path)}; name it by its own path to ship it as it is")
     if sources.is_copy(seen):
         return Skip(seen.path, "copy", "a copy that copytruncate made: its lines are read from the original")

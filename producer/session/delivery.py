@@ -18,8 +18,7 @@ from producer.inputs.spool_files import Progress
 from producer.model import Destination, Entry, Piece
 from producer.options import Task
 from producer.session.inflight import MAX_ENTRIES, Window
-from producer.tailer.factory import new_tailer
-from producer.tailer.tailer import Tailer
+from producer.tailer.tailer import Tailer, new_tailer
 from producer.transform.time_budget import OverBudget
 from shipper import events
 from shipper.errors import SessionLost

@@ -8,16 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from producer.checkpoint.ack_tracker import AckTracker
 from producer.discovery.scanner import Seen
 from producer.discovery.symlinks import resolved_path
 from producer.fingerprint import CHUNK_BYTES, crc_of, first_mark
 from producer.model import Source, new_source
 from producer.tailer.decompress import IncompleteFile
 from producer.tailer.file_reader import FileReader
-from producer.tailer.file_state import Event, FileState
-from producer.tailer.file_table import FileTable, TrackedFile
-from producer.tailer.lost_file import ContentFinder
+from producer.tailer.file_table import Event, FileState, FileTable, TrackedFile
 from producer.tailer.resolver import Resolver
 from shipper import events
 from shipper.model import End
@@ -37,20 +34,18 @@ class Predecessor(NamedTuple):
 class AtomicReplacement:
     """Finds the sources that go on in the file that replaced theirs. Owned by `Rotation`."""
 
-    def __init__(self, table: FileTable, resolver: Resolver, acks: AckTracker, finder: ContentFinder) -> None:
+    def __init__(self, table: FileTable, resolver: Resolver) -> None:
         self._table = table
         self._resolver = resolver
-        self._acks = acks
-        self._finder = finder
 
     def goes_on(self, seen: Seen) -> bool:
         """Whether a source goes on in `seen`, or that is unknown until the next scan."""
-        before = predecessor(self._table.generations(seen.path), self._acks.known)
+        before = predecessor(self._table.generations(seen.path), self._table.acks.known)
         if before is None or seen.size < before.size or before.source.offset - before.source.origin < MIN_COMMON_BYTES:
             return False
         descriptor = None
         try:
-            descriptor = self._finder.links.open_as(seen.path, seen.path, seen.key)
+            descriptor = self._resolver.finder.links.open_as(seen.path, seen.path, seen.key)
             if descriptor is not None and _begins_with(descriptor, before) and self._has_no_copy(before.source):
                 goes_on = self._go_on(before, descriptor, seen)
                 descriptor = None
@@ -69,7 +64,7 @@ class AtomicReplacement:
 
         Raises IncompleteFile.
         """
-        found = self._finder.find(source)
+        found = self._resolver.finder.find(source)
         if found is not None:
             os.close(found.descriptor)
         return found is None
@@ -79,7 +74,7 @@ class AtomicReplacement:
         file, old = before.file, before.file.reader
         new = self._resolver.reader(_at(seen, before.source), descriptor, seen.path)
         late = None if old is None else _late_lines(old, before.size)
-        if not self._acks.add_durably([_at(seen, self._acks.known[new.id]), *([late] if late else [])]):
+        if not self._table.acks.add_durably([_at(seen, self._table.acks.known[new.id]), *([late] if late else [])]):
             new.close()
             return True
         late_descriptor = -1 if old is None else os.dup(old.fd)
@@ -91,7 +86,7 @@ class AtomicReplacement:
         self._table.move(file, Event.CONTENT_FOUND)
         if late and old and not is_read:
             self._resolver.follow_late(late, late_descriptor, old.path)
-        self._acks.note_scan(new.id, new.size, new.mtime_ns, new.start)
+        self._table.acks.note_scan(new.id, new.size, new.mtime_ns, new.start)
         events.file_replaced(path=seen.path, source=new.id, offset=new.offset)
         return True
 

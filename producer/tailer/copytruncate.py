@@ -6,7 +6,7 @@ A path that is named without a glob is shipped as it is.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 
 from producer.discovery import scanner
 from producer.discovery.safe_open import Links
@@ -25,9 +25,8 @@ COMPARED_BYTES = 4096
 class Copies:
     """The copies that were recognised, and of which source. Owned by `Rotation`."""
 
-    def __init__(self, table: FileTable, known: Mapping[str, Source], finder: ContentFinder) -> None:
+    def __init__(self, table: FileTable, finder: ContentFinder) -> None:
         self._table = table
-        self._known = known
         self._finder = finder
         self._found: dict[Key, tuple[Seen, str]] = {}
 
@@ -78,7 +77,7 @@ class Copies:
 
     def _marks(self, name: str) -> Iterator[tuple[Source, Mark]]:
         is_in_place = self._is_in_place(name)
-        for source in list(self._known.values()):
+        for source in list(self._table.acks.known.values()):
             if name in source.names and (is_in_place or not source.inode):
                 reader = self._table.reader(source.id)
                 for mark in {source.mark, source.mark if reader is None else reader.mark}:
@@ -116,7 +115,7 @@ class Copies:
         file = self._table.at(key)
         if file is None or not file.is_reading:
             return False
-        source = self._known.get(file.id)
+        source = self._table.acks.known.get(file.id)
         return file.name == name or (source is not None and name in source.names)
 
     # -- a compressed one ---------------------------------------------------------------------------------------
@@ -130,7 +129,7 @@ class Copies:
         claimed = {source for key, source in self._finder.claims.items() if key in beside}
         likely = [
             source
-            for source in list(self._known.values())
+            for source in list(self._table.acks.known.values())
             if not names.isdisjoint(source.names) and source.mark.head_length and source.id not in claimed
             if source.key not in beside or source.key == seen.key or _is_of_one_second(source, seen)
         ]

@@ -1,9 +1,11 @@
-"""One source being read: its open file, how far it is read, and the sums up to there."""
+"""One source being read: its open file, how far it is read, and the sums up to there; the bound of open files."""
 
 import contextlib
 import enum
 import errno
 import os
+from collections import OrderedDict
+from collections.abc import Sized
 from dataclasses import replace
 
 from producer.charset import BOM_BYTES, Charset, charset_of, lead_before
@@ -12,10 +14,59 @@ from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed
 from producer.discovery.scanner import Seen
 from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
 from producer.model import Piece, Source
-from producer.tailer.descriptor_cache import DescriptorCache
+from producer.options import UNBOUNDED
 from producer.transform.line_cut import Cut
 from shipper.bytes_ops import crc32, crc32_combine
 from shipper.model import End, Span
+
+RESERVED_DESCRIPTORS = 48
+"""For everything that is no log file: connection, checkpoint, watcher, metrics, and what they open for a moment."""
+
+
+class DescriptorCache:
+    """At most `at_most` open files, except those that have no name any more: no other file has their bytes.
+
+    `others`: further open files that count; `links`: how a file is opened again. Owned by `FileTable`.
+    """
+
+    def __init__(self, at_most: int = UNBOUNDED, others: Sized = (), links: Links = FOLLOWED_BY_OWNER) -> None:
+        self.links = links
+        self._at_most = at_most
+        self._others = others
+        self._open: OrderedDict[int, FileReader] = OrderedDict()
+
+    def used(self, owner: "FileReader") -> None:
+        """`owner` has an open descriptor and needs it now; another one may be closed for it."""
+        self._open[id(owner)] = owner
+        self._open.move_to_end(id(owner))
+        if len(self._open) > max(1, self._at_most - len(self._others)):
+            self._suspend_oldest(owner)
+
+    def closed(self, owner: "FileReader") -> None:
+        """`owner` closed its descriptor for good."""
+        self._open.pop(id(owner), None)
+
+    def _suspend_oldest(self, needed: "FileReader") -> None:
+        for key, owner in self._open.items():
+            if owner is not needed and is_linked(owner.fd):
+                del self._open[key]
+                owner.suspend()
+                return
+
+
+def file_limit(chosen: int, soft_limit: int) -> int:
+    """How many log files may be open: `chosen` (0: no choice), within what the process may have."""
+    allowed = max(1, soft_limit - RESERVED_DESCRIPTORS)
+    return min(chosen, allowed) if chosen else allowed
+
+
+def is_linked(descriptor: int) -> bool:
+    """Whether some name leads to the file; where that is unknown it stays open."""
+    try:
+        return os.fstat(descriptor).st_nlink > 0
+    except OSError:
+        return False
+
 
 GUARD_BYTES = 64
 """Bytes before the offset that every read takes along: if they changed, the file was rewritten under us."""

@@ -1,21 +1,109 @@
-"""One record for each tracked file, and the table of them: by source, by inode, by name and by state.
+"""One record for each tracked file, the table of them, the states, and the one table of transitions between states.
+
+`docs/development/tailer.md` draws the transitions; a test holds the drawing to them. Only `FileTable` changes a state.
 
 The generations of a name are the files that had it, one after the other. An older one is read to its end before a
 younger one, so the archive has them in the order in which they were written.
 """
 
+import enum
 import itertools
-from collections.abc import Iterator, Mapping
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from producer.discovery.safe_open import Links
+from producer.checkpoint.ack_tracker import AckTracker
+from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Key, Seen
-from producer.model import Source
-from producer.tailer.descriptor_cache import DescriptorCache
-from producer.tailer.file_reader import FileReader, content_matches
-from producer.tailer.file_state import ENDED_STATES, TRANSITIONS, Event, FileState
+from producer.inputs.spool_files import lost_after
+from producer.model import Piece, Source
+from producer.options import Following
+from producer.tailer.file_reader import DescriptorCache, FileReader, content_matches
 from producer.tailer.retained_files import RetainedFiles
-from shipper.model import End
+from shipper import events
+from shipper.model import End, Span
+
+
+class FileState(enum.Enum):
+    """What the tailer waits for, or does next, with one file."""
+
+    UNOPENED = "unopened"  #: new, and not opened yet; every scan tries again
+    WAITING = "waiting"  #: known from the checkpoint, and not opened yet; every scan tries again
+    NEW = "new"  #: the checkpoint does not have it yet; nothing is read before it does
+    ACTIVE = "active"  #: in the read queue: it may have unread bytes
+    IDLE = "idle"  #: read to its end
+    HOLDING_LINE = "holding_line"  #: read to its last line, which has no newline yet
+    UNREADABLE = "unreadable"  #: the last read failed; every scan tries again
+    LOST = "lost"  #: deleted or rewritten before it was read to its end: its content is searched in other files
+    ENDING = "ending"  #: its last block was read and is not acknowledged yet
+    LINGERING = "lingering"  #: ended; its file is polled for late lines
+    ENDED = "ended"  #: ended; a scan may find its file again
+    EXCLUDED = "excluded"  #: the configuration does not name it; it is not read
+    FORGOTTEN = "forgotten"  #: not tracked any more
+
+
+class Event(enum.Enum):
+    """What happens to a file."""
+
+    OPEN_FAILED = "open failed"
+    OPENED = "opened"
+    SAVED = "saved"  #: the checkpoint has it
+    RESUMED = "resumed"  #: its file is open again, at the acknowledged offset
+    GREW = "grew"  #: a scan found unread bytes, or its last line is due
+    END_REACHED = "end reached"
+    LINE_INCOMPLETE = "line incomplete"
+    READ_FAILED = "read failed"
+    FILE_GONE = "file gone"  #: deleted or rewritten
+    NOT_FOUND_YET = "not found yet"  #: the search for its content met an error
+    CONTENT_FOUND = "content found"  #: in a copy, a compressed rotation or the file that replaced it
+    LAST_BLOCK = "last block"
+    ACKNOWLEDGED = "acknowledged"  #: its last block
+    EXPIRED = "expired"  #: no late lines are expected any more
+    LEFT_OUT = "left out"  #: the configuration does not name it
+    DISMISSED = "dismissed"  #: nothing of it is to be read, or its file cannot show up again
+
+
+OPEN_STATES = frozenset({FileState.ACTIVE, FileState.IDLE, FileState.HOLDING_LINE, FileState.UNREADABLE})
+"""A file in one of these is read until it ends."""
+ENDED_STATES = frozenset({FileState.LINGERING, FileState.ENDED, FileState.EXCLUDED})
+"""A file in one of these is not open; if a scan finds it, it goes on."""
+
+S, E = FileState, Event
+TRANSITIONS: Mapping[tuple[FileState, Event], FileState] = {
+    (S.UNOPENED, E.OPEN_FAILED): S.UNOPENED,
+    (S.UNOPENED, E.OPENED): S.NEW,
+    (S.UNOPENED, E.DISMISSED): S.FORGOTTEN,
+    (S.NEW, E.SAVED): S.ACTIVE,
+    (S.NEW, E.FILE_GONE): S.LOST,  # its content is in a compressed file
+    (S.NEW, E.DISMISSED): S.FORGOTTEN,  # the checkpoint cannot be written: the next scan finds it again
+    (S.WAITING, E.OPEN_FAILED): S.WAITING,
+    (S.WAITING, E.RESUMED): S.ACTIVE,
+    (S.WAITING, E.FILE_GONE): S.LOST,
+    (S.WAITING, E.ACKNOWLEDGED): S.LINGERING,  # before this start
+    (S.WAITING, E.LEFT_OUT): S.EXCLUDED,
+    (S.WAITING, E.DISMISSED): S.FORGOTTEN,
+    (S.ACTIVE, E.END_REACHED): S.IDLE,
+    (S.ACTIVE, E.LINE_INCOMPLETE): S.HOLDING_LINE,
+    (S.ACTIVE, E.READ_FAILED): S.UNREADABLE,
+    **{(state, E.GREW): S.ACTIVE for state in OPEN_STATES},
+    **{(state, E.FILE_GONE): S.LOST for state in OPEN_STATES},
+    **{(state, E.CONTENT_FOUND): S.ACTIVE for state in OPEN_STATES},  # another file replaced it
+    **{(state, E.LAST_BLOCK): S.ENDING for state in OPEN_STATES},
+    **{(state, E.DISMISSED): S.FORGOTTEN for state in OPEN_STATES},
+    (S.LOST, E.NOT_FOUND_YET): S.LOST,
+    (S.LOST, E.CONTENT_FOUND): S.ACTIVE,
+    (S.LOST, E.LAST_BLOCK): S.ENDING,  # what is missing is a gap
+    (S.ENDING, E.GREW): S.ACTIVE,
+    (S.ENDING, E.ACKNOWLEDGED): S.LINGERING,
+    (S.ENDING, E.DISMISSED): S.FORGOTTEN,
+    (S.LINGERING, E.EXPIRED): S.ENDED,
+    (S.EXCLUDED, E.FILE_GONE): S.LOST,  # named again, and its content is in another file
+    **{(state, E.RESUMED): S.ACTIVE for state in ENDED_STATES},
+    **{(state, E.OPEN_FAILED): S.WAITING for state in ENDED_STATES},
+    **{(state, E.DISMISSED): S.FORGOTTEN for state in ENDED_STATES},
+}
+"""The state after an event; a pair that is not here cannot happen, and `FileTable.move` raises."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -62,11 +150,24 @@ _WITHOUT_GENERATION = ENDED_STATES | {FileState.FORGOTTEN}
 
 
 class FileTable:
-    """Every file that is tracked on this host. Owned by `Tailer`; the only one that changes a file's state."""
+    """Every file that is tracked on this host, its state, and how far it is acknowledged. Owned by `Tailer`."""
 
-    def __init__(self, descriptors: DescriptorCache, retained: RetainedFiles) -> None:
-        self._descriptors = descriptors
-        self.retained = retained
+    def __init__(
+        self,
+        following: Following,
+        checkpoints: Checkpoints,
+        retained: RetainedFiles,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.following = following  #: which files are tracked, and how
+        self.acks = AckTracker(checkpoints, wall, following.may_hold)  #: how far each source is acknowledged
+        self.retained = retained  #: files that stay open although they are not read
+        self.clock = clock  #: monotonic; of the times in the records
+        self.wall = wall  #: seconds since 1970
+        self.last_blocks: list[Piece] = []  #: of files that ended, to be shipped
+        self._descriptors = DescriptorCache(following.open_files, retained, following.links)
         self._by_id: dict[str, TrackedFile] = {}
         self._by_key: dict[Key, list[TrackedFile]] = {}
         self._by_name: dict[str, list[TrackedFile]] = {}  # generations, the oldest first
@@ -106,7 +207,7 @@ class FileTable:
         not_open = (FileState.UNOPENED, FileState.WAITING)
         return any(file.state in not_open for file in self._by_key.get(key, ()))
 
-    def is_tracked(self, seen: Seen, known: Mapping[str, Source], links: Links) -> bool:
+    def is_tracked(self, seen: Seen) -> bool:
         """Whether a file is read, was read, or could not be opened.
 
         The inode number of a file that is not open, or that ended, may be another file's by now.
@@ -119,10 +220,10 @@ class FileTable:
             if file.reader.fd >= 0 or file.reader.path == seen.path:
                 return True
             mark = file.reader.mark
-        elif ended is not None and ended.id in known:
-            mark = known[ended.id].mark
+        elif ended is not None and ended.id in self.acks.known:
+            mark = self.acks.known[ended.id].mark
         try:
-            return mark is not None and content_matches(seen, mark, links)
+            return mark is not None and content_matches(seen, mark, self.following.links)
         except OSError:
             return True
 
@@ -138,7 +239,99 @@ class FileTable:
         """The generations before a file."""
         return itertools.takewhile(lambda other: other is not file, self.generations(file.name))
 
-    # -- change ---------------------------------------------------------------------------------------------------
+    # -- what happens to a file -----------------------------------------------------------------------------------
+
+    def queue(self, file: TrackedFile) -> None:
+        """A file may have bytes to read."""
+        self.move(file, Event.GREW)
+
+    def leave(self, file: TrackedFile) -> None:
+        """No watched name leads to a file any more: it is read until it is silent for `rotate_wait`."""
+        file.is_named = False
+        file.left_at = self.clock()
+        self.queue(file)
+        if file.reader is not None:
+            events.file_left(path=file.reader.path, how=end_without_name(file.reader).value)
+
+    def finish(self, file: TrackedFile, why: End) -> None:
+        """Read no more of a file: its last block is shipped, and it is closed when that is acknowledged."""
+        reader = file.reader
+        if reader is None:
+            return
+        piece = reader.finish(why)
+        if file.name in self.following.spools:
+            piece = piece._replace(gap=piece.gap + lost_after(os.path.dirname(file.name), reader.key))
+        if piece.gap:
+            events.bytes_lost(file=file.name, lost=piece.gap, reason=why.value)
+        self.last_blocks.append(piece)
+        file.failing_since, file.passed_over = None, False
+        self.move(file, Event.LAST_BLOCK)
+        if why is End.TRUNCATED and reader.ends_as is None:
+            self.free_inode(file)
+
+    def lose(self, file: TrackedFile, why: End) -> None:
+        """A file is gone, or has other content: what was not read of it may be in another file."""
+        reader = file.reader
+        if reader is None:
+            return
+        if file.name in self.following.spools:
+            self.finish(file, why)
+            return
+        if why is End.TRUNCATED and reader.ends_as is None:
+            self.free_inode(file)
+        self.search(file, reader.as_read(self.acks.known[file.id]), reader.ends_as or why)
+
+    def lose_source(self, source: Source, why: End) -> None:
+        """The same of a source whose file is not open."""
+        if why is End.TRUNCATED:
+            self.truncated.add(source.key)
+        self.search(self.add_known(source), source, why)
+
+    def search(self, file: TrackedFile, source: Source, why: End) -> None:
+        """The content of a source is to be searched in other files. `source`: as far as it was read."""
+        self.close_file(file)
+        self.set_key(file, None)
+        self.move(file, Event.FILE_GONE)
+        self.join_generations(file)
+        file.source, file.end, file.failing_since, file.passed_over = source, why, self.clock(), False
+        file.searched = False
+
+    def finish_lost(self, file: TrackedFile, source: Source, why: End) -> None:
+        """No file has the content of a lost one: what is missing is a gap."""
+        gap = max(0, source.size - source.offset)
+        if gap:
+            events.bytes_lost(file=file.name, lost=gap, reason=why.value)
+        self.last_blocks.append(_last_block(source, why, gap))
+        self.move(file, Event.LAST_BLOCK)
+
+    def end(self, source: Source) -> None:
+        """The last block of a source is acknowledged. Its file may show up again; if it has none, it is forgotten."""
+        file = self.add_known(source)
+        if not source.inode:
+            self.move(file, Event.DISMISSED)
+            return
+        self.move(file, Event.ACKNOWLEDGED)
+        file.path = source.names[-1]
+        self.set_key(file, source.key)
+        self.take_inode(file)
+
+    def exclude(self, source: Source) -> None:
+        """The configuration does not name the file of a source; it goes on if its file gets a name that is watched."""
+        file = self.add_known(source)
+        self.move(file, Event.LEFT_OUT)
+        self.take_inode(file)
+
+    def finish_excluded(self, source: Source) -> None:
+        """Nothing more is read of an excluded source, and the archive records that."""
+        self.last_blocks.append(_last_block(source, End.EXCLUDED, max(0, source.size - source.offset)))
+
+    def forget(self, source: Source) -> None:
+        """A source ended so long ago that its file is a new one should it show up."""
+        file = self.get(source.id)
+        if file is not None and file.state in ENDED_STATES:
+            self.move(file, Event.DISMISSED)
+
+    # -- records, states and indexes --------------------------------------------------------------------------------
 
     def move(self, file: TrackedFile, event: Event) -> None:
         """The only way to change a state. Raises RuntimeError: `TRANSITIONS` does not have it."""
@@ -261,3 +454,15 @@ class FileTable:
             generations.remove(file)
             if not generations:
                 del self._by_name[file.name]
+
+
+def end_without_name(reader: FileReader) -> End:
+    """How a file ends to which no watched name leads."""
+    return End.ROTATED if reader.has_name() else End.DELETED
+
+
+def _last_block(source: Source, why: End, gap: int) -> Piece:
+    """The last, empty piece of a source that has no open file."""
+    span = Span(source.offset, source.offset)
+    piece = Piece(source.id, source.file, source.origin, span, b"", source.crc, source.mark, why, gap)
+    return piece._replace(handoff=source.handoff)

@@ -5,7 +5,7 @@ The first bytes of a candidate and the bytes before the offset must agree with t
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from producer.discovery import scanner
 from producer.discovery.scanner import Key, Seen
 from producer.fingerprint import HEAD_BYTES
 from producer.model import Source
-from producer.options import Following
 from producer.tailer import decompress
 from producer.tailer.decompress import CorruptFile, IncompleteFile
 from producer.tailer.file_table import FileTable
@@ -37,25 +36,15 @@ class FoundContent(NamedTuple):
 
 
 class ContentFinder:
-    """Finds the content of lost files. `directory`: for decompressed content; `known`: as far as it is acknowledged.
+    """Finds the content of lost files. `directory`: for decompressed content.
 
     Owned by `Tailer`; called by one thread at a time.
     """
 
-    def __init__(
-        self,
-        following: Following,
-        table: FileTable,
-        known: Mapping[str, Source],
-        directory: Path,
-        clock: Callable[[], float],
-    ) -> None:
-        self.links = following.links
-        self._may_hold = following.may_hold
+    def __init__(self, table: FileTable, directory: Path) -> None:
+        self.links = table.following.links
         self._table = table
-        self._known = known
         self._directory = directory
-        self._clock = clock
         self._unfinished: dict[Key, tuple[int, int, float]] = {}  # size, mtime, since
         self.claims: dict[Key, str] = {}  #: by file: the source whose content it has
 
@@ -116,14 +105,12 @@ class ContentFinder:
         for base in source.names:
             for name in (base, *scanner.originals(base)):
                 rotations = (*scanner.rotations(name), *_compressed_in_place(name))
-                for seen in [seen for seen in rotations if self._may_hold(source.file, seen)]:
+                for seen in [seen for seen in rotations if self._table.following.may_hold(source.file, seen)]:
                     found[seen.key] = (seen.mtime_ns < since, scanner.age(seen, base), seen)
         for _, _, seen in sorted(found.values()):
             own = seen.key == source.key or self.claims.get(seen.key) == source.id
             newer = seen.mtime_ns >= since or source.mark.tail_length > 0
-            if own or (
-                newer and seen.key not in self.claims and not self._table.is_tracked(seen, self._known, self.links)
-            ):
+            if own or (newer and seen.key not in self.claims and not self._table.is_tracked(seen)):
                 yield seen
 
     def _content_in(self, seen: Seen, source: Source) -> FoundContent | None:
@@ -182,9 +169,9 @@ class ContentFinder:
         """Whether an incomplete file changed within the last minute."""
         size, mtime_ns, since = self._unfinished.get(seen.key, (-1, -1, 0.0))
         if (size, mtime_ns) != (seen.size, seen.mtime_ns):
-            since = self._clock()
+            since = self._table.clock()
             self._unfinished[seen.key] = (seen.size, seen.mtime_ns, since)
-        return self._clock() - since < SETTLED_SECONDS
+        return self._table.clock() - since < SETTLED_SECONDS
 
 
 def _compressed_in_place(path: str) -> list[Seen]:

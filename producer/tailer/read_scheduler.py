@@ -1,21 +1,18 @@
-"""Which file is read next, when one has come to its end, and the last blocks of those that ended."""
+"""Which file is read next, when one has come to its end, and where the content of a lost one goes on."""
 
 import errno
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 from producer.discovery import scanner
-from producer.inputs.spool_files import lost_after
 from producer.model import Piece, Source
-from producer.options import Following, Order
+from producer.options import Order
 from producer.tailer.decompress import IncompleteFile
 from producer.tailer.file_reader import FileReader, ReadOutcome
-from producer.tailer.file_state import Event, FileState
-from producer.tailer.file_table import FileTable, TrackedFile
+from producer.tailer.file_table import Event, FileState, FileTable, TrackedFile, end_without_name
 from producer.tailer.lost_file import ContentFinder
 from producer.transform.time_budget import OverBudget
 from shipper import events
-from shipper.model import End, Span
+from shipper.model import End
 
 PIECE_BYTES = 1024
 """Bytes of the budget that a piece costs besides its data: a megabyte of empty lines must not be a million messages."""
@@ -44,35 +41,19 @@ def end_after_read(file: TrackedFile, *, was_silent: bool, is_due: bool) -> End 
     return end_without_name(reader) if was_silent and is_due and not file.is_named else None
 
 
-def end_without_name(reader: FileReader) -> End:
-    """How a file ends to which no watched name leads."""
-    return End.ROTATED if reader.has_name() else End.DELETED
-
-
 class ReadScheduler:
     """Reads the files of a table that may have unread bytes. Owned by `Tailer`."""
 
-    def __init__(
-        self,
-        following: Following,
-        table: FileTable,
-        known: Mapping[str, Source],
-        finder: ContentFinder,
-        clock: Callable[[], float],
-    ) -> None:
-        self._following = following
+    def __init__(self, table: FileTable, finder: ContentFinder) -> None:
         self._table = table
-        self._known = known
         self._finder = finder
-        self._clock = clock
-        self._patience = max(PATIENCE_SECONDS, PATIENCE_WAITS * following.rotate_wait)
-        self._last_blocks: list[Piece] = []  # of files that ended, to be shipped
+        self._patience = max(PATIENCE_SECONDS, PATIENCE_WAITS * table.following.rotate_wait)
         self._last_read: TrackedFile | None = None
 
     @property
     def idle(self) -> bool:
         """Whether nothing is left to read that the last scan found."""
-        return not (self._last_blocks or self._readable() or self._searchable())
+        return not (self._table.last_blocks or self._readable() or self._searchable())
 
     @property
     def backlog_bytes(self) -> int:
@@ -85,22 +66,10 @@ class ReadScheduler:
         for file in self._table.in_state(FileState.LOST):
             file.searched = False
 
-    def queue(self, file: TrackedFile) -> None:
-        """A file may have bytes to read."""
-        self._table.move(file, Event.GREW)
-
-    def leave(self, file: TrackedFile) -> None:
-        """No watched name leads to a file any more: it is read until it is silent for `rotate_wait`."""
-        file.is_named = False
-        file.left_at = self._clock()
-        self.queue(file)
-        if file.reader is not None:
-            events.file_left(path=file.reader.path, how=end_without_name(file.reader).value)
-
     def is_due(self, file: TrackedFile) -> bool:
         """Whether a file that left its name has been silent for so long that it ends."""
-        wait = 0.0 if file.name in self._following.spools else self._following.rotate_wait
-        left = file.left_at is not None and self._clock() - file.left_at >= wait
+        wait = 0.0 if file.name in self._table.following.spools else self._table.following.rotate_wait
+        left = file.left_at is not None and self._table.clock() - file.left_at >= wait
         return left or (file.reader is not None and file.reader.ends_as is not None)
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -117,7 +86,7 @@ class ReadScheduler:
         while left > 0 and (turn := self._turn()):
             for file in turn:
                 before = left
-                for piece in self._read_block(file, min(left, self._following.cut.block_bytes)):
+                for piece in self._read_block(file, min(left, self._table.following.cut.block_bytes)):
                     left -= _cost(piece)
                     yield self._sending(piece)
                     del piece  # its memory is used for the next one
@@ -133,12 +102,12 @@ class ReadScheduler:
         """The files to read a block of before the next turn is chosen."""
         readable = self._readable()
         turn = [file for file in self._table.in_state(FileState.ACTIVE) if file.id in readable]
-        if turn and self._following.order is Order.OLDEST:
+        if turn and self._table.following.order is Order.OLDEST:
             return [min(turn, key=_last_change)]
         return turn
 
     def _take_last_blocks(self) -> list[Piece]:
-        taken, self._last_blocks = self._last_blocks, []
+        taken, self._table.last_blocks = self._table.last_blocks, []
         return [self._sending(piece) for piece in taken]
 
     def _sending(self, piece: Piece) -> Piece:
@@ -154,22 +123,22 @@ class ReadScheduler:
         if reader is None or file.state is not FileState.ACTIVE:
             return
         was_silent = True
-        once = self._following.once and file.name not in self._following.spools
+        once = self._table.following.once and file.name not in self._table.following.spools
         flush = once or self.is_due(file)
         try:
-            while budget > 0 and (piece := reader.read(self._following.cut, flush=flush)):
+            while budget > 0 and (piece := reader.read(self._table.following.cut, flush=flush)):
                 was_silent = False
                 self._last_read = file
                 budget -= _cost(piece)
                 if file.left_at is not None:
-                    file.left_at = self._clock()  # late lines: the silence begins anew
+                    file.left_at = self._table.clock()  # late lines: the silence begins anew
                 yield piece
                 del piece
                 if self._must_wait(file):  # it was put back
                     return
             file.failing_since, file.passed_over = None, False
         except scanner.GONE:
-            self.lose(file, End.DELETED)
+            self._table.lose(file, End.DELETED)
             return
         except OSError as error:
             self._fails(file, reader, error)
@@ -184,9 +153,9 @@ class ReadScheduler:
     def _after_read(self, file: TrackedFile, reader: FileReader, *, was_silent: bool) -> None:
         end = end_after_read(file, was_silent=was_silent, is_due=self.is_due(file))
         if end is not None:
-            self.end(file, end)
+            self._table.finish(file, end)
         elif reader.outcome is ReadOutcome.REWRITTEN:
-            self.lose(file, End.TRUNCATED)
+            self._table.lose(file, End.TRUNCATED)
         elif reader.outcome in AFTER_READ:
             self._table.move(file, AFTER_READ[reader.outcome])
 
@@ -199,12 +168,12 @@ class ReadScheduler:
             self._hold_back(file, error)
 
     def _hold_back(self, file: TrackedFile, error: OverBudget) -> None:
-        if (budget := self._following.cut.budget) and file.reader is not None:
+        if (budget := self._table.following.cut.budget) and file.reader is not None:
             budget.hold(file.id, file.reader.path, file.reader.offset, error)
 
     def _must_wait(self, file: TrackedFile) -> bool:
         """Whether the next block of a file takes its patterns too long."""
-        budget = self._following.cut.budget
+        budget = self._table.following.cut.budget
         return budget is not None and budget.must_wait(file.id)
 
     def _fails(self, file: TrackedFile, reader: FileReader, error: OSError) -> None:
@@ -217,7 +186,7 @@ class ReadScheduler:
 
     def _wait_or_pass_over(self, file: TrackedFile, path: str, error: str) -> None:
         """Let younger generations go on if a file has failed for too long."""
-        now = self._clock()
+        now = self._table.clock()
         file.failing_since = now if file.failing_since is None else file.failing_since
         if now - file.failing_since >= self._patience and not file.passed_over:
             file.passed_over = True
@@ -245,51 +214,11 @@ class ReadScheduler:
         reader = file.reader
         if reader is None or reader.offset > reader.origin:
             return False
+        known = self._table.acks.known
         others = [other for other in self._table.generations(file.name) if other is not file and other.sent >= 0]
-        return any(other.sent > self._known[other.id].offset for other in others if other.id in self._known)
+        return any(other.sent > known[other.id].offset for other in others if other.id in known)
 
-    # -- the end of a file ----------------------------------------------------------------------------------------
-
-    def end(self, file: TrackedFile, why: End) -> None:
-        """Read no more of a file: its last block is shipped, and it is closed when that is acknowledged."""
-        reader = file.reader
-        if reader is None:
-            return
-        piece = reader.finish(why)
-        if file.name in self._following.spools:
-            piece = piece._replace(gap=piece.gap + lost_after(os.path.dirname(file.name), reader.key))
-        if piece.gap:
-            events.bytes_lost(file=file.name, lost=piece.gap, reason=why.value)
-        self._last_blocks.append(piece)
-        file.failing_since, file.passed_over = None, False
-        self._table.move(file, Event.LAST_BLOCK)
-        if why is End.TRUNCATED and reader.ends_as is None:
-            self._table.free_inode(file)
-
-    def lose(self, file: TrackedFile, why: End) -> None:
-        """A file is gone, or has other content: what was not read of it may be in another file."""
-        reader = file.reader
-        if reader is None:
-            return
-        if file.name in self._following.spools:
-            self.end(file, why)
-            return
-        if why is End.TRUNCATED and reader.ends_as is None:
-            self._table.free_inode(file)
-        self.lost(file, reader.as_read(self._known[file.id]), reader.ends_as or why)
-
-    def lost(self, file: TrackedFile, source: Source, why: End) -> None:
-        """The file of a source is gone, or was rewritten: search its content. `source`: as far as it was read."""
-        self._table.close_file(file)
-        self._table.set_key(file, None)
-        self._table.move(file, Event.FILE_GONE)
-        self._table.join_generations(file)
-        file.source, file.end, file.failing_since, file.passed_over = source, why, self._clock(), False
-        file.searched = False
-
-    def left_out(self, source: Source) -> None:
-        """The configuration does not name the file of a source: nothing more is read, and the archive records that."""
-        self._last_blocks.append(_last_block(source, End.EXCLUDED, max(0, source.size - source.offset)))
+    # -- lost files -----------------------------------------------------------------------------------------------
 
     def _searchable(self) -> list[TrackedFile]:
         """The lost files that no older generation holds up, and that were not searched since the last scan."""
@@ -316,11 +245,7 @@ class ReadScheduler:
             self._wait_or_pass_over(file, file.name, str(error))
             return
         if found is None:
-            gap = max(0, source.size - source.offset)
-            if gap:
-                events.bytes_lost(file=file.name, lost=gap, reason=why.value)
-            self._last_blocks.append(_last_block(source, why, gap))
-            self._table.move(file, Event.LAST_BLOCK)
+            self._table.finish_lost(file, source, why)
             return
         reader = FileReader(source, found.descriptor, found.path)
         reader.continues_in_copy(why)
@@ -328,13 +253,6 @@ class ReadScheduler:
         self._table.move(file, Event.CONTENT_FOUND)
         octets = found.size - source.offset
         events.rest_found(file=file.name, path=found.path, offset=source.offset, octets=octets)
-
-
-def _last_block(source: Source, why: End, gap: int) -> Piece:
-    """The last, empty piece of a source that has no open file."""
-    span = Span(source.offset, source.offset)
-    piece = Piece(source.id, source.file, source.origin, span, b"", source.crc, source.mark, why, gap)
-    return piece._replace(handoff=source.handoff)
 
 
 def _cost(piece: Piece) -> int:

@@ -5,24 +5,21 @@ A renamed file that ended may still be open in a program that writes to it: its 
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
-from producer.checkpoint.ack_tracker import AckTracker
 from producer.discovery import scanner
 from producer.discovery.safe_open import ExcludedName, NotFollowed
 from producer.discovery.scanner import Key, Seen
 from producer.discovery.symlinks import resolved_path
 from producer.fingerprint import Mark, first_mark
 from producer.model import Source, new_source
-from producer.options import Following
 from producer.tailer import decompress
 from producer.tailer.decompress import IncompleteFile
 from producer.tailer.file_reader import FileReader
-from producer.tailer.file_state import ENDED_STATES, Event, FileState
-from producer.tailer.file_table import FileTable, TrackedFile
+from producer.tailer.file_table import Event, FileState, FileTable, TrackedFile
 from producer.tailer.lost_file import ContentFinder
-from producer.tailer.read_scheduler import ReadScheduler
 from shipper import events
 from shipper.model import End
 
@@ -31,37 +28,29 @@ LATE_SECONDS = 3600.0
 
 
 class Resolver:
-    """Finds and opens the files of sources. Owned by `Tailer`, which passes what the last scan found."""
+    """Finds and opens the files of sources. Owned by `Tailer`, which passes what the last scan found.
 
-    def __init__(
-        self,
-        following: Following,
-        table: FileTable,
-        scheduler: ReadScheduler,
-        acks: AckTracker,
-        finder: ContentFinder,
-        wall: Callable[[], float],
-    ) -> None:
-        self._finder = finder
-        self._following = following
-        self._links = following.links
-        self._wall = wall
+    `directory`: for decompressed content.
+    """
+
+    def __init__(self, table: FileTable, directory: Path) -> None:
         self._table = table
-        self._scheduler = scheduler
-        self.acks = acks
+        self.finder = ContentFinder(table, directory)
         self._files: Mapping[Key, Seen] = {}
         self.listing = scanner.Listing()  #: of the directories, since the last scan
         self._begin_at: dict[Key, int] = {}  # where files begin that are not tracked yet, if not at their first byte
-        self._is_named = scanner.name_filter(following.watched)
+        self._is_named = scanner.name_filter(table.following.watched)
         self._refused: dict[str, NotFollowed] = {}  # by name: why it is not read
         self._logged: set[str] = set()  # names whose refusal was logged
 
-    def found(self, files: Mapping[Key, Seen]) -> None:
-        """What a scan found."""
+    def found(self, files: Mapping[Key, Seen], excluded: Mapping[str, str]) -> None:
+        """What a scan found; `excluded`: names that are not read, and the excluded names of their files."""
         self._files = files
         self._logged.intersection_update(self._refused)
         self._refused = {}
         self.refresh_listing()
+        for path, name in excluded.items():
+            self.refuse(path, ExcludedName(path, name))
 
     def refresh_listing(self) -> None:
         """List the directories of the files anew."""
@@ -74,42 +63,19 @@ class Resolver:
 
     def is_named(self, source: Source) -> bool:
         """Whether the configuration names the file of a source; later names, given by a rotation, do not count."""
-        return source.file in self._following.spools or self._is_named(source.file)
+        return source.file in self._table.following.spools or self._is_named(source.file)
 
     def begin_at_end(self) -> None:
         """Files that this scan found begin at their present end, also those that cannot be opened yet."""
-        spools = self._following.spools
+        spools = self._table.following.spools
         self._begin_at = {seen.key: seen.size for seen in self._files.values() if seen.path not in spools}
-
-    def end(self, source: Source) -> None:
-        """The last block of a source is acknowledged. Its file may show up again; if it has none, it is forgotten."""
-        file = self._table.add_known(source)
-        if not source.inode:
-            self._table.move(file, Event.DISMISSED)
-            return
-        self._table.move(file, Event.ACKNOWLEDGED)
-        file.path = source.names[-1]
-        self._table.set_key(file, source.key)
-        self._table.take_inode(file)
-
-    def exclude(self, source: Source) -> None:
-        """The configuration does not name the file of a source; it goes on if its file gets a name that is watched."""
-        file = self._table.add_known(source)
-        self._table.move(file, Event.LEFT_OUT)
-        self._table.take_inode(file)
 
     def may_reappear(self, reader: FileReader, why: End) -> bool:
         """Whether the file of a source that ends may show up again."""
         if reader.ends_as is not None:
-            return scanner.is_at(reader.path, self.acks.known[reader.id].key)
-        is_named = reader.offset > 0 or reader.file in self._following.spools
+            return scanner.is_at(reader.path, self._table.acks.known[reader.id].key)
+        is_named = reader.offset > 0 or reader.file in self._table.following.spools
         return why is not End.TRUNCATED and is_named and reader.has_name()
-
-    def forget(self, source: Source) -> None:
-        """A source ended so long ago that its file is a new one should it show up."""
-        file = self._table.get(source.id)
-        if file is not None and file.state in ENDED_STATES:
-            self._table.move(file, Event.DISMISSED)
 
     @property
     def unopened(self) -> list[str]:
@@ -157,21 +123,25 @@ class Resolver:
 
     def _begin_compressed(self, file: TrackedFile, seen: Seen) -> Source | None:
         """A generation that is compressed at `seen`: its content is decompressed and read in its turn."""
-        head = self._finder.head_of(file.name, seen)
+        head = self.finder.head_of(file.name, seen)
         stat = os.stat(seen.path)
         if not head or (stat.st_dev, stat.st_ino) != seen.key:
             self._table.move(file, Event.DISMISSED)
             return None
         mark, real = Mark.of(0, head, b""), resolved_path(file.name, seen.path)
         source = replace(new_source(file.name, stat, origin=0, mark=mark, real=real), size=len(head))
-        self._finder.claims[seen.key] = source.id
+        self.finder.claims[seen.key] = source.id
         self._table.identify(file, source)
         return source
 
     def _skip_if_old(self, seen: Seen, name: str) -> None:
         """Let an old file begin at its end; under a name that was shipped before it has what is missing there."""
-        unknown = seen.key not in self._begin_at and self.acks.changed_before(name) is None
-        if unknown and name not in self._following.spools and self._following.ignores(seen.mtime_ns, self._wall()):
+        unknown = seen.key not in self._begin_at and self._table.acks.changed_before(name) is None
+        if (
+            unknown
+            and name not in self._table.following.spools
+            and self._table.following.ignores(seen.mtime_ns, self._table.wall())
+        ):
             self._begin_at[seen.key] = seen.size
             events.file_ignored(path=seen.path, octets=seen.size)
 
@@ -196,21 +166,21 @@ class Resolver:
 
     def follow_all(self, begun: list[Source]) -> None:
         """Read new generations once they are durable; where they cannot be made so, forget them until the next scan."""
-        is_durable = self.acks.add_durably(begun)
+        is_durable = self._table.acks.add_durably(begun)
         for source in begun:
             file = self._table.get(source.id)
             if file is None:
                 continue
             if not is_durable:
                 if file.reader is None:
-                    self._finder.claims.pop(source.key, None)
+                    self.finder.claims.pop(source.key, None)
                 self._table.move(file, Event.DISMISSED)
                 continue
             self._begin_at.pop(source.key, None)
             if file.reader is not None:
                 self._follow(file, file.reader, source, Event.SAVED)
             else:
-                self._scheduler.lost(file, source, End.ROTATED)  # its content is in a compressed file
+                self._table.search(file, source, End.ROTATED)  # its content is in a compressed file
 
     # -- a known one --------------------------------------------------------------------------------------------
 
@@ -250,7 +220,7 @@ class Resolver:
             return self._postpone(file, source, descriptor)
         _close(descriptor)
         if or_lose:
-            self.lose(source, End.TRUNCATED if path == source.file else End.DELETED)
+            self._table.lose_source(source, End.TRUNCATED if path == source.file else End.DELETED)
         return False
 
     def open(self, name: str, path: str, key: Key) -> int | None:
@@ -258,7 +228,7 @@ class Resolver:
 
         Every file whose bytes are shipped is opened here or by `ContentFinder` or its reader. Raises NotFollowed.
         """
-        return self._links.open_as(self._name_of(name, path, key), path, key)
+        return self._table.following.links.open_as(self._name_of(name, path, key), path, key)
 
     def _name_of(self, name: str, path: str, key: Key) -> str:
         """The name as which `path` is opened: itself, if the configuration names it; else links led there from `name`.
@@ -275,7 +245,7 @@ class Resolver:
 
     def _check_names(self, stat: os.stat_result, path: str) -> None:
         """A file that is excluded under another name is not read under this one either. Raises ExcludedName."""
-        watched = self._following.watched
+        watched = self._table.following.watched
         if watched.exclude and stat.st_nlink > 1 and path not in watched.own:
             twin = scanner.excluded_twin(path, (stat.st_dev, stat.st_ino), watched, self.listing)
             if twin:
@@ -296,6 +266,11 @@ class Resolver:
         """The names that are not read, and why, by the last scan."""
         return self._refused
 
+    @property
+    def links_not_followed(self) -> list[str]:
+        """The names that are not read because a hostile user can have made the link there."""
+        return [path for path, why in self._refused.items() if not isinstance(why, ExcludedName)]
+
     def _may_be_compressed(self, source: Source) -> bool:
         """Whether the bytes of a file that was empty may be compressed by now, and its inode number be reused."""
         if source.mark.head_length:
@@ -312,12 +287,6 @@ class Resolver:
         file.source = source
         return True
 
-    def lose(self, source: Source, why: End) -> None:
-        """The file of a source is gone, or its inode has something else now."""
-        if why is End.TRUNCATED:
-            self._table.truncated.add(source.key)
-        self._scheduler.lost(self._table.add_known(source), source, why)
-
     def retry_waiting(self) -> None:
         """Go on with the sources whose files could not be opened before."""
         for file in self._table.in_state(FileState.WAITING):
@@ -330,11 +299,11 @@ class Resolver:
         What is under a watched name is scanned anyhow.
         """
         for file in self._table.in_state(FileState.LINGERING):
-            source = self.acks.known.get(file.id)
+            source = self._table.acks.known.get(file.id)
             if source is None or file.key is None:
                 self._table.move(file, Event.DISMISSED)
                 continue
-            is_over = file.key in self._files or self._wall() - source.ended_at >= LATE_SECONDS
+            is_over = file.key in self._files or self._table.wall() - source.ended_at >= LATE_SECONDS
             path = None if is_over else _path_now(file.path, file.key)
             if path is None:
                 self._table.move(file, Event.EXPIRED)
@@ -362,7 +331,7 @@ class Resolver:
         if self._table.retained.path(source):
             return True
         try:
-            return bool(source.inode and self._path_of(source)) or self._finder.has_candidates(source)
+            return bool(source.inode and self._path_of(source)) or self.finder.has_candidates(source)
         except OSError:
             return True  # unknown is not gone
 
@@ -382,12 +351,12 @@ class Resolver:
 
     def _renamed(self, name: str, key: Key) -> str | None:
         """Where a rotation put the file `key` that had a name."""
-        return self.acks.targets.find(name, key, self.listing)
+        return self._table.acks.targets.find(name, key, self.listing)
 
     def reader(self, source: Source, descriptor: int, path: str) -> FileReader:
         """Read an open file of a source; with `--once` to the end that it has now."""
         reader = FileReader(source, descriptor, path, self._name_of(source.file, path, source.key))
-        if self._following.once and source.file not in self._following.spools:
+        if self._table.following.once and source.file not in self._table.following.spools:
             reader.limit = reader.size
         return reader
 
@@ -402,16 +371,16 @@ class Resolver:
         file = self._table.add_known(source)
         self._table.open_file(file, self.reader(source, descriptor, path))
         self._table.move(file, Event.RESUMED)
-        self._scheduler.leave(file)
+        self._table.leave(file)
 
     def _follow(self, file: TrackedFile, reader: FileReader, source: Source, event: Event) -> None:
-        self.acks.add(source)
-        self.acks.note_scan(reader.id, reader.size, reader.mtime_ns, reader.start)
+        self._table.acks.add(source)
+        self._table.acks.note_scan(reader.id, reader.size, reader.mtime_ns, reader.start)
         self._table.take_inode(file)
         self._table.move(file, event)
         events.file_followed(path=reader.path, source=source.id, offset=source.offset)
         if reader.key not in self._files:  # renamed since the last scan
-            self._scheduler.leave(file)
+            self._table.leave(file)
 
 
 def _is_same(descriptor: int, path: str, source: Source) -> bool:

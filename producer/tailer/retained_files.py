@@ -16,7 +16,7 @@ from producer.discovery import scanner
 from producer.discovery.scanner import Key
 from producer.model import Source
 from producer.options import UNBOUNDED
-from producer.tailer.file_reader import FileReader
+from producer.tailer.file_reader import FileReader, is_linked
 from shipper import events
 
 SHARE_OF_DESCRIPTORS = 4
@@ -99,7 +99,7 @@ class RetainedFiles:
             if not too_much and self._clock() - each.since < self.bounds.seconds:
                 break
             octets -= each.octets
-            if not _has_name(each.descriptor):  # else a restart finds it
+            if not is_linked(each.descriptor):  # else a restart finds it
                 events.held_file_let_go(file=each.file, source=id_, octets=each.octets)
             self.drop(id_)
         events.files_held(files=len(self._ended), octets=octets)
@@ -134,15 +134,8 @@ class RetainedFiles:
 
     def close(self) -> None:
         """The process ends: the bytes of files without a name are lost with it."""
-        nameless = [each for each in self._ended.values() if not _has_name(each.descriptor)]
+        nameless = [each for each in self._ended.values() if not is_linked(each.descriptor)]
         if nameless:
             events.held_files_end(files=len(nameless), octets=sum(each.octets for each in nameless))
         for id_ in list(self._ended):
             self.drop(id_)
-
-
-def _has_name(descriptor: int) -> bool:
-    try:
-        return os.fstat(descriptor).st_nlink > 0
-    except OSError:
-        return False

@@ -14,14 +14,11 @@ from producer.discovery import scanner
 from producer.discovery.patterns import prefix_matcher
 from producer.discovery.scanner import Key, Seen
 from producer.model import Source
-from producer.options import Following
 from producer.tailer import decompress
 from producer.tailer.atomic_replace import AtomicReplacement
 from producer.tailer.copytruncate import CompressedFiles, Copies
 from producer.tailer.decompress import IncompleteFile
-from producer.tailer.file_state import Event
-from producer.tailer.file_table import FileTable, TrackedFile
-from producer.tailer.lost_file import ContentFinder
+from producer.tailer.file_table import Event, FileTable, TrackedFile
 from producer.tailer.resolver import Resolver
 from shipper import events
 
@@ -31,78 +28,6 @@ class Decision(NamedTuple):
 
     begin: tuple[tuple[Seen, str], ...] = ()  #: generations and their archive names, the oldest first
     may_replace: bool = False  #: it may have replaced the file of a source, which goes on in it
-
-
-class MissedGenerations:
-    """Finds the generations that came and were renamed between two scans. Owned by `Rotation`."""
-
-    def __init__(
-        self, following: Following, table: FileTable, resolver: Resolver, acks: AckTracker, finder: ContentFinder
-    ) -> None:
-        self._following = following
-        self._table = table
-        self._resolver = resolver
-        self._acks = acks
-        self._finder = finder
-        self.copies = Copies(table, acks.known, finder)
-        self.compressed = CompressedFiles(following.watched, following.links)
-
-    def first_name(self, seen: Seen) -> str:
-        """The name that a new file had before it was renamed since the last scan, if that name is free now."""
-        for name in () if self.compressed.is_named(seen) else scanner.originals(seen.path):
-            known_until = self._acks.changed_before(name)
-            if known_until is not None and seen.mtime_ns >= known_until and not os.path.lexists(name):
-                return name
-        return seen.path
-
-    def before(self, name: str) -> list[Seen]:
-        """The files that had `name` and are newer than all that is known of it, the oldest first.
-
-        Raises IncompleteFile: the content of a compressed one is unknown yet.
-        """
-        known_until = 0 if name in self._following.spools else self._acks.changed_before(name)
-        if known_until is None:
-            return []
-        return [
-            sibling
-            for sibling in self._acks.targets.rotations(name, self._resolver.listing)
-            if sibling.mtime_ns >= known_until
-            and not self._table.is_tracked(sibling, self._acks.known, self._following.links)
-            and self._is_readable(name, sibling)
-            and not self._is_copy(sibling)
-        ]
-
-    def is_copy(self, seen: Seen) -> bool:
-        """Whether the content of `seen` is known under another name; unknown counts as no."""
-        try:
-            return not self.compressed.is_named(seen) and self._is_copy(seen)
-        except IncompleteFile:
-            return False
-
-    def _is_copy(self, seen: Seen) -> bool:
-        """The same. Raises IncompleteFile."""
-        try:
-            return self.copies.is_copy(seen)
-        except OSError:
-            return False  # opening it meets the same error and logs it
-
-    def _is_readable(self, name: str, sibling: Seen) -> bool:
-        """Whether a rotation is plain, or compressed in a way that can be read. Raises IncompleteFile."""
-        suffix = decompress.suffix_of(sibling.path)
-        if not suffix:
-            return True
-        if self.compressed.is_named(sibling) or os.path.lexists(sibling.path.removesuffix(suffix)):
-            return False  # shipped as it is; or its original is still there
-        try:
-            if not decompress.is_compressed_file(name, sibling, self._following.links):
-                return True
-            if self._finder.head_of(name, sibling):
-                return True
-        except OSError as error:
-            events.file_unreadable(path=sibling.path, error=error.strerror or str(error))
-            return False
-        self._finder.claims[sibling.key] = ""  # of no source: empty, or damaged, which was logged
-        return False
 
 
 class BlankSources:
@@ -155,50 +80,31 @@ def is_blank(source: Source) -> bool:
 class Rotation:
     """Decides for each scan which generations begin. Owned by `Tailer`."""
 
-    def __init__(
-        self,
-        following: Following,
-        table: FileTable,
-        resolver: Resolver,
-        acks: AckTracker,
-        missed: MissedGenerations,
-        replacement: AtomicReplacement,
-        blanks: BlankSources,
-    ) -> None:
-        self._following = following
+    def __init__(self, table: FileTable, resolver: Resolver) -> None:
         self._table = table
         self._resolver = resolver
-        self._acks = acks
-        self._may_match = prefix_matcher(following.watched.patterns)
-        self._missed = missed
-        self._replacement = replacement
-        self.blanks = blanks
-
-    def is_copy(self, seen: Seen) -> bool:
-        """Whether `seen` only has the content of another file that is read."""
-        return self._missed.is_copy(seen)
-
-    @property
-    def copied(self) -> set[str]:
-        """The sources whose copies the last scans found."""
-        return self._missed.copies.sources
+        self._may_match = prefix_matcher(table.following.watched.patterns)
+        self._replacement = AtomicReplacement(table, resolver)
+        self._compressed = CompressedFiles(table.following.watched, table.following.links)
+        self.copies = Copies(table, resolver.finder)
+        self.blanks = BlankSources(table.acks)
 
     def may_match(self, path: str) -> bool:
         """Whether a path is watched."""
-        return self._may_match(path) and not self._following.watched.excludes(path)
+        return self._may_match(path) and not self._table.following.watched.excludes(path)
 
     def scan_ends(self, files: Mapping[Key, Seen]) -> None:
         """What was found is what the next scan compares with."""
-        self._missed.copies.forget(files.keys())
+        self.copies.forget(files.keys())
         self.blanks.scan_ends()
-        self._acks.scan_ends({seen.path for seen in files.values()})
-        is_known = lambda name: self._acks.changed_before(name) is not None  # noqa: E731
-        self._missed.compressed.scan_ends(files.keys(), is_known=is_known)
+        self._table.acks.scan_ends({seen.path for seen in files.values()})
+        is_known = lambda name: self._table.acks.changed_before(name) is not None  # noqa: E731
+        self._compressed.scan_ends(files.keys(), is_known=is_known)
 
     def appeared(self, seen: Seen) -> list[Source]:
         """The generations that begin because `seen` is there, which is not read yet."""
         ended = self._table.ended_at(seen.key)
-        source = None if ended is None else self._acks.known.get(ended.id)
+        source = None if ended is None else self._table.acks.known.get(ended.id)
         if source is not None and self._resolver.resume(source.named_again(), or_lose=False):
             return []
         decision = self.decide(seen)
@@ -215,13 +121,13 @@ class Rotation:
     def decide(self, seen: Seen) -> Decision:
         """What a file means that is not read yet. Reads files, changes none of the tracked ones."""
         waits_for_open = self._table.waits_for_open(seen.key)
-        if waits_for_open or self._missed.compressed.excludes(seen) or self._missed.is_copy(seen):
+        if waits_for_open or self._compressed.excludes(seen) or self.is_copy(seen):
             return Decision()
         if (blank := self.blanks.name_of(seen)) is not None:
             return Decision(((seen, blank),))
-        name = self._missed.first_name(seen)
+        name = self._first_name(seen)
         try:
-            missed = self._missed.before(name)
+            missed = self._missed_before(name)
         except IncompleteFile:
             return Decision()  # an older generation may be being compressed: the next scan decides
         return order_generations(seen, name, missed)
@@ -229,11 +135,11 @@ class Rotation:
     def vanished(self, present: Container[str]) -> list[Source]:
         """The generations that begin although no file has their name now: they came and were renamed."""
         begun: list[Source | None] = []
-        for name in [name for name in self._acks.names if name not in present]:
+        for name in [name for name in self._table.acks.names if name not in present]:
             if os.path.lexists(name) or not self.may_match(name):
                 continue
             with contextlib.suppress(IncompleteFile):
-                begun.extend(self._resolver.begin(each, name) for each in self._missed.before(name))
+                begun.extend(self._resolver.begin(each, name) for each in self._missed_before(name))
         return [source for source in begun if source is not None]
 
     def dismissed_blank(self, file: TrackedFile, files: Mapping[Key, Seen]) -> bool:
@@ -246,10 +152,10 @@ class Rotation:
             return False
         if is_copy := self._is_copy_now(file, seen):
             self._table.move(file, Event.DISMISSED)
-            self._acks.forget([self._acks.remove(file.id)])
+            self._table.acks.forget([self._table.acks.remove(file.id)])
         elif comes_later := self._comes_after_missed(file):
             self._table.move(file, Event.DISMISSED)
-            self.blanks.add(self._acks.remove(file.id))
+            self.blanks.add(self._table.acks.remove(file.id))
         return is_copy or comes_later
 
     def must_wait(self, file: TrackedFile) -> bool:
@@ -264,15 +170,74 @@ class Rotation:
 
     def _comes_after_missed(self, file: TrackedFile) -> bool:
         """Whether what is written to an empty file is younger than a generation that was missed."""
-        if file.name in self._following.spools:
+        if file.name in self._table.following.spools:
             return False
         with contextlib.suppress(IncompleteFile):
-            return bool(self._missed.before(file.name))
+            return bool(self._missed_before(file.name))
         return True
 
     def _is_copy_now(self, file: TrackedFile, seen: Seen) -> bool:
         """Whether an empty file becomes a copy of another, which was seen before its first byte."""
-        return file.name not in self._following.spools and seen.size > 0 and self._missed.is_copy(seen)
+        return file.name not in self._table.following.spools and seen.size > 0 and self.is_copy(seen)
+
+    # -- missed generations and copies ------------------------------------------------------------------------------
+
+    def _first_name(self, seen: Seen) -> str:
+        """The name that a new file had before it was renamed since the last scan, if that name is free now."""
+        for name in () if self._compressed.is_named(seen) else scanner.originals(seen.path):
+            known_until = self._table.acks.changed_before(name)
+            if known_until is not None and seen.mtime_ns >= known_until and not os.path.lexists(name):
+                return name
+        return seen.path
+
+    def _missed_before(self, name: str) -> list[Seen]:
+        """The files that had `name` and are newer than all that is known of it, the oldest first.
+
+        Raises IncompleteFile: the content of a compressed one is unknown yet.
+        """
+        known_until = 0 if name in self._table.following.spools else self._table.acks.changed_before(name)
+        if known_until is None:
+            return []
+        return [
+            sibling
+            for sibling in self._table.acks.targets.rotations(name, self._resolver.listing)
+            if sibling.mtime_ns >= known_until
+            and not self._table.is_tracked(sibling)
+            and self._is_readable(name, sibling)
+            and not self._is_copy(sibling)
+        ]
+
+    def is_copy(self, seen: Seen) -> bool:
+        """Whether the content of `seen` is known under another name; unknown counts as no."""
+        try:
+            return not self._compressed.is_named(seen) and self._is_copy(seen)
+        except IncompleteFile:
+            return False
+
+    def _is_copy(self, seen: Seen) -> bool:
+        """The same. Raises IncompleteFile."""
+        try:
+            return self.copies.is_copy(seen)
+        except OSError:
+            return False  # opening it meets the same error and logs it
+
+    def _is_readable(self, name: str, sibling: Seen) -> bool:
+        """Whether a rotation is plain, or compressed in a way that can be read. Raises IncompleteFile."""
+        suffix = decompress.suffix_of(sibling.path)
+        if not suffix:
+            return True
+        if self._compressed.is_named(sibling) or os.path.lexists(sibling.path.removesuffix(suffix)):
+            return False  # shipped as it is; or its original is still there
+        try:
+            if not decompress.is_compressed_file(name, sibling, self._table.following.links):
+                return True
+            if self._resolver.finder.head_of(name, sibling):
+                return True
+        except OSError as error:
+            events.file_unreadable(path=sibling.path, error=error.strerror or str(error))
+            return False
+        self._resolver.finder.claims[sibling.key] = ""  # of no source: empty, or damaged, which was logged
+        return False
 
 
 def order_generations(seen: Seen, name: str, missed: Iterable[Seen]) -> Decision:

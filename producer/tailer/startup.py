@@ -8,17 +8,13 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from producer.checkpoint.ack_tracker import AckTracker
 from producer.discovery import scanner
 from producer.discovery.safe_open import Links
 from producer.discovery.scanner import Key, ScanResult, Seen
 from producer.model import Source
-from producer.options import Following
 from producer.tailer.decompress import IncompleteFile
 from producer.tailer.file_reader import content_matches
 from producer.tailer.file_table import FileTable
-from producer.tailer.lost_file import ContentFinder
-from producer.tailer.read_scheduler import ReadScheduler
 from producer.tailer.resolver import Resolver
 from producer.tailer.rotation import BlankSources
 from shipper import events
@@ -28,22 +24,9 @@ from shipper.model import End
 class Startup:
     """Continues the sources of the checkpoint when the tailer starts. Owned by `Tailer`."""
 
-    def __init__(
-        self,
-        following: Following,
-        table: FileTable,
-        scheduler: ReadScheduler,
-        resolver: Resolver,
-        acks: AckTracker,
-        finder: ContentFinder,
-        blanks: BlankSources,
-    ) -> None:
-        self._following = following
+    def __init__(self, table: FileTable, resolver: Resolver, blanks: BlankSources) -> None:
         self._table = table
-        self._scheduler = scheduler
         self._resolver = resolver
-        self._acks = acks
-        self._finder = finder
         self._blanks = blanks
 
     def resume(self, sources: list[Source]) -> None:
@@ -51,35 +34,35 @@ class Startup:
 
         A source whose file the configuration does not name is not read, and its file is not opened.
         """
-        found = scanner.scan(self._following.watched)
-        self._resolver.found({seen.key: seen for seen in found.files})
+        found = scanner.scan(self._table.following.watched)
+        self._resolver.found({seen.key: seen for seen in found.files}, {})
         sources = [self._table.retained.with_retained_inode(source) for source in sources]
         names = {
             source.file for source in sources if self._resolver.is_named(source) and not self._is_twin(source, found)
         }
         unnamed = [source for source in sources if source.file not in names]
         before = [source for source in sources if source.file in names]
-        sources = [*unnamed, *with_current_devices(before, self._resolver.files.values(), self._following.links)]
+        sources = [*unnamed, *with_current_devices(before, self._resolver.files.values(), self._table.following.links)]
         newest = {source.key: source.id for source in sources if not source.ended_at}
         sources = self._blanks.without(sources)
         for source in sources:
-            self._acks.add(source)
+            self._table.acks.add(source)
         for source in set(sources) - {*before, *unnamed}:
-            self._acks.note_device(source)
-        self._acks.scan_ends(())
+            self._table.acks.note_device(source)
+        self._table.acks.scan_ends(())
         # the youngest generation of a name comes last, whenever it was first seen
         for source in unnamed:
             self._exclude(source, newest)
         named = [source for source in sources if source.file in names]
-        for source in sorted(named, key=lambda source: has_first_name(source, newest, self._following.links)):
+        for source in sorted(named, key=lambda source: has_first_name(source, newest, self._table.following.links)):
             if source.excluded:
                 self._include_again(source)
             elif source.ended_at:
-                self._resolver.end(source)
+                self._table.end(source)
             elif not source.inode:  # went back, and its file was gone when it ended
-                self._resolver.lose(source, End.DELETED)
+                self._table.lose_source(source, End.DELETED)
             elif newest[source.key] != source.id:  # the same inode was truncated, and its last block not acknowledged
-                self._resolver.lose(source, End.TRUNCATED)
+                self._table.lose_source(source, End.TRUNCATED)
             else:
                 self._resolver.resume(source)
         self._table.retained.close_handed_over()
@@ -88,7 +71,7 @@ class Startup:
         """Whether the file of a source is excluded under another name, to which a link leads or which it has, too."""
         if source.file in found.excluded:
             return True
-        watched = self._following.watched
+        watched = self._table.following.watched
         try:
             stat = os.stat(source.file) if watched.exclude else None
             if stat is None or stat.st_nlink <= 1 or (stat.st_dev, stat.st_ino) != source.key:
@@ -104,20 +87,20 @@ class Startup:
             return
         found = None
         with contextlib.suppress(OSError, IncompleteFile):  # the next start tries again
-            found = self._finder.find(living) if living.mark.head_length else None
+            found = self._resolver.finder.find(living) if living.mark.head_length else None
         if found is None:
-            self._resolver.exclude(source)
+            self._table.exclude(source)
             return
         os.close(found.descriptor)
-        self._acks.add(living)
-        self._resolver.lose(living, End.DELETED)
+        self._table.acks.add(living)
+        self._table.lose_source(living, End.DELETED)
 
     def _is_under_another_name(self, source: Source) -> bool:
         """Whether a file that lost its name in the configuration has another one there: then it is read as before."""
         if source.key not in self._resolver.files or not source.inode:
             return False
         if source.ended_at and not source.excluded:
-            self._resolver.end(source)
+            self._table.end(source)
             return True
         return self._resolver.resume(source.named_again(), or_lose=False)
 
@@ -126,19 +109,19 @@ class Startup:
         if self._is_under_another_name(source):
             return
         self._table.retained.drop(source.id)
-        self._resolver.exclude(source)  # it goes on if its file comes back under a name that is watched
+        self._table.exclude(source)  # it goes on if its file comes back under a name that is watched
         if source.excluded or source.ended_at:
             if source.excluded:
-                self._acks.note_size(source.id, _size_at(source.file, source.key))
+                self._table.acks.note_size(source.id, _size_at(source.file, source.key))
             return
         if newest.get(source.key) == source.id:
             source = replace(source, size=max(source.size, _size_at(source.file, source.key)))
-            self._acks.note_size(source.id, source.size)
+            self._table.acks.note_size(source.id, source.size)
         events.file_excluded(path=source.file, source=source.id, unread=max(0, source.size - source.offset))
         if source.offset > source.origin:
-            self._scheduler.left_out(source)
+            self._table.finish_excluded(source)
         else:  # no archive has anything of it
-            self._acks.exclude(source.id)
+            self._table.acks.exclude(source.id)
 
 
 def _size_at(path: str, key: Key) -> int:

@@ -1,23 +1,24 @@
 """The tailer: what files there are, what state each is in, and what a scan of the file system means for them.
 
-`file_state.py` has the states and their transitions; `startup.py` continues the sources of the checkpoint,
-`resolver.py` opens the files of sources, `read_scheduler.py` reads them, `rotation.py` decides which generations begin,
-and `ended_files.py` closes and deletes files. `factory.py` puts them together.
+`file_table.py` has the files and their states; `startup.py` continues the sources of the checkpoint, `resolver.py`
+opens the files of sources, `read_scheduler.py` reads them, `rotation.py` decides which generations begin, and
+`ended_files.py` closes and deletes files.
 """
 
+import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
+from producer.checkpoint.store import Checkpoints
 from producer.discovery import scanner
-from producer.discovery.safe_open import ExcludedName, Links, NotFollowed
 from producer.discovery.scanner import Key, Seen
 from producer.model import Piece, Source
 from producer.options import Following
 from producer.tailer.ended_files import EndedFiles
 from producer.tailer.file_reader import FileReader, ReadOutcome
-from producer.tailer.file_state import FileState
-from producer.tailer.file_table import FileTable, TrackedFile
+from producer.tailer.file_table import FileState, FileTable, TrackedFile
 from producer.tailer.read_scheduler import ReadScheduler
 from producer.tailer.resolver import Resolver
+from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.rotation import Rotation
 from producer.tailer.startup import Startup
 from producer.transform.time_budget import OverBudget
@@ -28,28 +29,15 @@ from shipper.model import End
 class Tailer:
     """The files of one host. One caller at a time, from any thread; only `read` and `acknowledged` may overlap."""
 
-    def __init__(
-        self,
-        following: Following,
-        table: FileTable,
-        scheduler: ReadScheduler,
-        resolver: Resolver,
-        rotation: Rotation,
-        startup: Startup,
-        ended_files: EndedFiles,
-        *,
-        clock: Callable[[], float],
-    ) -> None:
-        self._following = following
+    def __init__(self, table: FileTable, resolver: Resolver) -> None:
         self._table = table
-        self._scheduler = scheduler
-        self._resolver = resolver
-        self._rotation = rotation
-        self._startup = startup
-        self.ended_files = ended_files
-        self.acks = resolver.acks  #: how far each source is acknowledged
+        self.resolver = resolver
+        self._scheduler = ReadScheduler(table, resolver.finder)
+        self._rotation = Rotation(table, resolver)
+        self._startup = Startup(table, resolver, self._rotation.blanks)
+        self.ended_files = EndedFiles(table, resolver)
+        self.acks = table.acks  #: how far each source is acknowledged
         self.retained = table.retained  #: files that stay open although they are not read
-        self._clock = clock
         self._first_scan = True
         self._fifos: set[str] = set()  # logged already
         self.found = scanner.ScanResult([], [], {}, set(), [])  #: the result of the last scan
@@ -89,17 +77,10 @@ class Tailer:
     def unread(self) -> list[str]:
         """The files of which something that the last scan found could not be read."""
         held = [reader.path for reader in self.reading if reader.unread_bytes]
-        named = self._following.watched.patterns
-        refused = [
-            path for path, why in self._resolver.refused.items() if path in named and not isinstance(why, ExcludedName)
-        ]
+        named = self._table.following.watched.patterns
+        refused = [path for path in self.resolver.links_not_followed if path in named]
         lost = [file.name for file in self._table.in_state(FileState.LOST)]
-        return [*held, *self._resolver.unopened, *lost, *refused]
-
-    @property
-    def unopened(self) -> list[str]:
-        """The files that could not be opened."""
-        return self._resolver.unopened
+        return [*held, *self.resolver.unopened, *lost, *refused]
 
     @property
     def readers(self) -> list[FileReader]:
@@ -142,23 +123,21 @@ class Tailer:
         """Scan the file system and decide: new, grown, renamed, deleted, truncated."""
         self.retire()
         self._scheduler.scan_begins()
-        found = self.found = scanner.scan(self._following.watched)
+        found = self.found = scanner.scan(self._table.following.watched)
         for path in set(found.fifos) - self._fifos:
             events.fifo_not_read(path=path)
         self._fifos |= set(found.fifos)
         for path, error in found.unknown:
             events.file_unreadable(path=path, error=error.strerror or str(error))
         files = {seen.key: seen for seen in found.files}
-        self._resolver.found(files)
-        for path, name in found.excluded.items():
-            self._resolver.refuse(path, ExcludedName(path, name))
-        if self._first_scan and self._following.start_at_end:
-            self._resolver.begin_at_end()
+        self.resolver.found(files, found.excluded)
+        if self._first_scan and self._table.following.start_at_end:
+            self.resolver.begin_at_end()
         self._first_scan = False
         self._check_changed(files)
-        self._resolver.retry_waiting()
-        self._resolver.resume_grown()
-        begun = self._resolver.retry_unopened()
+        self.resolver.retry_waiting()
+        self.resolver.resume_grown()
+        begun = self.resolver.retry_unopened()
         for seen in found.files:
             file = self._table.at(seen.key)
             if file is not None and file.reader is not None:
@@ -166,12 +145,12 @@ class Tailer:
             else:
                 begun.extend(self._appeared(seen))
         begun.extend(self._rotation.vanished(found.names))
-        self._resolver.follow_all(begun)  # durable before its first byte is read
+        self.resolver.follow_all(begun)  # durable before its first byte is read
         self._notice_lost_names(files)
         put_off = any(self._table.reader(source.id) is None for source in begun)
         is_lost = bool(self._table.in_state(FileState.LOST))
-        self.is_unsettled = put_off or is_lost or bool(found.unknown or self._resolver.unopened)
-        self.ended_files.forget_if_due(files, self._rotation.copied)
+        self.is_unsettled = put_off or is_lost or bool(found.unknown or self.resolver.unopened)
+        self.ended_files.forget_if_due(files, self._rotation.copies.sources)
         self.retained.settle(self.acks.known)
         self._rotation.scan_ends(files)
 
@@ -180,7 +159,7 @@ class Tailer:
         keys = {self.found.names.get(path) for path in paths}
         grown = [file for key in keys if key is not None and (file := self._table.at(key)) is not None]
         if any(file.reader is not None and file.reader.is_blank for file in grown):
-            self._resolver.refresh_listing()
+            self.resolver.refresh_listing()
         late = {file.id for file in grown if self._rotation.must_wait(file)}
         self.is_unsettled |= bool(late)  # the next scan begins the missed ones first
         self._check([file for file in grown if file.id not in late], is_scan=False)
@@ -189,7 +168,7 @@ class Tailer:
         """Check the files for which no hint comes: those that lost their names, and those that could not be read."""
         self._scheduler.scan_begins()
         self._check([file for file in self._table.open_files() if must_be_polled(file)], is_scan=False)
-        self._resolver.resume_grown()
+        self.resolver.resume_grown()
 
     def _check_changed(self, files: Mapping[Key, Seen]) -> None:
         """Check the files that changed since the last scan, and those that must be polled."""
@@ -212,7 +191,7 @@ class Tailer:
                 reader.marked |= reader.id in starts
         for file in checked:
             if file.reader is not None and (file.reader.outcome is ReadOutcome.MORE or self._scheduler.is_due(file)):
-                self._scheduler.queue(file)
+                self._table.queue(file)
 
     def _check_one(self, file: TrackedFile, *, is_scan: bool) -> bool:
         """Check one file and note what was found; whether it goes on."""
@@ -222,7 +201,7 @@ class Tailer:
         try:
             lost = reader.check()
         except scanner.GONE:
-            self._scheduler.lose(file, End.DELETED)
+            self._table.lose(file, End.DELETED)
             return False
         except OSError as error:
             events.file_unreadable(path=reader.path, error=error.strerror or str(error))
@@ -230,7 +209,7 @@ class Tailer:
         if lost:
             events.bytes_lost(file=file.name, lost=lost, reason=End.TRUNCATED.value)
         if reader.outcome is ReadOutcome.REWRITTEN:
-            self._scheduler.lose(file, End.TRUNCATED)
+            self._table.lose(file, End.TRUNCATED)
             return False
         # between two scans it is unknown what came under the name that a file left
         if reader.ends_as is None and (is_scan or file.left_at is None):
@@ -248,24 +227,9 @@ class Tailer:
         begun: list[Source] = []
         for path in (seen.path, *self.found.others.get(seen.key, ())):
             begun += self._rotation.appeared(seen._replace(path=path))
-            if path not in self._resolver.refused:
+            if path not in self.resolver.refused:
                 break
         return begun
-
-    @property
-    def links_not_followed(self) -> int:
-        """How many names are not read because a hostile user can have made the link there."""
-        return sum(not isinstance(why, ExcludedName) for why in self._resolver.refused.values())
-
-    @property
-    def links(self) -> Links:
-        """Which links are followed."""
-        return self._following.links
-
-    @property
-    def refused(self) -> Mapping[str, NotFollowed]:
-        """The names that are watched and not read because of links, and why."""
-        return self._resolver.refused
 
     def _found_again(self, file: TrackedFile, reader: FileReader, path: str) -> None:
         if path != reader.path and not scanner.is_at(reader.path, reader.key):
@@ -276,13 +240,13 @@ class Tailer:
         if path == file.name or scanner.is_at(file.name, reader.key):
             file.left_at = None
         elif file.left_at is None:  # renamed to another name that is watched: its old name may have a successor
-            file.left_at = self._clock()
+            file.left_at = self._table.clock()
 
     def _notice_lost_names(self, found: Container[Key]) -> None:
         for file in self._table.open_files():
             gone = file.is_named and file.is_reading and file.key not in found
             if gone and file.reader is not None and not self._is_at_a_watched_name(file.reader):
-                self._scheduler.leave(file)
+                self._table.leave(file)
 
     def _is_at_a_watched_name(self, reader: FileReader) -> bool:
         """Whether a file is where a scan could find it if it had the right; a reader finds its file elsewhere, too."""
@@ -307,7 +271,7 @@ class Tailer:
         reader = self._table.reader(source.id)
         if self.is_excluded(source):
             return False
-        return (reader is not None and reader.ends_as is None) or self._resolver.may_exist(source)
+        return (reader is not None and reader.ends_as is None) or self.resolver.may_exist(source)
 
     def may_all_be_read_again(self, ids: Iterable[str]) -> bool:
         """Whether what is in flight of these sources may be forgotten: none of it is in memory only."""
@@ -320,7 +284,7 @@ class Tailer:
         if self.is_excluded(source) or (reader is not None and reader.ends_as is not None):
             return False
         is_its_own = (at_its_inode.reader if at_its_inode else None) is reader
-        return is_its_own and self._resolver.is_on_disk(source)
+        return is_its_own and self.resolver.is_on_disk(source)
 
 
 def must_be_polled(file: TrackedFile) -> bool:
@@ -334,3 +298,16 @@ def must_be_polled(file: TrackedFile) -> bool:
 def has_changed(reader: FileReader, seen: Seen | None) -> bool:
     """Whether a scan found something else than the last check of a file; `seen`: at its inode."""
     return seen is None or seen.size != reader.size or seen.mtime_ns != reader.mtime_ns
+
+
+def new_tailer(
+    following: Following,
+    checkpoints: Checkpoints,
+    retained: RetainedFiles | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    wall: Callable[[], float] = time.time,
+) -> Tailer:
+    """The tailer of one host. `retained`: files that an earlier tailer of this process left open."""
+    table = FileTable(following, checkpoints, RetainedFiles() if retained is None else retained, clock=clock, wall=wall)
+    return Tailer(table, Resolver(table, checkpoints.directory))

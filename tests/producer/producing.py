@@ -16,8 +16,8 @@ from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Watched
 from producer.model import Piece
 from producer.options import Following
-from producer.tailer.factory import new_tailer
 from producer.tailer.retained_files import RetainedFiles
+from producer.tailer.tailer import new_tailer
 from producer.transform.edits import NO_EDITS
 from shipper.model import End, Span
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from producer.discovery.scanner import Seen
-from producer.tailer.descriptor_cache import DescriptorCache
-from producer.tailer.file_state import TRANSITIONS, Event, FileState
-from producer.tailer.file_table import FileTable
+from producer.checkpoint.store import Checkpoints
+from producer.discovery.scanner import Seen, Watched
+from producer.options import Following
+from producer.tailer.file_table import TRANSITIONS, Event, FileState, FileTable
 from producer.tailer.retained_files import RetainedFiles
+from producer.transform.edits import NO_EDITS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/development/tailer.md").read_text(encoding="utf-8")
 FIRST = {FileState.UNOPENED, FileState.WAITING}
@@ -54,8 +55,9 @@ def test_every_state_can_be_reached_and_left_for_good_and_every_event_happens() 
 
 
 @pytest.mark.parametrize("event", list(Event), ids=lambda event: event.value)
-def test_an_event_that_the_table_does_not_have_raises_and_changes_nothing(event: Event) -> None:
-    table = FileTable(DescriptorCache(), RetainedFiles())
+def test_an_event_that_the_table_does_not_have_raises_and_changes_nothing(event: Event, tmp_path: Path) -> None:
+    following = Following(watched=Watched.of([]), cut=NO_EDITS.cut(4096, line_a_piece=False))
+    table = FileTable(following, Checkpoints(tmp_path / "checkpoint.sqlite"), RetainedFiles())
     file = table.add_new(Seen("/logs/app.log", 1, 2, 3, 4), "/logs/app.log")
     after = TRANSITIONS.get((FileState.UNOPENED, event))
     if after is not None:

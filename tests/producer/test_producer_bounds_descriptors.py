@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from producing import Host, append, rotate
 
-from producer.tailer.descriptor_cache import RESERVED_DESCRIPTORS, file_limit
+from producer.tailer.file_reader import RESERVED_DESCRIPTORS, file_limit
 from shipper.model import End
 
 

@@ -429,7 +429,7 @@ def test_links_that_no_other_user_can_have_made_are_followed(setup: Callable[[Pl
     setup(place)
     host = place.host()
     assert shipped(host) == SECRET
-    assert host.sources.refused == {}
+    assert host.sources.resolver.refused == {}
 
 
 def test_a_link_that_is_not_followed_is_reported_once_and_counted_and_read_once_it_is_allowed(tmp_path: Path) -> None:
@@ -437,10 +437,10 @@ def test_a_link_that_is_not_followed_is_reported_once_and_counted_and_read_once_
     path = place.link(place.shadow)
     host = place.host()
     assert shipped(host) == b""
-    ((name, reason),) = host.sources.refused.items()
+    ((name, reason),) = host.sources.resolver.refused.items()
     assert name == str(path)
     assert f"of user {MALLORY}" in reason.reason
-    assert host.sources.links_not_followed == 1
+    assert len(host.sources.resolver.links_not_followed) == 1
     assert host.sources.unread == []
     host.kill()
     place.options = {"links": Links((str(place.secret),))}
@@ -579,7 +579,7 @@ def test_a_file_that_was_scanned_over_a_link_and_could_not_be_opened_is_not_open
     with monkeypatch.context() as patched:
         patched.setattr(scanner, "scan", while_exchanged(scanner.scan, planted, name))
         host = place.host()
-    assert len(host.sources.unopened) == 1
+    assert len(host.sources.resolver.unopened) == 1
     monkeypatch.setattr(symlinks, "real_path", while_exchanged(real_path, planted, name))
     assert shipped(host) == b""
 

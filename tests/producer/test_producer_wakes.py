@@ -17,8 +17,8 @@ from producer.checkpoint.store import Checkpoints
 from producer.discovery import watcher as waking
 from producer.discovery.safe_open import Links
 from producer.discovery.watcher import Wake, Watcher, remote_devices
-from producer.tailer.factory import new_tailer
 from producer.tailer.scan_schedule import ScanSchedule, pause_seconds
+from producer.tailer.tailer import new_tailer
 
 NEVER = 3600.0
 Step = Callable[[Path], Path]

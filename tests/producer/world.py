@@ -14,7 +14,7 @@ from producing import Host
 from writing import FIRST_BYTE, Generation, Writer
 
 from producer.model import Piece
-from producer.tailer.factory import new_tailer
+from producer.tailer.tailer import new_tailer
 
 
 class World(Writer):
