@@ -65,7 +65,11 @@ _C2_WITHOUT_LOOP_JAVA = (
 )
 _COMPILED_WHOLE = {"spark.sql.codegen.hugeMethodLimit": "65535"}
 _COMPILED_SMALL = _COMPILED_WHOLE | {"spark.sql.shuffle.partitions": "2"}
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.subexpressionElimination.enabled": "false",  # without generated code it is a cache that costs more
+}
 _NOT_COMPILED = _INTERPRETED | {"spark.sql.shuffle.partitions": "1"}
 
 

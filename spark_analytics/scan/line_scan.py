@@ -32,8 +32,21 @@ selects texts: a text column of the segment would be copied for each line."""
 
 _KINDS = {kind: number for number, kind in enumerate(LineKind)}
 
-GROUP = ("segment", "block_start", "hour", "level", "text", "auth", "user", "remote", "attempts", "login_second")
-GROUP_OF_REQUESTS = ("status", "path", "latency")
+KEY = (
+    "format", "segment", "block_start", "hour", "level", "text", "auth", "user", "remote", "attempts", "login_second",
+    "status", "path", "latency",
+)  # fmt: skip
+SUMMED = {
+    "lines": ("row", "count"),
+    "bytes": ("bytes", "sum"),
+    "first_row": ("row", "min"),
+    "last_row": ("row", "max"),
+    "first_second": ("second", "min"),
+    "last_second": ("second", "max"),
+    "sent": ("sent", "sum"),
+}
+"""Columns of a group besides `KEY`: a column of its lines, and how it is aggregated."""
+
 _NAMES = ("user", "remote", "path")
 """Texts chosen by any user who can write to a log: invalid UTF-8 becomes the same replacement character everywhere."""
 
@@ -123,25 +136,12 @@ class LineColumns:
     """What is evaluated for each line, independent of the data frame of the lines."""
 
     steps: tuple[Mapping[str, Column], ...]  #: a step may use the columns of those before
-    kept: Sequence[Column | str]  #: the key and what is summed
-    summed: Sequence[Column]
+    kept: Sequence[Column | str]  #: `KEY` and what is summed
 
     @classmethod
     def of(cls, formats: DayFormats) -> "LineColumns":
         """Those that lines of `formats` need."""
-        return cls(
-            (_patterns(formats), _stamp(formats), _second(formats), _parts(formats)),
-            _key(formats),
-            (
-                F.count(F.lit(1)).alias("lines"),
-                F.sum("bytes").alias("bytes"),
-                F.min("row").alias("first_row"),
-                F.max("row").alias("last_row"),
-                F.min("second").alias("first_second"),
-                F.max("second").alias("last_second"),
-                F.sum("sent").alias("sent"),
-            ),
-        )
+        return cls((_patterns(formats), _stamp(formats), _second(formats), _parts(formats)), _key(formats))
 
 
 def group_lines(rows: DataFrame, columns: LineColumns) -> DataFrame:
@@ -153,10 +153,23 @@ def group_lines(rows: DataFrame, columns: LineColumns) -> DataFrame:
     and message are not evaluated: `classify_groups` does it. Lines that accept or refuse a password have their second
     as a key (`login_second`): their order matters.
     """
+    summed = [getattr(F, function)(column).alias(name) for name, (column, function) in SUMMED.items()]
+    return _with_valid_names(_evaluated(rows, columns).groupBy(*KEY).agg(*summed))
+
+
+def lines_to_group(rows: DataFrame, columns: LineColumns) -> DataFrame:
+    """What `group_lines` groups: `KEY` and the summed columns of each line."""
+    return _with_valid_names(_evaluated(rows, columns))
+
+
+def _evaluated(rows: DataFrame, columns: LineColumns) -> DataFrame:
     for step in columns.steps:
         rows = rows.withColumns(dict(step))
-    groups = rows.select(*columns.kept).groupBy("format", *GROUP, *GROUP_OF_REQUESTS).agg(*columns.summed)
-    return groups.withColumns({name: F.make_valid_utf8(name) for name in _NAMES})
+    return rows.select(*columns.kept)
+
+
+def _with_valid_names(rows: DataFrame) -> DataFrame:
+    return rows.withColumns({name: F.make_valid_utf8(name) for name in _NAMES})
 
 
 def _never_null(field: T.StructField) -> Column:
@@ -229,7 +242,7 @@ def _parts(formats: DayFormats) -> dict[str, Column]:
 
 
 def _key(formats: DayFormats) -> Sequence[Column | str]:
-    """The columns of `GROUP` and those that are summed.
+    """The columns of `KEY` and those that are summed.
 
     A line without a time in a file whose other lines have one (a stack trace) has no level and no message.
     """

@@ -94,8 +94,8 @@ class Scanner:
         with ThreadPoolExecutor(1) as other:  # in Java each of them uses one core
             of_lines = other.submit(LineColumns.of, formats)
             rows = spark_io.frame_of_columns(self.spark, lines)
-            groups = line_scan.group_lines(rows, of_lines.result())
-        return spark_io.columns_of(groups, repeated=arrow.REPEATED)
+            evaluated = line_scan.lines_to_group(rows, of_lines.result())
+        return driver_lines.group_lines(spark_io.columns_of(evaluated, repeated=arrow.REPEATED))
 
     def scratch(self, date: str) -> Location:
         """The directory of the groups while the tables are made."""
