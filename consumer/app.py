@@ -17,20 +17,18 @@ from consumer.cluster.coordinator import ArchiveUsage, Collector
 from consumer.cluster.discovery import SAMPLE, PartitionDiscovery
 from consumer.cluster.locks import ArchiveLocation, take_name
 from consumer.cluster.membership import LocalBucket, Membership
-from consumer.cluster.open_partition import WorkerParts
-from consumer.cluster.partition_owner import OwnedPartitions, this_process
+from consumer.cluster.partition_owner import OwnedPartitions, WorkerParts, this_process
 from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.sink import most_open
 from consumer.commit.store import PartitionStore
 from consumer.options import PartitionOptions, Until
 from consumer.page.server import status_page
 from consumer.partition.sessions import OpenInbox, SessionLoop
-from consumer.pipeline import Worker
+from consumer.pipeline import Worker, make_worker
 from consumer.segments.compaction import Merger
 from consumer.segments.day_close import DayCloser
 from consumer.segments.retention import Retention
 from consumer.segments.sealer import Sealer
-from consumer.worker_factory import make_worker
 from shipper import events, layout
 from shipper.bucket import map_key
 from shipper.errors import BucketRefused, ConfigError, Fatal

@@ -1,17 +1,26 @@
-"""Background tasks of a collector for its archive, apart from writing partitions. They run until the collector ends."""
+"""Background tasks of a collector for its archive, apart from writing partitions. They run until the collector ends.
+
+One answers requests about retired partitions, which have no stream: hosts that were offline request their receipts.
+Everything of such a partition is archived, so the receipts from its journal are final.
+"""
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from importlib.metadata import entry_points
+from typing import Any
 
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.cluster.coordinator import Collector
-from consumer.cluster.locks import ArchiveLocation, dead_names
-from consumer.cluster.retired_partitions import RetiredPartitions
+from consumer.cluster.locks import ArchiveLocation, dead_names, try_lock
+from consumer.commit.journal import Journal
+from consumer.model import SourceKey
+from consumer.partition import receipts
+from consumer.partition.receipts import ReceiptOrigin, RequestLimit
 from consumer.segments.day_close import DayCloser
 from shipper import events
+from shipper.control import MAX_SOURCES, ReceiptsReply, ReceiptsRequest, request_from_json
 from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Stop
@@ -111,3 +120,44 @@ class BackgroundTasks:
             await found.load()(self._settings, self._stop)
         except ShipperError as error:  # the collector writes the archive also without this service
             events.stream_refused(partition=None, host="", reason=str(error))
+
+
+class RetiredPartitions:
+    """The journals of retired partitions in one archive. Owned by the collector's loop.
+
+    `is_retired`: whether the map assigns no host to a partition, and the server has no stream for it.
+    """
+
+    def __init__(self, place: ArchiveLocation, is_retired: Callable[[int], bool]) -> None:
+        self._place = place
+        self._is_retired = is_retired
+        self._limit = RequestLimit(None)
+
+    async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The last receipts of the host that requests them; None: the message is no request for a retired partition."""
+        request = request_from_json(question)
+        if not isinstance(request, ReceiptsRequest) or not self._is_retired(request.partition):
+            return None
+        host = subject.removeprefix(control_up(""))
+        if not self._limit.allows(host, request):
+            return None
+        reply = self._reply(host, request.partition, request.sources)
+        return reply.to_json() if reply else None
+
+    def _reply(self, host: str, partition: int, asked: tuple[str, ...] | None) -> ReceiptsReply | None:
+        place, epoch = self._place, self._place.newest_epoch(partition)
+        lock = try_lock(place.lock(partition, epoch), place.what(partition)) if epoch is not None else None
+        if epoch is None or lock is None:  # it belongs to another archive, or its worker has not ended yet
+            return None
+        with lock:
+            journal = Journal(place.journal(partition, epoch))
+            try:
+                if asked is None:
+                    known = journal.sources_of(host, newest=MAX_SOURCES)
+                else:
+                    found = [journal.source(SourceKey(host, source)) for source in asked]
+                    known = [each for each in found if each is not None]
+                through = journal.position.applied
+            finally:
+                journal.close()
+        return receipts.reply(known, ReceiptOrigin(place.archive, through), is_retired=True)

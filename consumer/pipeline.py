@@ -6,21 +6,26 @@ and reads the stream again from the journal's position.
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from consumer.commit.applier import Applier
-from consumer.commit.staged_batch import RunTotals, StagedBatch
+from consumer.commit.frame_cache import FrameCache
+from consumer.commit.staged_batch import Hole, RunTotals, StagedBatch
 from consumer.commit.store import PartitionStore
+from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.dlq import publish
-from consumer.model import Position
+from consumer.model import Position, SourceKey
 from consumer.options import PartitionOptions, Until
-from consumer.partition import commit_events
-from consumer.partition.maintenance import Maintenance
+from consumer.partition.maintenance import ControlRequests, Maintenance, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
+from consumer.partition.purge import StreamPurge
+from consumer.partition.receipts import ReceiptSender
+from consumer.partition.sealing import SealScheduler
 from consumer.partition.sessions import SessionLoop
-from consumer.partition.stream import first_to_read
-from shipper import codec
+from consumer.partition.stream import StreamView, first_to_read
+from consumer.segments.sealer import Sealer
+from shipper import codec, events
 from shipper.errors import Fenced
 from shipper.model import Delivery
 from shipper.ports import Inbox
@@ -130,9 +135,7 @@ class Worker:
     def _note(self, staged: StagedBatch, last: Delivery, seconds: float) -> None:
         self._sessions.archive_works()
         self._pending = last.pending
-        commit_events.report(
-            staged, self._missing.open, partition=self._options.partition, seconds=seconds, pending=self._pending
-        )
+        _report(staged, self._missing.open, partition=self._options.partition, seconds=seconds, pending=self._pending)
         self._cut_letters += staged.budgets.cut.total()
         for (_, budget), messages in staged.budgets.refused.items():
             self._over_budget[budget] += messages
@@ -209,3 +212,97 @@ def _parts(batch: list[Delivery], at_most_bytes: int) -> Iterator[list[Delivery]
             part, size = [], 0
     if part:
         yield part
+
+
+def make_worker(
+    options: PartitionOptions, store: PartitionStore, sealer: Sealer, sessions: SessionLoop,
+    wall: Callable[[], float] = time.time,
+) -> Worker:  # fmt: skip
+    """A worker that writes `store` in `sessions`. `wall` is the time in seconds since 1970."""
+    stream, frames = StreamView(wall), FrameCache(sealer.codec)
+    missing = MissingRanges(options, store, stream)
+    sealing = SealScheduler(options, store, sealer, frames, stream, sessions.stop)
+    receipts = ReceiptSender(options, store)
+    purge = StreamPurge(options, store, stream)
+    maintenance = Maintenance(
+        list(partition_tasks(options, store, missing, sealing, receipts, purge)),
+        sealing,
+        receipts,
+        purge,
+        ControlRequests(options, receipts, sealing),
+        stream,
+    )
+    return Worker(options, store, Applier(options, store, frames), missing, maintenance, sessions)
+
+
+# -- log events and metrics of a committed batch: reported after the commit only, not for each attempt -------------
+
+
+def _report(
+    staged: StagedBatch, holes_before: Mapping[SourceKey, Hole], *, partition: int, seconds: float, pending: int
+) -> None:
+    """Report a batch that took `seconds`; `pending` messages follow it in the stream."""
+    _report_losses(staged, partition)
+    for source, fork, start in staged.forked:
+        events.source_forked(
+            partition=partition, host=source.host, file=source.file, source=source.id, fork=fork, start=start
+        )
+    for known in staged.rewritten:
+        events.source_rewritten(partition=partition, host=known.host, file=known.file, offset=known.watermark)
+    for found in staged.archived_before:
+        known = found.known
+        events.source_archived_before(
+            partition=partition,
+            other=found.partition,
+            host=known.host,
+            file=known.file,
+            source=known.id,
+            watermark=known.watermark,
+        )
+    for dead in staged.dead_letters:
+        delivery = dead.delivery
+        events.message_dead_lettered(
+            partition=partition, sequence=delivery.sequence, subject=delivery.subject, reason=dead.reason
+        )
+    for host, messages in staged.overflowed.items():
+        events.host_crowded(partition=partition, host=host, messages=messages)
+    for host, letters in staged.budgets.cut.items():
+        events.dead_letter_cut(partition=partition, host=host, letters=letters)
+    for (host, budget), messages in staged.budgets.refused.items():
+        events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
+    _report_holes(staged, holes_before, partition)
+    events.batch_committed(
+        partition=partition,
+        outcomes=dict(staged.outcomes),
+        octets=staged.written_bytes,
+        seconds=seconds,
+        pending=pending,
+    )
+
+
+def _report_holes(staged: StagedBatch, before: Mapping[SourceKey, Hole], partition: int) -> None:
+    for source, hole in staged.holes.items():
+        if source not in before:
+            start, end = hole.missing
+            events.hole_opened(partition=partition, host=source.host, file=hole.file, start=start, end=end)
+    events.holes_open(partition=partition, count=len(staged.holes))
+
+
+def _report_losses(staged: StagedBatch, partition: int) -> None:
+    for loss in staged.changes.losses:
+        if loss.reason in {REASON_FORKED, REASON_REWRITTEN}:
+            continue  # source_forked and source_rewritten report these
+        if loss.reason == REASON_EXCLUDED:
+            file = staged.changes.sources[loss.source].file
+            events.exclusion_recorded(
+                partition=partition, host=loss.source.host, file=file, start=loss.span.start, end=loss.span.end
+            )
+            continue
+        events.gap_recorded(
+            partition=partition,
+            host=loss.source.host,
+            file=staged.changes.sources[loss.source].file,
+            start=loss.span.start,
+            end=loss.span.end,
+            reason=loss.reason,
+        )

@@ -1,17 +1,28 @@
-"""Finds the fork of a source that a block belongs to, by comparing the block with what the archive has."""
+"""Finds the fork of a source that a block belongs to, by comparing the block with what the archive has.
+
+Only files that contain the text as the hosts sent it can be compared: none that was edited, filtered or redacted. In a
+file with several sources the position of a source's bytes is unknown: there every line must occur, anywhere.
+"""
 
 import functools
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import NamedTuple
 
-from consumer.commit.archived_bytes import ArchivedBytes
+from consumer.archive import manifests_of_day
 from consumer.commit.batch_files import BatchFiles
 from consumer.commit.batch_plan import BatchPlan
 from consumer.commit.forks import ForkDetector, NewFork, begin_fork, check_room
 from consumer.commit.journal import Journal
-from consumer.model import ArchivedSource, SourceKey
+from consumer.model import ArchivedSource, OpenFile, SourceKey
+from consumer.segment_io import BROKEN, CountingReader, texts
+from shipper import manifest
 from shipper.compression import Decompressor
 from shipper.errors import Poison
-from shipper.model import Block, Delivery
+from shipper.layout import day_of
+from shipper.manifest import Segment, SourceSpan
+from shipper.model import Block, Delivery, Span
 
 
 class ForkResolver:
@@ -75,3 +86,173 @@ class ForkResolver:
                 opened.append((draft.file(), plan.added_to(path)))
         self._files.flush()
         return self._archived.hold(known, block.span, content, opened)
+
+
+MAX_SCANNED_BYTES = 128 * 1024 * 1024
+"""Maximum bytes of text that are read to compare, in one batch. Further bytes are not compared."""
+MAX_DAYS = 2
+"""Days whose sealed segments are searched: the day of the source's newest block, and the day before it."""
+
+
+class _ArchivedFile(NamedTuple):
+    """A file of the archive that may hold some of a source's bytes."""
+
+    path: Path
+    codec: str
+    stored: int  #: committed bytes on disk
+    raw: int  #: bytes of text
+    spans: tuple[SourceSpan, ...]
+    is_as_sent: bool  #: no byte of it was filtered, converted or redacted
+
+    def place_of(self, span: Span) -> int | None:
+        """Where in the text the bytes `span` of its only source begin; None: other text may be before them."""
+        only = {each.source for each in self.spans}
+        if len(only) > 1 or self.raw != sum(each.end - each.start for each in self.spans):
+            return None
+        before = accumulate((each.end - each.start for each in self.spans), initial=0)
+        places = zip(before, self.spans, strict=False)
+        found = (at + span.start - each.start for at, each in places if each.start <= span.start < each.end)
+        return next(found, None)
+
+
+class ArchivedBytes:
+    """Reads the archive of one partition. Owned by its worker: one call at a time, from any thread."""
+
+    def __init__(self, archive: Path, journal: Journal) -> None:
+        self._archive = archive
+        self._journal = journal
+        self._left = 0
+        self._sealed: dict[tuple[str, str, str], list[_ArchivedFile]] = {}
+
+    def begin(self) -> None:
+        """A batch begins."""
+        self._left = MAX_SCANNED_BYTES
+        self._sealed.clear()
+
+    def hold(
+        self, known: ArchivedSource, span: Span, content: bytes, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
+    ) -> bool | None:
+        """Whether the archive has `content` as the bytes `span` of a source; None: that cannot be compared.
+
+        `opened`: files of this batch, as far as they are written, with what the batch added to each.
+        """
+        unseen, answer = span, True
+        while unseen.length:
+            found = self._find(known, unseen.start, opened)
+            if found is None:
+                return None
+            copy, held = found
+            part = Span(unseen.start, min(held.end, unseen.end))
+            is_same = self._compare(copy, part, content[part.start - span.start : part.end - span.start])
+            if is_same is None:
+                return None
+            answer = answer and is_same
+            unseen = Span(part.end, unseen.end)
+        return answer
+
+    def _find(
+        self, known: ArchivedSource, offset: int, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
+    ) -> tuple[_ArchivedFile, SourceSpan] | None:
+        """The file that holds one byte of a source, and the run of the source's bytes in it."""
+        for copy in self._copies(known, opened):
+            for held in copy.spans:
+                if held.source == known.id and held.start <= offset < held.end:
+                    return copy, held
+        return None
+
+    def _copies(
+        self, known: ArchivedSource, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
+    ) -> Iterator[_ArchivedFile]:
+        fresh = {file.path: (file, added) for file, added in opened}
+        for file, added in fresh.values():
+            yield self._of_open(file, added)
+        for path, file in self._journal.files.items():
+            if path not in fresh and file.key.host == known.host and file.key.file == known.file:
+                yield self._of_open(file, [])
+        newest = day_of(known.seen_ns)
+        days = sorted((path.name.removeprefix("date=") for path in self._archive.glob("date=*")), reverse=True)
+        for date in islice((day for day in days if day <= newest), MAX_DAYS):
+            yield from self._sealed_on(date, known)
+
+    def _of_open(self, file: OpenFile, added: list[SourceSpan]) -> _ArchivedFile:
+        spans = (*self._journal.spans(file.path), *added)
+        is_as_sent = not (file.filtered or file.edited)
+        return _ArchivedFile(self._archive / file.path, file.codec, file.length, file.raw, spans, is_as_sent)
+
+    def _sealed_on(self, date: str, known: ArchivedSource) -> list[_ArchivedFile]:
+        key = (date, known.host, known.file)
+        if key not in self._sealed:
+            host = known.host.encode()
+            lines = (line for path in manifests_of_day(self._archive, date) for line in _lines_with(path, host))
+            segments = [each for line in lines if (each := _segment(line)) and each.host == known.host]
+            standing = manifest.standing(segments)
+            self._sealed[key] = [self._of_segment(each) for each in standing if each.file == known.file]
+        return self._sealed[key]
+
+    def _of_segment(self, segment: Segment) -> _ArchivedFile:
+        is_as_sent = not (segment.filtered or segment.edited or segment.redactions or segment.removals)
+        return _ArchivedFile(
+            self._archive / segment.path,
+            segment.codec,
+            segment.bytes_stored,
+            segment.bytes_raw,
+            segment.spans,
+            is_as_sent,
+        )
+
+    def _compare(self, copy: _ArchivedFile, span: Span, content: bytes) -> bool | None:
+        place = copy.place_of(span)
+        is_direct = place is not None and copy.codec == "none"
+        cost = len(content) if is_direct else copy.raw
+        if not copy.is_as_sent or cost > self._left:
+            return None
+        self._left -= cost
+        try:
+            with copy.path.open("rb") as stored:
+                if is_direct:
+                    stored.seek(place or 0)
+                    return stored.read(len(content)) == content
+                text = texts(CountingReader(stored, copy.stored), copy.codec)
+                return _has_lines(text, content) if place is None else _is_at(text, content, place)
+        except (OSError, EOFError, *BROKEN):
+            return None
+
+
+def _is_at(text: Iterable[bytes], content: bytes, place: int) -> bool:
+    """Whether `text` has `content` at `place`."""
+    at = 0
+    for chunk in text:
+        first, last = max(place, at), min(place + len(content), at + len(chunk))
+        if first < last and chunk[first - at : last - at] != content[first - place : last - place]:
+            return False
+        at += len(chunk)
+        if at >= place + len(content):
+            return True
+    return False
+
+
+def _has_lines(text: Iterable[bytes], content: bytes) -> bool:
+    """Whether every line of `content` is in `text`, wherever; the first and the last one may be parts of lines."""
+    first, *inner = content.split(b"\n")
+    is_part, last = not inner, inner.pop() if inner else b""
+    wanted, rest, has_first, has_last = set(inner), b"", False, not last
+    for chunk in text:
+        *lines, rest = (rest + chunk).split(b"\n")
+        wanted.difference_update(lines)
+        has_first = has_first or any(first in line if is_part else line.endswith(first) for line in (*lines, rest))
+        has_last = has_last or any(line.startswith(last) for line in (*lines, rest))
+        if has_first and has_last and not wanted:
+            return True
+    return False
+
+
+def _lines_with(path: Path, text: bytes) -> Iterator[bytes]:
+    with path.open("rb") as lines:
+        yield from (line for line in lines if text in line)
+
+
+def _segment(line: bytes) -> Segment | None:
+    try:
+        return manifest.from_line(line)
+    except (ValueError, TypeError, AttributeError):
+        return None

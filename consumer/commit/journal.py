@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.commit.external_changes import PinnedPath, changed
+from consumer.commit.disk_io import PinnedPath, changed
 from consumer.model import Account, ArchivedSource, Budget, Changes, Extent, OpenFile, Position, SourceKey
 from shipper.codec import decode_labels, encode_labels
 from shipper.errors import ConfigError, Fatal

@@ -10,8 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from consumer.commit.disk_io import DirectWriter, DiskSync, forget_cached, start_writing, write_all
-from consumer.commit.external_changes import ArchiveDirectory, check_file, check_length, check_name
+from consumer.commit.disk_io import (
+    ArchiveDirectory,
+    DirectWriter,
+    DiskSync,
+    check_file,
+    check_length,
+    check_name,
+    forget_cached,
+    start_writing,
+    write_all,
+)
 from consumer.model import OpenFile
 from consumer.segment_io import whole_frames
 from shipper import events, layout

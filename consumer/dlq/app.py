@@ -2,18 +2,24 @@
 
 import asyncio
 import contextlib
+import datetime as dt
+import json
 import re
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from consumer.dlq import display, message
-from consumer.dlq.message import Advisory, Letter, LetterFilter
+from rich.text import Text
+
+from consumer.dlq import message
+from consumer.dlq.message import Advisory, Letter, LetterFilter, dump, printable
 from consumer.dlq.store import DeadLetterStore, open_dead_letters
 from shipper.config import load
 from shipper.errors import StreamMissing, UsageError
 from shipper.settings import Settings
+from shipper.table_printer import fitted, standard_output
+from shipper.units import format_bytes
 
 PAGE = 500  # rows of a table that are laid out together
 _TOKENS = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
@@ -35,7 +41,7 @@ def show(settings: Settings, number: int, *, raw: bool) -> None:
     if raw:
         sys.stdout.buffer.write(found.payload)
     else:
-        _write(display.in_full(*found))
+        _write(in_full(*found))
 
 
 def requeue(settings: Settings, wanted: LetterFilter, chosen: Sequence[int]) -> None:
@@ -61,7 +67,7 @@ def drop(settings: Settings, wanted: LetterFilter, chosen: Sequence[int], confir
 
 async def _drop_all(at: DeadLetterStore, sequences: Sequence[int]) -> None:
     for sequence in sequences:
-        sys.stderr.write(display.dropped_line(await at.drop(sequence)) + "\n")
+        sys.stderr.write(dropped_line(await at.drop(sequence)) + "\n")
 
 
 async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
@@ -72,15 +78,15 @@ async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
             page.append(each)
             found += 1
             if len(page) == PAGE:
-                _write(display.table(page))
+                _write(table(page))
                 page = []
     if page:
-        _write(display.table(page))
+        _write(table(page))
     elif not found:
         sys.stderr.write("no dead letters" + (" like that" if wanted != LetterFilter() else "") + "\n")
     try:
         async for told in _advisories(at, wanted, limit):
-            _write([display.advisory_line(told)])
+            _write([advisory_line(told)])
     except StreamMissing as error:
         sys.stderr.write(f"hint: {error}; fshipper partition apply creates it\n")
 
@@ -88,10 +94,10 @@ async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
 async def _list_json(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
     async with contextlib.aclosing(at.newest(wanted, limit)) as letters:
         async for each in letters:
-            _write([display.json_line(message.letter_json(each))])
+            _write([json_line(message.letter_json(each))])
     with contextlib.suppress(StreamMissing):
         async for told in _advisories(at, wanted, limit):
-            _write([display.json_line(message.advisory_json(told))])
+            _write([json_line(message.advisory_json(told))])
 
 
 async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> AsyncGenerator[Advisory]:
@@ -103,7 +109,7 @@ async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> 
 
 
 def _say_requeued(each: Letter, octets: int) -> None:
-    _write([display.requeued_line(each, octets)])
+    _write([requeued_line(each, octets)])
     sys.stdout.flush()
 
 
@@ -132,3 +138,70 @@ def _at_desk(settings: Settings, work: Callable[[DeadLetterStore], Awaitable[_T]
             return await work(at)
 
     return asyncio.run(within())
+
+
+COLUMNS = ("number", "when", "host", "stream", "bytes", "reason")
+RIGHT = frozenset({"number", "bytes"})
+REASON_CHARACTERS = 100
+
+
+def table(letters: Sequence[Letter]) -> Iterator[str]:
+    """The lines of a table, below a line of names."""
+    rows = [list(map(Text, _cells(each))) for each in letters]
+    return (line.plain for line in fitted(standard_output(), COLUMNS, rows, numbers=RIGHT, wrapped="reason"))
+
+
+def advisory_line(each: Advisory) -> str:
+    """A message that the server gave up delivering."""
+    why = f"the server gave up delivering {each.stream} {each.sequence} to {each.consumer}: {each.why}"
+    return f"{when(each.time_ns)} {printable(why)}"
+
+
+def json_line(content: dict[str, Any]) -> str:
+    """One object for programs; what is no UTF-8 stays escaped."""
+    return json.dumps(content)
+
+
+def in_full(letter: Letter, payload: bytes) -> Iterator[str]:
+    """Everything of a letter, line by line, safe for a terminal."""
+    yield f"number    {letter.sequence}"
+    yield f"when      {when(letter.time_ns)}"
+    yield f"host      {printable(letter.host)}"
+    yield f"from      {printable(letter.stream)} {printable(letter.origin_sequence)}"
+    yield f"reason    {printable(letter.reason)}"
+    cut = f", the beginning of {letter.cut_from}" if letter.cut_from else ""
+    yield f"payload   {len(payload)} bytes{cut}"
+    for name, value in letter.headers.items():
+        yield f"header    {printable(name)}: {printable(value)}"
+    yield from dump(payload)
+
+
+def requeued_line(letter: Letter, octets: int) -> str:
+    """The result for a letter whose text was sent again."""
+    if not octets:
+        return f"left {letter.sequence}: it holds no bytes; fshipper dlq drop {letter.sequence} removes it"
+    cut = f" (only the beginning was kept of the message's {letter.cut_from} bytes)" if letter.cut_from else ""
+    return f"requeued {letter.sequence}: {octets} bytes of text of {printable(letter.host)}{cut}"
+
+
+def dropped_line(letter: Letter) -> str:
+    """The line about a dropped letter."""
+    host, reason = printable(letter.host), printable(letter.reason)
+    return f"dropped {letter.sequence}: {when(letter.time_ns)} {host} {letter.stream} {letter.bytes} bytes: {reason}"
+
+
+def when(time_ns: int) -> str:
+    """A moment in UTC."""
+    return dt.datetime.fromtimestamp(time_ns / 1e9, tz=dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _cells(each: Letter) -> tuple[str, ...]:
+    reason, size = printable(each.reason), format_bytes(each.bytes)
+    return (
+        str(each.sequence),
+        when(each.time_ns),
+        printable(each.host),
+        printable(each.stream),
+        f"{size} of {format_bytes(each.cut_from)}" if each.cut_from else size,
+        reason if len(reason) <= REASON_CHARACTERS else reason[: REASON_CHARACTERS - 3] + "...",
+    )

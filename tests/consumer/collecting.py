@@ -27,9 +27,8 @@ from consumer.commit.sink import Sink
 from consumer.commit.store import Fence, IoThread, LocalFence, PartitionStore
 from consumer.options import PartitionOptions, Until
 from consumer.partition.sessions import SessionLoop
-from consumer.pipeline import Worker
+from consumer.pipeline import Worker, make_worker
 from consumer.segments.sealer import Sealer
-from consumer.worker_factory import make_worker
 from shipper import codec, layout, manifest
 from shipper.compression import Compressor
 from shipper.lifecycle import Stop

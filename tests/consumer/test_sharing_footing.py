@@ -19,8 +19,7 @@ from consumer.cluster.coordinator import Collector
 from consumer.cluster.epochs import ClaimAction, OwnerState, begin_epoch, find_takeover, step, sweep
 from consumer.cluster.locks import ArchiveLocation, dead_names, lock_identity, name_lock, take_name, try_lock
 from consumer.cluster.membership import ChangeClock, Claim, LocalBucket, Member, Membership, encode, to_claim, to_member
-from consumer.cluster.open_partition import WorkerParts
-from consumer.cluster.partition_owner import OwnedPartitions, this_process
+from consumer.cluster.partition_owner import OwnedPartitions, WorkerParts, this_process
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import ArchiveSources
 from consumer.model import ArchivedSource, Changes, Position

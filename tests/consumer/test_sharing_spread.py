@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.cluster.assignment import assign
+from consumer.cluster.coordinator import assign
 from consumer.cluster.membership import Member
 
 NAMES = ["a", "b", "c", "d", "e"]
