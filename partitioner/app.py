@@ -11,13 +11,12 @@ from typing import Any
 import typer
 
 from partitioner import display, on_demand
-from partitioner.apply import plan_and_apply, plan_of
+from partitioner.apply import agreement, checked_partitions, plan_and_apply, plan_of
 from partitioner.arguments import settings_of, size_of, with_admin
 from partitioner.desired import DesiredConfig, wanted_of
 from partitioner.desired import read as read_desired
 from partitioner.edge import edges_of
 from partitioner.edge_domain import checked_domain
-from partitioner.map_entry import agreement, checked_partitions
 from partitioner.move.load import print_spread, spread, with_hosts
 from partitioner.options import Color
 from partitioner.plan import AllowedChanges

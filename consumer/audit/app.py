@@ -2,27 +2,45 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+from rich.text import Text
 
 from consumer.archive import IDENTITY, JOURNALS, existing_identity
-from consumer.audit import display, manifest_listing
+from consumer.audit import manifest_listing
 from consumer.audit.auditor import Audit, AuditResult
 from consumer.audit.auditor import Progress as Told
+from consumer.audit.coverage import DOUBLED_OPEN_HINT, DOUBLED_TEMPLATE_HINT
 from consumer.audit.day_inventory import Scope, chosen_days, hosts
+from consumer.audit.finding import Finding, Weight
 from consumer.audit.journal_snapshot import JournalSnapshots
 from consumer.audit.producer_comparison import HostComparison, ProducerReports, ask, compare
-from consumer.audit.repair_duplicates import Repair
+from consumer.audit.repair_duplicates import Repair, RepairResult, SegmentRepair
+from consumer.audit.totals import Row, Sum
 from consumer.segments.manifest_store import removed_days
 from shipper.errors import EXIT_OK, ConfigError, Unavailable, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.settings import CollectorSettings, NatsSettings, Settings
+from shipper.table_printer import (
+    BAD,
+    CHANGED,
+    SAME,
+    STACK,
+    fitted,
+    print_lines,
+    print_signed,
+    standard_output,
+    texts,
+)
+from shipper.units import counted, format_bytes, printable
 
 EXIT_INCOMPLETE = 2
 _NAME_IT = "name the collector's directory: fshipper audit DIRECTORY, or SHIPPER_DIRECTORY; by default it is ./archive"
@@ -63,9 +81,9 @@ def run(options: AuditOptions, settings: Settings) -> int:
             told, findings = compare(said, journals)
         result = replace(result, findings=[*result.findings, *findings])
     if options.as_json:
-        sys.stdout.write(display.result_json(result, told) + "\n")
+        sys.stdout.write(result_json(result, told) + "\n")
     else:
-        display.print_result(result, told)
+        print_result(result, told)
     return EXIT_OK if result.complete else EXIT_INCOMPLETE
 
 
@@ -82,7 +100,7 @@ def _repair(scope: Scope, options: AuditOptions) -> int:
     except OSError as error:
         what = error.filename or scope.archive
         raise ConfigError(f"{what} cannot be used: {error.strerror}", hint=_OWNER_HINT) from None
-    sys.stdout.write(display.repair_json(found, done=yes) if options.as_json else display.repair_text(found, done=yes))
+    sys.stdout.write(repair_json(found, done=yes) if options.as_json else repair_text(found, done=yes))
     is_left = found.open_files or (found.refused if yes else found.found)
     return EXIT_INCOMPLETE if is_left else EXIT_OK
 
@@ -146,3 +164,171 @@ def _progress() -> Iterator[Told]:
             bar.update(task, total=(bar.tasks[0].total or 0) + octets)
 
         yield Told(expect=expect, advance=lambda octets: bar.advance(task, octets))
+
+
+VERSION = 1
+"""Of the JSON; a field is added under the same number, and changed or removed under another."""
+SIGNS = {Weight.DAMAGE: BAD, Weight.GAP: CHANGED, Weight.NOTE: SAME}
+MOST_FINDINGS = 50
+MOST_ROWS = 200
+_NUMBERS = ("files", "lines", "shipped", "archived", "damaged", "missing")
+_COLUMNS = ("host", "file", "date", *_NUMBERS)
+
+
+def print_result(result: AuditResult, hosts: Sequence[HostComparison]) -> None:
+    """Findings first, then a row for each host, file and day, then the sum."""
+    console = standard_output()
+    ordered = sorted(result.findings, key=lambda finding: list(Weight).index(finding.weight))
+    for finding in ordered[:MOST_FINDINGS]:
+        _print_finding(console, finding)
+    if len(ordered) > MOST_FINDINGS:
+        console.print(Text(f"... and {len(ordered) - MOST_FINDINGS} more findings; --json lists them all"))
+    rows = _chosen(result.rows)
+    if rows:
+        print_lines(
+            console,
+            fitted(
+                console,
+                _COLUMNS,
+                [texts(_cells(row)) for row in rows],
+                numbers=_NUMBERS,
+                wrapped="file",
+                above=("host", "file"),
+                give_up=(STACK, "files", "shipped", "lines"),
+            ),
+        )
+    if len(rows) < len(result.rows):
+        console.print(Text(f"... and {len(result.rows) - len(rows)} more rows; --json lists them all"))
+    if hosts:
+        told = [texts((host.name, host.text)) for host in hosts]
+        print_lines(console, fitted(console, ("host", "producer"), told, wrapped="producer"))
+    console.print(Text(summary(result), style="green" if result.complete else "red"), soft_wrap=True)
+
+
+def summary(result: AuditResult) -> str:
+    """One line for a person."""
+    total = _total(result.rows)
+    seconds = max(result.seconds, 1e-6)
+    parts = [
+        _verdict(result),
+        f"{counted(len({row.host for row in result.rows}), 'host')}, {counted(result.files, 'file')}",
+        f"{counted(total['archived']['lines'], 'line')} and {format_bytes(total['archived']['bytes'])} proven",
+        f"{format_bytes(total['damaged']['bytes'])} damaged, {format_bytes(total['missing']['bytes'])} missing",
+        f"read {format_bytes(result.octets)} in {seconds:.1f} s",
+    ]
+    return "; ".join(parts)
+
+
+def _verdict(result: AuditResult) -> str:
+    if not result.complete:
+        return "NOT COMPLETE"
+    if not (result.rows or result.files):  # retention removed all of it, with a record
+        return "nothing left to verify"
+    return "complete"
+
+
+def result_json(result: AuditResult, hosts: Sequence[HostComparison]) -> str:
+    """The same, whole, as one object."""
+    scope = result.scope
+    shown: dict[str, Any] = {
+        "v": VERSION,
+        "archive": str(scope.archive),
+        "since": scope.since or None,
+        "until": scope.until or None,
+        "host": scope.host,
+        "complete": result.complete,
+        "totals": _total(result.rows),
+        "read": {"files": result.files, "bytes": result.octets, "seconds": round(result.seconds, 3)},
+        "findings": [_finding(finding) for finding in result.findings],
+        "files": [asdict(row) | {"complete": row.complete} for row in result.rows],
+        "hosts": [asdict(host) for host in hosts],
+    }
+    return json.dumps(shown, indent=1)
+
+
+def repair_text(result: RepairResult, *, done: bool) -> str:
+    """What `--repair-duplicates` found, for a person."""
+    lines = []
+    for each in result.repaired:
+        what = "removed" if done else "would remove"
+        lines.append(f"{what} {_copy(each)}; the first copy is in {', '.join(each.kept)}")
+    for each in result.refused:
+        lines += [f"! keeps {_copy(each)}: {each.refused}", f"    {each.hint}"]
+    for path, octets in result.open_files:
+        lines += [f"! keeps {octets:,} doubled bytes in {path}: the file is open", f"    {_open_hint(path)}"]
+    if not lines:
+        lines.append("nothing is in the archive twice")
+    elif result.repaired:
+        octets, count = sum(each.bytes for each in result.repaired), sum(each.lines for each in result.repaired)
+        sum_of = f"{octets:,} bytes and {count:,} lines in {_segments(len(result.repaired))}"
+        lines.append(f"removed {sum_of}" if done else f"{sum_of} would be removed; to do it, add --yes")
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def repair_json(result: RepairResult, *, done: bool) -> str:
+    """The same as one object."""
+    segments = [
+        {
+            "path": each.segment.path,
+            "host": each.segment.host,
+            "file": each.segment.file,
+            "bytes": each.bytes,
+            "lines": each.lines,
+            "kept": list(each.kept),
+            "new_path": each.path or None,
+            "refused": each.refused or None,
+            "hint": each.hint,
+        }
+        for each in result.found
+    ]
+    opened = [{"path": path, "bytes": octets, "hint": _open_hint(path)} for path, octets in result.open_files]
+    return json.dumps({"v": VERSION, "done": done, "segments": segments, "open_files": opened}, indent=1) + "\n"
+
+
+def _copy(found: SegmentRepair) -> str:
+    return f"{found.bytes:,} doubled bytes in {found.segment.path}" + (
+        f" ({found.lines:,} lines)" if found.lines else ""
+    )
+
+
+def _open_hint(path: str) -> str:
+    return DOUBLED_OPEN_HINT if path.startswith("date=") else DOUBLED_TEMPLATE_HINT
+
+
+def _segments(count: int) -> str:
+    return "1 segment" if count == 1 else f"{count} segments"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    shown = asdict(finding) | {"kind": finding.kind.value, "weight": finding.weight.value}
+    return shown | {"bytes": shown.pop("octets")}
+
+
+def _total(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+    total = {name: Sum() for name in ("shipped", "archived", "damaged", "missing")}
+    for row in rows:
+        for name, each in total.items():
+            own: Sum = getattr(row, name)
+            each.add(own.bytes, own.lines)
+    return {name: asdict(each) for name, each in total.items()}
+
+
+def _print_finding(console: Console, finding: Finding) -> None:
+    where = " ".join(filter(None, (finding.host, finding.file, finding.date))) or "archive"
+    path = f" [{finding.path}]" if finding.path else ""
+    print_signed(console, SIGNS[finding.weight], f"{where}: {finding.text}{path}", hint=finding.hint)
+
+
+def _chosen(rows: Sequence[Row]) -> list[Row]:
+    """All of them if they are few; else those that are not complete before the others."""
+    if len(rows) <= MOST_ROWS:
+        return list(rows)
+    return sorted(
+        sorted(rows, key=lambda row: row.complete)[:MOST_ROWS], key=lambda row: (row.host, row.file, row.date)
+    )
+
+
+def _cells(row: Row) -> list[str]:
+    sums = (row.shipped, row.archived, row.damaged, row.missing)
+    octets = [format_bytes(each.bytes) if each.bytes else "-" for each in sums]
+    return [row.host, row.file, row.date or "-", str(row.files), f"{row.archived.lines:,}", *octets]

@@ -14,7 +14,7 @@ from consumer.audit import manifest_listing
 from consumer.audit.expected_file import ExpectedFile
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.manifest_listing import Listed
-from consumer.segments.replace_segment import target_of
+from consumer.segments.sealer import unfinished_target
 from shipper import layout
 from shipper.errors import UsageError
 
@@ -27,7 +27,7 @@ def unlisted_files(archive: Path, date: str, known: "AccountedFiles") -> Iterato
     """What of `date` does not count."""
     for directory, partition, host in host_directories(archive, date):
         files = _files(archive / directory)
-        unfinished = {file.inode() for file in files if target_of(file.name)}
+        unfinished = {file.inode() for file in files if unfinished_target(file.name)}
         for file in files:
             unlisted = known.unlisted(f"{directory}/{file.name}", partition)
             if unlisted and (size := _size(file)):

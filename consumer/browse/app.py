@@ -1,22 +1,323 @@
-"""What `fshipper browse` does: serves a page that searches and follows, until it is stopped."""
+"""What `fshipper browse` does: serves a page that searches and follows, until it is stopped.
+
+The pages are `/` without any data, `/login`, and `/search` for those who have a session. A search is in a request
+header, not in the address: no log of a proxy has it, and no page of another origin can send it.
+"""
 
 import asyncio
 import contextlib
+import functools
+import hashlib
 import html
+import importlib.resources
+import itertools
+import json
+import math
+import os
+import secrets
+import shlex
 import tempfile
+import threading
+import time
 import webbrowser
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
-from consumer.browse.access_control import AccessControl
-from consumer.browse.server import BrowseServer, SearchSettings
+import shipper
+from consumer.browse.access_control import AccessControl, User
+from consumer.browse.search_process import (
+    MOST_LINES,
+    Around,
+    ProcessLimits,
+    SearchCommand,
+    SearchProcess,
+    SearchRequest,
+    command,
+    json_lines,
+    read_request,
+)
 from consumer.logview.file_index import is_archive
+from consumer.page.server import ALONE, ICON, policy
 from shipper import events
-from shipper.errors import ConfigError, Unavailable
-from shipper.http_endpoints import Endpoints
+from shipper.errors import ConfigError, Unavailable, UsageError
+from shipper.http_endpoints import Answer, Endpoints, Request
 from shipper.lifecycle import Stop, notify, stop_on_signals
 from shipper.settings import BrowseSettings, Settings
 from shipper.telemetry import set_up_logging
+
+SEARCH_HEADER = "Fshipper-Search"
+LONGEST_HEADER = 16 * 1024
+SEARCHES_A_SESSION = 2
+SEARCHES = 4
+"""Searches at a time, of all sessions."""
+BEAT_SECONDS = 1.0
+"""Interval of signs of life: a client that has left is noticed within two of them."""
+USUAL = ProcessLimits(seconds=20.0, cpu_seconds=60, read_bytes=4 * 1024**3, output_bytes=32 * 1024**2)
+LONGER = ProcessLimits(seconds=300.0, cpu_seconds=900, read_bytes=64 * 1024**3, output_bytes=256 * 1024**2)
+LIVE = ProcessLimits(seconds=None, cpu_seconds=24 * 3600, read_bytes=4 * 1024**3, output_bytes=None)
+FOR_PROGRAMS = ("--json", "--progress=json", f"--jobs={min(4, os.cpu_count() or 1)}")
+"""The worker processes of a search are few: others search at the same time."""
+
+
+HIT_FIELDS = ("time", "host", "file", "offset", "line")
+
+
+def limits_of(request: SearchRequest) -> ProcessLimits:
+    """What the search may use."""
+    return LIVE if request.follow else LONGER if request.longer else USUAL
+
+
+class SearchSettings(NamedTuple):
+    """What every search is started with."""
+
+    archive: Path
+    config: Path | None
+
+    def arguments(self, found: SearchCommand) -> list[str]:
+        """Of the command that the page shows; the process has `FOR_PROGRAMS` as well."""
+        verb, *rest = found.arguments
+        own = [f"--archive={self.archive}"] if self.archive else []
+        own += [f"--config={self.config}"] if self.config else []
+        return [verb, *own, *rest]
+
+
+class SearchSlots:
+    """How many searches run: few at a time for a session, and in all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of_session: Counter[str] = Counter()
+
+    def take(self, session: str) -> bool:
+        """Whether one more may begin; where it may, it counts."""
+        with self._lock:
+            if self._of_session.total() >= SEARCHES or self._of_session[session] >= SEARCHES_A_SESSION:
+                return False
+            self._of_session[session] += 1
+            return True
+
+    def give_back(self, session: str) -> None:
+        """A search has ended."""
+        with self._lock:
+            self._of_session[session] -= 1
+            self._of_session += Counter()  # forgets sessions without a search
+
+
+class BrowseServer:
+    """Answers the requests of the page."""
+
+    def __init__(self, settings: SearchSettings, access: AccessControl) -> None:
+        self._settings = settings
+        self._access = access
+        self._slots = SearchSlots()
+        self._key = secrets.token_bytes(16)  # of the hashed patterns in the access log
+        self._running: set[RunningSearch] = set()
+        self._closed = False
+
+    def respond(self, request: Request) -> Answer | None:
+        """The answer to a request that passed the checks of host and origin."""
+        match request.path:
+            case "/":
+                return page()
+            case "/favicon.ico":
+                return Answer("image/svg+xml", ICON)
+            case "/login":
+                return self._log_in(request)
+            case "/about" | "/search" as path:
+                user = self._access.user(request)
+                if user is None:
+                    events.browse_refused(address=request.address, path=path)
+                    return _refusal(401, "this page has no session", "open the link that `fshipper browse` printed")
+                return self._about(user) if path == "/about" else self._search(user, request)
+        return None
+
+    def status(self) -> dict[str, Any]:
+        """For `/status`."""
+        return {"searches": len(self._running), "version": shipper.__version__}
+
+    def close(self) -> None:
+        """End all searches."""
+        self._closed = True
+        for each in list(self._running):
+            each.close()
+
+    def _log_in(self, request: Request) -> Answer:
+        cookie = self._access.log_in(request)
+        if cookie is None:
+            events.browse_refused(address=request.address, path="/login")
+            return _refusal(
+                401, "this link was used before, or is not complete", "print a new one: systemctl reload, or SIGHUP"
+            )
+        events.browse_session_opened(address=request.address)
+        return Answer("application/json", b"{}\n", headers={"Set-Cookie": cookie})
+
+    def _about(self, user: User) -> Answer:
+        about = {"user": user.name, "version": shipper.__version__, "archive": str(self._settings.archive)}
+        limits = {"most_lines": MOST_LINES, "seconds": USUAL.seconds, "longer_seconds": LONGER.seconds}
+        return Answer("application/json", json.dumps(about | limits).encode())
+
+    def _search(self, user: User, request: Request) -> Answer:
+        text = request.headers.get(SEARCH_HEADER, "")
+        try:
+            if len(text) > LONGEST_HEADER:
+                raise UsageError("the search is too long", hint="search for less")
+            found = command(read_request(unquote(text)))
+        except UsageError as error:
+            return _refusal(400, str(error), error.hint)
+        if self._closed or not self._slots.take(user.session):
+            return _refusal(429, "other searches are still running", "stop one of them, or close another page", again=2)
+        try:
+            running = RunningSearch(self, found, user)
+        except OSError as error:
+            self._slots.give_back(user.session)
+            return _refusal(503, f"no search can be started: {error.strerror}", "see the log of fshipper browse")
+        self._running.add(running)
+        return Answer("application/x-ndjson; charset=utf-8", running, headers={"X-Accel-Buffering": "no"})
+
+    def start(self, found: SearchCommand) -> SearchProcess:
+        """The process of a search. Raises OSError."""
+        request = found.request
+        limits = limits_of(request)
+        verb, *rest = self._settings.arguments(found)
+        return SearchProcess([verb, *FOR_PROGRAMS, *rest], limits, is_live=request.follow)
+
+    def shown(self, found: SearchCommand) -> str:
+        """The command as a person types it."""
+        return shlex.join(["fshipper", *self._settings.arguments(found)])
+
+    def ended(self, search: "RunningSearch", user: User, told: Mapping[str, Any]) -> None:
+        """A search has ended: write the access log."""
+        self._running.discard(search)
+        self._slots.give_back(user.session)
+        request = search.found.request
+        query = hashlib.blake2b(request.query.encode(), key=self._key, digest_size=8).hexdigest()
+        events.browse_searched(
+            user=user.name,
+            hosts=",".join(request.hosts) or "*",
+            files=",".join(request.files) or "*",
+            since=search.found.since,
+            until=search.found.until,
+            query_hash=query if request.query else "",
+            follow=request.follow,
+            **told,
+        )
+
+
+class RunningSearch:
+    """The lines of one search as the page is sent them: a JSON object a line, first `begin` and last `end`."""
+
+    def __init__(self, server: BrowseServer, found: SearchCommand, user: User) -> None:
+        self.found = found
+        self._server = server
+        self._user = user
+        self._process = server.start(found)
+        self._began = time.monotonic()
+        self._hits = self._sent = self._read = 0
+        self._dropped = 0
+        self._is_complete = self._is_truncated = False
+        self._unreadable: list[str] = []
+        self._outcome = "left"  # the client closed the connection, unless the loop replaces this
+        self._closing = threading.Lock()
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._object("begin", command=self._server.shown(self.found), since=self.found.since)
+        limits = limits_of(self.found.request)
+        deadline = self._began + (limits.seconds or math.inf)
+        lines = json_lines(self._process, beat_seconds=BEAT_SECONDS, deadline=deadline)
+        around = self.found.request.around
+        for line in _neighbours(lines, around) if around else lines:
+            yield from self._shown(line)
+            too_much = self._sent >= (limits.output_bytes or math.inf) or self._read >= (limits.read_bytes or math.inf)
+            if too_much and not self._is_complete:
+                self._outcome = "bytes"
+                break
+        else:
+            ends_early = time.monotonic() >= deadline and not self._is_complete
+            self._outcome = "time" if ends_early else "lines" if self._has_more() else "done"
+        code = self._process.end()
+        yield self._object("end", outcome=self._outcome, hits=self._hits, **self._trouble(code))
+
+    def close(self) -> None:
+        """End the search: its client is gone, or the program ends."""
+        if not self._closing.acquire(blocking=False):
+            return
+        self._process.end()
+        seconds = round(time.monotonic() - self._began, 3)
+        told = {"outcome": self._outcome, "lines": self._hits, "seconds": seconds}
+        told |= {"sent_bytes": self._sent, "read_bytes": self._read}
+        self._server.ended(self, self._user, told)
+
+    def _has_more(self) -> bool:
+        request = self.found.request
+        return self._is_truncated or (self._hits >= request.limit and not request.follow and not request.around)
+
+    def _shown(self, line: dict[str, Any] | None) -> Iterator[bytes]:
+        """What the page is sent for one object of the process; None: a sign of life."""
+        if self._process.dropped > self._dropped:
+            dropped, self._dropped = self._process.dropped - self._dropped, self._process.dropped
+            yield self._object("dropped", lines=dropped)
+        match line:
+            case None:
+                yield b"\n"
+            case {"type": "hit"}:
+                self._hits += 1
+                yield self._object("hit", **{name: line.get(name) for name in HIT_FIELDS})
+            case {"type": "bucket"}:
+                yield self._object("bucket", start=line.get("start"), count=line.get("count"))
+            case {"type": "progress", "bytes_read": int(read), "bytes_total": total}:
+                self._read = read
+                yield self._object("progress", bytes_read=read, bytes_total=total)
+            case {"type": "unreadable", "path": path, "error": error}:
+                self._unreadable.append(f"{path}: {error}")
+            case {"type": "summary", "bytes_read": int(read), "truncated": truncated}:
+                self._read, self._is_truncated, self._is_complete = read, bool(truncated), True
+
+    def _trouble(self, code: int) -> dict[str, Any]:
+        told: dict[str, Any] = {"seconds": round(time.monotonic() - self._began, 3), "bytes_read": self._read}
+        if self._unreadable:
+            told["trouble"] = f"error: could not read {'; '.join(self._unreadable[:5])}\nhint: see fshipper audit"
+        elif self._outcome == "done" and code and not self._is_complete and not self.found.request.around:
+            told |= {"code": code, "trouble": self._process.complaint[-2_000:]}
+        return told
+
+    def _object(self, kind: str, **fields: Any) -> bytes:
+        line = json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
+        self._sent += len(line)
+        return line
+
+
+def _neighbours(lines: Iterator[dict[str, Any] | None], around: Around) -> Iterator[dict[str, Any] | None]:
+    """The lines before and after one line, and itself."""
+    before: deque[dict[str, Any]] = deque(maxlen=around.lines)
+    for line in lines:
+        if line is None:
+            yield None
+        elif line.get("type") != "hit":
+            yield line
+        elif line.get("offset") == around.offset:
+            yield from before
+            yield line
+            following = (each for each in lines if each is not None and each.get("type") == "hit")
+            yield from itertools.islice(following, around.lines)
+            return
+        else:
+            before.append(line)
+
+
+@functools.cache
+def page() -> Answer:
+    """The page, with a policy that lets the browser run its own script and style only."""
+    text = (importlib.resources.files("consumer") / "browse" / "page.html").read_text(encoding="utf-8")
+    return Answer("text/html; charset=utf-8", text.encode(), headers={**ALONE, "Content-Security-Policy": policy(text)})
+
+
+def _refusal(code: int, what: str, hint: str, *, again: int = 0) -> Answer:
+    headers = {"Retry-After": str(again)} if again else {}
+    return Answer("application/json", json.dumps({"error": what, "hint": hint}).encode(), code, headers)
+
 
 DEFAULT_LISTEN = BrowseSettings().listen
 

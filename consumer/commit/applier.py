@@ -5,13 +5,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from consumer.commit.batch_files import BatchFiles, Destination
 from consumer.commit.batch_plan import BatchPlan
 from consumer.commit.fork_resolver import ForkResolver
 from consumer.commit.frame_cache import FrameCache
 from consumer.commit.host_budgets import HostBudgets
+from consumer.commit.message_parser import MoveMarker, host_of, parse
 from consumer.commit.staged_batch import Hole, StagedBatch, position_after
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import (
@@ -32,43 +32,10 @@ from consumer.commit.watermark import (
 )
 from consumer.model import ArchivedSource, Changes, SourceKey
 from consumer.options import PartitionOptions
-from shipper import codec, control
 from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
 from shipper.layout import day_of
 from shipper.model import Block, Delivery, Encoding, Span
-from shipper.subjects import parse_log_subject
-
-MAX_OFFSET = (1 << 53) - 1
-"""Maximum offset in a source: 8 PiB. No file is longer, and every reader of JSON represents sums up to it exactly."""
-
-
-class MoveMarker(NamedTuple):
-    """The last message of a host in its old partition."""
-
-    version: int  #: of the partition map by which the host moves
-
-
-def host_of(delivery: Delivery) -> str:
-    """The host that published a message. Raises Poison: the subject names none."""
-    return parse_log_subject(delivery.subject).host
-
-
-def parse(delivery: Delivery) -> Block | MoveMarker | None:
-    """What a message contains; None: the payload is one plain line. Raises Poison: its headers are invalid."""
-    if control.is_republished(delivery.headers):
-        raise Poison("nats-server sent it as a copy of a stored message: no host published it on this subject")
-    if (version := codec.leaves(delivery.headers)) is not None:
-        return MoveMarker(version)
-    if codec.is_plain(delivery.headers):
-        return None
-    block = codec.from_headers(delivery.headers)
-    if block.span.end + block.gap > MAX_OFFSET:
-        raise Poison(f"Log-Span {block.span} with Log-Gap {block.gap} leads beyond what any file can hold")
-    if block.handoff is not None and block.handoff.offset > MAX_OFFSET:
-        raise Poison(f"Log-Handoff {block.handoff.offset} is beyond what any file can hold")
-    return block
-
 
 REASON_POISON = "poison"
 STALE = "stale"

@@ -15,8 +15,7 @@ from rich.text import Text
 
 from consumer.fleet import display
 from consumer.fleet.display import fleet_json, host_json, printable
-from consumer.fleet.health import ALIASES, TROUBLED, HostState, Thresholds
-from consumer.fleet.host_table import HostStatus
+from consumer.fleet.host_table import ALIASES, TROUBLED, HostState, HostStatus, Thresholds
 from consumer.fleet.poller import FleetPoller
 from consumer.fleet.snapshot import LEAST_SECONDS, Fleet
 from shipper.errors import EXIT_OK, InsecureConnection, Transient, Unavailable, UsageError

@@ -12,8 +12,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from consumer.fleet.health import HostState
-from consumer.fleet.host_table import HostStatus, counts
+from consumer.fleet.host_table import HostState, HostStatus, counts
 from consumer.fleet.snapshot import Fleet, Partition, rate_of
 from shipper import units
 from shipper.table_printer import STACK, fitted, standard_output

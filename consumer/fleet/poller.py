@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from consumer.cluster.membership import FORKED_SECONDS, Claim, Member, forked_since, to_claim, to_member
-from consumer.fleet.health import USUAL, HostState, Thresholds
-from consumer.fleet.host_table import HostTable, counts
+from consumer.fleet.host_table import USUAL, HostState, HostTable, Thresholds, counts
 from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
 from shipper import events
 from shipper.bucket import lease_key, members_of

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from consumer.fleet.health import TROUBLED, HostState
-from consumer.fleet.host_table import HostStatus
+from consumer.fleet.host_table import TROUBLED, HostState, HostStatus
 from shipper.jetstream.stream_status import PartitionStatus
 from shipper.units import format_duration
 

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 import shipper
 from consumer.fleet.display import host_json, partition_json, printable
-from consumer.fleet.health import HostState
-from consumer.fleet.host_table import HostStatus, counts
+from consumer.fleet.host_table import HostState, HostStatus, counts
 from consumer.fleet.poller import Disk, FleetPoller, FleetView, FleetWatcher
 from consumer.fleet.snapshot import Fleet, Partition
 from shipper.events.collecting import ReportedGap, recent_gaps

@@ -1,29 +1,136 @@
 """A search as a process: its workers, and the output of what they find."""
 
 import contextlib
+import json
 import os
 import select
+import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from consumer.logview import file_index
-from consumer.logview.display import Screen, shown_time
+from consumer.logview.display import Screen, colour, printable, shown_time
 from consumer.logview.file_index import Part
 from consumer.logview.query import Piece, Wanted, wanted_of
-from consumer.search import render
 from consumer.search.file_search import Hit, Request
 from consumer.search.options import CountBy, ProgressForm, SearchOptions, TimeOf, TimeOrigin
 from consumer.search.pool import Search
 from consumer.search.query import Options, Query, parse, parse_fixed
-from consumer.search.render import ShownHit
 from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.layout import NANOSECONDS, date_of
 from shipper.settings import Settings
 from shipper.units import parse_seconds
+
+BARS = " ▏▎▍▌▋▊▉█"
+"""Eighths of a character."""
+MAX_BAR = 50
+MAX_ROWS = 2000
+"""Rows of a histogram that are drawn; more buckets are listed without the empty ones between them."""
+
+
+class ShownHit(NamedTuple):
+    """A hit with all that is known of it."""
+
+    time_ns: int  #: by which it was selected
+    host: str
+    file: str
+    source: str
+    offset: int | None
+    line: bytes
+    before: tuple[bytes, ...] = ()
+    after: tuple[bytes, ...] = ()
+    segment: str = ""
+    is_cut: bool = False
+    stored_ns: int = 0  #: 0: it is `time_ns`
+    time_from: str = ""  #: where the own time of the line is from; empty: it was not read
+
+
+def _decoded(line: bytes) -> str:
+    """A line as text; bytes that are no UTF-8 as lone surrogates."""
+    return line.decode("utf-8", "surrogateescape")
+
+
+def json_line(kind: str, **fields: Any) -> bytes:
+    """One object of the output of `--json`."""
+    return json.dumps({"type": kind, **fields}, separators=(",", ":")).encode() + b"\n"
+
+
+def json_hit(hit: ShownHit) -> bytes:
+    """A hit for programs."""
+    more: dict[str, Any] = {"cut": True} if hit.is_cut else {}
+    if hit.time_from:
+        more |= {"event_time": shown_time(hit.time_ns), "time_from": hit.time_from}
+    return json_line(
+        "hit",
+        time=shown_time(hit.stored_ns or hit.time_ns),
+        host=hit.host,
+        file=hit.file,
+        source=hit.source,
+        offset=hit.offset,
+        line=_decoded(hit.line),
+        before=list(map(_decoded, hit.before)),
+        after=list(map(_decoded, hit.after)),
+        segment=hit.segment,
+        **more,
+    )
+
+
+def text_hit(hit: ShownHit, screen: Screen, *, has_context: bool) -> bytes:
+    """A hit for people: control characters are escaped. Lines of context have `-` where a hit has `:`."""
+    when, host, file = shown_time(hit.time_ns), printable(hit.host), printable(hit.file)
+    if screen is Screen.COLOURED:
+        name = f"\x1b[2m{when}\x1b[0m \x1b[{colour(hit.host)}m{host}\x1b[0m \x1b[2m{file}"
+        marks = {":": ":\x1b[0m ", "-": "-\x1b[0m "}
+    else:
+        name, marks = f"{when} {host} {file}", {":": ": ", "-": "- "}
+    cut = " [cut]" if hit.is_cut else ""
+    rows = [
+        *(f"{name}{marks['-']}{_printable(line)}" for line in hit.before),
+        f"{name}{marks[':']}{_printable(hit.line)}{cut}",
+        *(f"{name}{marks['-']}{_printable(line)}" for line in hit.after),
+    ]
+    return ("\n".join(rows) + ("\n--\n" if has_context else "\n")).encode()
+
+
+def _printable(line: bytes) -> str:
+    return printable(_decoded(line.removesuffix(b"\r")))
+
+
+def histogram(buckets: Mapping[int, int], bucket_ns: int) -> bytes:
+    """The counts over time as bars."""
+    if not buckets:
+        return b""
+    first, last = min(buckets), max(buckets)
+    count = (last - first) // bucket_ns + 1
+    starts: Iterable[int] = (
+        range(first, last + 1, bucket_ns) if count <= MAX_ROWS else sorted(buckets)  # gaps would fill the screen
+    )
+    most = max(buckets.values())
+    width = max(10, min(MAX_BAR, shutil.get_terminal_size().columns - 40))
+    digits = len(str(most))
+    rows = (
+        f"{shown_time(start)[:19]}Z {buckets.get(start, 0):>{digits}} {_bar(buckets.get(start, 0), most, width)}"
+        for start in starts
+    )
+    return "".join(f"{row.rstrip()}\n" for row in rows).encode()
+
+
+def _bar(count: int, most: int, width: int) -> str:
+    eighths = max(1, round(count * width * 8 / most)) if count else 0
+    return BARS[-1] * (eighths // 8) + (BARS[eighths % 8] if eighths % 8 else "")
+
+
+def counts(found: Mapping[str, int]) -> bytes:
+    """Counts by name, largest first."""
+    rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))
+    digits = max((len(str(count)) for _, count in rows), default=1)
+    return "".join(f"{count:>{digits}} {printable(name)}".rstrip() + "\n" for name, count in rows).encode()
+
 
 EXIT_UNREADABLE = 3
 DEFAULT_LIMIT = 1000
@@ -132,9 +239,7 @@ class _Output:
         self.is_any = True
         self._clear()
         has_context = bool(self.request.before or self.request.after)
-        self._write(
-            render.json_hit(hit) if self.as_json else render.text_hit(hit, self.screen, has_context=has_context)
-        )
+        self._write(json_hit(hit) if self.as_json else text_hit(hit, self.screen, has_context=has_context))
 
     def live_hit(self, hit: ShownHit) -> None:
         """Write a hit that arrived during the search."""
@@ -152,7 +257,7 @@ class _Output:
         totals = found.totals
         if self.as_json:
             self._write(
-                render.json_line(
+                json_line(
                     "summary",
                     hits=totals.hits + self._live_hits,
                     bytes_read=totals.bytes_read,
@@ -184,7 +289,7 @@ class _Output:
         raw, hosts = sum(part.raw for part in parts), len({part.host for part in parts})
         if self.as_json:
             self._write(
-                render.json_line(
+                json_line(
                     "explain", query=query.text, literal=query.explained, files=len(parts), hosts=hosts,
                     bytes_total=stored, bytes_raw=raw, days=days, by=self.request.by.value,
                 )
@@ -209,16 +314,16 @@ class _Output:
             by_name[{CountBy.HOST: part.host, CountBy.FILE: part.file}.get(self.by or CountBy.ALL, "")] += each.hits
         if self.request.bucket_ns:
             starts = sorted(buckets)
-            drawn = render.histogram(buckets, self.request.bucket_ns)
-            listed = (render.json_line("bucket", start=shown_time(start), count=buckets[start]) for start in starts)
+            drawn = histogram(buckets, self.request.bucket_ns)
+            listed = (json_line("bucket", start=shown_time(start), count=buckets[start]) for start in starts)
             self._write(b"".join(listed) if self.as_json else drawn)
         if self.by is not None:
             counted = Counter({name: hits for name, hits in by_name.items() if hits or self.by is CountBy.ALL})
             if self.by is CountBy.ALL and not counted:
                 counted[""] = 0
             rows = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
-            listed = (render.json_line("count", by=self.by.value, name=name, count=hits) for name, hits in rows)
-            self._write(b"".join(listed) if self.as_json else render.counts(counted))
+            listed = (json_line("count", by=self.by.value, name=name, count=hits) for name, hits in rows)
+            self._write(b"".join(listed) if self.as_json else counts(counted))
         self.flush()
 
     def _idle(self, found: Search) -> None:
@@ -230,9 +335,7 @@ class _Output:
         self._reported, totals = now, found.totals
         if self.progress is ProgressForm.JSON:
             self._write(
-                render.json_line(
-                    "progress", bytes_read=totals.bytes_read, bytes_total=totals.bytes_total, hits=totals.hits
-                )
+                json_line("progress", bytes_read=totals.bytes_read, bytes_total=totals.bytes_total, hits=totals.hits)
             )
             self.flush()
         elif self.progress is ProgressForm.AUTO and os.isatty(sys.stderr.fileno()):
@@ -245,7 +348,7 @@ class _Output:
         for path, error in found.unreadable[self._told :]:
             self._told += 1
             if self.as_json:
-                self._write(render.json_line("unreadable", path=path, error=error))
+                self._write(json_line("unreadable", path=path, error=error))
             self._note(f"{path} cannot be read: {error}")
 
     def _note(self, text: str) -> None:
@@ -304,7 +407,10 @@ def _check_reader() -> None:
 
 
 def _follow(settings: Settings, wanted: Wanted, query: Query, parts: list[Part], output: _Output) -> None:
-    from consumer.search.follow import follow  # noqa: PLC0415 - only -f needs a server
+    """Show what is not in `parts`, then what arrives, until this process is interrupted."""
+    import asyncio  # noqa: PLC0415 - only -f needs a server
+
+    from consumer.logview.log_reader import FleetLog, Places  # noqa: PLC0415
 
     def show(piece: Piece) -> None:
         for line in piece.lines():
@@ -312,4 +418,14 @@ def _follow(settings: Settings, wanted: Wanted, query: Query, parts: list[Part],
             if query.matches(text):
                 output.live_hit(ShownHit(line.time_ns, line.host, line.file, line.source, line.offset, text))
 
-    follow(settings, wanted, tuple(parts), show=show, flush=output.flush)
+    async def work() -> None:
+        places = Places(settings=settings, archive=None)
+        async with FleetLog(places, wanted, patience=60.0, name="search", archived=tuple(parts)) as log:
+            async for piece in log.stored(wanted.since_ns, None):
+                show(piece)
+            output.flush()
+            async for piece in log.follow(output.flush):
+                show(piece)
+                output.flush()
+
+    asyncio.run(work())

@@ -23,11 +23,9 @@ from pathlib import Path
 from consumer import frame_index
 from consumer.frame_index import Frame, FrameIndex
 from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter, Writer, look_through, texts
-from consumer.segments import replace_segment
 from consumer.segments.manifest_store import Listing
-from consumer.segments.replace_segment import new_segment_file, number_of, split_name
 from consumer.segments.rewrite_segment import rewriting
-from consumer.segments.sealer import Sealer, now
+from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, split_name, unfinished_target
 from shipper import events, layout, manifest
 from shipper.durable_files import sync_directory
 from shipper.layout import FileKey, date_of
@@ -185,7 +183,7 @@ class Merger:
                 by_file.setdefault(found[0], []).append((found[1], f"{directory}/{name}"))
         for numbered in by_file.values():
             self._merge_file([path for _, path in sorted(numbered)], listing, go_on)
-        for name in filter(replace_segment.target_of, names):  # left by kills; a running process has to retry
+        for name in filter(unfinished_target, names):  # left by kills; a running process has to retry
             (self._archive / directory / name).unlink(missing_ok=True)
         time.sleep(min(time.thread_time() - began, LONGEST_NAP))  # gives time to the threads that read the streams
         return go_on()

@@ -27,8 +27,7 @@ from consumer.archive import LOCKS, is_written, manifests_of_day
 from consumer.frame_index import TimeAt
 from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter, pack, texts
 from consumer.segments import manifest_store
-from consumer.segments.replace_segment import new_segment_file, number_of, sweep
-from consumer.segments.sealer import Sealer, now
+from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, sweep
 from shipper import layout, manifest
 from shipper.durable_files import Lock, make_directory, sync_directory
 from shipper.errors import Fatal, Unavailable

@@ -11,8 +11,7 @@ import typer
 from rich.console import Console
 
 from deploy.demo import month
-from deploy.demo.hosts import HOSTS, LogFeed, generated
-from deploy.demo.replay_files import replayed
+from deploy.demo.hosts import HOSTS, LogFeed, generated, replayed
 from deploy.demo.result import DemoResult, print_result
 from deploy.demo.scenario import DemoPlan, tell
 from deploy.demo.show import DemoDisplay

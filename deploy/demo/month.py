@@ -15,9 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from deploy.demo import spark_report
-from deploy.demo.interrupts import Interrupts
-from deploy.demo.processes import Programs
+from deploy.demo.processes import Interrupts, Programs, report_lacks
 from deploy.demo.scenario import environment
 from deploy.demo.workspace import Workspace
 
@@ -182,7 +180,7 @@ def tell(place: Workspace, days: int, seed: int, *, report: bool) -> str:
     """
     last = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
     dates = write_month(place, days, last, seed)
-    lack = spark_report.missing() if report else "not wanted"
+    lack = report_lacks() if report else "not wanted"
     if lack:
         return f"{days} days are in {place.archive}; no report: {lack}"
     arguments = ("report", "--archive", str(place.archive), "--out", str(place.report))

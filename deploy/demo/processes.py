@@ -1,19 +1,69 @@
-"""Processes of the demo: started through the `fshipper` command, killed and ended by their ids, never outliving it."""
+"""Processes of the demo: started through the `fshipper` command, killed and ended by their ids, never outliving it.
+
+Signals become an exception at the next nap, never inside a step: no child is started and then forgotten.
+"""
 
 import contextlib
 import ctypes
+import importlib.util
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from types import FrameType
+from typing import Any, Self
 
-from deploy.demo.interrupts import Interrupts
-from deploy.demo.workspace import EXIT_UNAVAILABLE, DemoError
+from deploy.demo.workspace import EXIT_UNAVAILABLE, DemoError, Interrupted, Workspace
+
+HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NAP_SECONDS = 0.05
+"""How long a signal may wait to be noticed."""
+
+
+class Interrupts:
+    """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted.
+
+    `meanwhile` is called at each of them, so that a clock on the screen keeps running.
+    """
+
+    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self._meanwhile = meanwhile
+        self._asked = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in HEARD:
+            self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raise Interrupted if a signal arrived."""
+        if self._asked:
+            raise Interrupted(self._asked)
+        self._meanwhile()
+
+    def nap(self, seconds: float) -> None:
+        """Sleep, or raise Interrupted."""
+        until = time.monotonic() + seconds
+        self.check()
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, NAP_SECONDS))
+            self.check()
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        self._asked = self._asked or number
+
 
 LOOK_SECONDS = 0.05
 GRACE_SECONDS = 3.0
@@ -239,3 +289,42 @@ def end(processes: list["subprocess.Popen[bytes]"]) -> None:
 def _signal_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
+
+
+WITHIN_SECONDS = 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class DayReport:
+    """The report of one day."""
+
+    date: str
+    page: Path
+    lines: int  #: as Spark counted
+
+
+def report_lacks() -> str:
+    """What the report lacks on this machine, and how to get it; empty if nothing."""
+    for name in ("pyspark", "pyarrow"):
+        if importlib.util.find_spec(name) is None:
+            return f"{name} is not installed: pip install 'fshipper[spark]'"
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
+    if not java.is_file():
+        return "there is no Java: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+    return ""
+
+
+def make_report(programs: Programs, place: Workspace, dates: Sequence[str]) -> list[DayReport]:
+    """The reports of all days of the archive; two when midnight (UTC) passed on the way.
+
+    Raises:
+        DemoError: the report fails, or takes too long.
+    """
+    archive, out = str(place.archive), str(place.report)
+    reports = []
+    for date in dates:
+        arguments = ("report", "--archive", archive, "--out", out, "--date", date, "--json")
+        summary = json.loads(programs.must(f"report-{date}", *arguments, within=WITHIN_SECONDS))
+        reports.append(DayReport(date, place.report / date / "report.html", int(summary["totals"]["lines"])))
+    return reports

@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from deploy.demo.processes import DayReport
 from deploy.demo.proof import FileVerdict
 from deploy.demo.show import size
-from deploy.demo.spark_report import DayReport
 
 
 @dataclass(frozen=True, slots=True)

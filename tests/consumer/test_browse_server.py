@@ -13,7 +13,7 @@ from browse_program import DATABASE, HOSTILE, SAMPLE, WEB, BrowseProgram, hits
 from fleet import FSHIPPER, until
 from natsd import running
 
-from consumer.browse import server
+from consumer.browse import app
 from consumer.browse.access_control import TOKEN_HEADER, AccessControl
 from consumer.browse.search_process import ProcessLimits, SearchProcess
 from shipper.http_endpoints import Request
@@ -207,7 +207,7 @@ def test_a_search_is_a_group_of_processes_with_limits_that_ends_with_its_connect
         assert os.getpriority(os.PRIO_PROCESS, pid) == 10
         limits = Path(f"/proc/{pid}/limits").read_text()
         assert "4294967296" in next(line for line in limits.splitlines() if "address space" in line)
-        assert f" {server.LIVE.cpu_seconds} " in next(line for line in limits.splitlines() if "cpu time" in line)
+        assert f" {app.LIVE.cpu_seconds} " in next(line for line in limits.splitlines() if "cpu time" in line)
     until(lambda: program.processes() == [], what="the process ends")
     until(lambda: "outcome=left" in program.browse.log, what=lambda: program.browse.log)
 
@@ -230,12 +230,12 @@ def limited(program, monkeypatch):
     """A function that runs a search with limits in this process: what the page is sent."""
     monkeypatch.setenv("SHIPPER_STATE", str(program.directory / "state"))
     access = AccessControl(user_header="")
-    browse = server.BrowseServer(server.SearchSettings(program.archive, None), access)
+    browse = app.BrowseServer(app.SearchSettings(program.archive, None), access)
     cookie = browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).headers["Set-Cookie"]
 
     def sent(limits: ProcessLimits, **search: object) -> list[dict]:
-        monkeypatch.setattr(server, "USUAL", limits)
-        headers = {"Cookie": cookie.partition(";")[0], server.SEARCH_HEADER: json.dumps(search)}
+        monkeypatch.setattr(app, "USUAL", limits)
+        headers = {"Cookie": cookie.partition(";")[0], app.SEARCH_HEADER: json.dumps(search)}
         body = browse.respond(a_request("/search", **headers)).body
         lines = [json.loads(line) for line in body if line.strip()]
         body.close()

@@ -17,8 +17,7 @@ from consumer.commit.journal import Journal
 from consumer.model import OpenFile
 from consumer.options import Until
 from consumer.segments import sealer
-from consumer.segments.replace_segment import NewSegmentFile
-from consumer.segments.sealer import Sealer
+from consumer.segments.sealer import NewSegmentFile, Sealer
 from shipper import manifest
 from shipper.errors import ArchiveTrouble
 from shipper.layout import FileKey

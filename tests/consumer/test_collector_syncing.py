@@ -16,7 +16,7 @@ from consumer.commit import sink as sinks
 from consumer.commit.disk_io import FileSystem
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
-from consumer.segments import replace_segment
+from consumer.segments import sealer
 from shipper.layout import FileKey
 
 LINES = b"".join(b"%d a line\n" % number for number in range(200))
@@ -158,15 +158,13 @@ def test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory(sink: Si
         assert (tmp_path / file.path).read_bytes() == b"x" * size + b"y" * size
 
 
-@pytest.mark.parametrize(
-    ("size", "stays"), [(replace_segment.LARGE_BYTES - 1, True), (replace_segment.LARGE_BYTES, False)]
-)
+@pytest.mark.parametrize(("size", "stays"), [(sealer.LARGE_BYTES - 1, True), (sealer.LARGE_BYTES, False)])
 def test_a_large_segment_makes_room_in_memory(size: int, stays: bool, tmp_path: Path) -> None:
     if not disk_io._reports(tmp_path):
         pytest.skip("here a file system may keep everything in memory")
     paths = [tmp_path / f"segment-{number}" for number in range(5)]  # a busy kernel may keep one of them
     for path in paths:
-        with replace_segment.new_segment_file(path) as fresh:
+        with sealer.new_segment_file(path) as fresh:
             fresh.stream.write(b"x" * size)
             assert fresh.publish()
     assert all(is_in_memory(path) for path in paths) == stays

@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from consumer.fleet.display import fleet_json, printable
-from consumer.fleet.health import HostState, Thresholds, judge
-from consumer.fleet.host_table import CLASH_SECONDS, HostStatus, HostTable, counts
+from consumer.fleet.host_table import CLASH_SECONDS, HostState, HostStatus, HostTable, Thresholds, counts, judge
 from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
 from shipper.heartbeat import Heartbeat, encode
 from shipper.jetstream.heartbeat_stream import HeartbeatUpdate

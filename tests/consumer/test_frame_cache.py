@@ -15,7 +15,7 @@ from consumer.commit.sink import Sink
 from consumer.frame_index import Frame
 from consumer.options import Until
 from consumer.segments import sealer as seal
-from consumer.segments.replace_segment import NewSegmentFile
+from consumer.segments.sealer import NewSegmentFile
 from shipper.model import Encoding
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(500))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from consumer.segment_io import ByteCounter
 from consumer.segments.compaction import continues, joined, runs, target_of
-from consumer.segments.replace_segment import number_of, split_name
+from consumer.segments.sealer import number_of, split_name
 from shipper import layout
 from shipper.layout import FileKey
 from shipper.manifest import Gap, Segment, SourceSpan

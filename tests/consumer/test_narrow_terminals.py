@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from consumer.audit import display as audit_show
+from consumer.audit import app as audit_show
 from consumer.audit.auditor import AuditResult
 from consumer.audit.day_inventory import Scope
 from consumer.audit.totals import Row, Sum
 from consumer.fleet import display as fleet_show
 from consumer.fleet.display import fleet_json
-from consumer.fleet.health import HostState
-from consumer.fleet.host_table import HostStatus
+from consumer.fleet.host_table import HostState, HostStatus
 from consumer.fleet.snapshot import Fleet, partitions_of
 from shipper.heartbeat import Heartbeat
 from shipper.jetstream.stream_status import PartitionStatus

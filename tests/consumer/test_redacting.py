@@ -16,7 +16,7 @@ from fleet import unpack
 
 from consumer.archive import lock_path
 from consumer.options import Until
-from consumer.redact.rewriter import OfSource, PlacesUnknownError, Range, RegexMatches, blackened, joined
+from consumer.redact.app import OfSource, PlacesUnknownError, Range, RegexMatches, blackened, joined
 from consumer.segments.compaction import Merger
 from consumer.segments.manifest_store import Listing
 from consumer.segments.rewrite_segment import rewriting

@@ -16,7 +16,7 @@ from fleet import unpack
 
 from consumer.audit.repair_duplicates import _places
 from consumer.options import Until
-from consumer.redact.rewriter import OfSource, Rewriter
+from consumer.redact.app import OfSource, Rewriter
 from consumer.segments.compaction import Merger
 from consumer.segments.manifest_store import Listing
 from consumer.segments.rewrite_segment import alone, rewriting

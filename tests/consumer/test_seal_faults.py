@@ -16,8 +16,7 @@ from consumer import segment_io
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
-from consumer.segments.replace_segment import NewSegmentFile
-from consumer.segments.sealer import Sealer
+from consumer.segments.sealer import NewSegmentFile, Sealer
 
 BLOCKS = [b"%d a line of a log\n" % number for number in range(300)]
 TEXT = b"".join(BLOCKS)

@@ -113,7 +113,7 @@ STATEMENTS = [
     ("consumer.commit.journal", "Journal", "commit", "behind"),
     ("consumer.commit.journal", "Journal", "begin_sealing", "behind"),
     ("consumer.segments.sealer", "Sealer", "finish", "before"),
-    ("consumer.segments.replace_segment", "NewSegmentFile", "publish", "behind"),
+    ("consumer.segments.sealer", "NewSegmentFile", "publish", "behind"),
 ]
 
 

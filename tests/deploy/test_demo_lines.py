@@ -6,11 +6,10 @@ import time
 
 import pytest
 
-from deploy.demo import hosts, replay_files
+from deploy.demo import hosts
 from deploy.demo.hosts import LONG_LINE_BYTES, AccessLines, ApplicationLines, AuthLines
-from deploy.demo.interrupts import planned
+from deploy.demo.scenario import Writer, planned
 from deploy.demo.workspace import DemoError
-from deploy.demo.writers import Writer
 from shipper.partition_map import partition_for
 
 NOW = 1_795_224_489.123
@@ -134,8 +133,8 @@ def test_fewer_files_than_hosts_go_to_every_host_and_more_are_dealt_out(tmp_path
     for number in range(4):
         paths.append(tmp_path / f"{number}.log")
         paths[-1].write_bytes(b"x\n")
-    few, _ = replay_files.replayed(paths[:2], 5.0)
-    many, _ = replay_files.replayed(paths, 5.0)
+    few, _ = hosts.replayed(paths[:2], 5.0)
+    many, _ = hosts.replayed(paths, 5.0)
     assert [feed.name for feed in few if feed.host == "db1.example.net"] == ["02/0.log", "03/1.log"]
     assert len(few) == 6
     assert len(many) == 4
@@ -145,7 +144,7 @@ def test_fewer_files_than_hosts_go_to_every_host_and_more_are_dealt_out(tmp_path
 def test_your_own_file_is_replayed_byte_for_byte_with_its_odd_end(tmp_path):
     content = b"first\r\n\xff\xfe second\n\n" + b"x" * 100_000 + b"\nno newline"
     (tmp_path / "odd name [1].log").write_bytes(content)
-    (feed, *_), _ = replay_files.replayed([tmp_path / "odd name [1].log"], 6.0)
+    (feed, *_), _ = hosts.replayed([tmp_path / "odd name [1].log"], 6.0)
     assert feed.name == "00/odd_name__1_.log"
     writer = grown(tmp_path / "replay" / "app.log", feed)
     assert b"".join(path.read_bytes() for path in writer.sources) == content
@@ -155,7 +154,7 @@ def test_your_own_file_is_replayed_byte_for_byte_with_its_odd_end(tmp_path):
 
 def test_of_a_long_file_the_beginning_is_replayed_to_a_lines_end_and_that_is_said(tmp_path):
     (tmp_path / "long.log").write_bytes(b"0123456789\n" * 2_000_000)
-    (feed, *_), notes = replay_files.replayed([tmp_path / "long.log"], 6.0)
+    (feed, *_), notes = hosts.replayed([tmp_path / "long.log"], 6.0)
     assert feed.bytes_planned == 6_000_000
     assert "the first 6.0 MB" in notes[0]
     writer = grown(tmp_path / "replay" / "app.log", feed)
@@ -168,7 +167,7 @@ def test_a_directory_gives_its_files_without_hidden_compressed_and_empty_ones(tm
         (tmp_path / "logs" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "logs" / name).write_bytes(b"x\n")
     (tmp_path / "logs" / "empty.log").touch()
-    made, _ = replay_files.replayed([tmp_path / "logs"], 5.0)
+    made, _ = hosts.replayed([tmp_path / "logs"], 5.0)
     assert [feed.name[3:] for feed in made] == ["a.log", "a.log.1", "c.log"]
 
 
@@ -176,6 +175,6 @@ def test_a_directory_gives_its_files_without_hidden_compressed_and_empty_ones(tm
 def test_a_path_without_anything_to_replay_is_a_configuration_error(tmp_path, name):
     (tmp_path / "empty.log").touch()
     with pytest.raises(DemoError) as caught:
-        replay_files.replayed([tmp_path / name], 5.0)
+        hosts.replayed([tmp_path / name], 5.0)
     assert caught.value.code == 78
     assert "--path" in str(caught.value)

@@ -12,7 +12,7 @@ import pytest
 from fleet import FSHIPPER, until
 from waiting import slowdown
 
-from deploy.demo import spark_report
+from deploy.demo import processes
 from deploy.demo.processes import end, spawned
 from deploy.demo.workspace import MARKER, Workspace
 
@@ -179,13 +179,13 @@ def test_a_path_that_is_missing_is_said_before_anything_is_touched(out, tmp_path
 
 def test_without_java_or_pyspark_it_says_how_to_get_them(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr(spark_report.importlib.util, "find_spec", lambda _: object())
-    assert "openjdk" in spark_report.missing()
+    monkeypatch.setattr(processes.importlib.util, "find_spec", lambda _: object())
+    assert "openjdk" in processes.report_lacks()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch()
-    assert spark_report.missing() == ""
-    monkeypatch.setattr(spark_report.importlib.util, "find_spec", lambda _: None)
-    assert "pip install 'fshipper[spark]'" in spark_report.missing()
+    assert processes.report_lacks() == ""
+    monkeypatch.setattr(processes.importlib.util, "find_spec", lambda _: None)
+    assert "pip install 'fshipper[spark]'" in processes.report_lacks()
 
 
 def test_a_demo_over_midnight_has_two_reports(tmp_path):
@@ -198,7 +198,7 @@ def test_a_demo_over_midnight_has_two_reports(tmp_path):
             return json.dumps({"totals": {"lines": 7}})
 
     programs = Programs()
-    made = spark_report.made(programs, Workspace(tmp_path), ["2026-11-20", "2026-11-21"])
+    made = processes.make_report(programs, Workspace(tmp_path), ["2026-11-20", "2026-11-21"])
     assert programs.dates == ["2026-11-20", "2026-11-21"]
     assert [one.page for one in made] == [tmp_path / "report" / date / "report.html" for date in programs.dates]
 

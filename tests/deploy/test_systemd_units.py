@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.install.roles import PIECES, STATE, FileKind, Role
+from deploy.install.plan import PIECES, STATE, FileKind, Role
 from shipper import config
 from spark_analytics.delivery import targets
 
