@@ -17,8 +17,8 @@ import shipper
 from producer.model import Destination, Entry, Source
 from producer.options import Task
 from producer.periodic import Scheduler
+from producer.session.delivery import Window
 from producer.session.host_name_guard import HostNameGuard
-from producer.session.inflight import Window
 from producer.tailer.file_reader import FileReader, ReadOutcome
 from producer.tailer.tailer import Tailer
 from producer.transform.time_budget import HeldBack

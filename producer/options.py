@@ -8,8 +8,7 @@ from producer.discovery import scanner
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
 from producer.discovery.scanner import Seen, Watched
 from producer.model import Piece
-from producer.transform.edits import NO_EDITS, Edits
-from producer.transform.line_cut import Cut
+from producer.transform.edits import NO_EDITS, Cut, Edits
 from shipper.compression import Compressor
 from shipper.retry import Patience
 from shipper.subjects import log_subject

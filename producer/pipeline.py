@@ -7,29 +7,26 @@ duplicates.
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from producer.batch.batcher import BATCHES_AHEAD, Batch, Batcher, BatchReader, Encoder, RateLimit, is_full
+from producer.batcher import BATCHES_AHEAD, Batch, Batcher, BatchReader, Encoder, RateLimit, is_full
 from producer.checkpoint.ack_tracker import CheckpointSaver
 from producer.checkpoint.recovery import Recovery
-from producer.checkpoint.store import Checkpoints
+from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.discovery.scanner import name_filter
 from producer.discovery.watcher import Wake
 from producer.heartbeat import Heartbeats
 from producer.inputs.factory import Inputs
-from producer.model import Destination, Place
+from producer.migration import Migration
+from producer.model import Destination, Entry, Place
 from producer.options import Task
 from producer.periodic import Scheduler
-from producer.repartition.migration import Migration
 from producer.session.control import ControlHandler
-from producer.session.delivery import ALL_AT_ONCE, ONE_AT_FIRST, Delivery, ResendQueue, Sender, Shipped
+from producer.session.delivery import ALL_AT_ONCE, ONE_AT_FIRST, Delivery, ResendQueue, Sender, Shipped, Window
 from producer.session.delivery_check import DeliveryCheck
-from producer.session.drain import Drain
 from producer.session.handshake import Handshake
-from producer.session.health import SessionHealth
 from producer.session.host_name_guard import HostNameGuard
-from producer.session.inflight import Window
-from producer.session_factory import Connect, SessionFactory
 from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.scan_schedule import ScanSchedule
 from producer.tailer.tailer import new_tailer
@@ -45,10 +42,195 @@ from producer.tasks import (
     ScanTask,
 )
 from shipper import events
-from shipper.errors import StreamFull, StreamMissing, Transient, Unavailable
+from shipper.errors import Fatal, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Stop, notify
 from shipper.ports import Publisher
+from shipper.retry import FULL, SESSION, Patience
 from shipper.watchdog import Pulse
+
+Connect = Callable[[int], Awaitable[Publisher]]
+"""Opens a session that publishes to the stream of a partition."""
+
+
+class SessionFactory:
+    """One session after another: connect, check the host's name, find its partition, agree on offsets.
+
+    Owned by the pipeline.
+    """
+
+    def __init__(
+        self, connect: Connect, delivery: Delivery, scheduler: Scheduler, heartbeats: Heartbeats, migration: Migration,
+        handshake: Handshake, control: ControlHandler,
+    ) -> None:  # fmt: skip
+        self._connect = connect
+        self._delivery = delivery
+        self._scheduler = scheduler
+        self._heartbeats = heartbeats
+        self._migration = migration
+        self._handshake = handshake
+        self._control = control
+
+    async def connected(self) -> Publisher:
+        """A new connection, with the stream of the host's partition."""
+        return await self._scheduler.connected(self._connect(self._migration.place.partition))
+
+    async def start(self, session: Publisher) -> bool:
+        """Prepare to ship; False: the host has moved, and the next session connects to its new partition.
+
+        Raises ConfigError: another live producer has this host's name.
+        """
+        await self._heartbeats.check_name(session, self._scheduler)
+        if not await self._is_in_its_partition(session):
+            return False
+        session.on_news(self._scheduler.rouse)
+        await self._heartbeats.tend(self._delivery.tailer, session)  # first: the handshake ends without a stream
+        with checkpoint_needed():
+            await self._handshake.run(session, self._scheduler)
+        await self._control.listen(session)
+        return True
+
+    async def _is_in_its_partition(self, session: Publisher) -> bool:
+        migration, delivery = self._migration, self._delivery
+        before = migration.place
+        with checkpoint_needed():
+            await migration.read_map(session, delivery.tailer.acks.known)
+        if migration.place.leaving:
+            await self._control.listen_to_collectors(session)
+            if len(delivery.window):
+                delivery.reopen()
+            await migration.arrive(session, delivery.tailer.acks, self._scheduler)
+            delivery.reopen()
+        return migration.place.partition == before.partition and not before.leaving
+
+    async def recover(self, session: Publisher, missing: StreamMissing) -> None:
+        """The stream is missing: move the host if the map has it elsewhere, or request the stream.
+
+        Raises StreamMissing: with the cause, unless the stream exists now.
+        """
+        if self._migration.is_elsewhere:  # what is not acknowledged is sent there, after what this partition archived
+            self._migration.set_out()
+        elif await self._migration.ask_for_stream(session):
+            return
+        raise await self._migration.explained(session, missing) from None
+
+    async def end(self, session: Publisher) -> None:
+        """Take the acks that arrived before the session ended, and close it."""
+        self._scheduler.session_ended()
+        with contextlib.suppress(ShipperError):
+            self._delivery.take_acks(session)
+            if self._scheduler.is_stopping:
+                await self._heartbeats.farewell(self._delivery.tailer, session)
+        await session.close()
+
+    @property
+    def subject(self) -> str:
+        """The subject of the blocks."""
+        return self._migration.destination.subject
+
+    @property
+    def must_leave(self) -> bool:
+        """Whether the host must leave its partition as soon as nothing is in flight."""
+        return self._migration.watch.is_time
+
+    def leave(self) -> None:
+        """Leave the partition, durably: the next session moves the host."""
+        self._migration.set_out()
+
+    def status(self) -> dict[str, Any]:
+        """What the producer does now, for people and scripts."""
+        return {**self._migration.status(), **self._heartbeats.status(self._delivery.tailer)}
+
+
+class SessionHealth:
+    """The current trouble with the server, for people, and the back-off. Owned by the pipeline.
+
+    `report` is called with each error.
+    """
+
+    def __init__(self, patience: Patience, report: Callable[[str], None]) -> None:
+        self._patience = patience
+        self._report = report
+        self.trouble = "no session with the server yet"  #: empty while the session works
+
+    def failed(self, error: Transient | Unavailable) -> float:
+        """Seconds to wait after `error`. Raises Unavailable, if the time limit for trouble is over."""
+        self.trouble = str(error)
+        self._report(self.trouble)
+        return self._patience.after(error, FULL if isinstance(error, StreamFull | StreamMissing) else SESSION)
+
+    def started(self, *, is_progress: bool) -> None:
+        """A session started. `is_progress`: nothing is in flight whose ack shows that it works better than the last."""
+        self.trouble = ""
+        self._patience.served()
+        if is_progress:
+            self._patience.progress()
+
+    def acknowledged(self, _entries: Sequence[Entry]) -> None:
+        """JetStream stored blocks."""
+        self.trouble = ""
+        self._patience.progress()
+
+
+GRACE_SECONDS = 0.5
+"""After the time limit: the work checks the limit too, and ends by itself if it can."""
+
+
+class Drain:
+    """Determines whether more is read, and whether the work is done. Owned by the pipeline."""
+
+    def __init__(self, task: Task, stop: Stop, inputs: Inputs, delivery: Delivery) -> None:
+        self._task = task
+        self._stop = stop
+        self._inputs = inputs
+        self._delivery = delivery
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a stop was requested."""
+        return self._stop.asked
+
+    @property
+    def may_read(self) -> bool:
+        """Whether more is read: until a stop is requested, and then what the inputs left in their spools."""
+        return self._is_emptying or not self._stop.asked
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the work ends now."""
+        delivery = self._delivery
+        is_settled = not len(delivery.window)
+        if self._stop.asked:
+            return (is_settled and not self._is_emptying) or self._stop.asked_for > self._task.drain_within
+        ends = self._task.following.once or self._inputs.end_the_program
+        return ends and is_settled and delivery.tailer.idle and self._inputs.is_over(delivery.progress)
+
+    @property
+    def _is_emptying(self) -> bool:  # the inputs were stopped, and not all of their spools is acknowledged
+        return self._inputs.stopping and not self._inputs.is_settled(self._delivery.progress)
+
+    async def run(self, work: Awaitable[None]) -> None:
+        """Wait for `work`; cancel it after the time limit of a stop, wherever it waits.
+
+        Raises Fatal: with `once` some files could not be read, so not everything was shipped.
+        """
+        working = asyncio.ensure_future(work)
+        deadline = asyncio.ensure_future(self._deadline())
+        try:
+            await asyncio.wait({working, deadline}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            deadline.cancel()
+            working.cancel()
+            await asyncio.wait({working}, timeout=2 * GRACE_SECONDS)  # bounded: nats-py may swallow a cancellation
+        if working.done() and not working.cancelled():
+            working.result()
+        unread = self._delivery.tailer.unread if self._task.following.once and not self._stop.asked else []
+        if unread:
+            raise Fatal(f"not everything could be read: {', '.join(unread[:10])}", hint="see the errors above")
+
+    async def _deadline(self) -> None:
+        await self._stop.wait()
+        await asyncio.sleep(max(0.0, self._task.drain_within + GRACE_SECONDS - self._stop.asked_for))
+
 
 MAX_SLEEP_DRAINING_SECONDS = 0.5
 NO_INPUTS = Inputs()

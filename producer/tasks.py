@@ -8,10 +8,10 @@ import math
 from producer.discovery.watcher import Wake
 from producer.heartbeat import Heartbeats
 from producer.inputs.factory import Inputs
+from producer.migration import Migration
 from producer.model import Destination
 from producer.options import Task
 from producer.periodic import Periodic
-from producer.repartition.migration import Migration
 from producer.session.delivery import Delivery
 from producer.session.delivery_check import DeliveryCheck
 from producer.tailer.delete_archived import ArchivedFileDeletion

@@ -207,7 +207,7 @@ PLANTED = {
     "nats by another string": ("consumer/commit/sink.py", '__import__("nats.aio")'),
     "a string that nobody can read": ("consumer/commit/sink.py", "import_module(name)"),
     "watchdog outside of wake": ("producer/discovery/scanner.py", "import watchdog.events"),
-    "re2 outside of linear": ("producer/transform/redact.py", "import re2"),
+    "re2 outside of linear": ("producer/transform/edits.py", "import re2"),
     "tenacity outside of retry": ("producer/pipeline.py", "import tenacity"),
     "structlog outside of telemetry": ("shipper/events.py", "import structlog"),
     "metrics outside of telemetry": ("shipper/events.py", "from prometheus_client import Counter"),

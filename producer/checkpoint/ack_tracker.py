@@ -6,8 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from producer.checkpoint.store import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoints
-from producer.discovery.scanner import Seen
-from producer.discovery.symlinks import LinkTargets
+from producer.discovery.scanner import LinkTargets, Seen
 from producer.fingerprint import Mark
 from producer.model import SETTLED, Piece, Place, Point, Source
 from shipper import events

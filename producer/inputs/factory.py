@@ -13,12 +13,10 @@ from pathlib import Path
 
 from producer.discovery.safe_open import Links, NotFollowed
 from producer.inputs.journald import NAME, Chosen, Journald
-from producer.inputs.listen_address import parse
 from producer.inputs.pipes import Fifo, Stdin
 from producer.inputs.reader import Reader
-from producer.inputs.spool import Hint, Spool, directory_of
-from producer.inputs.spool_files import Progress
-from producer.inputs.syslog import Syslog
+from producer.inputs.spool import Hint, Progress, Spool, directory_of
+from producer.inputs.syslog import Syslog, parse
 from producer.model import Source
 from producer.options import Task
 from shipper import events

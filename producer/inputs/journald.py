@@ -24,9 +24,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from producer.inputs import spool_files
 from producer.inputs.reader import Reader
-from producer.inputs.spool import Spool
+from producer.inputs.spool import Spool, rotated
 from shipper import events
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, Fatal
@@ -381,7 +380,7 @@ class Journald(Reader):
             self.spool.append(b"\n")
         self._holding.close()
         number = self._mark.number if self._mark else 0
-        if not any(each.lost and each.number >= number for each in spool_files.rotated(self.spool.directory)):
+        if not any(each.lost and each.number >= number for each in rotated(self.spool.directory)):
             self.spool.cut(lost - spooled)
 
 

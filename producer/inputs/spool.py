@@ -8,16 +8,141 @@ archive has it or space is short. What is written here survives `kill -9`, not a
 import contextlib
 import errno
 import os
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from producer.inputs import spool_files
-from producer.inputs.spool_files import LOG, Progress, Segment
 from producer.model import Source
 from shipper import events
 from shipper.durable_files import make_directory, replace_file
 from shipper.layout import file_name
+
+# -- the files of one spool: `log`, which grows, and what rotation made of it ------------------------------------------
+
+LOG = "log"
+GONE = "gone-"
+"""Begins the name of a segment that is being deleted: the checkpoint forgets its inode first."""
+_ROTATED = re.compile(r"log-(\d{20})(?:\.lost-(\d+))?")
+_BACK_BYTES = 64 * 1024
+_STEP_BYTES = 8 * 1024
+
+Key = tuple[int, int]
+
+
+class Segment(NamedTuple):
+    """One rotated file of a spool."""
+
+    path: Path
+    number: int
+    key: Key  #: device and inode
+    size: int
+    lost: int  #: bytes after it that could never be read; at least so many
+
+    @property
+    def doomed(self) -> Path:
+        """Its name while it is deleted."""
+        return self.path.with_name(GONE + self.path.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the files of this host are shipped."""
+
+    sources: Mapping[Key, Source]
+    unsaved: frozenset[str]  #: sources whose newest state is not durable yet
+
+    @classmethod
+    def of(cls, sources: Iterable[Source], unsaved: Iterable[str]) -> "Progress":
+        """The newest source of each file that is still there."""
+        return cls({each.key: each for each in sources if each.inode}, frozenset(unsaved))
+
+    def is_over(self, key: Key) -> bool:
+        """Whether the last block of a file is acknowledged."""
+        source = self.sources.get(key)
+        return source is not None and source.ended_at > 0
+
+    def is_over_for_good(self, key: Key) -> bool:
+        """The same, and the checkpoint on disk has it."""
+        return self.is_over(key) and self.sources[key].id not in self.unsaved
+
+    def is_archived(self, key: Key) -> bool:
+        """Whether an archive is known to have all that was acknowledged of a file."""
+        source = self.sources.get(key)
+        return source is not None and source.archived >= source.offset
+
+    def has_begun(self, key: Key) -> bool:
+        """Whether something of a file is acknowledged: everything that is older in its spool was read before it."""
+        source = self.sources.get(key)
+        return source is not None and source.offset > source.origin
+
+
+def rotated(directory: Path) -> list[Segment]:
+    """The rotated files of a spool, the oldest first."""
+    return sorted(_found(directory, ""), key=lambda segment: segment.number)
+
+
+def doomed(directory: Path) -> list[Segment]:
+    """The files of a spool whose deletion has begun."""
+    return _found(directory, GONE)
+
+
+def rotated_name(number: int, lost: int) -> str:
+    """The name of rotated file `number`; `lost`: bytes after it that could never be read."""
+    return f"{LOG}-{number:020d}" + (f".lost-{lost}" if lost else "")
+
+
+def held_bytes(directory: Path) -> int:
+    """Bytes in the files that do not grow any more."""
+    return sum(segment.size for segment in (*rotated(directory), *doomed(directory)))
+
+
+def next_number(directory: Path) -> int:
+    """After every number that there was; a file keeps it for when all rotated files are deleted. Durable."""
+    path = directory / "number"
+    kept = path.read_bytes().strip() if path.exists() else b""
+    there = [segment.number + 1 for segment in (*rotated(directory), *doomed(directory))]
+    number = max(int(kept) if kept.isdigit() else 1, *there, 1)
+    if kept != b"%d" % number:
+        replace_file(path, b"%d\n" % number, mode=0o600)
+    return number
+
+
+def lost_after(directory: str, key: Key) -> int:
+    """The bytes after the file `key` of a spool that could never be read, by the name of that file."""
+    return next((segment.lost for segment in _found(Path(directory), "") if segment.key == key), 0)
+
+
+def _found(directory: Path, prefix: str) -> list[Segment]:
+    segments = []
+    for entry in directory.iterdir() if directory.is_dir() else ():
+        name = _ROTATED.fullmatch(entry.name.removeprefix(prefix)) if entry.name.startswith(prefix) else None
+        if name:
+            with contextlib.suppress(FileNotFoundError):
+                stat = entry.stat()
+                key = (stat.st_dev, stat.st_ino)
+                segments.append(Segment(entry, int(name[1]), key, stat.st_size, int(name[2] or 0)))
+    return segments
+
+
+def end_of_lines(descriptor: int, size: int) -> int:
+    """Where the last whole line of an open file ends, by its last bytes; 0 if they have no newline."""
+    start = max(0, size - _BACK_BYTES)
+    return start + os.pread(descriptor, size - start, start).rfind(b"\n") + 1 if size else 0
+
+
+def step_to_end_of_line(descriptor: int, size: int, *, due: int) -> int:
+    """How many bytes a file of `size` may take next, that is to end at the first whole line after `due`.
+
+    Byte by byte, so that nothing of the next line comes along; in a very long line that would take hours.
+    """
+    in_long_line = size - due >= _BACK_BYTES and b"\n" not in os.pread(descriptor, _BACK_BYTES, size - _BACK_BYTES)
+    return _STEP_BYTES if in_long_line else 1
+
+
+# -- the spool ---------------------------------------------------------------------------------------------------------
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 PARTS = 4
@@ -51,11 +176,11 @@ class Spool:
         self._cut: int | None = None  # rotate with this many lost bytes in the name
         self._full = False
         self._released: dict[Path, str] = {}  # files that are deleted once the checkpoint has forgotten this source
-        self.number = spool_files.next_number(directory)  #: of the `log`: what rotation will call it
+        self.number = next_number(directory)  #: of the `log`: what rotation will call it
         self._descriptor, self._size = -1, 0
         if self.log.exists():
             self._open()
-        self._rotated_bytes = spool_files.held_bytes(directory)
+        self._rotated_bytes = held_bytes(directory)
 
     # -- the input's thread -------------------------------------------------------------------------------------
 
@@ -80,7 +205,7 @@ class Spool:
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or not self._is_at_end_of_file)
             if self._size >= self._segment_bytes and not self._stopped:
-                return spool_files.step_to_end_of_line(self._descriptor, self._size, due=self._segment_bytes)
+                return step_to_end_of_line(self._descriptor, self._size, due=self._segment_bytes)
         room = self.wait_for_room()
         return min(room, max(1, self._segment_bytes - self._size))
 
@@ -156,7 +281,7 @@ class Spool:
 
     def unrecorded(self, number: int, length: int) -> bytes:
         """The bytes after byte `length` of the file with `number`, in it and in all later files."""
-        parts = [(segment.number, segment.path) for segment in spool_files.rotated(self.directory)]
+        parts = [(segment.number, segment.path) for segment in rotated(self.directory)]
         if self.log.exists():
             parts.append((self.number, self.log))
         later = [(found, path.read_bytes()) for found, path in parts if found >= number]
@@ -191,25 +316,25 @@ class Spool:
         with self._changed:
             self._rotate_if_due(progress)
             self._delete_what_may_go(progress, release)
-            self._rotated_bytes = spool_files.held_bytes(self.directory)
+            self._rotated_bytes = held_bytes(self.directory)
             self._changed.notify_all()
 
     def is_over(self, progress: Progress) -> bool:
         """Whether nothing more will come and all that came is acknowledged."""
-        left = spool_files.rotated(self.directory)
+        left = rotated(self.directory)
         return self._finishing and self._size == 0 and all(progress.is_over(each.key) for each in left)
 
     def is_settled(self, progress: Progress) -> bool:
         """Whether every whole line is acknowledged, or everything if nothing more will come."""
         if self._finishing:
             return self.is_over(progress)
-        if not all(progress.is_over(each.key) for each in spool_files.rotated(self.directory)):
+        if not all(progress.is_over(each.key) for each in rotated(self.directory)):
             return False
         with self._changed:
             if self._size == 0:
                 return True
             source = progress.sources.get(_key(self._descriptor))
-            return source is not None and source.offset >= spool_files.end_of_lines(self._descriptor, self._size)
+            return source is not None and source.offset >= end_of_lines(self._descriptor, self._size)
 
     def close(self) -> None:
         """Close the file."""
@@ -250,16 +375,16 @@ class Spool:
             return
         due = self._is_at_end_of_file or (self._finishing and self._size > 0)
         if due or self._cut is not None:
-            self.log.rename(self.directory / spool_files.rotated_name(self.number, self._cut or 0))
+            self.log.rename(self.directory / rotated_name(self.number, self._cut or 0))
             os.close(self._descriptor)
             self._descriptor, self._size, self._cut = -1, 0, None
             self.number += 1
-            spool_files.next_number(self.directory)  # keeps it
+            next_number(self.directory)  # keeps it
             self._hint(None)
 
     def _delete_what_may_go(self, progress: Progress, release: Callable[[Source], None]) -> None:
         self._delete_the_doomed(progress, release)
-        left = spool_files.rotated(self.directory)
+        left = rotated(self.directory)
         room = self._limit - self._size - sum(segment.size for segment in left)  # the doomed are as good as gone
         for index, segment in enumerate(left):
             if not self._may_go(segment, left[index + 1 :], progress, short=room <= self._segment_bytes):
@@ -270,7 +395,7 @@ class Spool:
 
     def _delete_the_doomed(self, progress: Progress, release: Callable[[Source], None]) -> None:
         """Delete what the checkpoint on disk does not know by its inode any more; a kill may have come between."""
-        for segment in spool_files.doomed(self.directory):
+        for segment in doomed(self.directory):
             if segment.path not in self._released:
                 self._release(segment.path, progress.sources.get(segment.key), release)
             elif self._released[segment.path] not in progress.unsaved:
@@ -287,11 +412,11 @@ class Spool:
             return short and any(progress.has_begun(key) for key in self._keys(later))
         return progress.is_over_for_good(segment.key) and (short or progress.is_archived(segment.key))
 
-    def _keys(self, later: list[Segment]) -> list[spool_files.Key]:
+    def _keys(self, later: list[Segment]) -> list[Key]:
         return [each.key for each in later] + ([_key(self._descriptor)] if self._descriptor >= 0 else [])
 
 
-def _key(descriptor: int) -> spool_files.Key:
+def _key(descriptor: int) -> Key:
     stat = os.fstat(descriptor)
     return stat.st_dev, stat.st_ino
 

@@ -1,7 +1,7 @@
 """`fshipper produce --dry-run`: what would be read, from which byte, and what not and why.
 
 Exact by construction: the producer's own scan of the files, on a copy of its checkpoint. Nothing is sent, and nothing
-is changed or created in the state directory.
+is changed or created in the state directory. A name that a pattern matches and that is not read has one reason.
 """
 
 import contextlib
@@ -9,21 +9,23 @@ import glob
 import os
 import shutil
 import sqlite3
+import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from producer.app import host_of, planned, state_path
 from producer.checkpoint.store import Checkpoints
-from producer.discovery.scanner import Watched, names
+from producer.discovery.scanner import Key, Seen, Watched, names
 from producer.inputs.factory import STDIN, files_of, names_below
-from producer.inputs.listen_address import parse
-from producer.inputs.spool_files import LOG
+from producer.inputs.spool import LOG
+from producer.inputs.syslog import parse
 from producer.model import Piece
 from producer.options import Following
-from producer.preflight.skip_reasons import Skip, skips
+from producer.tailer.copytruncate import originals
+from producer.tailer.decompress import is_compressed_file
 from producer.tailer.tailer import Tailer, new_tailer
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End
@@ -32,6 +34,14 @@ from shipper.subjects import stream_name
 
 CHECKPOINT = "checkpoint.sqlite"
 SPOOLS = "spool"
+
+
+class Skip(NamedTuple):
+    """A name that matches and is not read."""
+
+    path: str
+    reason: str  #: a stable word, for scripts
+    text: str
 
 
 class Read(NamedTuple):
@@ -158,6 +168,92 @@ def _about(checkpoints: Checkpoints) -> list[str]:
     if checkpoints.damaged:
         return ["the checkpoint is damaged: a start would rename it and request the offsets from the archive"]
     return []
+
+
+# -- why a name that a pattern matches is not read -------------------------------------------------------------------
+
+OTHER_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+def skips(following: Following, sources: Tailer) -> Iterator[Skip]:
+    """Each name that matches and is not read, once, in the order of the patterns. `sources` have scanned."""
+    read = {reader.key: reader.path for reader in sources.reading}
+    matched = dict.fromkeys((name, pattern) for pattern in following.watched.patterns for name in names(pattern))
+    refused, links = sources.resolver.refused, sources.resolver.links_not_followed
+    told: set[str] = set()
+    for name, pattern in matched:
+        if name not in told:
+            told.add(name)
+            if name in links:
+                yield Skip(name, "link_not_followed", f"{refused[name].reason}; see link_roots")
+            elif name in refused:
+                yield Skip(name, "excluded", refused[name].reason)
+            elif skip := _why(name, pattern, following, read, sources):
+                yield skip
+
+
+def _why(name: str, pattern: str, following: Following, read: Mapping[Key, str], sources: Tailer) -> Skip | None:
+    """The reason of one name; None: it is read, or is not worth a word."""
+    excluding = [each for each in following.watched.exclude if Watched((), (each,)).excludes(name)]
+    try:
+        found = os.stat(name)
+    except FileNotFoundError:
+        return Skip(name, "dangling", f"a link to {os.readlink(name)}, which is not there") if _is_link(name) else None
+    except OSError as error:
+        return Skip(name, "unreadable", error.strerror or str(error))
+    if stat.S_ISDIR(found.st_mode):
+        whole_tree = os.path.basename(pattern) == "**"
+        return None if whole_tree else Skip(name, "directory", f"a directory; write '{name}/*' for the files in it")
+    if excluding:
+        return Skip(name, "excluded", f"excluded by {excluding[0]}")
+    if kind := OTHER_KINDS.get(stat.S_IFMT(found.st_mode)):
+        named = "; named by its own path it is read as an input" if stat.S_ISFIFO(found.st_mode) else ""
+        return Skip(name, "no_file", f"{kind}, no regular file{named}")
+    return _why_file(
+        Seen(name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns), following, read, sources
+    )
+
+
+def _why_file(seen: Seen, following: Following, read: Mapping[Key, str], sources: Tailer) -> Skip | None:
+    path = read.get(seen.key)
+    if path is not None:
+        return None if path == seen.path else _second_name(seen.path, path)
+    try:
+        os.close(following.links.open(seen.path))
+    except OSError as error:
+        return Skip(seen.path, "unreadable", error.strerror or str(error))
+    is_compressed = False
+    with contextlib.suppress(OSError):
+        is_compressed = is_compressed_file(seen.path, seen, following.links)
+    if is_compressed:
+        return Skip(seen.path, "compressed", f"{_whose(seen.path)}; name it by its own path to ship it as it is")
+    if sources.is_copy(seen):
+        return Skip(seen.path, "copy", "a copy that copytruncate made: its lines are read from the original")
+    return Skip(seen.path, "unknown", "changed during the scan; the next scan decides")
+
+
+def _whose(path: str) -> str:
+    """Of which file a compressed one is a rotation: only what of it is known to be unread is read from there."""
+    names = [name for name in sorted(originals(path)) if name != path and os.path.lexists(name)]
+    return f"a compressed rotation of {names[0]} without unread lines" if names else "compressed, of no known file"
+
+
+def _second_name(path: str, first: str) -> Skip:
+    if _is_link(path):
+        return Skip(path, "second_name", f"a link to a file that is read as {first}")
+    return Skip(path, "second_name", f"a second name (hard link) of {first}, under which it is read")
+
+
+def _is_link(path: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 # -- the copy of the checkpoint -------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from typing import Any
 
 from producer.model import Source
 from producer.options import Task
-from producer.session.delivery import Delivery
-from producer.session.inflight import Window
+from producer.session.delivery import Delivery, Window
 from producer.tailer.tailer import Tailer
 from shipper.control import (
     MarksReply,

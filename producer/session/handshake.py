@@ -12,9 +12,9 @@ from producer import receipts
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.recovery import Recovery
 from producer.checkpoint.store import Checkpoints
+from producer.migration import Migration
 from producer.model import SETTLED, TRUSTED
 from producer.periodic import Scheduler
-from producer.repartition.migration import Migration
 from producer.session.delivery import Delivery
 from shipper import events
 from shipper.ports import Publisher

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from producer.discovery.scanner import Seen
-from producer.discovery.symlinks import resolved_path
+from producer.discovery.scanner import Seen, resolved_path
 from producer.fingerprint import CHUNK_BYTES, crc_of, first_mark
 from producer.model import Source, new_source
 from producer.tailer.decompress import IncompleteFile

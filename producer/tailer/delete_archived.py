@@ -1,7 +1,7 @@
 """When a file that could go is deleted: `delete_archived` seconds after the archive proved that it has all of it.
 
 New data lets the time begin anew, so does a restart. `--once` deletes nothing: it does not wait for a collector.
-`cleanup.py` decides which files, and deletes one.
+`ended_files.py` decides which files, and deletes one.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from producer import receipts
 from producer.model import Source
-from producer.tailer.cleanup import REMOVED, DeletableFile, DeletionOutcome
+from producer.tailer.ended_files import REMOVED, DeletableFile, DeletionOutcome
 from producer.tailer.tailer import Tailer
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply

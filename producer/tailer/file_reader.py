@@ -15,7 +15,7 @@ from producer.discovery.scanner import Seen
 from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
 from producer.model import Piece, Source
 from producer.options import UNBOUNDED
-from producer.transform.line_cut import Cut
+from producer.transform.edits import Cut
 from shipper.bytes_ops import crc32, crc32_combine
 from shipper.model import End, Span
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Key, Seen
-from producer.inputs.spool_files import lost_after
+from producer.inputs.spool import lost_after
 from producer.model import Piece, Source
 from producer.options import Following
 from producer.tailer.file_reader import DescriptorCache, FileReader, content_matches

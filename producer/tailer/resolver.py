@@ -11,8 +11,7 @@ from pathlib import Path
 
 from producer.discovery import scanner
 from producer.discovery.safe_open import ExcludedName, NotFollowed
-from producer.discovery.scanner import Key, Seen
-from producer.discovery.symlinks import resolved_path
+from producer.discovery.scanner import Key, Seen, resolved_path
 from producer.fingerprint import Mark, first_mark
 from producer.model import Source, new_source
 from producer.tailer import decompress

@@ -18,7 +18,7 @@ from consumer.commit.journal import MIGRATIONS, Journal
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
 from consumer.options import Until
-from producer.batch.batcher import Encoder
+from producer.batcher import Encoder
 from producer.fingerprint import Mark
 from producer.model import Piece
 from producer.transform.edits import Edits

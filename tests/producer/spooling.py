@@ -7,8 +7,7 @@ from pathlib import Path
 
 from producer.fingerprint import Mark
 from producer.inputs.reader import Reader
-from producer.inputs.spool import Spool
-from producer.inputs.spool_files import Progress
+from producer.inputs.spool import Progress, Spool
 from producer.model import Source, new_source
 
 NEWLINE = b"\n"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from producer.inputs.listen_address import parse
-from producer.inputs.syslog import MAX_MESSAGE_BYTES, Frames, line_of
+from producer.inputs.syslog import MAX_MESSAGE_BYTES, Frames, line_of, parse
 from shipper.errors import ConfigError
 
 

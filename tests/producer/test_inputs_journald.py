@@ -9,7 +9,7 @@ from spooling import knows, never, plain, running, spool_in, text
 
 from producer.inputs import journald
 from producer.inputs.journald import Chosen, Journald
-from producer.inputs.spool_files import rotated
+from producer.inputs.spool import rotated
 from shipper.errors import ConfigError, Fatal
 
 # -- the journal --------------------------------------------------------------------------------------------------

@@ -12,10 +12,9 @@ from fleet import until
 from ports import free_port
 from spooling import NEWLINE, knows, never, plain, running, spool_in, text
 
-from producer.inputs.listen_address import parse
 from producer.inputs.pipes import Fifo
-from producer.inputs.spool_files import rotated
-from producer.inputs.syslog import Syslog
+from producer.inputs.spool import rotated
+from producer.inputs.syslog import Syslog, parse
 from shipper.errors import ConfigError, Fatal
 
 # -- syslog -------------------------------------------------------------------------------------------------------

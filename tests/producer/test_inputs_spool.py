@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from producing import Host
 
-from producer.inputs import spool_files
-from producer.inputs.spool import Spool
-from producer.inputs.spool_files import Progress
+from producer.inputs import spool
+from producer.inputs.spool import Progress, Spool
 from shipper.control import Receipt, ReceiptsReply
 
 LIMIT = 4096
@@ -56,7 +55,7 @@ def part(number: int) -> bytes:
 
 
 def rotated(number: int) -> str:
-    return spool_files.rotated_name(number, 0)
+    return spool.rotated_name(number, 0)
 
 
 def test_a_file_that_the_checkpoint_does_not_know_is_never_rotated(tmp_path: Path) -> None:
@@ -76,7 +75,7 @@ def test_rotated_files_are_shipped_in_order_without_waiting_for_silence(tmp_path
         each.step()
     each.step()
     assert each.archived() == part(1) + part(2) + part(3)
-    assert all(each.progress().is_over(segment.key) for segment in spool_files.rotated(each.path))
+    assert all(each.progress().is_over(segment.key) for segment in spool.rotated(each.path))
 
 
 def test_an_idle_file_is_not_rotated_and_an_unterminated_line_is_shipped_when_nothing_more_comes(
@@ -137,12 +136,12 @@ def test_nothing_is_deleted_before_the_checkpoint_reports_that_it_ended(tmp_path
             each.host.deliver()
             each.host.acknowledge()
     each.host.sources.retire()
-    assert all(each.progress().is_over(segment.key) for segment in spool_files.rotated(each.path))
+    assert all(each.progress().is_over(segment.key) for segment in spool.rotated(each.path))
     each.tend()
     assert each.names == [rotated(number) for number in range(1, 5)]
     each.host.save()
     each.tend()
-    assert spool_files.GONE + rotated(1) in each.names
+    assert spool.GONE + rotated(1) in each.names
 
 
 def test_what_is_not_acknowledged_is_not_deleted_however_short_space_is(tmp_path: Path) -> None:
@@ -152,7 +151,7 @@ def test_what_is_not_acknowledged_is_not_deleted_however_short_space_is(tmp_path
         each.host.sources.scan()
         each.host.save()
         each.tend()
-    assert [segment.number for segment in spool_files.rotated(each.path)] == [1, 2, 3, 4, 5]
+    assert [segment.number for segment in spool.rotated(each.path)] == [1, 2, 3, 4, 5]
     assert each.spool._room <= 0
 
 
@@ -163,17 +162,17 @@ def test_a_kill_while_a_file_is_deleted_neither_ships_it_again_nor_leaves_it(sav
         each.spool.append(part(number))
         each.host.ship()
         each.tend()
-    while spool_files.GONE + rotated(1) not in each.names:
+    while spool.GONE + rotated(1) not in each.names:
         each.host.ship()
         each.tend()
     if saved:
         each.host.save()
     each.restart()
     each.tend()
-    assert spool_files.GONE + rotated(1) in each.names
+    assert spool.GONE + rotated(1) in each.names
     for _ in range(4):
         each.step()
-    assert not any(name.startswith(spool_files.GONE) for name in each.names)
+    assert not any(name.startswith(spool.GONE) for name in each.names)
     assert each.archived() == part(1) + part(2) + part(3)
 
 
@@ -223,7 +222,7 @@ def test_what_could_never_be_read_is_a_gap_after_the_file_whose_name_records_it_
     each.host.sources.scan()
     each.spool._cut = 7
     each.tend()
-    assert each.names == [spool_files.rotated_name(1, 7)]
+    assert each.names == [spool.rotated_name(1, 7)]
     each.step()
     each.restart()
     each.spool.append(b"two\n")

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.batch.batcher import Encoder
+from producer.batcher import Encoder
 from producer.charset import Charset, charset_of
-from producer.transform.edits import Edits
-from producer.transform.line_cut import GROWN_BYTES
+from producer.transform.edits import GROWN_BYTES, Edits
 from shipper import codec
 from shipper.compression import Compressor, Decompressor
 from shipper.edit_map import from_map

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.batch.batcher import Encoder
+from producer.batcher import Encoder
 from producer.transform.edits import Edits
 from shipper import codec
 from shipper.compression import Compressor, Decompressor

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.batch.batcher import Encoder
+from producer.batcher import Encoder
 from producer.fingerprint import Mark
 from producer.model import Piece
 from producer.transform.edits import NO_EDITS, Edits

@@ -18,7 +18,7 @@ from producer.checkpoint import recovery as recover
 from producer.discovery.scanner import Watched, name_filter, scan
 from producer.model import Destination, Place
 from producer.session import control
-from producer.session.inflight import Window
+from producer.session.delivery import Window
 from shipper.control import Receipt, ReceiptsReply, ResendAnswer, ResendRequest
 from shipper.model import End
 

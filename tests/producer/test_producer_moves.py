@@ -13,8 +13,8 @@ from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
 from producer.fingerprint import Mark
+from producer.migration import asked_for, handed_off
 from producer.model import Archived, Destination, Place, Point, Source
-from producer.repartition.handoff import asked_for, handed_off
 from producer.session.delivery_check import LATE_SECONDS, DeliveryCheck
 from producer.session.handshake import Agreement
 from shipper import codec

@@ -22,9 +22,8 @@ from waiting import becomes, slowdown
 
 from producer.fingerprint import Mark
 from producer.model import Piece
-from producer.transform.edits import Edits
+from producer.transform.edits import READY, Edits
 from producer.transform.line_filter import Pattern
-from producer.transform.redact import READY
 from producer.transform.regex_process import IS_LINE, LINES, MATCHES, Matcher
 from producer.transform.time_budget import Budget, OverBudget
 from shipper.errors import ShipperError

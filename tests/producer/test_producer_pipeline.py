@@ -10,8 +10,8 @@ from producing import append
 from shipping import HOST, STREAM, SUBJECT, Collector, Producer, take_all
 from waiting import becomes
 
-from producer.batch import batcher
-from producer.batch.batcher import BATCH_BYTES, BATCHES_AHEAD
+from producer import batcher
+from producer.batcher import BATCH_BYTES, BATCHES_AHEAD
 from producer.checkpoint.store import Checkpoints
 from shipper.errors import Fatal, StreamFull, Unavailable
 from shipper.model import Encoding, End

@@ -21,13 +21,13 @@ from fleet import until
 from producing import Host, append
 from spooling import running, spool_in, text
 
-from producer.discovery import safe_open, scanner, symlinks
+from producer.discovery import safe_open, scanner
 from producer.discovery.patterns import real_path
 from producer.discovery.safe_open import Links, NotFollowed
 from producer.inputs.factory import inputs_of, named
-from producer.inputs.listen_address import Address, listen
 from producer.inputs.pipes import LOOK_SECONDS, Fifo
-from producer.tailer.cleanup import REMOVED, DeletableFile, DeletionOutcome, delete
+from producer.inputs.syslog import Address, listen
+from producer.tailer.ended_files import REMOVED, DeletableFile, DeletionOutcome, delete
 from shipper.errors import ConfigError
 from shipper.settings import ProducerSettings
 
@@ -580,7 +580,7 @@ def test_a_file_that_was_scanned_over_a_link_and_could_not_be_opened_is_not_open
         patched.setattr(scanner, "scan", while_exchanged(scanner.scan, planted, name))
         host = place.host()
     assert len(host.sources.resolver.unopened) == 1
-    monkeypatch.setattr(symlinks, "real_path", while_exchanged(real_path, planted, name))
+    monkeypatch.setattr(scanner, "real_path", while_exchanged(real_path, planted, name))
     assert shipped(host) == b""
 
 
@@ -596,7 +596,7 @@ def test_a_rotation_that_was_listed_over_a_link_is_not_shipped(
     assert shipped(host) == b"own\n"
     path.unlink()
     place.file(place.secret / "x.log.1", SECRET, owner=0, mode=0o600)
-    monkeypatch.setattr(symlinks, "real_path", while_exchanged(real_path, planted, name))
+    monkeypatch.setattr(scanner, "real_path", while_exchanged(real_path, planted, name))
     assert shipped(host) == b"own\n"
 
 

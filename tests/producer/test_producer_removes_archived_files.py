@@ -20,9 +20,9 @@ from waiting import becomes
 from producer.discovery.scanner import siblings
 from producer.fingerprint import Mark
 from producer.model import Source
-from producer.tailer import cleanup
-from producer.tailer.cleanup import DeletableFile, hidden_name
+from producer.tailer import ended_files
 from producer.tailer.delete_archived import ArchivedFileDeletion, archived
+from producer.tailer.ended_files import DeletableFile, hidden_name
 from shipper.control import Receipt
 from shipper.model import End
 from shipper.subjects import control_up
@@ -373,7 +373,7 @@ async def test_what_is_written_in_the_moment_of_the_deletion_is_shipped(
     keeper = Keeper(tmp_path, "app.log" if ended else "app.log*")
     rotate(path)
     keeper.host.let_go()
-    monkeypatch.setattr(cleanup, "_lease", lambda _: cleanup.DeletionOutcome.UNKNOWN)
+    monkeypatch.setattr(ended_files, "_lease", lambda _: ended_files.DeletionOutcome.UNKNOWN)
     service = (tmp_path / "app.log.1").open("ab", buffering=0)
     unlink = os.unlink
 
@@ -382,7 +382,7 @@ async def test_what_is_written_in_the_moment_of_the_deletion_is_shipped(
         unlink(name, **place)
 
     with service:
-        monkeypatch.setattr(cleanup.os, "unlink", write_and_unlink)
+        monkeypatch.setattr(ended_files.os, "unlink", write_and_unlink)
         await keeper.prove()
         await keeper.step(GRACE + 10.1)
         monkeypatch.undo()
@@ -400,9 +400,9 @@ class Writer:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
         self._leased = -1
         self._thread: threading.Thread | None = None
-        lease, really = cleanup._lease, getattr(os, moment)
+        lease, really = ended_files._lease, getattr(os, moment)
 
-        def leased(descriptor: int) -> cleanup.DeletionOutcome | None:
+        def leased(descriptor: int) -> ended_files.DeletionOutcome | None:
             self._leased = descriptor
             return lease(descriptor)
 
@@ -412,8 +412,8 @@ class Writer:
                 self._open(os.path.join(os.readlink(f"/proc/self/fd/{directory}"), name))
             really(name, *more, **place)
 
-        monkeypatch.setattr(cleanup, "_lease", leased)
-        monkeypatch.setattr(cleanup.os, moment, opened_just_before)
+        monkeypatch.setattr(ended_files, "_lease", leased)
+        monkeypatch.setattr(ended_files.os, moment, opened_just_before)
 
     def _open(self, name: str) -> None:
         self._thread = threading.Thread(target=lambda: append(Path(name), b"late\n"))
@@ -462,7 +462,7 @@ async def test_without_the_right_to_know_who_writes_only_a_rotated_file_goes(
     path = tmp_path / "app.log"
     path.write_bytes(b"one\n")
     keeper = Keeper(tmp_path, "app.log*")
-    monkeypatch.setattr(cleanup, "_lease", lambda _: cleanup.DeletionOutcome.UNKNOWN)
+    monkeypatch.setattr(ended_files, "_lease", lambda _: ended_files.DeletionOutcome.UNKNOWN)
     if rotated:
         rotate(path)
     await keeper.long()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.batch.parallel import (
+from producer.batcher import (
     BEGIN_CORES,
     SAMPLE_SECONDS,
     STALE_SECONDS,

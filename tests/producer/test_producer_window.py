@@ -4,7 +4,7 @@ import pytest
 
 from producer.fingerprint import Mark
 from producer.model import Entry, Piece
-from producer.session.inflight import ENTRY_BYTES, MAX_ENTRIES, Window
+from producer.session.delivery import ENTRY_BYTES, MAX_ENTRIES, Window
 from shipper.errors import SessionLost
 from shipper.model import Span
 

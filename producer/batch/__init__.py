@@ -1,1 +1,0 @@
-"""Batches: compress what was read, in parallel, within the rate limit."""

@@ -1,0 +1,461 @@
+"""The partition of this host, the partition that the map names, and the move from one to the other.
+
+stay -> the map names another partition -> leaving (durable) -> marker -> final receipts -> new place (durable)
+
+Each step is durable before the next begins, and can be repeated: after a kill the checkpoint still has the state
+"leaving", and the next process starts again with the marker.
+"""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from producer import receipts
+from producer.checkpoint.ack_tracker import AckTracker
+from producer.checkpoint.store import Checkpoints, checkpoint_needed
+from producer.model import Destination, Place, Source
+from producer.options import Task
+from producer.periodic import Scheduler
+from producer.receipts import receipt_of, surviving
+from shipper import codec, events
+from shipper.bucket import map_key
+from shipper.control import PlaceReply, Receipt, ReceiptsReply, StreamAnswer, StreamReply, StreamRequest
+from shipper.errors import BucketRefused, SessionLost, ShipperError, StreamMissing
+from shipper.model import Handoff, Stored
+from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode, partition_for
+from shipper.ports import Publisher
+from shipper.subjects import control_up, log_subject, stream_name
+
+STREAM_SECONDS = 10.0
+
+
+class Migration:
+    """Moves this host to the partition that the map names. `watch`: reads the map. Owned by the session factory."""
+
+    def __init__(
+        self, task: Task, checkpoints: Checkpoints, destination: Destination, *, rouse: Callable[[], None]
+    ) -> None:
+        self._task = task
+        self._checkpoints = checkpoints
+        self.destination = destination
+        self.watch = MapWatcher(task.prefix, task.host, rouse=rouse)
+        self._reported: Place | None = None  # the place for which a difference to the settings was reported
+
+    @property
+    def place(self) -> Place:
+        """The place of this host, as the checkpoint knows it."""
+        return self.destination.place
+
+    async def read_map(self, publisher: Publisher, known: Mapping[str, Source]) -> None:
+        """Read the map at the start of a session. A new host, and one in the right partition, adopt its version.
+
+        `known`: the sources of the checkpoint; an older version did not save the partition.
+        """
+        await self.watch.read(publisher)
+        if self._checkpoints.place is None:
+            self._save_place(await self._first_place(publisher, known))
+        self._adopt_version()
+        self._report_settings()
+
+    async def _first_place(self, publisher: Publisher, known: Mapping[str, Source]) -> Place:
+        partition_map = self.watch.known
+        if partition_map is None or not self._checkpoints.fresh:
+            task = self._task
+            seen = await partitions_there(publisher, task.prefix, task.host, partition_map, first=self.place.partition)
+            past = past_of(seen, known)
+            if past is not None:
+                return Place(partition=past)
+        return self.watch.belongs(self.place)
+
+    def _adopt_version(self) -> None:
+        there = self.watch.belongs(self.place)
+        stays = not self.place.leaving and there.partition == self.place.partition
+        if there != self.place and (stays or self._checkpoints.fresh):
+            self._save_place(there)
+
+    def _report_settings(self) -> None:
+        """Report once that SHIPPER_PARTITIONS differs from the partition in which this host ships."""
+        task, partition_map, place = self._task, self.watch.known, self.place
+        if self._reported == place:
+            return
+        self._reported = place
+        if partition_map is not None:
+            if max(1, task.partitions) != partition_map.partitions:
+                events.partition_by_map(
+                    partition=place.partition,
+                    version=partition_map.version,
+                    partitions=partition_map.partitions,
+                    configured=task.partitions,
+                )
+        elif place.partition != partition_for(task.host, task.partitions):
+            events.partition_kept(partition=place.partition, configured=task.partitions)
+
+    async def others_with_a_past(self, publisher: Publisher) -> list[int]:
+        """The other partitions whose streams hold blocks of this host."""
+        task = self._task
+        seen = await partitions_there(publisher, task.prefix, task.host, self.watch.known, first=self.place.partition)
+        return [each.partition for each in seen if each.partition != self.place.partition and each.has_block]
+
+    async def explained(self, publisher: Publisher, missing: StreamMissing) -> StreamMissing:
+        """`missing` with the cause, if the server has other partitions than the settings or the map."""
+        task, partition_map, place = self._task, self.watch.known, self.place
+        stream = stream_name(task.prefix, place.partition)
+        if partition_map is not None:
+            return StreamMissing(
+                f"stream {stream} does not exist, but version {partition_map.version} of the partition map sends this"
+                " host there",
+                hint="create it: fshipper partition apply",
+            )
+        with contextlib.suppress(ShipperError):
+            seen = await partitions_there(publisher, task.prefix, task.host, None, first=place.partition)
+            if seen:
+                there = len(seen)
+                return StreamMissing(
+                    f"stream {stream} does not exist: SHIPPER_PARTITIONS is {task.partitions}, the server has"
+                    f" {there} partition{'s' if there != 1 else ''} ({stream_name(task.prefix, 0)} to"
+                    f" {stream_name(task.prefix, there - 1)})",
+                    hint=f"set SHIPPER_PARTITIONS={there} (--partitions), or run once: fshipper partition apply; then"
+                    " all hosts follow the partition map",
+                )
+        return missing
+
+    def not_before(self, version: int) -> None:
+        """Adopt `version`: the collector knows that this host left with it, and drops blocks of older versions."""
+        if version > self.place.version:
+            self._save_place(Place(partition=self.place.partition, version=version))
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the map names another partition for this host."""
+        return self.watch.belongs(self.place).partition != self.place.partition
+
+    def set_out(self) -> None:
+        """Save the state "leaving": from now on only the marker is published in this partition."""
+        version = self.watch.belongs(self.place).version
+        if not self.place.leaving and version > self.place.version:
+            self._save_place(self.place.left_for(version))
+
+    async def arrive(self, publisher: Publisher, acks: AckTracker, scheduler: Scheduler) -> None:
+        """Leave the old partition and move to the new one with all sources. The files must be opened anew then.
+
+        Raises SessionLost, StreamFull, StreamMissing: the next session continues the move.
+        """
+        asked = set[str]()
+        told = await self._last_receipts(publisher, acks, asked, scheduler)
+        await self.watch.read(publisher)  # it may have changed again; if it is gone, the host stays
+        before, there = self.place, self.watch.belongs(self.place)
+        if there == before:
+            there = Place(partition=before.partition, version=before.leaving)
+        with checkpoint_needed():
+            acks.move_to(there, handed_off(acks.known.values(), told, asked))
+        self.destination.move(there)
+        events.host_moved(
+            host=self._task.host, before=before.partition, partition=there.partition, version=there.version
+        )
+
+    async def ask_for_stream(self, publisher: Publisher) -> bool:
+        """Request the partition's stream from the partitioner or a collector; whether it exists now."""
+        if self.place.leaving:
+            return False
+        request = StreamRequest(self.place.partition).to_json()
+        try:
+            reply = StreamReply.from_json(await publisher.ask(control_up(self._task.host), request, STREAM_SECONDS))
+        except ShipperError:
+            return False
+        if reply is not None and reply.answer is StreamAnswer.REFUSED:
+            events.stream_denied(partition=self.place.partition, reason=reply.reason)
+        return reply is not None and reply.answer is StreamAnswer.CREATED
+
+    def status(self) -> dict[str, Any]:
+        """The place of the host, for people and scripts."""
+        return {"map_version": self.place.version, "moving": bool(self.place.leaving)}
+
+    def answer(self) -> PlaceReply:
+        """The partition of this host, for the partitioner; the map is read again immediately."""
+        self.watch.hint()
+        place = self.place
+        return PlaceReply(place.partition, max(place.version, place.leaving), bool(place.leaving))
+
+    async def _last_receipts(
+        self, publisher: Publisher, acks: AckTracker, asked: set[str], scheduler: Scheduler
+    ) -> ReceiptsReply:
+        """The final receipts; files are scanned meanwhile, so that no rename is missed."""
+
+        def ask() -> list[str]:
+            found = asked_for(acks.known.values())
+            asked.clear()
+            asked.update(found)
+            return found
+
+        task = self._task
+        leaving = Departure(publisher, task.prefix, task.host, self.place, ack_timeout=task.ack_timeout)
+        return await scheduler.run_until(leaving.last_receipts(ask), before="the old partition was left")
+
+    def _save_place(self, place: Place) -> None:
+        with checkpoint_needed():
+            self._checkpoints.stand_at(place)
+        self.destination.move(place)
+
+
+# -- the newest map ---------------------------------------------------------------------------------------------------
+
+MAP_SECONDS = 5.0
+"""Interval between two reads of the map."""
+RECEIPTS_SECONDS = 1.0
+"""Interval between two requests to the old partition's collector while the host is to move."""
+NEAR_BYTES = 64 * 1024 * 1024
+"""Maximum backlog of the archive at which the host stops to publish and leaves."""
+PATIENCE_SECONDS = 60.0
+"""Maximum time for which the host stays while its collector is alive and has a larger backlog."""
+
+
+class MapWatcher:
+    """The newest map, and whether it is time to leave. Owned by the migration."""
+
+    def __init__(
+        self, prefix: str, host: str, *, rouse: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._key = map_key(prefix)
+        self._host = host
+        self._rouse = rouse
+        self._clock = clock
+        self._known: PartitionMap | None = None
+        self._is_refused = False
+        self._next_at = 0.0
+        self._wanted_since: float | None = None
+        self._reading: asyncio.Task[ReceiptsReply | None] | None = None
+        self.is_time = False  #: to stop publishing, and to leave
+
+    @property
+    def next_at(self) -> float:
+        """Monotonic time when `read_if_due` wants to be called."""
+        if self._reading is not None:
+            return -math.inf if self._reading.done() else math.inf
+        return self._next_at
+
+    @property
+    def known(self) -> PartitionMap | None:
+        """The newest map; None: there is none, or this host has no permission to read it."""
+        return self._known
+
+    def belongs(self, place: Place) -> Place:
+        """The place of a host that is at `place`, by the newest map."""
+        return place.under(self._known, self._host) if self._known else place
+
+    def hint(self) -> None:
+        """The map may have changed: read it now."""
+        self._next_at = 0.0
+        self._rouse()
+
+    async def read(self, publisher: Publisher) -> None:
+        """Read the map. Raises SessionLost."""
+        self._next_at = self._clock() + MAP_SECONDS
+        if self._is_refused:
+            return
+        try:
+            entry = await publisher.entry(self._key)
+        except BucketRefused as error:
+            self._is_refused = True
+            events.map_refused(error=str(error))
+            return
+        found = decode(entry.value) if entry else None
+        if entry and found is None:
+            events.map_damaged(key=self._key)
+        if found is not None and (self._known is None or found.version > self._known.version):
+            self._known = found
+
+    def read_if_due(self, publisher: Publisher, acks: AckTracker, place: Place) -> None:
+        """Read the map when it is due, without waiting; sets `is_time`."""
+        if self._reading is not None and self._reading.done():
+            looking, self._reading = self._reading, None
+            told = None if looking.cancelled() else looking.result()
+            if told is not None:
+                acks.note_receipts(told)
+                self._judge(acks)
+        elif self._reading is None and self._clock() >= self._next_at:
+            self._reading = asyncio.ensure_future(self._read_and_ask(publisher, place))
+            self._reading.add_done_callback(lambda _: self._rouse())
+
+    def session_ended(self) -> None:
+        """Cancel the pending request."""
+        self.is_time = False
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    async def _read_and_ask(self, publisher: Publisher, place: Place) -> ReceiptsReply | None:
+        """The receipts of the collector, if the host is to move."""
+        try:
+            await self.read(publisher)
+            if self.belongs(place) == place:
+                self._wanted_since = None
+                return None
+            self._next_at = self._clock() + RECEIPTS_SECONDS
+            self._wanted_since = self._clock() if self._wanted_since is None else self._wanted_since
+            return await receipts.ask(publisher, self._host, place.partition)
+        except ShipperError:
+            return None  # the main loop gets the same error
+
+    def _judge(self, acks: AckTracker) -> None:
+        waited = self._clock() - (self._clock() if self._wanted_since is None else self._wanted_since)
+        self.is_time = acks.unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
+
+
+# -- leaving a partition ----------------------------------------------------------------------------------------------
+#
+# marker -> PubAck -> the collector journals it -> its receipts are final
+#
+# The old partition drops every message of this host that is stored after the marker, for example from a connection that
+# is still open. So the receipts that follow name all that the old partition will ever archive of this host, and the new
+# partition continues after those bytes.
+
+ASK_AGAIN_SECONDS = 0.25
+MARK_AGAIN_SECONDS = 10.0
+"""Interval between two markers: a collector with another archive may have taken over without reading the first."""
+MARKER = 0
+"""Token of the marker: no block has it."""
+
+
+class Departure:
+    """One attempt, in one session, to leave `place`."""
+
+    def __init__(self, publisher: Publisher, prefix: str, host: str, place: Place, *, ack_timeout: float) -> None:
+        self._publisher = publisher
+        self._subject = log_subject(prefix, place.partition, host)
+        self._host = host
+        self._place = place
+        self._ack_timeout = ack_timeout
+        self._news = asyncio.Event()
+        publisher.on_news(self._news.set)
+
+    async def last_receipts(self, asked: Callable[[], Sequence[str]]) -> ReceiptsReply:
+        """The final receipts of the old partition for the sources of `asked`; waits for them without limit.
+
+        Raises SessionLost, StreamFull; StreamMissing: the stream is closed, and its collector has not finished it.
+        """
+        marked_at: float | None = None
+        while True:
+            told = await self._ask(asked())
+            if told is not None and (told.is_retired or told.left >= self._place.leaving):
+                return told
+            if marked_at is None or time.monotonic() - marked_at >= MARK_AGAIN_SECONDS:
+                await self._mark()
+                marked_at = time.monotonic()
+            else:
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _ask(self, sources: Sequence[str]) -> ReceiptsReply | None:
+        place = self._place
+        return await receipts.ask(self._publisher, self._host, place.partition, sources, leaving=place.leaving)
+
+    async def _mark(self) -> None:
+        """Publish the marker; returns when it is stored."""
+        self._publisher.acknowledged()
+        await self._publisher.publish(MARKER, self._subject, codec.move_marker(self._place.leaving), b"")
+        try:
+            async with asyncio.timeout(self._ack_timeout):
+                while not self._publisher.acknowledged():
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise SessionLost(f"no ack for the move marker in {self._ack_timeout:.0f} s") from None
+        events.move_marked(subject=self._subject, version=self._place.leaving)
+
+
+NAMELESS = "_"
+"""Identity of an archive that did not report one."""
+
+
+def asked_for(known: Iterable[Source]) -> list[str]:
+    """The sources for which the collector must report its watermark: an older process may have sent more."""
+    return [each.id for each in known if not each.ended_at or each.archived < each.offset]
+
+
+def handed_off(known: Iterable[Source], told: ReceiptsReply, asked: Collection[str]) -> list[Source]:
+    """The sources as they are in the next partition.
+
+    `told` was sent after the move marker, so it is final: the old partition archives nothing more of this host. If a
+    source was `asked` for and the archive does not know it, everything that no other archive has is sent again.
+    """
+    receipts = {receipt.source: receipt for receipt in told.receipts}
+    return [_one(source, told, receipts, is_asked=source.id in asked) for source in known]
+
+
+def _one(source: Source, told: ReceiptsReply, receipts: Mapping[str, Receipt], *, is_asked: bool) -> Source:
+    found = list(_candidates(source, told, receipts.get(source.id), is_asked=is_asked))
+    if not found:
+        return source.back_to(source.origin) if source.ring else source
+    return source.handed_off(max(found, key=lambda each: (each.offset, each.crc is not None)))
+
+
+def _candidates(source: Source, told: ReceiptsReply, receipt: Receipt | None, *, is_asked: bool) -> Iterator[Handoff]:
+    """What archives have of a source: by this partition's collector, by earlier receipts, by earlier moves."""
+    if receipt is not None and receipt.origin == source.origin:
+        yield Handoff(receipt.watermark, _sum(source, receipt), told.archive or NAMELESS)
+    for each in source.archives:
+        if not (is_asked and each.archive == told.archive) and each.offset > source.origin:
+            crc = source.crc if each.offset == source.offset else None
+            yield Handoff(each.offset, crc, each.archive or NAMELESS)
+    if source.handoff is not None:
+        yield source.handoff
+
+
+def _sum(source: Source, receipt: Receipt) -> int | None:
+    """The sum in the receipt; None if it is missing or contradicts the file: the next block contains it."""
+    is_proven = receipt.crc >= 0 and not source.contradicts(receipt.watermark, receipt.crc)
+    return receipt.crc if is_proven else None
+
+
+# -- the first partition ----------------------------------------------------------------------------------------------
+#
+# Where the host's messages are, or where the partition map or SHIPPER_PARTITIONS sends it. Afterwards the checkpoint
+# remembers the partition, and only the partition map moves the host to another one.
+
+
+class PartitionState(NamedTuple):
+    """A partition that has a stream, and the newest message of the host there."""
+
+    partition: int
+    last: Stored | None
+
+    @property
+    def has_block(self) -> bool:
+        """Whether the newest message is a block."""
+        return self.last is not None and receipt_of(self.last) is not None
+
+
+async def partitions_there(
+    publisher: Publisher, prefix: str, host: str, known: PartitionMap | None, *, first: int = 0
+) -> list[PartitionState]:
+    """Every partition with a stream. Without a map: partition `first`, and those from 0 on without an interruption."""
+    found = []
+    for number in sorted(known.used) if known else [first, *(n for n in range(MAX_PARTITIONS) if n != first)]:
+        try:
+            last = await publisher.last_stored_in(stream_name(prefix, number), log_subject(prefix, number, host))
+        except StreamMissing:
+            if known or number == first:
+                continue
+            break
+        found.append(PartitionState(number, last))
+    return found
+
+
+def past_of(seen: Iterable[PartitionState], known: Mapping[str, Source]) -> int | None:
+    """The partition in which a host shipped: which acknowledged the `known` sources, or holds its newest block.
+
+    None: no stream holds a message that proves it.
+    """
+    with_blocks = [each for each in seen if each.has_block]
+    acknowledged = max((source.sequence for source in known.values()), default=0)
+    if acknowledged:
+        with_blocks = [each for each in with_blocks if _acknowledged(each.last, known) >= acknowledged]
+    newest = max(with_blocks, key=lambda each: each.last.time_ns if each.last else 0, default=None)
+    return newest.partition if newest else None
+
+
+def _acknowledged(last: Stored | None, known: Mapping[str, Source]) -> int:
+    newest = receipt_of(last) if last else None
+    return surviving(last, known) if newest and newest.source in known else 0

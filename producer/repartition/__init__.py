@@ -1,1 +1,0 @@
-"""Move a host to another partition, in order and without loss."""
