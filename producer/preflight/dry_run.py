@@ -214,9 +214,7 @@ def _why(name: str, pattern: str, following: Following, read: Mapping[Key, str],
     if kind := OTHER_KINDS.get(stat.S_IFMT(found.st_mode)):
         named = "; named by its own path it is read as an input" if stat.S_ISFIFO(found.st_mode) else ""
         return Skip(name, "no_file", f"{kind}, no regular file{named}")
-    return _why_file(
-        Seen(name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns), following, read, sources
-    )
+    return _why_file(Seen(name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns), following, read, sources)
 
 
 def _why_file(seen: Seen, following: Following, read: Mapping[Key, str], sources: Tailer) -> Skip | None:
