@@ -30,21 +30,18 @@ from consumer.segments.day_close import DayCloser
 from consumer.segments.retention import Retention
 from consumer.segments.sealer import Sealer
 from shipper import events, layout
-from shipper.bucket import map_key
 from shipper.errors import BucketRefused, ConfigError, Fatal
 from shipper.http_endpoints import serving
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.pull_consumer import ConsumerRecovery, JetStreamInbox
-from shipper.lifecycle import Stop, stop_on_signals
+from shipper.lifecycle import Pulse, Stop, stop_on_signals, supervised
 from shipper.partition_map import decode
 from shipper.ports import Bucket
 from shipper.reload import Plan, ReloadActions, Reloader
-from shipper.retry import Patience, SessionGroup
-from shipper.session_retry import SessionRetry
+from shipper.retry import Patience, SessionGroup, SessionRetry
 from shipper.settings import CollectorSettings, Settings
-from shipper.subjects import COLLECTOR, stream_name
+from shipper.subjects import COLLECTOR, map_key, stream_name
 from shipper.telemetry import print_summary
-from shipper.watchdog import Pulse, supervised
 
 FIXED = (
     *("collector.directory", "collector.state", "collector.name"),

@@ -71,7 +71,7 @@ def consume(
         from consumer.options import Until  # noqa: PLC0415
         from shipper.config import load  # noqa: PLC0415
         from shipper.durable_files import readable_by  # noqa: PLC0415
-        from shipper.process_tuning import give_way, keep_freed_memory  # noqa: PLC0415
+        from shipper.lifecycle import give_way, keep_freed_memory  # noqa: PLC0415
         from shipper.telemetry import set_up_logging  # noqa: PLC0415
 
     def read() -> "Settings":

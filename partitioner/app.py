@@ -26,11 +26,10 @@ from shipper.errors import Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.stream_status import Status
 from shipper.jetstream.stream_status import status as ask_status
-from shipper.lifecycle import Stop, stop_on_signals
+from shipper.lifecycle import Pulse, Stop, stop_on_signals, supervised
 from shipper.settings import Settings
 from shipper.telemetry import set_up_logging
 from shipper.units import format_bytes
-from shipper.watchdog import Pulse, supervised
 
 EXIT_CHANGES = 2
 

@@ -13,7 +13,6 @@ from partitioner.move.cluster_state import ClusterState
 from partitioner.plan import Action, ActualStream, AllowedChanges, Verb
 from partitioner.plan import plan as planned
 from partitioner.topology import DesiredStream
-from shipper.bucket import BUCKET_STREAM, map_key
 from shipper.errors import ConfigError, Fatal, NodeAway, ShipperError
 from shipper.jetstream.admin import Admin
 from shipper.lifecycle import Stop
@@ -21,7 +20,7 @@ from shipper.partition_map import PartitionMap, static
 from shipper.retry import PLACE, until_done
 from shipper.settings import Settings
 from shipper.stream_source import origin_of
-from shipper.subjects import COLLECTOR, partition_of_stream
+from shipper.subjects import BUCKET_STREAM, COLLECTOR, map_key, partition_of_stream
 from shipper.units import counted
 
 

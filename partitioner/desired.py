@@ -42,12 +42,11 @@ from partitioner.arguments import settings_of, with_admin
 from partitioner.diff import Json, without_server_notes
 from partitioner.edge import Edges, edges_of, in_centre
 from partitioner.topology import SECTIONS, DesiredStream, Sizing, Template, merged_sections, wanted
-from shipper.bucket import BUCKET_STREAM
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.partition_map import MAX_PARTITIONS
-from shipper.subjects import ADVISORIES, DEAD_LETTERS, beats_stream, checked_prefix, partition_of_stream
+from shipper.subjects import ADVISORIES, BUCKET_STREAM, DEAD_LETTERS, beats_stream, checked_prefix, partition_of_stream
 from shipper.units import parse_seconds, parse_size
 
 NANOSECONDS = 1_000_000_000

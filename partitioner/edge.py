@@ -15,13 +15,13 @@ from partitioner.edge_domain import checked_domain
 from partitioner.move.cluster_state import ClusterState, StoredMap
 from partitioner.plan import AllowedChanges
 from partitioner.topology import DesiredStream, Sizing, Template, partition_stream, template_in
-from shipper.bucket import bucket_config
 from shipper.errors import ConfigError, Fatal, UsageError
 from shipper.heartbeat import beats_config
 from shipper.jetstream.connection import connect
 from shipper.partition_map import MAX_PARTITIONS, SLOTS, PartitionMap
 from shipper.settings import Settings
 from shipper.stream_source import Origin
+from shipper.subjects import bucket_config
 
 Edges = Mapping[str, Sequence[int]]
 """The partitions of each site, by its JetStream domain."""

@@ -16,13 +16,11 @@ from shipper import events
 from shipper.control import StreamAnswer, StreamReply, StreamRequest, request_from_json
 from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
-from shipper.lifecycle import Stop, notify
+from shipper.lifecycle import Pulse, Stop, notify
 from shipper.partition_map import PartitionMap
-from shipper.retry import Patience
-from shipper.session_retry import SessionRetry
+from shipper.retry import Patience, SessionRetry
 from shipper.settings import Settings
 from shipper.subjects import control_up
-from shipper.watchdog import Pulse
 
 START_SECONDS = 10.0
 """How long to wait for the first session; later ones are waited for without a limit."""

@@ -14,11 +14,10 @@ from typing import Any
 
 from partitioner.diff import merged
 from partitioner.options import TAIL
-from shipper.bucket import bucket_config
 from shipper.errors import ConfigError, UsageError
 from shipper.heartbeat import beats_config
 from shipper.model import MAX_BLOCK_BYTES
-from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, partition_subjects, stream_name
+from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, bucket_config, partition_subjects, stream_name
 
 Json = dict[str, Any]
 

@@ -37,17 +37,15 @@ from shipper.durable_files import Lock, LockHeld, LockHolder, make_directory
 from shipper.errors import ConfigError, Fatal, NothingToShip
 from shipper.http_endpoints import serving
 from shipper.jetstream.publisher import JetStreamPublisher
-from shipper.lifecycle import Stop, stop_on_signals
+from shipper.lifecycle import Pulse, Stop, give_way, keep_freed_memory, stop_on_signals, supervised
 from shipper.model import MAX_BLOCK_BYTES, Encoding
 from shipper.partition_map import partition_for
-from shipper.process_tuning import give_way, keep_freed_memory
 from shipper.reload import Plan, ReloadActions, Reloader
 from shipper.retry import Patience
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host, is_everybodys, log_subject, stream_name
 from shipper.telemetry import print_summary
 from shipper.units import counted, format_bytes
-from shipper.watchdog import Pulse, supervised
 
 
 class PipelineCycles:

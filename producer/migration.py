@@ -21,13 +21,12 @@ from producer.options import Task
 from producer.periodic import Scheduler
 from producer.receipts import receipt_of, surviving
 from shipper import codec, events
-from shipper.bucket import map_key
 from shipper.control import PlaceReply, Receipt, ReceiptsReply, StreamAnswer, StreamReply, StreamRequest
 from shipper.errors import BucketRefused, SessionLost, ShipperError, StreamMissing
 from shipper.model import Handoff, Stored
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode, partition_for
 from shipper.ports import Publisher
-from shipper.subjects import control_up, log_subject, stream_name
+from shipper.subjects import control_up, log_subject, map_key, stream_name
 
 STREAM_SECONDS = 10.0
 

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 from producer.discovery.watcher import Wake
 from shipper.errors import SessionLost, ShipperError
-from shipper.lifecycle import Stop
+from shipper.lifecycle import Pulse, Stop
 from shipper.ports import Publisher
-from shipper.watchdog import Pulse
 
 _T = TypeVar("_T")
 MIN_SLEEP_SECONDS = 0.001

@@ -43,10 +43,9 @@ from producer.tasks import (
 )
 from shipper import events
 from shipper.errors import Fatal, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
-from shipper.lifecycle import Stop, notify
+from shipper.lifecycle import Pulse, Stop, notify
 from shipper.ports import Publisher
 from shipper.retry import FULL, SESSION, Patience
-from shipper.watchdog import Pulse
 
 Connect = Callable[[int], Awaitable[Publisher]]
 """Opens a session that publishes to the stream of a partition."""

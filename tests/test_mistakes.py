@@ -16,9 +16,9 @@ import pytest
 from fleet import Fleet, contents, until
 from natsd import NatsServer, running
 
-from shipper.bucket import to_subject
 from shipper.jetstream.connection import connect
 from shipper.settings import NatsSettings
+from shipper.subjects import bucket_subject
 
 HOST = "web1.example.net"
 LINES = b"".join(b"line %d\n" % number for number in range(1000))
@@ -100,7 +100,7 @@ def forget_map(server: NatsServer) -> None:
 
     async def work() -> None:
         connection = await connect(NatsSettings(url=server.url), name="test", inbox="_INBOX_test")
-        await connection.api("STREAM.PURGE.KV_fshipper", {"filter": to_subject("map.logs")})
+        await connection.api("STREAM.PURGE.KV_fshipper", {"filter": bucket_subject("map.logs")})
         await connection.close()
 
     asyncio.run(work())

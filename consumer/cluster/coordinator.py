@@ -18,10 +18,8 @@ from consumer.commit.staged_batch import RunTotals
 from shipper import events
 from shipper.durable_files import Lock, LockHeld
 from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing
-from shipper.lifecycle import Stop, notify
-from shipper.retry import Patience
-from shipper.session_retry import SessionRetry, Trouble
-from shipper.watchdog import Pulse
+from shipper.lifecycle import Pulse, Stop, notify
+from shipper.retry import Patience, SessionRetry, Trouble
 
 FIND_SECONDS = 10.0
 NAMED_HOSTS = 5

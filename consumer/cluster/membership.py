@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from shipper.bucket import lease_key, map_key, member_key, members_of
 from shipper.errors import Transient
 from shipper.layout import NANOSECONDS
 from shipper.model import Entry
 from shipper.partition_map import MAX_PARTITIONS, decode
 from shipper.ports import Bucket
+from shipper.subjects import lease_key, map_key, member_key, members_of
 
 VERSION = 1
 MAX_FORKED = 20

@@ -27,8 +27,7 @@ from consumer.pipeline import Worker
 from shipper import events
 from shipper.durable_files import Lock, LockHolder
 from shipper.errors import ArchiveTrouble, Fenced, SessionLost, ShipperError, Transient, Unavailable
-from shipper.lifecycle import Stop
-from shipper.watchdog import Pulse
+from shipper.lifecycle import Pulse, Stop
 
 
 class Lease:

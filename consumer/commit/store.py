@@ -12,8 +12,8 @@ from consumer.commit.other_partitions import OtherPartitions, each_once
 from consumer.commit.sink import Sink
 from consumer.model import ArchivedSource, OpenFile, Position, SourceKey
 from shipper.errors import ArchiveTrouble
+from shipper.lifecycle import Pulse
 from shipper.manifest import Gap
-from shipper.watchdog import Pulse
 
 _T = TypeVar("_T")
 

@@ -19,7 +19,6 @@ from consumer.cluster.membership import FORKED_SECONDS, Claim, Member, forked_si
 from consumer.fleet.host_table import USUAL, HostState, HostTable, Thresholds, counts
 from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
 from shipper import events
-from shipper.bucket import lease_key, members_of
 from shipper.errors import ConfigError, Poison, ShipperError, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
@@ -27,7 +26,7 @@ from shipper.jetstream.heartbeat_stream import HeartbeatReader, HeartbeatUpdate
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.stream_status import PartitionStatus, Status, status
 from shipper.settings import NatsSettings
-from shipper.subjects import parse_log_subject, partition_subjects
+from shipper.subjects import lease_key, members_of, parse_log_subject, partition_subjects
 
 LINES_SECONDS = 60.0
 """Seconds between two searches for hosts without heartbeats: the server lists every subject for it."""

@@ -27,12 +27,16 @@ from consumer.logview.segment_reader import RemovedError, open_part
 from consumer.segment_io import BROKEN, CHUNK_BYTES
 from shipper import layout
 from shipper.errors import Poison, ShipperError, Transient, Unavailable
-from shipper.jetstream.ordered_consumer import OrderedReader, StartPosition, TimedDelivery
-from shipper.jetstream.stream_watcher import StreamSnapshot, StreamWatcher
+from shipper.jetstream.ordered_consumer import (
+    OrderedReader,
+    StartPosition,
+    StreamSnapshot,
+    StreamWatcher,
+    TimedDelivery,
+)
 from shipper.layout import NANOSECONDS
 from shipper.model import Delivery
-from shipper.retry import Patience
-from shipper.session_retry import SessionRetry, Trouble
+from shipper.retry import Patience, SessionRetry, Trouble
 from shipper.settings import Settings
 from shipper.subjects import parse_log_subject
 

@@ -21,7 +21,7 @@ from consumer.logview.log_reader import FleetLog
 from consumer.logview.query import Last, Piece, Sieve, Wanted
 from shipper.codec import encode_path
 from shipper.errors import ConfigError
-from shipper.jetstream.republisher import Republisher
+from shipper.jetstream.publisher import Republisher
 from shipper.layout import NANOSECONDS
 from shipper.settings import NatsSettings
 

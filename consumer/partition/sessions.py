@@ -6,11 +6,9 @@ from collections.abc import Awaitable, Callable
 from consumer.options import PartitionOptions
 from shipper import events
 from shipper.errors import ArchiveTrouble
-from shipper.lifecycle import Stop, notify
+from shipper.lifecycle import Pulse, Stop, notify
 from shipper.ports import Inbox
-from shipper.retry import ARCHIVE, SESSION, Backoff, Patience
-from shipper.session_retry import SessionRetry, Trouble
-from shipper.watchdog import Pulse
+from shipper.retry import ARCHIVE, SESSION, Backoff, Patience, SessionRetry, Trouble
 
 STEADY_SECONDS = 1.0
 """Seconds for which an archive must work until it counts as recovered: a disk that is nearly full accepts a small batch

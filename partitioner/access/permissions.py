@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from partitioner.options import TAIL
-from shipper.bucket import BUCKET_STREAM, map_key, to_subject
 from shipper.subjects import (
     ADVISORIES,
+    BUCKET_STREAM,
     COLLECTOR,
     DEAD_LETTERS,
     MONITOR_API,
@@ -17,9 +17,11 @@ from shipper.subjects import (
     USER_INFO,
     beat_subject,
     beats_stream,
+    bucket_subject,
     control_ask,
     control_down,
     control_up,
+    map_key,
 )
 
 ANSWERS = 16
@@ -88,7 +90,7 @@ def _host(name: str, prefix: str) -> Rights:
             f"{prefix}.*.{name}",
             control_up(name),
             f"$JS.API.DIRECT.GET.*.{prefix}.*.{name}",
-            f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{to_subject(map_key(prefix))}",
+            f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{bucket_subject(map_key(prefix))}",
         ),
         subscribe=(f"_INBOX_{name}.>", control_down(name), control_ask(name)),
     )

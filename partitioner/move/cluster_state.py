@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from partitioner.diff import merged
 from partitioner.topology import Sizing, Template, wanted
-from shipper.bucket import BUCKET_STREAM, map_key
 from shipper.control import FinishReply, FinishRequest, PlaceReply, PlaceRequest
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.jetstream.admin import Admin
@@ -17,10 +16,12 @@ from shipper.jetstream.stream_status import newest_sizes
 from shipper.partition_map import PartitionMap, decode, encode
 from shipper.stream_source import origin_of
 from shipper.subjects import (
+    BUCKET_STREAM,
     MOVER,
     checked_host,
     control_down,
     control_up,
+    map_key,
     parse_log_subject,
     partition_of_stream,
     retired_subject,

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 from partitioner.arguments import confirm, existing, full_name, moment_of, rfc3339, settings_of, with_admin
 from shipper import codec
-from shipper.bucket import BUCKET_STREAM, lease_key, to_subject
 from shipper.errors import Fatal, Poison, Unavailable, UsageError
 from shipper.jetstream.admin import Admin, Json
 from shipper.model import Block
 from shipper.settings import Settings
-from shipper.subjects import COLLECTOR, parse_log_subject, partition_of_stream
+from shipper.subjects import BUCKET_STREAM, COLLECTOR, bucket_subject, lease_key, parse_log_subject, partition_of_stream
 from shipper.units import counted
 
 
@@ -117,7 +116,7 @@ async def reach_of(admin: Admin, stream: str, *, subject: str) -> ArchivedPositi
 async def _claim(admin: Admin, key: str) -> dict[str, Any]:
     if await admin.stream(BUCKET_STREAM) is None:
         return {}
-    entry = await admin.newest_of(BUCKET_STREAM, to_subject(key))
+    entry = await admin.newest_of(BUCKET_STREAM, bucket_subject(key))
     try:
         found = json.loads(base64.b64decode(entry["data"])) if entry else {}
     except (ValueError, KeyError):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from producer.preflight.report import Finding, good, note, warning, wrong
-from shipper.bucket import BUCKET_STREAM, map_key, to_subject
 from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError, Unavailable
 from shipper.jetstream import direct_get
@@ -13,7 +12,18 @@ from shipper.jetstream.permission_probe import Probe, ProbeOutcome, ProbeReply, 
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
 from shipper.settings import NatsSettings
-from shipper.subjects import USER_INFO, beat_subject, beats_stream, control_down, control_up, log_subject, stream_name
+from shipper.subjects import (
+    BUCKET_STREAM,
+    USER_INFO,
+    beat_subject,
+    beats_stream,
+    bucket_subject,
+    control_down,
+    control_up,
+    log_subject,
+    map_key,
+    stream_name,
+)
 from shipper.units import counted, format_bytes
 
 WRONG_LAST_SEQUENCE = 10071  # the answer to a probe that had every right and met the right stream
@@ -86,7 +96,7 @@ class MapFound(NamedTuple):
 
 
 async def _partition_map(probe: Probe, sending: Sending) -> MapFound:
-    reply = await probe.last_stored(to_subject(map_key(sending.prefix)), BUCKET_STREAM)
+    reply = await probe.last_stored(bucket_subject(map_key(sending.prefix)), BUCKET_STREAM)
     known = decode(reply.payload) if reply.outcome is ProbeOutcome.ANSWERED else None
     streams = 0
     while known is None and streams < MAX_PARTITIONS:
@@ -137,7 +147,7 @@ def judge_map(found: MapFound, sending: Sending) -> Finding:
     """Whether the settings, the partition map and the streams agree on the number of partitions."""
     check, configured = "partitions", max(1, sending.partitions)
     if found.denied:
-        right = direct_get.subject_of(BUCKET_STREAM, to_subject(map_key(sending.prefix)))
+        right = direct_get.subject_of(BUCKET_STREAM, bucket_subject(map_key(sending.prefix)))
         return warning(
             check,
             f"this host may not read the partition map: {found.denied}",

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import nats.errors
 from nats.aio.msg import Msg
 
-from shipper.bucket import BUCKET_STREAM, bucket_config, to_key, to_subject
 from shipper.errors import BucketRefused, RightMissing, SessionLost, StreamMissing
 from shipper.jetstream.connection import ApiError, Connection, connect
 from shipper.jetstream.direct_get import direct_batch, stored
 from shipper.model import Entry
 from shipper.settings import NatsSettings
+from shipper.subjects import BUCKET_STREAM, bucket_config, bucket_key, bucket_subject
 
 KEYS_A_REQUEST = 500  # the server answers for at most 1024 subjects in one request
 WRONG_REVISION = 10071
@@ -59,7 +59,7 @@ class JetStreamBucket:
     async def put(self, key: str, value: bytes, *, expected: int | None = None) -> int | None:
         """Store `value`; its revision, or None where the entry has another one than `expected` (0: no entry)."""
         headers = {} if expected is None else {"Nats-Expected-Last-Subject-Sequence": str(expected)}
-        answer = await self._request(to_subject(key), value, headers)
+        answer = await self._request(bucket_subject(key), value, headers)
         content = json.loads(answer.data)
         error = content.get("error")
         if error is None:
@@ -70,7 +70,7 @@ class JetStreamBucket:
 
     async def forget(self, key: str) -> None:
         """Remove the entry of `key`, without a trace."""
-        await self._connection.api(f"STREAM.PURGE.{BUCKET_STREAM}", {"filter": to_subject(key)})
+        await self._connection.api(f"STREAM.PURGE.{BUCKET_STREAM}", {"filter": bucket_subject(key)})
 
     async def close(self) -> None:
         """End the session."""
@@ -78,7 +78,7 @@ class JetStreamBucket:
 
     async def _some(self, keys: Sequence[str]) -> dict[str, Entry]:
         """The newest message of each subject, as one batch of direct gets."""
-        what = {"multi_last": [to_subject(key) for key in keys]}
+        what = {"multi_last": [bucket_subject(key) for key in keys]}
         messages = await direct_batch(self._connection, BUCKET_STREAM, what, within=ANSWER_SECONDS)
         return dict(_entries(messages))
 
@@ -114,4 +114,4 @@ def _entries(messages: Sequence[Msg]) -> Iterator[tuple[str, Entry]]:
     for message in messages:
         found = stored(message)
         if found is not None:
-            yield to_key(found.subject), Entry(found.sequence, found.payload)
+            yield bucket_key(found.subject), Entry(found.sequence, found.payload)

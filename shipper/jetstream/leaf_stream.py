@@ -7,9 +7,8 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import RightMissing, SessionLost
-from shipper.jetstream.connection import API, ApiError, Connection, describe
+from shipper.jetstream.connection import API, GRANT_HINT, ApiError, Connection, describe
 from shipper.jetstream.direct_get import NOT_FOUND, subject_of
-from shipper.jetstream.server_errors import GRANT_HINT
 from shipper.model import StreamState
 from shipper.stream_source import Origin, origin_of, sequence_at_origin
 from shipper.subjects import is_closed

@@ -12,8 +12,8 @@ from shipper.errors import SessionLost, StreamMissing
 from shipper.jetstream.connection import API, NO_RESPONDERS, ApiError, Connection, describe
 from shipper.jetstream.direct_get import body_of, direct_batch, stored, subject_of
 from shipper.jetstream.leaf_stream import stream_state
+from shipper.jetstream.publisher import refusal
 from shipper.jetstream.pull_loop import NANOSECONDS, read_delivery
-from shipper.jetstream.reply_window import refusal
 from shipper.model import Delivery, Stored, StreamState
 
 NO_MESSAGE = 10037

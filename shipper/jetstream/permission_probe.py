@@ -12,9 +12,8 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import SessionLost
-from shipper.jetstream.connection import API, NO_RESPONDERS, Connection, connect, describe
+from shipper.jetstream.connection import API, NO_RESPONDERS, REFUSED, Connection, connect, describe
 from shipper.jetstream.direct_get import subject_of
-from shipper.jetstream.server_errors import REFUSED
 from shipper.settings import NatsSettings
 from shipper.subjects import USER_INFO
 

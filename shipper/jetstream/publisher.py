@@ -1,29 +1,36 @@
-"""The publishing port on a real server."""
+"""The publishing port on a real server, and lines that are published again.
+
+The window of replies is our own, because `js.publish_async` loses error acks.
+"""
 
 import asyncio
+import itertools
+import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import nats.errors
+from nats.aio.msg import Msg
 
 from shipper import events
-from shipper.bucket import BUCKET_STREAM, to_subject
 from shipper.errors import (
     BucketRefused,
     ConfigError,
+    Fatal,
     RightMissing,
     SessionLost,
     ShipperError,
+    StreamFull,
     StreamMissing,
 )
-from shipper.jetstream.connection import SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
+from shipper.jetstream.connection import NO_RESPONDERS, SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
 from shipper.jetstream.direct_get import last_stored, stored, subject_of
-from shipper.jetstream.reply_window import Ack, ReplyWindow
 from shipper.model import Entry, Published, Stored
 from shipper.settings import NatsSettings
-from shipper.subjects import control_ask
+from shipper.subjects import BUCKET_STREAM, bucket_subject, control_ask
 
+Ack = Mapping[str, Any]
 HEADER_ROOM_BYTES = 16 * 1024
 HANDSHAKE_SECONDS = 5.0
 ROOM_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent bytes: above this, messages that may be lost are left out
@@ -98,7 +105,7 @@ class JetStreamPublisher:
         """What the shared bucket holds under `key`; None: nothing, or there is no bucket."""
         self._replies.check()
         try:
-            found = await last_stored(self._connection, BUCKET_STREAM, to_subject(key), within=BUCKET_SECONDS)
+            found = await last_stored(self._connection, BUCKET_STREAM, bucket_subject(key), within=BUCKET_SECONDS)
         except nats.errors.NoRespondersError:
             return None
         except RightMissing as error:
@@ -203,3 +210,163 @@ class JetStreamPublisher:
             )
         self._last_sequence = sequence
         self._acks.append(Published(token, sequence))
+
+
+FULL = frozenset({10077, 10023, 10167, 10047})
+"""Errors that end when storage is free again: stream full, server full, too many requests, no storage left."""
+
+
+# -- replies to published messages -------------------------------------------------------------------------------------
+
+
+class ReplyWindow:
+    """Replies by token, and the first trouble that a reply reported. Owned by one event loop.
+
+    `read` is called with the token and the content of each positive ack; what it raises is the trouble, too. `missing`
+    is the trouble that is reported when no stream takes a message.
+    """
+
+    def __init__(self, connection: Connection, read: Callable[[int, Ack], None], missing: StreamMissing) -> None:
+        self._connection = connection
+        self._read = read
+        self._missing = missing
+        self._inbox = connection.client.new_inbox() + "."
+        self._attempt = 0
+        self._trouble: ShipperError | None = None
+        self._wake: Callable[[], None] = lambda: None
+
+    async def open(self) -> None:
+        """Subscribe to the replies."""
+        await self._connection.client.subscribe_direct(f"{self._inbox}*", self._on_reply)
+
+    def subject(self, token: int) -> str:
+        """Where the reply to the message with `token` arrives."""
+        return f"{self._inbox}{self._attempt}-{token}"
+
+    def on_news(self, wake: Callable[[], None]) -> None:
+        """Call `wake` after every reply, and when the connection is lost."""
+        self._wake = wake
+        self._connection.on_lost(wake)
+
+    def check(self) -> None:
+        """Raises the trouble that a reply reported; SessionLost: the connection is gone."""
+        if self._trouble:
+            raise self._trouble
+        self._connection.check()
+
+    def start_over(self) -> None:
+        """Ignore the replies to messages that were sent before, and forget that the stream was full."""
+        if isinstance(self._trouble, StreamFull):
+            self._trouble = None
+        self._attempt += 1
+
+    def _on_reply(self, message: Msg) -> None:
+        attempt, token = map(int, message.subject.rpartition(".")[2].split("-"))
+        if attempt != self._attempt:
+            return
+        if self._trouble is None:
+            try:
+                self._read(token, self._ack(message))
+            except ShipperError as error:
+                self._trouble = error
+        self._wake()
+
+    def _ack(self, message: Msg) -> Ack:
+        if (message.headers or {}).get("Status") == NO_RESPONDERS:
+            raise self._missing
+        content: Ack = json.loads(message.data)
+        if "error" in content:
+            raise refusal(str(content.get("stream", "")), content["error"])
+        return content
+
+
+def refusal(stream: str, error: Mapping[str, Any]) -> ShipperError:
+    """What the server's refusal of a message means for its publisher."""
+    text = f"stream {stream} refuses a message: {error.get('description')} ({error.get('err_code')})"
+    if error.get("err_code") in FULL:
+        return StreamFull(text, hint="let the collector catch up, or raise max_bytes of the stream")
+    return SessionLost(text)
+
+
+# -- lines that are published again ------------------------------------------------------------------------------------
+
+LINES_IN_FLIGHT = 1000
+"""Maximum number of messages in flight."""
+LINE_ACK_SECONDS = 10.0
+LINE_HEADER_BYTES = 8 * 1024
+MAX_SUBJECTS = 10_000
+
+
+class Republisher:
+    """A session of sending. Owned by one event loop."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._replies = ReplyWindow(
+            connection, self._acknowledged, StreamMissing("no stream takes the subject any more")
+        )
+        self._numbers = itertools.count(1)
+        self._in_flight: set[int] = set()
+        self._streams: dict[str, str] = {}  # which stream takes a subject; empty: none does
+        self._news = asyncio.Event()
+        self._replies.on_news(self._news.set)
+
+    @classmethod
+    async def open(cls, settings: NatsSettings) -> "Republisher":
+        """A session with the first server that answers. Raises Unavailable: none does."""
+        connection = await connect(settings, name="fshipper replay", inbox="_INBOX_reader")
+        republisher = cls(connection)
+        await republisher._replies.open()
+        return republisher
+
+    async def send(self, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
+        """Send one message. Raises the server's error for it or an earlier one; Fatal: it is too long."""
+        if len(payload) + LINE_HEADER_BYTES > self._connection.max_payload:
+            most = self._connection.max_payload
+            raise Fatal(f"a line of {len(payload)} bytes does not fit a message of {most}", hint="raise max_payload")
+        await self._settle(LINES_IN_FLIGHT - 1)
+        reply = ""
+        if await self._stream_of(subject):
+            number = next(self._numbers)
+            self._in_flight.add(number)
+            reply = self._replies.subject(number)
+        try:
+            await self._connection.client.publish(subject, payload, reply=reply, headers=dict(headers))
+        except (nats.errors.Error, OSError) as error:
+            raise SessionLost(describe(error)) from None
+
+    async def finish(self) -> None:
+        """Return when the server has everything."""
+        await self._settle(0)
+        try:
+            await self._connection.client.flush(round(LINE_ACK_SECONDS))
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise SessionLost(describe(error)) from None
+        self._replies.check()
+
+    async def close(self) -> None:
+        """End the session."""
+        await self._connection.close()
+
+    async def _settle(self, most: int) -> None:
+        """Wait until at most so many messages are not acknowledged."""
+        self._replies.check()
+        while len(self._in_flight) > most:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(LINE_ACK_SECONDS):
+                    await self._news.wait()
+            except TimeoutError:
+                raise SessionLost(f"no ack for {LINE_ACK_SECONDS:.0f} s") from None
+            self._replies.check()
+
+    async def _stream_of(self, subject: str) -> str:
+        if subject not in self._streams:
+            if len(self._streams) >= MAX_SUBJECTS:
+                self._streams.clear()
+            names = (await self._connection.api("STREAM.NAMES", {"subject": subject})).get("streams") or [""]
+            self._streams[subject] = names[0]
+        return self._streams[subject]
+
+    def _acknowledged(self, number: int, _: Ack) -> None:
+        self._in_flight.discard(number)

@@ -31,11 +31,10 @@ from consumer.pipeline import Worker, make_worker
 from consumer.segments.sealer import Sealer
 from shipper import codec, layout, manifest
 from shipper.compression import Compressor
-from shipper.lifecycle import Stop
+from shipper.lifecycle import Pulse, Stop
 from shipper.model import Block, Encoding, End, Span
 from shipper.retry import Patience
 from shipper.testing import Bus, Clock, MemoryInbox, MemoryPublisher
-from shipper.watchdog import Pulse
 
 HOST = "web1.example.net"
 FILE = "/var/log/app.log"

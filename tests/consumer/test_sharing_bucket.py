@@ -14,7 +14,7 @@ from fleet import Fleet, until
 from natsd import NatsServer, running
 from sharing import Shared, held, stop
 
-from shipper.bucket import BUCKET_STREAM
+from shipper.subjects import BUCKET_STREAM
 
 HOSTS = ["web1.example.net", "web2.example.net", "db1.example.net"]  # of two partitions
 LEASE = 2.0

@@ -8,11 +8,11 @@ import pytest
 from natsd import running
 from worlds import soon
 
-from shipper.bucket import BUCKET_STREAM, bucket_config, lease_key, member_key, members_of
 from shipper.errors import BucketRefused, SessionLost, StreamMissing, Unavailable
 from shipper.jetstream.admin import administration
 from shipper.jetstream.kv_bucket import KEYS_A_REQUEST, JetStreamBucket
 from shipper.settings import NatsSettings
+from shipper.subjects import BUCKET_STREAM, bucket_config, lease_key, member_key, members_of
 
 DENYING = """
 authorization { users: [ { user: "few", password: "x", permissions: {

@@ -5,12 +5,12 @@ from natsd import running
 from publishing import publishing
 from worlds import MemoryWorld
 
-from shipper.bucket import map_key
 from shipper.errors import BucketRefused
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.model import Entry
 from shipper.settings import NatsSettings
+from shipper.subjects import map_key
 
 KEY = map_key("logs")
 RIGHTS = """

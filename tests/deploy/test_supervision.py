@@ -157,7 +157,7 @@ def test_a_collector_whose_archive_hangs_feeds_no_watchdog(tmp_path, fleet, mana
 
 HANGS = """
 import asyncio, sys, time
-from shipper.watchdog import Pulse, supervised
+from shipper.lifecycle import Pulse, supervised
 
 async def main():
     pulse = Pulse("the loop")

@@ -17,9 +17,9 @@ from partitioner.streams.cli import assigned
 from partitioner.arguments import moment_of
 from partitioner.streams.server_events import line
 from shipper import codec
-from shipper.bucket import lease_key, to_subject
 from shipper.errors import UsageError
 from shipper.model import Block, Encoding, Span
+from shipper.subjects import bucket_subject, lease_key
 
 FSHIPPER = str(Path(sysconfig.get_path("scripts")) / "fshipper")
 
@@ -196,7 +196,7 @@ def test_a_purge_ends_where_the_collector_waits_for_missing_bytes(natsd, partiti
     publish(natsd, "logs.p0.web1", b"1", b"2", b"3", b"4")
     archive(natsd, 4)
     claim = {"v": 1, "applied": 4, "resume": 3}
-    publish(natsd, to_subject(lease_key("logs", 0)), json.dumps(claim).encode())
+    publish(natsd, bucket_subject(lease_key("logs", 0)), json.dumps(claim).encode())
     code, out, err = partition("purge", "p0", "--below", "5", "--yes")
     assert (code, out, "messages 3 to 4 stay: the collector waits" in err) == (
         0,

@@ -18,12 +18,11 @@ from producer.model import Archived, Destination, Place, Point, Source
 from producer.session.delivery_check import LATE_SECONDS, DeliveryCheck
 from producer.session.handshake import Agreement
 from shipper import codec
-from shipper.bucket import map_key
 from shipper.compression import Decompressor
 from shipper.control import Receipt, ReceiptsReply
 from shipper.model import Entry, Handoff, Stored
 from shipper.partition_map import PartitionMap, encode
-from shipper.subjects import control_up
+from shipper.subjects import control_up, map_key
 from shipper.testing import Bus, MemoryPublisher
 
 ARCHIVE = "a1"

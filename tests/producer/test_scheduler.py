@@ -10,10 +10,9 @@ from waiting import becomes
 from producer.discovery.watcher import Wake
 from producer.periodic import Periodic, Scheduler
 from shipper.errors import SessionLost
-from shipper.lifecycle import Stop
+from shipper.lifecycle import Pulse, Stop
 from shipper.ports import Publisher
 from shipper.testing import Bus, MemoryPublisher
-from shipper.watchdog import Pulse
 
 STREAM = "LOGS_0"
 

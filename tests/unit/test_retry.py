@@ -12,8 +12,7 @@ from shipper.errors import (
     Unavailable,
 )
 from shipper.lifecycle import Stop
-from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Patience, SessionGroup, until_done
-from shipper.session_retry import SessionRetry
+from shipper.retry import ARCHIVE, FULL, SESSION, Backoff, Patience, SessionGroup, SessionRetry, until_done
 from shipper.testing import Clock
 
 AT_ONCE = Backoff(first=0.0, cap=0.0)

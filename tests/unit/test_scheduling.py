@@ -6,9 +6,7 @@ import sys
 
 import pytest
 
-GIVE_WAY = (
-    "import os; from shipper.process_tuning import give_way; {before}; give_way(); print(os.sched_getscheduler(0))"
-)
+GIVE_WAY = "import os; from shipper.lifecycle import give_way; {before}; give_way(); print(os.sched_getscheduler(0))"
 
 
 @pytest.mark.parametrize(
