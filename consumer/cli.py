@@ -68,7 +68,7 @@ def consume(
 
     with importing():
         from consumer.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long as the rest
-        from consumer.options import Until  # noqa: PLC0415
+        from consumer.model import Until  # noqa: PLC0415
         from shipper.config import load  # noqa: PLC0415
         from shipper.durable_files import readable_by  # noqa: PLC0415
         from shipper.lifecycle import give_way, keep_freed_memory  # noqa: PLC0415

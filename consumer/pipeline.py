@@ -15,15 +15,13 @@ from consumer.commit.staged_batch import Hole, RunTotals, StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.dlq import publish
-from consumer.model import Position, SourceKey
-from consumer.options import PartitionOptions, Until
+from consumer.model import PartitionOptions, Position, SourceKey, Until
 from consumer.partition.maintenance import ControlRequests, Maintenance, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
 from consumer.partition.receipts import ReceiptSender
 from consumer.partition.sealing import SealScheduler
-from consumer.partition.sessions import SessionLoop
-from consumer.partition.stream import StreamView, first_to_read
+from consumer.partition.stream import SessionLoop, StreamView, first_to_read
 from consumer.segments.sealer import Sealer
 from shipper import codec, events
 from shipper.errors import Fenced

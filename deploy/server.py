@@ -67,7 +67,8 @@ def server(
     config = write_configuration(directory, host, chosen, room, sync)
     address = f"[{host}]" if ":" in host else host
     say(f"NATS server on nats://{address}:{chosen}")
-    say(f"store {directory}, at most {room / 2**30:.1f} GiB of streams, forced to the disk: {_synced(sync)}")
+    synced = "each message" if sync == "always" else f"every {sync}"
+    say(f"store {directory}, at most {room / 2**30:.1f} GiB of streams, forced to the disk: {synced}")
     if host not in LOCAL_HOSTS:
         say("any client of this address may read and write everything; see deploy/nats/nats-server.conf for users")
     os.execv(program, [program, "-c", str(config)])  # noqa: S606 - there is no shell to leave out
@@ -174,7 +175,3 @@ def fail(code: int, message: str, *, hint: str = "") -> typer.Exit:
     """The exception that ends the program with `code`, after the reason was printed."""
     sys.stderr.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
     return typer.Exit(code)
-
-
-def _synced(sync: str) -> str:
-    return "each message" if sync == "always" else f"every {sync}"

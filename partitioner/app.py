@@ -117,7 +117,7 @@ def status(*, as_json: bool, url: str | None, config: Path | None, subject: str 
         )
     hosts = asyncio.run(spread(settings))
     if as_json:
-        sys.stdout.write(with_hosts(display.status_json(found), hosts) + "\n")
+        sys.stdout.write(with_hosts(found, hosts) + "\n")
     else:
         display.print_status(found)
         print_spread(hosts)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from partitioner import display
@@ -44,7 +44,9 @@ def plan_and_apply(settings: Settings, desired: Sequence[DesiredStream], allowed
     if not any(action.changing for action in actions):
         display.print_plan(actions)
         return
-    _confirm(actions, yes=yes)
+    if not (yes or all(action.only_adds for action in actions)):
+        display.print_plan(actions)
+        confirm(yes=yes)
     _carry_out(settings, desired, allowed, agreed=actions)
 
 
@@ -66,23 +68,9 @@ def _carry_out(
         actions = await _fresh_plan(admin, settings, desired, allowed)
         if any(action.changing and action not in agreed for action in actions):
             raise Fatal("the streams changed meanwhile, so the plan is another now", hint="run the command again")
-        await carry_out(admin, actions, print_done)
+        await carry_out(admin, actions)
 
     with_admin(settings, work)
-
-
-def print_done(action: Action) -> None:
-    """One line for a person about an action that was carried out."""
-    sys.stdout.write(display.done_line(action) + "\n")
-    sys.stdout.flush()
-
-
-def _confirm(actions: Sequence[Action], *, yes: bool) -> None:
-    """Prompt before a change to anything that exists. Raises UsageError: there is no terminal, or the answer is no."""
-    if yes or all(action.only_adds for action in actions):
-        return
-    display.print_plan(actions)
-    confirm(yes=yes)
 
 
 ATTEMPTS = 10  # some 15 seconds: nodes of a new cluster count as away until each has announced itself
@@ -116,8 +104,8 @@ def check(actions: Sequence[Action]) -> None:
     raise Fatal("\n".join(reasons), hint=hint)
 
 
-async def carry_out(admin: Admin, actions: Sequence[Action], done: Callable[[Action], None]) -> None:
-    """Carry out each action that changes something, in order, and call `done` with it.
+async def carry_out(admin: Admin, actions: Sequence[Action]) -> None:
+    """Carry out each action that changes something, in order, and print a line about it.
 
     A cluster whose nodes are away is given some seconds. Raises `NodeAway` when they stay away.
     """
@@ -126,7 +114,8 @@ async def carry_out(admin: Admin, actions: Sequence[Action], done: Callable[[Act
         if action.changing:
             do = functools.partial(_do, admin, action)
             await until_done(do, policy=PLACE, stop=stop, attempts=ATTEMPTS, behind=NodeAway)
-            done(action)
+            sys.stdout.write(display.done_line(action) + "\n")
+            sys.stdout.flush()
 
 
 async def _do(admin: Admin, action: Action) -> None:
@@ -203,7 +192,7 @@ def checked_partitions(asked: int | None, found: ServerPartitions) -> int:
         return max(1, asked)
     source = f"the partition map (version {known.version})" if known else "the server"
     raise ConfigError(
-        f"{source} has {_count(there)}, and the settings have {_count(max(1, asked))}",
+        f"{source} has {counted(there, 'partition')}, and the settings have {counted(max(1, asked), 'partition')}",
         hint=f"to change the number: fshipper partition move --partitions {max(1, asked)}; to keep it, leave out"
         f" --partitions and SHIPPER_PARTITIONS, or set them to {there}",
     )
@@ -234,7 +223,3 @@ async def _newest_version(cluster: ClusterState) -> int:
             places = await cluster.places(await cluster.hosts(await cluster.streams()))
             return max((place.version for place in places.values() if place), default=0)
     return 0
-
-
-def _count(partitions: int) -> str:
-    return counted(partitions, "partition")

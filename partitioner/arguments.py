@@ -71,10 +71,7 @@ def with_admin(settings: Settings, work: Callable[[Admin], Awaitable[_T]], *, at
         async with administration(settings.nats) as admin:
             return await work(admin)
 
-    async def all_attempts() -> _T:
-        return await until_done(attempt, policy=SESSION, stop=Stop(), attempts=attempts)
-
-    return asyncio.run(all_attempts())
+    return asyncio.run(until_done(attempt, policy=SESSION, stop=Stop(), attempts=attempts))
 
 
 def moment_of(text: str, now: dt.datetime, flag: str) -> dt.datetime:

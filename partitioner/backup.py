@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -225,9 +225,7 @@ async def _bring_back(admin: Admin, store: BackupDirectory, saved: SavedStream, 
     name = str(head["config"]["name"])
     made = await stream_snapshot.restore(admin.connection, head, store.chunks(saved), began(name, saved.octets))
     state, config = made["state"], head["config"]
-    fades = bool(
-        config.get("max_age") or config.get("allow_msg_ttl")
-    )  # messages that are too old are removed immediately
+    fades = bool(config.get("max_age") or config.get("allow_msg_ttl"))  # messages that are too old are removed
     if state["last_seq"] != saved.last_seq or (state["messages"] != saved.messages and not fades):
         raise Fatal(
             f"stream {name} was restored, but holds {state['messages']} messages up to {state['last_seq']},"
@@ -247,16 +245,11 @@ def _changed(head: Json, otherwise: RestoreOverrides, taken: dict[str, list[str]
         )
     if otherwise.subjects is not None:
         config["subjects"] = list(otherwise.subjects)
-    elif otherwise.name and _are_taken(config.get("subjects") or (), taken):
-        config["subjects"] = []  # the server gives it its name as a subject
+    elif otherwise.name and any(not set(config.get("subjects") or ()).isdisjoint(each) for each in taken.values()):
+        config["subjects"] = []  # the server gives it its name as a subject, and refuses others that overlap
     if otherwise.replicas is not None:
         config["num_replicas"] = otherwise.replicas
     return head | {"config": config}
-
-
-def _are_taken(subjects: Collection[str], taken: dict[str, list[str]]) -> bool:
-    """Whether another stream has exactly one of these subjects; the server refuses subjects that overlap otherwise."""
-    return any(not set(subjects).isdisjoint(others) for others in taken.values())
 
 
 # -- the commands ---------------------------------------------------------------------------------------------------

@@ -112,11 +112,6 @@ def _site_line(each: PartitionStatus) -> str:
     return f"{each.stream} is sourced from {each.site}: {behind}, {heard}"
 
 
-def status_json(status: Status) -> str:
-    """The partitions for programs, as a list."""
-    return json.dumps([dataclasses.asdict(each) for each in status.partitions], indent=2)
-
-
 def _print_action(console: Console, action: Action) -> None:
     flag = f" [{action.flag}]" if action.flag else ""
     reason = f": {action.reason}{flag}" if action.reason else ""

@@ -245,16 +245,12 @@ def _surplus(
             reason = f"partition {number} is not wanted any more{asked}"
             yield Action(verb=Verb.KEEP, stream=name, reason=reason, flag=PRUNE)
         elif messages and not allowed.data_loss:
-            unread = _unread(actual[name].consumers.get(COLLECTOR))
+            known = actual[name].consumers.get(COLLECTOR)
+            unread = known["num_pending"] + known["num_ack_pending"] if known else f"(no {COLLECTOR}) all"
             reason = f"it holds {counted(messages, 'message')}, {unread} not yet acknowledged by a collector"
             yield _refused(name, (), reason, ALLOW_DATA_LOSS)
         else:
             yield Action(verb=Verb.DELETE, stream=name)
-
-
-def _unread(consumer: Json | None) -> str:
-    """How many messages the collector has still to write, for people."""
-    return str(consumer["num_pending"] + consumer["num_ack_pending"]) if consumer else f"(no {COLLECTOR}) all"
 
 
 def _refused(stream: str, changes: tuple[Change, ...], reason: str, flag: str = "") -> Action:

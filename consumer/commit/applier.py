@@ -30,8 +30,7 @@ from consumer.commit.watermark import (
     skip_to,
     source_crc,
 )
-from consumer.model import ArchivedSource, Changes, SourceKey
-from consumer.options import PartitionOptions
+from consumer.model import ArchivedSource, Changes, PartitionOptions, SourceKey
 from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
 from shipper.layout import day_of

@@ -171,14 +171,11 @@ def _sum(fleet: Fleet) -> list[Text]:
             Text(f"the server gave up delivering {counted(fleet.advisories, 'message')} (fshipper dlq ls)", style="red")
         )
     if fleet.doubled:
-        lines.append(Text(f"{_doubled_text(fleet.doubled)} (fshipper audit --repair-duplicates)", style="red"))
+        lines.append(
+            Text(f"{fleet.doubled:,} bytes are in the archive twice (fshipper audit --repair-duplicates)", style="red")
+        )
     lines += [Text(note, style="yellow") for note in fleet.notes]
     return lines
-
-
-def _doubled_text(octets: int) -> str:
-    """The message that an archive holds bytes twice."""
-    return f"{octets:,} bytes are in the archive twice"
 
 
 def _host_cells(host: HostStatus) -> list[Text]:

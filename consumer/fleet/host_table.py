@@ -164,7 +164,7 @@ class HostTable:
         silent = (name for name in {**self._lines, **dict.fromkeys(forked)} if name not in self._heard)
         told += [self._only_lines(name) for name, _ in zip(silent, range(room), strict=False)]
         told = [_forked(host) if host.name in forked else host for host in told]
-        return sorted(told, key=_worst_first)
+        return sorted(told, key=lambda host: (_ORDER[host.state], host.name))
 
     def _judged(self, name: str, heard: _LastHeartbeat, now_ns: int) -> HostStatus:
         age = max(0.0, (now_ns - heard.at_ns) / _SECOND_NS)
@@ -230,10 +230,6 @@ def _forked(host: HostStatus) -> HostStatus:
         HostHealth(host.state, host.why), why if host.state is not HostState.SHARED else f"{host.why}; {why}"
     )
     return replace(host, state=verdict.state, why=verdict.why)
-
-
-def _worst_first(host: HostStatus) -> tuple[int, str]:
-    return _ORDER[host.state], host.name
 
 
 def _name(subject: str) -> str:

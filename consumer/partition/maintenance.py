@@ -6,7 +6,7 @@ from typing import Any
 
 from consumer.commit.staged_batch import StagedBatch
 from consumer.commit.store import PartitionStore
-from consumer.options import PartitionOptions, Until
+from consumer.model import PartitionOptions, Until
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
 from consumer.partition.receipts import ReceiptSender, RequestLimit
@@ -65,16 +65,12 @@ LEAST_KEEP_SECONDS = 31 * 86400.0
 """Minimum time for which the journal keeps a source that ended: a producer remembers it for 30 days."""
 
 
-def _always() -> bool:
-    return True
-
-
 class PeriodicTask:
     """Work that is repeated `every` seconds while it `is_wanted`. The interval begins when the work begins."""
 
     def __init__(
         self, name: str, run: Callable[[Inbox], Awaitable[None]], every: Callable[[], float],
-        is_wanted: Callable[[], bool] = _always,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
         self.name = name
         self.is_wanted = is_wanted
@@ -108,7 +104,7 @@ def partition_tasks(
     yield PeriodicTask("check open files", lambda _: store.check_files(), lambda: LOOK_SECONDS)
     yield PeriodicTask("seal requested", lambda _: sealing.seal_requested(), lambda: 0, lambda: sealing.has_requests)
     yield PeriodicTask("seal finished files", lambda _: sealing.seal_finished(), lambda: SEAL_SECONDS)
-    yield PeriodicTask("send receipts", receipts.send_round, receipts.interval, lambda: receipts.has_changes)
+    yield PeriodicTask("send receipts", receipts.send_round, receipts.interval, lambda: bool(receipts.changed))
     yield PeriodicTask("mark the time in the journal", lambda _: store.run(journal.mark), lambda: MARK_SECONDS)
     if options.keep_sources:
         yield PeriodicTask("forget sources", forget_sources, lambda: FORGET_SECONDS)

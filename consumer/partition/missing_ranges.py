@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from consumer.commit.staged_batch import Hole, StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_MISSING, GivenUp
-from consumer.model import SourceKey
-from consumer.options import PartitionOptions
+from consumer.model import PartitionOptions, SourceKey
 from consumer.partition.stream import StreamView
 from shipper import events
 from shipper.control import ResendAnswer, ResendReply, ResendRequest

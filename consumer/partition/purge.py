@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from consumer.commit.store import Fence, PartitionStore
-from consumer.options import PartitionOptions
+from consumer.model import PartitionOptions
 from consumer.partition.stream import StreamView
 from shipper import events
 from shipper.errors import Fenced, RightMissing, ShipperError

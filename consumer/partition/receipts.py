@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from consumer.commit.store import PartitionStore
-from consumer.model import ArchivedSource, SourceKey
-from consumer.options import PartitionOptions
+from consumer.model import ArchivedSource, PartitionOptions, SourceKey
 from shipper import events
 from shipper.control import MAX_SOURCES, Receipt, ReceiptsReply, ReceiptsRequest, as_many_as_fit
 from shipper.ports import Inbox
@@ -51,13 +50,8 @@ class ReceiptSender:
     def __init__(self, options: PartitionOptions, store: PartitionStore) -> None:
         self._options = options
         self._store = store
-        self._changed: dict[str, dict[SourceKey, None]] = {}  # by host: sources that changed since its last receipt
+        self.changed: dict[str, dict[SourceKey, None]] = {}  # by host: sources that changed since its last receipt
         self._had_more = False  # hosts than one round takes, when the last one began
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether some host has receipts to get."""
-        return bool(self._changed)
 
     def interval(self) -> float:
         """Seconds between two rounds."""
@@ -66,11 +60,11 @@ class ReceiptSender:
     def committed(self, sources: Iterable[SourceKey]) -> None:
         """More of these sources is archived: their hosts get receipts in one of the next rounds."""
         for source in sources:
-            self._changed.setdefault(source.host, {})[source] = None
+            self.changed.setdefault(source.host, {})[source] = None
 
     async def send_round(self, inbox: Inbox) -> None:
         """Send receipts to the hosts that wait longest."""
-        self._had_more = len(self._changed) > HOSTS_PER_ROUND
+        self._had_more = len(self.changed) > HOSTS_PER_ROUND
         await self._send(inbox, HOSTS_PER_ROUND)
 
     async def send_all(self, inbox: Inbox) -> None:
@@ -78,8 +72,8 @@ class ReceiptSender:
         await self._send(inbox, None)
 
     async def _send(self, inbox: Inbox, most: int | None) -> None:
-        for host in list(itertools.islice(self._changed, most)):
-            left = list(self._changed.pop(host))
+        for host in list(itertools.islice(self.changed, most)):
+            left = list(self.changed.pop(host))
             while left:
                 message = await self._of_sources(inbox, left[:MAX_SOURCES])
                 await inbox.tell(control_down(host), message.to_json())

@@ -2,7 +2,6 @@
 
 import asyncio
 import datetime as dt
-import functools
 import sqlite3
 import time
 from collections.abc import Iterable
@@ -11,8 +10,7 @@ import zstandard
 
 from consumer.commit.frame_cache import FrameCache, Frames
 from consumer.commit.store import PartitionStore
-from consumer.model import OpenFile
-from consumer.options import PartitionOptions
+from consumer.model import OpenFile, PartitionOptions
 from consumer.partition.stream import StreamView
 from consumer.segments.sealer import Sealer
 from shipper import events
@@ -170,7 +168,8 @@ class SealScheduler:
             return False  # what follows an open hole is of the old date
         if at.applied and day_of(at.applied_ns) > date:
             return True
-        return self._stream.read_at >= _end_of_day(date) + DAY_SLACK_SECONDS
+        day_end = dt.datetime.fromisoformat(f"{date}T00:00:00+00:00") + dt.timedelta(days=1)
+        return self._stream.read_at >= day_end.timestamp() + DAY_SLACK_SECONDS
 
     def _is_finished(self, file: OpenFile) -> bool:
         """Whether a file is to be sealed now: silent for long, or of a day that is over."""
@@ -251,8 +250,3 @@ class SealScheduler:
 
 def _day_before(date: str) -> str:
     return (dt.date.fromisoformat(date) - dt.timedelta(days=1)).isoformat()
-
-
-@functools.lru_cache(maxsize=64)
-def _end_of_day(date: str) -> float:
-    return (dt.datetime.fromisoformat(f"{date}T00:00:00+00:00") + dt.timedelta(days=1)).timestamp()

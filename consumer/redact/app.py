@@ -238,11 +238,6 @@ class Rewriter:
         return RedactedSegment(segment=segment, bytes=_length(found.black), places=len(found.black), path=made.path)
 
 
-def dry_run_of(found: SegmentMatches) -> RedactedSegment:
-    """The dry-run result."""
-    return RedactedSegment(segment=found.segment, bytes=_length(found.black), places=len(found.black))
-
-
 def _length(ranges: list[Range]) -> int:
     return sum(each.end - each.start for each in ranges)
 
@@ -375,7 +370,10 @@ def _told(where: RedactionScope, rewriter: Rewriter) -> list[RedactedSegment]:
         for segment in current_segments(where.archive, date):
             if segment.host == where.host and where.file in {"", segment.file}:
                 each = rewriter.find(segment)
-                found += [dry_run_of(each)] if each is not None else []
+                if each is not None:
+                    found.append(
+                        RedactedSegment(segment=each.segment, bytes=_length(each.black), places=len(each.black))
+                    )
     return found
 
 

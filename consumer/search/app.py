@@ -264,7 +264,11 @@ class _Output:
                     bytes_total=totals.bytes_total,
                     seconds=round(time.monotonic() - self.began, 3),
                     truncated=totals.is_truncated,
-                    **({"time_from": self._origins(found)} if self.request.is_by_event else {}),
+                    **(
+                        {"time_from": {origin.value: totals.origins[origin] for origin in TimeOrigin}}
+                        if self.request.is_by_event
+                        else {}
+                    ),
                 )
             )
         self.flush()
@@ -277,10 +281,6 @@ class _Output:
         if found.unreadable:
             return EXIT_UNREADABLE
         return EXIT_OK if self.is_any else EXIT_OTHER
-
-    @staticmethod
-    def _origins(found: Search) -> dict[str, int]:
-        return {origin.value: found.totals.origins[origin] for origin in TimeOrigin}
 
     def explain(self, parts: list[Part]) -> None:
         """Write what would be read."""

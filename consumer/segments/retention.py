@@ -22,7 +22,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from consumer.archive import LOCKS, manifests_of_day
 from consumer.segments import manifest_store
@@ -161,7 +160,8 @@ class Retention:
     def _remove(self, date: str, reason: str) -> None:
         held = self._held(date)
         line = {"v": 1, "date": date, **held._asdict(), "manifests_crc32": self._sum_of_manifests(date)}
-        if not self._is_noted(line):
+        # Written before a kill? A day may come back, and go again, with other bytes.
+        if not any(line.items() <= noted.items() for noted in manifest_store.removed(self._archive)):
             noted = json.dumps(line | {"reason": reason, "removed_at": now()}, separators=(",", ":")).encode() + b"\n"
             manifest_store.append(self._archive / layout.REMOVED_PATH, noted)
         for directory in (self._archive / f"date={date}", self._manifests(date)):
@@ -203,10 +203,6 @@ class Retention:
                 shutil.rmtree(hidden)
         self._removing.unlink()
         sync_directory(self._removing.parent)
-
-    def _is_noted(self, line: dict[str, Any]) -> bool:
-        """Whether the line was written before a kill; a day may come back, and go again, with other bytes."""
-        return any(line.items() <= noted.items() for noted in manifest_store.removed(self._archive))
 
     def _sum_of_manifests(self, date: str) -> str:
         crc = 0

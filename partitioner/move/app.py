@@ -165,15 +165,15 @@ async def _plan(cluster: ClusterState, request: _MoveRequest) -> tuple[MovePlan,
         )
     weights = await cluster.weights(streams)
     before = stored.map or static(request.settings.logs.partitions or max(streams) + 1)
-    newest = 0 if stored.map else _newest(await cluster.places(weights))
+    newest = (
+        0
+        if stored.map
+        else max((place.version for place in (await cluster.places(weights)).values() if place), default=0)
+    )
     after = request.map_behind(before, newest=newest)
     creates = tuple(sorted(after.used - streams.keys()))
     retires = tuple(number for number in streams if number not in after.used)
     return MovePlan(before=before, after=after, weights=weights, creates=creates, retires=retires), stored
-
-
-def _newest(places: Mapping[str, object]) -> int:
-    return max((getattr(place, "version", 0) for place in places.values()), default=0)
 
 
 async def _drive(

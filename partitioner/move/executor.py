@@ -98,10 +98,6 @@ class HostTracker:
         """Whether a host was silent for long enough."""
         return time.monotonic() - self.heard.get(host, self.began) >= AWAY_SECONDS
 
-    def newest_version(self) -> int:
-        """The newest version of the map that any of them uses."""
-        return max((place.version for place in self.at.values()), default=0)
-
 
 async def prepare(cluster: ClusterState, plan: MovePlan, template: Template, sizing: Sizing, *, revision: int) -> None:
     """Create the streams that are needed, then store the map. Raises Fatal: another process changes it concurrently."""

@@ -3,13 +3,14 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from rich.text import Text
 
 from partitioner.move.cluster_state import ClusterState
 from shipper.jetstream.connection import MONITOR_INBOX, connect_as
+from shipper.jetstream.stream_status import Status
 from shipper.partition_map import PartitionMap, static
 from shipper.settings import Settings
 from shipper.table_printer import fitted, print_lines, standard_output, texts
@@ -116,9 +117,9 @@ async def spread(settings: Settings) -> HostDistribution:
     return HostDistribution(map=known, bytes=octets, hot=hot_hosts(known, weights))
 
 
-def with_hosts(rows: str, found: HostDistribution) -> str:
+def with_hosts(status: Status, found: HostDistribution) -> str:
     """The JSON list of the partitions, each with the bytes of its hosts and with those that are hot."""
-    listed: list[dict[str, Any]] = json.loads(rows)
+    listed = [asdict(each) for each in status.partitions]
     for row in listed:
         hosts = found.bytes.get(row["partition"], {})
         row["hosts"] = dict(sorted(hosts.items(), key=lambda each: (-each[1], each[0])))

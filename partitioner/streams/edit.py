@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from partitioner import display
-from partitioner.apply import carry_out, check, print_done
+from partitioner.apply import carry_out, check
 from partitioner.arguments import confirm, existing, full_name, settings_of, with_admin
 from partitioner.desired import in_server_units
 from partitioner.diff import Json, without_server_notes
@@ -40,7 +40,7 @@ def copy_config(
         there = await admin.stream(name)
         listening = subjects.split(",") if subjects else there["config"].get("subjects") if there else None
         found = await admin.consumers(from_name) if consumers else []
-        durable = tuple(editable(each["config"]) for each in found if each["config"].get("durable_name"))
+        durable = tuple(without_server_notes(each["config"]) for each in found if each["config"].get("durable_name"))
         wanted = DesiredStream(
             stream=copied(like, name, listening, prefix),
             consumers=durable,
@@ -68,7 +68,7 @@ def edit(
         return info, found
 
     info, found = with_admin(settings, look)
-    before = editable((found or info)["config"])
+    before = without_server_notes((found or info)["config"])
     if assignments or removed:
         changed = assigned(before, assignments or [], removed or [])
     else:
@@ -122,9 +122,9 @@ def _change(
 
     async def work(admin: Admin) -> None:
         now = await admin.stream(wanted.name)
-        if actual and now and editable(now["config"]) != editable(actual.stream["config"]):
+        if actual and now and without_server_notes(now["config"]) != without_server_notes(actual.stream["config"]):
             raise Fatal(f"stream {wanted.name} was changed meanwhile", hint="run the command again")
-        await carry_out(admin, actions, print_done)
+        await carry_out(admin, actions)
 
     with_admin(settings, work, attempts=1)
 
@@ -183,11 +183,6 @@ def rewritten(config: Mapping[str, Any], text: str) -> Json:
     if not isinstance(edited, dict):
         raise ConfigError("what was edited is no JSON object", hint="nothing was changed")
     return dict(in_server_units(edited)) | dict.fromkeys(set(config) - set(edited))
-
-
-def editable(config: Mapping[str, Any]) -> Json:
-    """What a person is shown of a configuration."""
-    return without_server_notes(config)
 
 
 def copied(config: Mapping[str, Any], name: str, subjects: Sequence[str] | None, subject: str) -> Json:

@@ -62,28 +62,12 @@ def _about(event: Event) -> str:
     return f"{consumer}stream {event['stream']}"
 
 
-def _given_up(event: Event) -> str:
-    return f"{_about(event)}: message {event['stream_seq']} is given up after {event['deliveries']} deliveries"
+def _of_message(event: Event) -> str:
+    return f"{_about(event)}: message {event['stream_seq']}"
 
 
-def _terminated(event: Event) -> str:
-    why = f": {event['reason']}" if event.get("reason") else ""
-    return f"{_about(event)}: message {event['stream_seq']} was terminated by its reader{why}"
-
-
-def _nak(event: Event) -> str:
-    return f"{_about(event)}: message {event['stream_seq']} was handed back by its reader"
-
-
-def _acked(event: Event) -> str:
-    millis = event["ack_time"] / 1e6
-    return f"{_about(event)}: message {event['stream_seq']} was acknowledged after {millis:.1f} ms"
-
-
-def _paused(event: Event) -> str:
-    return (
-        f"{_about(event)} is paused until {event['pause_until']}" if event.get("paused") else f"{_about(event)} goes on"
-    )
+def _why(event: Event) -> str:
+    return f": {event['reason']}" if event.get("reason") else ""
 
 
 def _leader(event: Event) -> str:
@@ -92,30 +76,6 @@ def _leader(event: Event) -> str:
 
 def _quorum(event: Event) -> str:
     return f"{_about(event)} lost its quorum: it accepts and delivers nothing"
-
-
-def _snapshot(event: Event) -> str:
-    return f"{_about(event)} is being backed up ({counted(event['state']['messages'], 'message')}){_client(event)}"
-
-
-def _snapshot_done(event: Event) -> str:
-    return f"{_about(event)} was backed up{_client(event)}"
-
-
-def _restore(event: Event) -> str:
-    return f"{_about(event)} is being restored{_client(event)}"
-
-
-def _restored(event: Event) -> str:
-    return f"{_about(event)} was restored ({event.get('bytes', '?')} bytes){_client(event)}"
-
-
-def _pinned(event: Event) -> str:
-    return f"{_about(event)} is read by client {event.get('pinned_id') or event.get('pinned_client_id', '?')} alone"
-
-
-def _unpinned(event: Event) -> str:
-    return f"{_about(event)} has no reader of its own any more: {event.get('reason', '?')}"
 
 
 def _audit(event: Event) -> str:
@@ -139,21 +99,27 @@ def _anything(event: Event) -> str:
 _SENTENCES: Mapping[str, Callable[[Event], str]] = {
     "stream_action": _action,
     "consumer_action": _action,
-    "max_deliver": _given_up,
-    "terminated": _terminated,
-    "nak": _nak,
-    "consumer_ack": _acked,
-    "consumer_pause": _paused,
+    "max_deliver": lambda at: f"{_of_message(at)} is given up after {at['deliveries']} deliveries",
+    "terminated": lambda at: f"{_of_message(at)} was terminated by its reader{_why(at)}",
+    "nak": lambda at: f"{_of_message(at)} was handed back by its reader",
+    "consumer_ack": lambda at: f"{_of_message(at)} was acknowledged after {at['ack_time'] / 1e6:.1f} ms",
+    "consumer_pause": lambda at: (
+        f"{_about(at)} {'is paused until ' + at['pause_until'] if at.get('paused') else 'goes on'}"
+    ),
     "stream_leader_elected": _leader,
     "consumer_leader_elected": _leader,
     "stream_quorum_lost": _quorum,
     "consumer_quorum_lost": _quorum,
-    "snapshot_create": _snapshot,
-    "snapshot_complete": _snapshot_done,
-    "restore_create": _restore,
-    "restore_complete": _restored,
-    "consumer_group_pinned": _pinned,
-    "consumer_group_unpinned": _unpinned,
+    "snapshot_create": lambda at: (
+        f"{_about(at)} is being backed up ({counted(at['state']['messages'], 'message')}){_client(at)}"
+    ),
+    "snapshot_complete": lambda at: f"{_about(at)} was backed up{_client(at)}",
+    "restore_create": lambda at: f"{_about(at)} is being restored{_client(at)}",
+    "restore_complete": lambda at: f"{_about(at)} was restored ({at.get('bytes', '?')} bytes){_client(at)}",
+    "consumer_group_pinned": lambda at: (
+        f"{_about(at)} is read by client {at.get('pinned_id') or at.get('pinned_client_id', '?')} alone"
+    ),
+    "consumer_group_unpinned": lambda at: f"{_about(at)} has no reader of its own any more: {at.get('reason', '?')}",
     API_AUDIT: _audit,
 }
 

@@ -25,8 +25,8 @@ from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.store import Fence, IoThread, LocalFence, PartitionStore
-from consumer.options import PartitionOptions, Until
-from consumer.partition.sessions import SessionLoop
+from consumer.model import PartitionOptions, Until
+from consumer.partition.stream import SessionLoop
 from consumer.pipeline import Worker, make_worker
 from consumer.segments.sealer import Sealer
 from shipper import codec, layout, manifest

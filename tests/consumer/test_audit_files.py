@@ -12,7 +12,7 @@ from collecting import HOST, Log, cuts
 from consumer.archive import lock_path
 from consumer.audit.expected_file import ExpectedFile, FileState, of_segment
 from consumer.audit.verify_file import check
-from consumer.options import Until
+from consumer.model import Until
 from shipper import layout
 from shipper.durable_files import Lock
 from shipper.layout import FileKey

@@ -12,7 +12,7 @@ from auditing import LINES, Audited
 from collecting import HOST, KilledError, Log, cuts, kill_at
 from test_collector_sealing import STEPS
 
-from consumer.options import Until
+from consumer.model import Until
 from consumer.segments.sealer import Sealer
 from shipper.errors import ArchiveTrouble
 

@@ -18,7 +18,7 @@ from consumer.audit.auditor import Audit, AuditResult, Progress
 from consumer.audit.day_inventory import Scope
 from consumer.audit.finding import Weight
 from consumer.audit.journal_snapshot import JournalSnapshots
-from consumer.options import Until
+from consumer.model import Until
 from shipper import manifest
 
 

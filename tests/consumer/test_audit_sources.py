@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from consumer.audit.coverage import Coverage, ExpectedRange
 from consumer.audit.expected_file import ExpectedFile, FileState
 from consumer.audit.verify_file import account_of
-from consumer.model import SourceKey
-from consumer.options import Until
+from consumer.model import SourceKey, Until
 from shipper.layout import FileKey
 from shipper.manifest import Gap, SourceSpan
 from shipper.model import End, Span

@@ -8,8 +8,7 @@ from collecting import HOST, Log, PartitionHarness
 from prometheus_client import REGISTRY
 
 from consumer.commit import batch_files, host_budgets
-from consumer.model import Account, Budget
-from consumer.options import Until
+from consumer.model import Account, Budget, Until
 from shipper.model import End
 
 OTHER = "web2.example.net"

@@ -12,7 +12,7 @@ from collecting import HOST, Log
 
 from consumer.archive import open_archive
 from consumer.logview import file_index
-from consumer.options import Until
+from consumer.model import Until
 from shipper.errors import ConfigError
 from shipper.main import run
 from spark_analytics.archive import inventory

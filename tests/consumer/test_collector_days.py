@@ -10,7 +10,7 @@ from fleet import unpack
 from keeping import day_closer
 from waiting import becomes
 
-from consumer.options import Until
+from consumer.model import Until
 from consumer.segments.day_close import DayCloser
 from shipper.manifest import standing
 

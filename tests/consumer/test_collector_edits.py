@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from consumer.commit.journal import MIGRATIONS, Journal
 from consumer.commit.sink import Sink
-from consumer.model import OpenFile
-from consumer.options import Until
+from consumer.model import OpenFile, Until
 from producer.batcher import Encoder
 from producer.fingerprint import Mark
 from producer.model import Piece

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.commit.watermark import BlockOutcome, begin, judge, missing_after, missing_before
-from consumer.model import ArchivedSource, SourceKey
-from consumer.options import Until
+from consumer.model import ArchivedSource, SourceKey, Until
 from shipper.codec import from_headers
 from shipper.model import Block, Delivery, Encoding, End, Span
 

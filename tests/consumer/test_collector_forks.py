@@ -11,8 +11,7 @@ from collecting import HOST, Log, PartitionHarness, kill_at
 from consumer.commit import fork_resolver, forks
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
-from consumer.model import SourceKey
-from consumer.options import Until
+from consumer.model import SourceKey, Until
 from shipper.codec import from_headers
 from shipper.manifest import FORKED
 

@@ -10,8 +10,7 @@ from collecting import HOST, Log, PartitionHarness
 from waiting import becomes, slowdown
 
 from consumer.commit.staged_batch import Hole
-from consumer.model import SourceKey
-from consumer.options import Until
+from consumer.model import SourceKey, Until
 from consumer.partition.missing_ranges import Answer, HoleAction, OpenHoles
 from shipper.errors import ShipperError
 from shipper.model import Span

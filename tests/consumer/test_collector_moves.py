@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from collecting import FILE, HOST, Log, PartitionHarness
 
-from consumer.model import SourceKey
-from consumer.options import Until
+from consumer.model import SourceKey, Until
 from consumer.partition.receipts import RequestLimit
 from shipper import codec
 from shipper.control import ReceiptsRequest

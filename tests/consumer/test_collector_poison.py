@@ -8,7 +8,7 @@ import zstandard
 from collecting import HOST, Log, PartitionHarness
 
 from consumer.archive import Layout
-from consumer.options import Until
+from consumer.model import Until
 from shipper import codec
 from shipper.errors import Poison, Unavailable
 from shipper.layout import FileKey

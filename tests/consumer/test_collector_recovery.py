@@ -17,7 +17,7 @@ from consumer.commit.applier import Applier
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.dlq import publish
-from consumer.options import Until
+from consumer.model import Until
 from shipper.errors import ConfigError, Fatal, Unavailable
 from shipper.testing import MemoryInbox
 

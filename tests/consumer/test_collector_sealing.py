@@ -14,8 +14,7 @@ from collecting import HOST, KilledError, Log, PartitionHarness, cuts, kill_at
 from fleet import unpack
 
 from consumer.commit.journal import Journal
-from consumer.model import OpenFile
-from consumer.options import Until
+from consumer.model import OpenFile, Until
 from consumer.segments import sealer
 from consumer.segments.sealer import NewSegmentFile, Sealer
 from shipper import manifest

@@ -17,7 +17,7 @@ from consumer.fleet.app import HostFilter
 from consumer.fleet.display import console, fleet_json, tables
 from consumer.fleet.poller import FleetView, _doubled
 from consumer.fleet.snapshot import Fleet
-from consumer.options import Until
+from consumer.model import Until
 from consumer.page.server import About, snapshot
 from consumer.segments.compaction import Merger
 from consumer.segments.manifest_store import Listing

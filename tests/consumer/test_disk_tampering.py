@@ -10,8 +10,7 @@ from collecting import Log, PartitionHarness
 from waiting import becomes
 
 from consumer.commit.journal import Journal
-from consumer.model import Changes, Position
-from consumer.options import Until
+from consumer.model import Changes, Position, Until
 from consumer.partition import maintenance
 
 LINES = b"one\ntwo\nthree\n"

@@ -13,7 +13,7 @@ from consumer.commit.frame_cache import FEW_FRAMES, LEAST_TEXT_BYTES, FrameCache
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.frame_index import Frame
-from consumer.options import Until
+from consumer.model import Until
 from consumer.segments import sealer as seal
 from consumer.segments.sealer import NewSegmentFile
 from shipper.model import Encoding

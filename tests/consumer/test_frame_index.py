@@ -15,7 +15,7 @@ from searching import search
 
 from consumer import frame_index, segment_io
 from consumer.frame_index import Frame, FrameIndex
-from consumer.options import Until
+from consumer.model import Until
 from consumer.search.query import parse
 from consumer.segments import rewrite_segment
 from shipper.layout import NANOSECONDS

@@ -14,7 +14,7 @@ from natsd import NatsServer
 from test_collector_edits import check_account, edited, piece, send
 
 from consumer.commit.journal import Journal
-from consumer.options import Until
+from consumer.model import Until
 from consumer.segment_io import frames as frames_of
 from shipper.model import Encoding
 

@@ -7,7 +7,7 @@ from collecting import HOST, Log, PartitionHarness
 
 from consumer.archive import Layout
 from consumer.commit import batch_files, host_budgets
-from consumer.options import Until
+from consumer.model import Until
 from shipper.errors import Poison
 from shipper.layout import FileKey
 

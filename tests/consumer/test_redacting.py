@@ -15,7 +15,7 @@ from dying import Lives, Places
 from fleet import unpack
 
 from consumer.archive import lock_path
-from consumer.options import Until
+from consumer.model import Until
 from consumer.redact.app import OfSource, PlacesUnknownError, Range, RegexMatches, blackened, joined
 from consumer.segments.compaction import Merger
 from consumer.segments.manifest_store import Listing

@@ -13,8 +13,7 @@ from consumer.archive import Layout
 from consumer.commit.sink import Sink
 from consumer.commit.staged_batch import Hole
 from consumer.commit.store import LocalFence
-from consumer.model import SourceKey
-from consumer.options import Until
+from consumer.model import SourceKey, Until
 from consumer.partition.missing_ranges import Answer, HoleAction, OpenHoles
 from consumer.partition.sealing import SealScheduler
 from shipper.errors import Fenced, SessionLost, Unavailable

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from administering import on_server, publish
-from partitioner.streams.cli import assigned
 
 from partitioner.arguments import moment_of
+from partitioner.streams.edit import assigned
 from partitioner.streams.server_events import line
 from shipper import codec
 from shipper.errors import UsageError
