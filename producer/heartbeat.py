@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import shipper
 from producer.model import Destination, Entry, Source
 from producer.options import Task
-from producer.periodic import Scheduler
-from producer.session.delivery import Window
+from producer.periodic import Periodic, Scheduler
+from producer.session.delivery import Delivery
 from producer.session.host_name_guard import HostNameGuard
 from producer.tailer.file_reader import FileReader, ReadOutcome
-from producer.tailer.tailer import Tailer
 from producer.transform.time_budget import HeldBack
 from shipper import events
 from shipper.heartbeat import MAX_FILES, FileBehind, Heartbeat, encode
@@ -107,22 +106,22 @@ SOON_SECONDS = 1.0
 """Delay of the next heartbeat after one that the socket had no space for, and at the start."""
 
 
-class Heartbeats:
-    """Measures the backlog and sends heartbeats. Owned by the pipeline; called while no thread reads files."""
+class Heartbeats(Periodic):
+    """Measures the backlog and sends heartbeats. Owned by the pipeline."""
 
     def __init__(
         self,
         task: Task,
         destination: Destination,
-        window: Window,
+        delivery: Delivery,
         guard: HostNameGuard,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._task = task
         self._destination = destination
-        self.guard = guard
-        self._window = window
+        self._guard = guard
+        self._delivery = delivery
         self._clock = clock
         self._every = task.heartbeat or MEASURE_SECONDS
         self._subject = beat_subject(task.prefix, task.host)
@@ -137,7 +136,7 @@ class Heartbeats:
 
     @property
     def next_at(self) -> float:
-        """Monotonic time when `tend` wants to be called."""
+        """When the next heartbeat is due."""
         return self._send_at
 
     def acknowledged(self, entries: Iterable[Entry]) -> None:
@@ -150,23 +149,27 @@ class Heartbeats:
         """Record why the last session ended, or why nothing is stored in this one."""
         self._trouble = error
 
-    async def tend(self, sources: Tailer, publisher: Publisher | None = None) -> None:
+    async def run(self, session: Publisher | None) -> None:
         """Measure the backlog, and send a heartbeat if there is a session; when it is due."""
         now = self._clock()
-        if publisher is None:
+        if session is None:
             if now >= self._measure_at:
-                self._measure(sources, now)
+                self._measure(now)
         elif now >= self._send_at:
-            self._measure(sources, now)
-            sent = not self._task.heartbeat or await publisher.mention(self._subject, encode(self._beat(now)))
+            self._measure(now)
+            sent = not self._task.heartbeat or await session.mention(self._subject, encode(self._beat(now)))
             if sent and self._task.heartbeat:
-                self.guard.check_later(publisher, LATE * self._every)
+                self._guard.check_later(session, LATE * self._every)
             soon = not sent or now - self._began < self._every
             self._send_at = now + (min(SOON_SECONDS, self._every) if soon else self._every)
 
+    def session_ended(self) -> None:
+        """Drop the check for another producer that is pending."""
+        self._guard.session_ended()
+
     async def check_name(self, publisher: Publisher, scheduler: Scheduler) -> None:
         """Once, at the start: check that no other live producer has this name. Raises ConfigError, SessionLost."""
-        await self.guard.check_at_start(
+        await self._guard.check_at_start(
             publisher,
             pause=scheduler.pause,
             is_stopping=lambda: scheduler.is_stopping,
@@ -179,16 +182,16 @@ class Heartbeats:
             await publisher.mention(self._subject, encode(self._beat(self._clock(), refused=True)))
         return bool(self._task.heartbeat)
 
-    async def farewell(self, sources: Tailer, publisher: Publisher) -> None:
+    async def farewell(self, publisher: Publisher) -> None:
         """Send the last heartbeat: the producer was requested to stop. Nothing before the name is checked."""
-        if self._task.heartbeat and self.guard.is_checked:
+        if self._task.heartbeat and self._guard.is_checked:
             now = self._clock()
-            self._measure(sources, now)
+            self._measure(now)
             await publisher.mention(self._subject, encode(self._beat(now, leaves=True)))
 
-    def status(self, sources: Tailer) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """What the producer does now, and what was measured last, for people and scripts."""
-        task = self._task
+        task, sources, window = self._task, self._delivery.tailer, self._delivery.window
         held_back = task.edits.budget.held_back
         worst = [
             {"file": each.file, "behind_bytes": each.behind, "age_seconds": each.age} for each in self._backlog.worst
@@ -204,8 +207,8 @@ class Heartbeats:
             "excluded_files": len(left_out),
             "excluded_bytes": sum(left_out.values()),
             "links_not_followed": len(sources.resolver.links_not_followed),
-            "in_flight_blocks": len(self._window),
-            "in_flight_bytes": self._window.bytes,
+            "in_flight_blocks": len(window),
+            "in_flight_bytes": window.bytes,
             "backlog_bytes": sources.backlog_bytes,
             "version": _version(),
             "up_seconds": round(self._clock() - self._began, 1),
@@ -219,10 +222,11 @@ class Heartbeats:
             "held_back": [{"file": each.file, "offset": each.offset, "tries": each.tries} for each in held_back[:20]],
             "held_back_files": len(held_back),
             "trouble": self._trouble or _held_back(held_back),
-            "other_producer": self.guard.other,
+            "other_producer": self._guard.other,
         }
 
-    def _measure(self, sources: Tailer, now: float) -> None:
+    def _measure(self, now: float) -> None:
+        sources = self._delivery.tailer
         readers = sources.readers
         self._backlog = self._backlogs.measure(readers, sources.acks.known, self._task.following.spools, now)
         self._files, self._unreadable = len(readers), len(sources.resolver.unopened)
@@ -236,7 +240,7 @@ class Heartbeats:
         if now > self._rated_at:
             self._rate = (self._shipped - self._rated) / (now - self._rated_at)
             self._rated_at, self._rated = now, self._shipped
-        me = self.guard.me
+        me = self._guard.me
         return Heartbeat(
             version=_version(),
             partition=self._destination.partition,
@@ -249,7 +253,7 @@ class Heartbeats:
             silent=now - self._acknowledged_at,
             shipped=self._shipped,
             rate=self._rate,
-            in_flight=self._window.bytes,
+            in_flight=self._delivery.window.bytes,
             held=self._retained,
             unreadable=self._unreadable,
             trouble=self._trouble or _held_back(self._task.edits.budget.held_back),
@@ -261,7 +265,7 @@ class Heartbeats:
             machine=me.machine if me else "",
             state=me.state if me else "",
             pid=me.pid if me else 0,
-            other=self.guard.other,
+            other=self._guard.other,
             worst=self._backlog.worst,
         )
 

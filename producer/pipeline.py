@@ -33,8 +33,6 @@ from producer.tailer.tailer import new_tailer
 from producer.tasks import (
     CloseFilesTask,
     DeletionTask,
-    DeliveryCheckTask,
-    HeartbeatTask,
     InputsTask,
     MapWatchTask,
     ResendTask,
@@ -82,7 +80,7 @@ class SessionFactory:
         if not await self._is_in_its_partition(session):
             return False
         session.on_news(self._scheduler.rouse)
-        await self._heartbeats.tend(self._delivery.tailer, session)  # first: the handshake ends without a stream
+        await self._heartbeats.run(session)  # first: the handshake ends without a stream
         with checkpoint_needed():
             await self._handshake.run(session, self._scheduler)
         await self._control.listen(session)
@@ -118,7 +116,7 @@ class SessionFactory:
         with contextlib.suppress(ShipperError):
             self._delivery.take_acks(session)
             if self._scheduler.is_stopping:
-                await self._heartbeats.farewell(self._delivery.tailer, session)
+                await self._heartbeats.farewell(session)
         await session.close()
 
     @property
@@ -137,7 +135,7 @@ class SessionFactory:
 
     def status(self) -> dict[str, Any]:
         """What the producer does now, for people and scripts."""
-        return {**self._migration.status(), **self._heartbeats.status(self._delivery.tailer)}
+        return {**self._migration.status(), **self._heartbeats.status()}
 
 
 class SessionHealth:
@@ -412,20 +410,20 @@ def pipeline_of(
     encoder = Encoder(task.compressor, task.edits)
     encoder.destination = destination
     batcher = Batcher(BatchReader(delivery.read, delivery.put_back, encoder, RateLimit(task.rate)))
-    heartbeats = Heartbeats(task, destination, delivery.window, guard)
+    heartbeats = Heartbeats(task, destination, delivery, guard)
     health = SessionHealth(task.patience, heartbeats.has_trouble)
-    check = DeliveryCheck(destination, rouse=wake.rouse)
+    check = DeliveryCheck(destination, delivery, rouse=wake.rouse)
     migration = Migration(task, checkpoints, destination, rouse=wake.rouse)
     delivery.on_acknowledged(lambda entries: check.acknowledged(entry.piece.source for entry in entries))
     delivery.on_acknowledged(health.acknowledged)
     delivery.on_acknowledged(heartbeats.acknowledged)
     tasks = (
         CloseFilesTask(delivery),
-        DeliveryCheckTask(check, delivery),
+        check,
         ResendTask(delivery),
         ScanTask(ScanSchedule(task, wake), delivery),
         InputsTask(inputs, delivery),
-        HeartbeatTask(heartbeats, delivery),
+        heartbeats,
         MapWatchTask(migration, delivery),
         DeletionTask(task, destination, delivery, stop, wake),
         SaveTask(delivery),

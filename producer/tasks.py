@@ -6,14 +6,12 @@
 import math
 
 from producer.discovery.watcher import Wake
-from producer.heartbeat import Heartbeats
 from producer.inputs.factory import Inputs
 from producer.migration import Migration
 from producer.model import Destination
 from producer.options import Task
 from producer.periodic import Periodic
 from producer.session.delivery import Delivery
-from producer.session.delivery_check import DeliveryCheck
 from producer.tailer.delete_archived import ArchivedFileDeletion
 from producer.tailer.scan_schedule import ScanSchedule
 from shipper.lifecycle import Stop
@@ -29,29 +27,6 @@ class CloseFilesTask(Periodic):
     async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
         """Close what is due."""
         self._delivery.tailer.retire()
-
-
-class DeliveryCheckTask(Periodic):
-    """Checks with the collector whether acknowledged bytes are archived, and resends what the server lost."""
-
-    def __init__(self, check: DeliveryCheck, delivery: Delivery) -> None:
-        self._check = check
-        self._delivery = delivery
-
-    @property
-    def next_at(self) -> float:
-        """When the next request is due, or as soon as the reply is there."""
-        return self._check.next_at
-
-    async def run(self, session: Publisher | None) -> None:
-        """Raises SessionLost: the stream is no longer what it was when the session began."""
-        if session is not None:
-            for source, start in self._check.due(session, self._delivery.tailer.acks).items():
-                self._delivery.resends.add(source, start)
-
-    def session_ended(self) -> None:
-        """Drop the request that is pending."""
-        self._check.session_ended()
 
 
 class ResendTask(Periodic):
@@ -101,27 +76,6 @@ class InputsTask(Periodic):
     async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
         """Raises Fatal: an input cannot continue."""
         self._inputs.tend(self._delivery.progress, self._delivery.tailer.release)
-
-
-class HeartbeatTask(Periodic):
-    """Measures the backlog, and sends heartbeats."""
-
-    def __init__(self, heartbeats: Heartbeats, delivery: Delivery) -> None:
-        self._heartbeats = heartbeats
-        self._delivery = delivery
-
-    @property
-    def next_at(self) -> float:
-        """When the next heartbeat is due."""
-        return self._heartbeats.next_at
-
-    async def run(self, session: Publisher | None) -> None:
-        """Measure and send what is due."""
-        await self._heartbeats.tend(self._delivery.tailer, session)
-
-    def session_ended(self) -> None:
-        """Drop the check for another producer that is pending."""
-        self._heartbeats.guard.session_ended()
 
 
 class MapWatchTask(Periodic):

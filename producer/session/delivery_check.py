@@ -15,6 +15,8 @@ from typing import NamedTuple
 from producer import receipts
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.model import Destination
+from producer.periodic import Periodic
+from producer.session.delivery import Delivery
 from producer.session.handshake import Agreement
 from shipper import events
 from shipper.control import ReceiptsReply
@@ -47,17 +49,19 @@ class _Answer(NamedTuple):
     stream_is_empty: bool = False  #: of messages of this host: the archive has all of them that exist
 
 
-class DeliveryCheck:
-    """Requests receipts for bytes that are acknowledged and not archived. Owned by its periodic task."""
+class DeliveryCheck(Periodic):
+    """Requests receipts for bytes that are acknowledged and not archived, and sends again what the server lost."""
 
     def __init__(
         self,
         destination: Destination,
+        delivery: Delivery,
         *,
         rouse: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._destination = destination
+        self._delivery = delivery
         self._rouse = rouse
         self._clock = clock
         self._start_over()
@@ -77,7 +81,7 @@ class DeliveryCheck:
 
     @property
     def next_at(self) -> float:
-        """Monotonic time when `due` wants to be called."""
+        """When the next request is due, or as soon as the reply is there."""
         if self._asking is not None:
             return -math.inf if self._asking.done() else math.inf
         return self._next_at
@@ -101,11 +105,17 @@ class DeliveryCheck:
         if len(self._claimed) > before:
             self._next_at = min(self._next_at, self._clock() + CLAIM_SECONDS)
 
-    def due(self, publisher: Publisher, acks: AckTracker) -> Mapping[str, int]:
-        """The sources of which bytes were lost, with the offset to go back to; sends a request if it is due.
+    async def run(self, session: Publisher | None) -> None:
+        """Send a request if it is due, and send again what was lost.
 
         Raises SessionLost: the stream is no longer what it was when the session began.
         """
+        if session is not None:
+            for source, start in self._due(session, self._delivery.tailer.acks).items():
+                self._delivery.resends.add(source, start)
+
+    def _due(self, publisher: Publisher, acks: AckTracker) -> Mapping[str, int]:
+        """The sources of which bytes were lost, with the offset to go back to."""
         if self._asking is not None and self._asking.done():
             asking, self._asking = self._asking, None
             if not asking.cancelled():
