@@ -14,7 +14,7 @@ from shipper.control import Receipt, ReceiptsReply
 
 
 class AckTracker:
-    """Every source of this host by its id, with its acknowledged offset. Owned by `Tailer`."""
+    """Every source of this host by its id, with its acknowledged offset. Owned by `FileTable`."""
 
     def __init__(
         self,

@@ -108,7 +108,7 @@ TRANSITIONS: Mapping[tuple[FileState, Event], FileState] = {
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class TrackedFile:
-    """Everything that the tailer knows of one file; how far it is acknowledged is in the checkpoint's `AckTracker`."""
+    """Everything that the tailer knows of one file; how far it is acknowledged is in `FileTable.acks`."""
 
     id: str  #: of the source; of a file that never was opened: device and inode
     name: str  #: in the archive

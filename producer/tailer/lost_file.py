@@ -38,7 +38,7 @@ class FoundContent(NamedTuple):
 class ContentFinder:
     """Finds the content of lost files. `directory`: for decompressed content.
 
-    Owned by `Tailer`; called by one thread at a time.
+    Owned by `Resolver`; called by one thread at a time.
     """
 
     def __init__(self, table: FileTable, directory: Path) -> None:

@@ -35,18 +35,18 @@ class Resolver:
     def __init__(self, table: FileTable, directory: Path) -> None:
         self._table = table
         self.finder = ContentFinder(table, directory)
-        self._files: Mapping[Key, Seen] = {}
+        self.files: Mapping[Key, Seen] = {}  #: what the last scan found
         self.listing = scanner.Listing()  #: of the directories, since the last scan
         self._begin_at: dict[Key, int] = {}  # where files begin that are not tracked yet, if not at their first byte
         self._is_named = scanner.name_filter(table.following.watched)
-        self._refused: dict[str, NotFollowed] = {}  # by name: why it is not read
+        self.refused: dict[str, NotFollowed] = {}  #: by name: why the last scan does not read it
         self._logged: set[str] = set()  # names whose refusal was logged
 
     def found(self, files: Mapping[Key, Seen], excluded: Mapping[str, str]) -> None:
         """What a scan found; `excluded`: names that are not read, and the excluded names of their files."""
-        self._files = files
-        self._logged.intersection_update(self._refused)
-        self._refused = {}
+        self.files = files
+        self._logged.intersection_update(self.refused)
+        self.refused = {}
         self.refresh_listing()
         for path, name in excluded.items():
             self.refuse(path, ExcludedName(path, name))
@@ -55,11 +55,6 @@ class Resolver:
         """List the directories of the files anew."""
         self.listing = scanner.Listing()
 
-    @property
-    def files(self) -> Mapping[Key, Seen]:
-        """What the last scan found."""
-        return self._files
-
     def is_named(self, source: Source) -> bool:
         """Whether the configuration names the file of a source; later names, given by a rotation, do not count."""
         return source.file in self._table.following.spools or self._is_named(source.file)
@@ -67,7 +62,7 @@ class Resolver:
     def begin_at_end(self) -> None:
         """Files that this scan found begin at their present end, also those that cannot be opened yet."""
         spools = self._table.following.spools
-        self._begin_at = {seen.key: seen.size for seen in self._files.values() if seen.path not in spools}
+        self._begin_at = {seen.key: seen.size for seen in self.files.values() if seen.path not in spools}
 
     def may_reappear(self, reader: FileReader, why: End) -> bool:
         """Whether the file of a source that ends may show up again."""
@@ -152,7 +147,7 @@ class Resolver:
             if seen is None:
                 continue
             try:
-                path = self._files[seen.key].path if seen.key in self._files else self._renamed(name, seen.key)
+                path = self.files[seen.key].path if seen.key in self.files else self._renamed(name, seen.key)
             except OSError:
                 path = seen.path
             if path is not None:
@@ -234,7 +229,7 @@ class Resolver:
 
         Older versions followed every link, and a rotation renames the file that a link led to.
         """
-        seen = self._files.get(key)
+        seen = self.files.get(key)
         return path if seen is not None and seen.path == path else name
 
     def _is_still(self, descriptor: int, path: str, source: Source) -> bool:
@@ -258,17 +253,12 @@ class Resolver:
                 events.name_excluded(path=path, reason=refused.reason)
             else:
                 events.link_not_followed(path=path, reason=refused.reason)
-        self._refused[path] = refused
-
-    @property
-    def refused(self) -> Mapping[str, NotFollowed]:
-        """The names that are not read, and why, by the last scan."""
-        return self._refused
+        self.refused[path] = refused
 
     @property
     def links_not_followed(self) -> list[str]:
         """The names that are not read because a hostile user can have made the link there."""
-        return [path for path, why in self._refused.items() if not isinstance(why, ExcludedName)]
+        return [path for path, why in self.refused.items() if not isinstance(why, ExcludedName)]
 
     def _may_be_compressed(self, source: Source) -> bool:
         """Whether the bytes of a file that was empty may be compressed by now, and its inode number be reused."""
@@ -302,7 +292,7 @@ class Resolver:
             if source is None or file.key is None:
                 self._table.move(file, Event.DISMISSED)
                 continue
-            is_over = file.key in self._files or self._table.wall() - source.ended_at >= LATE_SECONDS
+            is_over = file.key in self.files or self._table.wall() - source.ended_at >= LATE_SECONDS
             path = None if is_over else _path_now(file.path, file.key)
             if path is None:
                 self._table.move(file, Event.EXPIRED)
@@ -321,8 +311,8 @@ class Resolver:
             seen = scanner.scan_file(name)
             if seen is not None and seen.key == source.key:
                 return name
-        if source.key in self._files:
-            return self._files[source.key].path
+        if source.key in self.files:
+            return self.files[source.key].path
         return self._renamed(source.file, source.key) or self._table.retained.path(source)
 
     def may_exist(self, source: Source) -> bool:
@@ -378,7 +368,7 @@ class Resolver:
         self._table.take_inode(file)
         self._table.move(file, event)
         events.file_followed(path=reader.path, source=source.id, offset=source.offset)
-        if reader.key not in self._files:  # renamed since the last scan
+        if reader.key not in self.files:  # renamed since the last scan
             self._table.leave(file)
 
 

@@ -67,7 +67,7 @@ class ScanSchedule:
         self._names: Mapping[str, Key | None] = {}
         self._unhinted = UnhintedFiles()
         self._watcher = Watcher(wake, is_name=self._is_name, concerns=prefix_matcher(task.following.watched.patterns))
-        self._looked_at = self._glanced_at = self._heard_at = -math.inf
+        self._scanned_at = self._polled_at = self._hinted_at = -math.inf
         self._took = 0.0
         self._has_hints = False  # hints come of everything that was found
 
@@ -76,8 +76,8 @@ class ScanSchedule:
         """Monotonic time of the next scan; never again with `once`."""
         if self._task.following.once and not self._task.following.spools:
             return math.inf
-        due = min(self._scan_at, self._glanced_at + self._task.poll)
-        return min(due, self._heard_at + HINTS_SECONDS) if self._wake.has_grown else due
+        due = min(self._scan_at, self._polled_at + self._task.poll)
+        return min(due, self._hinted_at + HINTS_SECONDS) if self._wake.has_grown else due
 
     @property
     def is_due(self) -> bool:
@@ -89,12 +89,12 @@ class ScanSchedule:
         pause = pause_seconds(
             self._took, self._task.poll, names_changed=self._wake.names_changed, has_hints=self._has_hints
         )
-        return self._looked_at + pause
+        return self._scanned_at + pause
 
     def scan(self, sources: Tailer) -> None:
         """Scan all files."""
         asked, self._wake.names_changed = self._wake.names_changed, False
-        self._looked_at = self._glanced_at = self._clock()
+        self._scanned_at = self._polled_at = self._clock()
         sources.scan()
         found, following = sources.found, self._task.following
         if self._task.watch and not following.once:
@@ -104,7 +104,7 @@ class ScanSchedule:
             self._unhinted.forget_others(found.names)
             blind = _has_files(self._watcher.watch(found.directories), found)
             self._has_hints = not (blind or self._unhinted or sources.is_unsettled)
-        self._took = self._clock() - self._looked_at
+        self._took = self._clock() - self._scanned_at
 
     def scan_if_due(self, sources: Tailer) -> None:
         """Scan all files if that is due, else check the files with hints and those that are about to end."""
@@ -116,10 +116,10 @@ class ScanSchedule:
             self.scan(sources)
             return
         if grown:
-            self._heard_at = now
+            self._hinted_at = now
             sources.grown(grown)
-        if now >= self._glanced_at + self._task.poll:
-            self._glanced_at = now
+        if now >= self._polled_at + self._task.poll:
+            self._polled_at = now
             sources.poll()
 
     def close(self) -> None:
