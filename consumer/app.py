@@ -44,10 +44,7 @@ from shipper.settings import CollectorSettings, Settings
 from shipper.subjects import COLLECTOR, map_key, partition_of_stream, stream_name
 from shipper.telemetry import print_summary
 
-FIXED = (
-    *("collector.directory", "collector.state", "collector.name"),
-    *("logs.subject", "log.format", "log.level"),
-)
+FIXED = (*("collector.directory", "collector.state", "collector.name"), *("logs.subject", "log.format", "log.level"))
 """Settings that only a restart changes: with another archive, journal, name or subject it would be another collector,
 and logging is set up once."""
 

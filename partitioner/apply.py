@@ -47,7 +47,15 @@ def plan_and_apply(settings: Settings, desired: Sequence[DesiredStream], allowed
     if not (yes or all(action.only_adds for action in actions)):
         display.print_plan(actions)
         confirm(yes=yes)
-    _carry_out(settings, desired, allowed, agreed=actions)
+
+    async def work(admin: Admin) -> None:
+        """Plan once more and do it: the server may have changed since then, and an attempt may have done a part."""
+        now = await _fresh_plan(admin, settings, desired, allowed)
+        if any(action.changing and action not in actions for action in now):
+            raise Fatal("the streams changed meanwhile, so the plan is another now", hint="run the command again")
+        await carry_out(admin, now)
+
+    with_admin(settings, work)
 
 
 async def _fresh_plan(
@@ -57,20 +65,6 @@ async def _fresh_plan(
     actions = planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
     first_map = map_action(desired, await agreement(admin, subject), subject)
     return [*actions, first_map] if first_map else actions
-
-
-def _carry_out(
-    settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges, agreed: Sequence[Action]
-) -> None:
-    """Plan once more and do it: the server may have changed since then, and an attempt may have done a part."""
-
-    async def work(admin: Admin) -> None:
-        actions = await _fresh_plan(admin, settings, desired, allowed)
-        if any(action.changing and action not in agreed for action in actions):
-            raise Fatal("the streams changed meanwhile, so the plan is another now", hint="run the command again")
-        await carry_out(admin, actions)
-
-    with_admin(settings, work)
 
 
 ATTEMPTS = 10  # some 15 seconds: nodes of a new cluster count as away until each has announced itself
@@ -137,6 +131,11 @@ async def _do(admin: Admin, action: Action) -> None:
         case Verb.DELETE, False:
             await admin.delete_stream(action.stream)
 
+
+# -- the entry of the partition map ---------------------------------------------------------------------------------
+#
+# It is written once. Only `partition move` and `partition edge` change a map that is there, because hosts have to
+# follow a change in order.
 
 ASK_HOSTS_SECONDS = 5.0
 """Maximum seconds to wait for running hosts to report the map version that they follow."""

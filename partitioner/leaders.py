@@ -1,9 +1,4 @@
-"""Balance leaders over nodes: a pure plan with as few transfers as possible.
-
-Reads the leaders of a cluster, and requests leaders to step down for another node.
-
-`fshipper partition balance`: leaders spread evenly over the nodes of a cluster.
-"""
+"""`fshipper partition balance`: spread leaders evenly over the nodes of a cluster, with few transfers."""
 
 import json
 import sys
@@ -113,10 +108,6 @@ class ClusterLeaders(NamedTuple):
         """What would spread both evenly."""
         return [*moves(self.streams, self.nodes), *moves(self.consumers, self.nodes)]
 
-    def counts(self, led: Sequence[RaftGroup]) -> dict[str, int]:
-        """How many of `led` each node leads."""
-        return counts(led, self.nodes)
-
 
 async def look(admin: Admin) -> ClusterLeaders:
     """Who leads what now.
@@ -174,7 +165,7 @@ def _led(stream: str, consumer: str, info: dict[str, Any]) -> RaftGroup:
 
 
 def balance_leaders(*, dry_run: bool, as_json: bool, url: str | None, config: Path | None) -> None:
-    """The command `balance`."""
+    """Spread the leaders, and print each transfer."""
     settings = settings_of(url, config, None)
 
     async def work(admin: Admin) -> tuple[ClusterLeaders, list[LeaderTransfer]]:
@@ -206,7 +197,7 @@ def _said(move: LeaderTransfer, *, as_json: bool) -> LeaderTransfer:
 
 
 def _counted(found: ClusterLeaders, led: Sequence[RaftGroup]) -> str:
-    return ", ".join(f"{node} leads {count}" for node, count in found.counts(led).items())
+    return ", ".join(f"{node} leads {count}" for node, count in counts(led, found.nodes).items())
 
 
 def _content(found: ClusterLeaders, moved: Sequence[LeaderTransfer]) -> dict[str, object]:
@@ -215,6 +206,6 @@ def _content(found: ClusterLeaders, moved: Sequence[LeaderTransfer]) -> dict[str
             {"stream": each.led.stream, "consumer": each.led.consumer, "from": each.led.leader, "to": each.to}
             for each in moved
         ],
-        "streams": found.counts(found.streams),
-        "consumers": found.counts(found.consumers),
+        "streams": counts(found.streams, found.nodes),
+        "consumers": counts(found.consumers, found.nodes),
     }

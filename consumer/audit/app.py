@@ -29,17 +29,7 @@ from consumer.segments.manifest_store import removed_days
 from shipper.errors import EXIT_OK, ConfigError, Unavailable, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.settings import CollectorSettings, NatsSettings, Settings
-from shipper.table_printer import (
-    BAD,
-    CHANGED,
-    SAME,
-    STACK,
-    fitted,
-    print_lines,
-    print_signed,
-    standard_output,
-    texts,
-)
+from shipper.table_printer import BAD, CHANGED, SAME, STACK, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes, printable
 
 EXIT_INCOMPLETE = 2

@@ -1,7 +1,4 @@
-"""Which bytes of each source the archive holds, from the spans of all files: what is doubled, what is missing. Pure.
-
-What each source lacks, and what of it is there twice: over all files that are audited.
-"""
+"""Which bytes of each source the archive holds, from the spans of all files: what is doubled, what is missing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

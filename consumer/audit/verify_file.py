@@ -1,6 +1,6 @@
 """Verifies files against their records, as many at a time as there are processors.
 
-The second part derives the findings of a verified file: damage, gaps, and spans that do not add up. Pure.
+The findings of a verified file are damage, gaps, and spans that do not add up.
 """
 
 import os

@@ -287,11 +287,7 @@ class OwnedPartition:
     async def _open(self, stack: contextlib.ExitStack) -> Worker:
         if self._footing.copied is not None:
             await asyncio.to_thread(
-                begin_epoch,
-                self._parts.place,
-                self.partition,
-                copied=self._footing.copied,
-                epoch=self._footing.epoch,
+                begin_epoch, self._parts.place, self.partition, copied=self._footing.copied, epoch=self._footing.epoch
             )
             self._footing.copied = None
         await self.lease.hold()

@@ -1,7 +1,4 @@
-"""The fleet as JSON: what `fshipper status --json` prints and the status page draws.
-
-The fleet as text: two tables and a list of problems; coloured on a terminal, plain lines elsewhere.
-"""
+"""The fleet as JSON, which the status page draws, and as text: two tables and a list of problems."""
 
 import datetime as dt
 from collections import Counter
@@ -153,7 +150,7 @@ def _sum(fleet: Fleet) -> list[Text]:
         Text(
             f"{counted(len(fleet.hosts), 'host')}: {states} · {format_bytes(fleet.rate)}/s · "
             f"lag {counted(fleet.lag, 'message')}"
-        ),
+        )
     ]
     versions = Counter(host.beat.version for host in fleet.hosts if host.beat)
     if len(versions) > 1:

@@ -1,8 +1,7 @@
 """Reads the state of the fleet periodically over one connection, with a collector's permissions.
 
-A collector does so in a separate thread with a separate connection, for its status page and its metrics.
-
-The result is a value that other threads read, so neither delays the other.
+A collector does so in a separate thread with a separate connection, for its status page and its metrics. The result is
+a value that other threads read, so neither delays the other.
 """
 
 import asyncio

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from shipper.settings import Settings
 
 Hosts = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="HOST", help="Hosts, or patterns: 'web*'. None: all", show_default=False),
+    list[str] | None, typer.Argument(metavar="HOST", help="Hosts, or patterns: 'web*'. None: all", show_default=False)
 ]
 Files = Annotated[list[str] | None, typer.Option("--file", help="Only files of this path, or pattern: '*access*'")]
 Since = Annotated[str, typer.Option(help="Stored then or later: 10m, 1h30m, 2026-11-20T10:00:00Z")]

@@ -1,8 +1,6 @@
-"""Where bytes go: standard output or a file, without ever stopping the event loop.
+"""What `tail` and `replay` do with a fleet's log: the last lines, all of them, at some speed, and what comes.
 
-Who gets the lines: standard output, a file, or a subject.
-
-What `tail` and `replay` do with a fleet's log: the last lines, all of them, at some speed, and what comes.
+The lines go to standard output, a file or a subject, without ever stopping the event loop.
 """
 
 import asyncio

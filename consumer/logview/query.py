@@ -1,9 +1,4 @@
-"""Some text of one file of one host, on its way to the output. Pure.
-
-Selection of hosts and files by globs, and of a span of time. Pure.
-
-Which lines are meant, by what is in them. Pure.
-"""
+"""Selection of hosts and files by globs, of a span of time, and of lines by their text. Pure."""
 
 import datetime as dt
 import fnmatch

@@ -230,10 +230,7 @@ class Rewriter:
             return None
         records = self._choice.records(segment, found.black, at=now(), reason=self._reason)
         made = replace_segment_text(
-            self._archive,
-            segment,
-            blackened(found.text, found.black),
-            redactions=(*segment.redactions, *records),
+            self._archive, segment, blackened(found.text, found.black), redactions=(*segment.redactions, *records)
         )
         return RedactedSegment(segment=segment, bytes=_length(found.black), places=len(found.black), path=made.path)
 

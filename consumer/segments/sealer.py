@@ -188,11 +188,7 @@ class Sealer:
                     yield self._archive / parent / entry
 
     def finish(
-        self,
-        sealing: OpenFile,
-        spans: tuple[SourceSpan, ...],
-        gaps: tuple[Gap, ...],
-        frames: Frames | None = None,
+        self, sealing: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...], frames: Frames | None = None
     ) -> None:
         """Create the segment, from `frames` if they contain all of its text.
 

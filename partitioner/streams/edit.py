@@ -42,9 +42,7 @@ def copy_config(
         found = await admin.consumers(from_name) if consumers else []
         durable = tuple(without_server_notes(each["config"]) for each in found if each["config"].get("durable_name"))
         wanted = DesiredStream(
-            stream=copied(like, name, listening, prefix),
-            consumers=durable,
-            partition=partition_of_stream(prefix, name),
+            stream=copied(like, name, listening, prefix), consumers=durable, partition=partition_of_stream(prefix, name)
         )
         return wanted, await _actual(admin, there, wanted)
 

@@ -1,9 +1,4 @@
-"""One message as people see it before it is taken out. Pure.
-
-Up to where a stream's messages are safe in the archive, so that taking them out loses nothing.
-
-`fshipper partition purge|rm-message`: messages are taken out of a stream, and nothing that is not archived.
-"""
+"""`fshipper partition purge|rm-message`: messages are removed from a stream, and nothing that is not archived."""
 
 import base64
 import datetime as dt

@@ -1,7 +1,4 @@
-"""Advisories of the server (`$JS.EVENT.>`) as text.
-
-`fshipper partition events`: prints them as they arrive.
-"""
+"""`fshipper partition events`: prints advisories of the server (`$JS.EVENT.>`) as text, as they arrive."""
 
 import asyncio
 import contextlib
