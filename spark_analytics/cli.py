@@ -7,7 +7,10 @@ import gc
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,14 +18,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from shipper import units
-from shipper.errors import ConfigError, Unavailable, UsageError
-from spark_analytics import open_locations
-from spark_analytics.archive import inventory, wait_closed
-from spark_analytics.delivery import cli as delivery
+from shipper.errors import EXIT_OTHER, ConfigError, Permanent, Unavailable, UsageError
+from spark_analytics.archive import inventory
 from spark_analytics.patterns import cli as patterns
 from spark_analytics.runtime import interrupts, session
+from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
-from spark_analytics.week import cli as weeks
 
 if TYPE_CHECKING:
     from spark_analytics.pipeline import DayResult, Request
@@ -34,9 +35,19 @@ GARBAGE_THRESHOLD = 50_000
 """New objects before Python searches for cycles: a day with many log files is some 100,000 rows without one."""
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_WEEK = re.compile(r"\d{4}-W\d\d")
+_DAYS = "[0-9]*-[0-9]*-[0-9]*/report.json"
 
 EXIT_INCOMPLETE = 3
 EXIT_UNCHANGED = 4
+
+
+class Condition(enum.StrEnum):
+    """When a report is sent."""
+
+    CHANGED = "changed"
+    ATTENTION = "attention"
+    ALWAYS = "always"
 
 
 class Readers(enum.Enum):
@@ -61,8 +72,6 @@ app = typer.Typer(
     help="Count days of the archive: tables, CSV and a page.", invoke_without_command=True, rich_markup_mode=None
 )
 app.command("patterns")(patterns.patterns)
-app.command("send")(delivery.send)
-app.command("week")(weeks.week)
 
 
 @app.callback()
@@ -110,7 +119,7 @@ def report(
     if browse and not browse.startswith(("http://", "https://")):
         raise UsageError(f"--browse {browse!r} is no web address", hint="give one that begins with http:// or https://")
     seconds = _seconds(wait)
-    with open_locations.opened(_named(archive), out, master=master) as (source, target):
+    with _opened(_named(archive), out, master=master) as (source, target):
         dates = _dates(source, date, since, until)
         if not dates:
             typer.echo(f"no day of {source} is over yet: nothing to do", err=True)
@@ -119,7 +128,7 @@ def report(
         from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
 
         if seconds:
-            wait_closed.until_closed(source, dates, seconds, lambda text: typer.echo(text, err=True))
+            inventory.until_closed(source, dates, seconds, lambda text: typer.echo(text, err=True))
         gc.set_threshold(GARBAGE_THRESHOLD)
         request = Request(
             archive=source, out=target, top=top, master=master, baseline_days=baseline_days, browse=browse, force=force
@@ -149,7 +158,7 @@ def compact(
 ) -> None:
     """Write the lines of a day as Parquet under <out>/raw, for repeated queries."""
     day = _day(date)
-    with open_locations.opened(_named(archive), out, master=master) as (source, target):
+    with _opened(_named(archive), out, master=master) as (source, target):
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
@@ -177,7 +186,7 @@ def query(
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
     wanted = bool(date or since or until)
     texts = (out, _named(archive)) if wanted else (out,)
-    with open_locations.opened(*texts, master=master) as (target, *sources):
+    with _opened(*texts, master=master) as (target, *sources):
         dates = _dates(sources[0], date, since, until) if sources else []
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
@@ -187,6 +196,83 @@ def query(
             pipeline.query(sql, source, target, dates, form, master)
         else:
             pipeline.shell(source, target, dates, form, master)
+
+
+@app.command()
+def week(
+    out: Annotated[
+        str, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are: a path or a URI.")
+    ] = "report",
+    week: Annotated[str, typer.Option(help="Week (ISO 8601): 2026-W47, this or last.")] = "last",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the week as JSON.")] = False,
+) -> None:
+    """Write the report of a week from the tables of its days, without Spark: week-2026-W47.html, .txt and .json."""
+    from spark_analytics.report import week as weeks  # noqa: PLC0415 - need pyspark's types
+    from spark_analytics.tables.store import Tables  # noqa: PLC0415
+
+    today = dt.datetime.now(dt.UTC).date()
+    named = {"this": weeks.week_of(today), "last": weeks.week_of(today - dt.timedelta(days=7))}.get(week, week)
+    try:
+        days = weeks.days_of(named) if _WEEK.fullmatch(named) else []
+    except ValueError:
+        days = []
+    if not days:
+        raise UsageError(f"{week!r} is not a week", hint="give --week 2026-W47, this or last; weeks begin on Monday")
+    with _opened(out) as (location,):
+        try:
+            found = weeks.week_facts(Tables(location), named)
+        except ValueError as error:
+            raise Permanent(str(error), hint="make the day again with `fshipper report --force`") from None
+        if found is None:
+            raise Unavailable(
+                f"no day from {days[0]} to {days[-1]} is in the tables of {out}", hint="`fshipper report` makes them"
+            )
+        page = weeks.publish(location, found)
+    typer.echo(weeks.as_json(found) if as_json else f"{weeks.as_text(found)}\n\n  page      {page}", nl=not as_json)
+
+
+@app.command()
+def send(
+    out: Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Directory of the reports.")] = "report",
+    date: Annotated[
+        str, typer.Option(help="Day (UTC) to send: YYYY-MM-DD; by default the last ones.", show_default=False)
+    ] = "",
+    days: Annotated[int, typer.Option(min=1, max=366, help="Number of last reported days to send.")] = 1,
+    settings: Annotated[
+        Path, typer.Option("--settings", envvar="SHIPPER_SEND", help="TOML file with the targets.")
+    ] = Path("/etc/fshipper/send.toml"),
+    when: Annotated[
+        Condition | None, typer.Option(help="Instead of the condition in the settings.", show_default=False)
+    ] = None,
+    resend: Annotated[
+        bool, typer.Option("--resend", help="Send what is in doubt again, with the same identifier.")
+    ] = False,
+) -> None:
+    """Send the report of a day by mail, webhook or Apprise to the targets in the settings; each report once."""
+    if locations.is_remote(out):
+        raise UsageError(f"{out} is not a local directory", hint="copy the reports, and name the copy with --out")
+    from spark_analytics.delivery import ledger, targets  # noqa: PLC0415
+    from spark_analytics.delivery import send as delivery  # noqa: PLC0415 - pydantic takes a moment
+
+    known = targets.read(settings)
+    directory = locations.local_path(out)
+    found = sorted(directory.glob(_DAYS))
+    chosen = [path for path in found if path.parent.name == date] if date else found[-days:]
+    if not chosen:
+        raise ConfigError(
+            f"there is no report{f' of {date}' if date else ''} in {out}", hint="`fshipper report` makes it"
+        )
+    if not known.target:
+        typer.echo(f"{settings} has no target: nothing to send", err=True)
+        return
+    trouble = False
+    records = directory / ledger.NAME
+    for one in delivery.send(chosen, known, records, when=when.value if when else None, resend=resend):
+        is_bad = one.outcome in delivery.TROUBLE
+        trouble = trouble or is_bad
+        typer.echo(f"{one.date} {one.target}: {one.outcome}{f': {one.why}' if one.why else ''}", err=is_bad)
+    if trouble:
+        raise typer.Exit(EXIT_OTHER)
 
 
 @app.command()
@@ -201,7 +287,7 @@ def show(
     """Show a report that was made, without Spark."""
     if directory and out not in {directory, "report", os.environ.get("SHIPPER_REPORT")}:
         raise UsageError("the reports are named twice", hint="give their directory as an argument or with --out")
-    with open_locations.opened(directory or out) as (location,):
+    with _opened(directory or out) as (location,):
         path = find_report(location, date)
         content = path.read_bytes()
     if as_json:
@@ -222,7 +308,7 @@ def find_report(out: Location, date: str) -> Location:
     """
     if date != "latest" and not _DATE.fullmatch(date):
         raise UsageError(f"{date!r} is no day", hint="give --date as YYYY-MM-DD or latest; days are UTC")
-    known = sorted(path.parent.name for path in out.glob("[0-9]*-[0-9]*-[0-9]*/report.json"))
+    known = sorted(path.parent.name for path in out.glob(_DAYS))
     if not known:
         raise ConfigError(f"there is no report in {out}", hint="make one with `fshipper report`, or name its --out")
     day = known[-1] if date == "latest" else date
@@ -243,6 +329,39 @@ def _created_for(readers: Readers) -> Iterator[None]:
         yield
     finally:
         os.umask(inherited)
+
+
+@contextlib.contextmanager
+def _opened(*texts: str, master: str | None = None) -> Iterator[Sequence[Location]]:
+    """The locations that `texts` name: paths, `file:` and other URIs.
+
+    If one is remote, one Spark session serves the whole run; output of Java goes to a local file, which is kept if the
+    run fails.
+
+    Raises:
+        ConfigError: Spark has no such file system.
+        Unavailable: pyspark or Java is not installed, or Spark does not start.
+    """
+    if not any(map(locations.is_remote, texts)):
+        yield [locations.local_path(text) for text in texts]
+        return
+    session.require_runtime()
+    kept = Path(tempfile.mkdtemp(prefix="fshipper-log-"))
+    with interrupts.removed_at_end(kept), _opened_by_spark(texts, master, kept / "spark.log") as found:
+        yield found
+    shutil.rmtree(kept, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _opened_by_spark(texts: Sequence[str], master: str | None, log: Path) -> Iterator[Sequence[Location]]:
+    from spark_analytics.storage import hadoop_fs  # noqa: PLC0415 - need pyspark
+    from spark_analytics.tables import spark_io  # noqa: PLC0415
+
+    with session.open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
+        yield [
+            hadoop_fs.remote_path(spark, text, log) if locations.is_remote(text) else locations.local_path(text)
+            for text in texts
+        ]
 
 
 def _seconds(text: str) -> float:

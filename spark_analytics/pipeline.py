@@ -20,7 +20,7 @@ from spark_analytics.archive.inventory import Day
 from spark_analytics.runtime import interrupts
 from spark_analytics.runtime.session import open_session
 from spark_analytics.runtime.tuning import temporary_settings
-from spark_analytics.storage import locations, output_lock
+from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables.store import Tables
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from spark_analytics.report.model import Facts
 
 _OF_A_DAY = (
-    "spark_analytics.build_tables", "spark_analytics.report.build", "spark_analytics.report.line_examples",
-    "spark_analytics.report.load", "spark_analytics.report.publish", "spark_analytics.tables.spark_io",
+    "spark_analytics.build_tables", "spark_analytics.report.build", "spark_analytics.report.load",
+    "spark_analytics.report.publish", "spark_analytics.tables.spark_io",
 )  # fmt: skip
 """The modules that make a day's report. They are imported while Java starts, which takes longer."""
 
@@ -71,7 +71,7 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
     """
     tables, log = Tables(request.out), locations.log_of(request.out)
     first = _day(request.archive, dates[0])  # fails before anything is written
-    with output_lock.exclusive(request.out), contextlib.ExitStack() as stack:
+    with locations.exclusive(request.out), contextlib.ExitStack() as stack:
         tables.recover()
         spark = None
         for date in dates:
@@ -121,7 +121,7 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> "Fa
 
 def _make(spark: "SparkSession", request: Request, day: Day, began: float, tables: Tables) -> "Facts":
     from spark_analytics.build_tables import TableBuilder  # noqa: PLC0415 - see _OF_A_DAY
-    from spark_analytics.report import build, line_examples, load, publish  # noqa: PLC0415
+    from spark_analytics.report import build, load, publish  # noqa: PLC0415
 
     started = dt.datetime.now(dt.UTC)
     tables.begin(day.date)
@@ -132,7 +132,7 @@ def _make(spark: "SparkSession", request: Request, day: Day, began: float, table
         run_info = _run_info(spark, request, day, began)
         evidence = load.evidence(day_tables, day, run_info, wanted_days=request.baseline_days)
         facts = build.facts(evidence, top=request.top)
-        facts = line_examples.with_lines(facts, builder.example_lines(line_examples.rows_of(facts)))
+        facts = build.with_lines(facts, builder.example_lines(build.rows_of(facts)))
     builder.close()
     status = facts.completeness.state.value
     builder.write_run(started, time.monotonic() - began, status)
@@ -149,7 +149,7 @@ def compact(archive: Location, out: Location, date: str, master: str | None) -> 
     from spark_analytics.tables import spark_io  # noqa: PLC0415
 
     day, log = inventory.read_day(archive, date), locations.log_of(out)
-    with output_lock.exclusive(out), open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
+    with locations.exclusive(out), open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
         return raw_lines.compact(spark, archive, out, day)
 
 

@@ -46,7 +46,7 @@ MODULES = (
     "producer.cli", "producer.app", "producer.preflight.validate", "consumer.cli", "consumer.app", "consumer.audit.app",
     "consumer.fleet.app", "consumer.logview.app", "consumer.search.app", "consumer.browse.app", "consumer.dlq.app",
     "consumer.redact.app", "partitioner.cli", "partitioner.access.cli", "shipper.main", "shipper.config", "typer",
-    "nats.js", "structlog.dev", "rich.console", "rich.live", "zstandard", "spark_analytics.delivery.cli",
+    "nats.js", "structlog.dev", "rich.console", "rich.live", "zstandard", "spark_analytics.cli",
 )  # fmt: skip
 
 

@@ -16,20 +16,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from spark_analytics.aggregate import arrow_examples, port
+from spark_analytics.aggregate import port
 from spark_analytics.aggregate.arrow_assign import LEVELS, NULL_INT, AssignedGroups, assign, file_column, seconds_of
 from spark_analytics.aggregate.port import Assignment, EmptySegment, LinePlace, WebAggregates
-from spark_analytics.archive.reconcile import SegmentCount
 from spark_analytics.lines import timestamps
-from spark_analytics.metrics import web_requests
+from spark_analytics.metrics import sign_ins, web_requests
 from spark_analytics.metrics.pattern_tables import FILES_SHOWN, PatternLines
+from spark_analytics.metrics.segment_audit import SegmentCount
 from spark_analytics.metrics.volumes import LEVEL_BITS, LEVEL_MASK, LINES_BITS, SUMMED, FileSums, LogFile
-from spark_analytics.patterns.model import MAX_DISTINCT, REST
+from spark_analytics.patterns.cluster import MAX_DISTINCT, REST
 from spark_analytics.runtime import tuning
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import parquet, schemas
-from spark_analytics.tables.day_tables import AuthCount, Row, RowKey, WebSums
+from spark_analytics.tables.day_tables import ROW_EXAMPLES, ROW_KINDS, AuthCount, Row, RowKey, WebSums
 from spark_analytics.tables.store import SMALL, Tables
 
 MAX_GROUPS = 8_000_000
@@ -152,7 +152,7 @@ class ArrowFileGroups:
 
     def first_rows(self, wanted: Collection[RowKey]) -> Mapping[RowKey, Sequence[LinePlace]]:
         """Places of lines of each of `wanted`."""
-        return arrow_examples.first_rows(self.assigned, wanted)
+        return _first_rows(self.assigned, wanted)
 
     def auth_counts(self) -> list[AuthCount]:
         """Authentication events by hour, passwords by second."""
@@ -179,7 +179,9 @@ class ArrowFileGroups:
             return WebAggregates([], [], WebSums())
         sums, requests = _request_sums(groups)
         sketches, web_sums = _sketches(self.spark, requests, self.staging / "requests")
-        parquet.write(path, schemas.ACCESS_HOURLY, _access_rows(sums, sketches, self.assigned.logs))
+        logs = self.assigned.logs
+        rows = [_access_row(logs[row["log"]], row, *sketches[number]) for number, row in enumerate(sums.to_pylist())]
+        parquet.write(path, schemas.ACCESS_HOURLY, rows)
         return WebAggregates(_web_keys(groups), port.web_hours(_web_hours(sums)), web_sums)
 
 
@@ -366,11 +368,6 @@ def _request_sums(groups: pa.Table) -> tuple[pa.Table, pa.Table]:
     return sums, pa.table(columns)
 
 
-def _access_rows(sums: pa.Table, sketches: Mapping[int, "_Sketches"], logs: Sequence[LogFile]) -> list[tuple[Any, ...]]:
-    """Table `access_hourly`."""
-    return [_access_row(logs[row["log"]], row, *sketches[number]) for number, row in enumerate(sums.to_pylist())]
-
-
 def _access_row(log: LogFile, row: dict[str, Any], clients: bytes, latency: bytes | None) -> tuple[Any, ...]:
     time = None if row["hour"] is None else row["hour"] * _MICRO
     status = row["status"]
@@ -399,7 +396,7 @@ def _web_keys(groups: pa.Table) -> list[tuple[str, str, int]]:
         ("status", "status", groups),
         ("path404", "path", groups.filter(pc.equal(status, web_requests.NOT_FOUND))),
         ("path5xx", "path", groups.filter(pc.greater_equal(status, web_requests.FIRST_SERVER_ERROR))),
-        ("slowpath", "path", groups.filter(arrow_examples.is_slow(groups["latency"]))),
+        ("slowpath", "path", groups.filter(_is_slow(groups["latency"]))),
     ]
     sums = pa.concat_tables([_key_sums(*kind) for kind in kinds])
     order = [("lines", "descending"), ("kind", "ascending"), ("key", "ascending")]
@@ -466,3 +463,111 @@ def _sketched(requests: DataFrame) -> DataFrame:
         .withColumn("latency_kll", F.when(F.col("n") > 0, F.col("latency_kll")))
         .drop("n")
     )
+
+
+# -- places of example lines -------------------------------------------------------------------------------------------
+
+_BLOCK_BITS = 43
+"""Bits of a byte in a stored file, below the number of its segment."""
+
+_PASSWORD_KINDS = (sign_ins.FAILED, sign_ins.ODD_NAME, sign_ins.ACCEPTED)
+_OF_LOG = {"host": 1, "file": 2}
+
+
+def _first_rows(assigned: AssignedGroups, wanted: Collection[RowKey]) -> Mapping[RowKey, Sequence[LinePlace]]:
+    """`port.FileGroups.first_rows`."""
+    kinds: dict[str, list[tuple[str, ...]]] = {}
+    for key in wanted:
+        kinds.setdefault(key.kind, []).append(key.names)
+    blocks = _blocks(assigned.groups)
+    places = list(zip(blocks["segment"].to_pylist(), blocks["block_start"].to_pylist(), strict=True))
+    found: dict[RowKey, list[LinePlace]] = {}
+    for kind, names in kinds.items():
+        rows = _rows(assigned, kind, names)
+        columns = ROW_KINDS[kind][0]
+        ordered = _most(_with_position(rows, blocks), columns)
+        for *texts, position in zip(*(ordered[name].to_pylist() for name in (*columns, "position")), strict=True):
+            key = RowKey(kind, tuple(texts))
+            if key in wanted and len(found.setdefault(key, [])) < ROW_EXAMPLES:
+                row, block = divmod(position, len(places))
+                found[key].append(LinePlace(row, *places[block]))
+    return found
+
+
+def _blocks(groups: pa.Table) -> pa.Table:
+    """The first row of each block, by segment and block."""
+    keys = ["segment", "block_start"]
+    first = groups.select([*keys, "first_row"]).group_by(keys, use_threads=False).aggregate([("first_row", "min")])
+    return first.rename_columns([*keys, "block_row"]).sort_by([(name, "ascending") for name in keys])
+
+
+def _rows(assigned: AssignedGroups, kind: str, names: Sequence[tuple[str, ...]]) -> pa.Table:
+    """Groups of a kind of row that have one of the names in each column, with `other`, `lines` and their block."""
+    columns, other = ROW_KINDS[kind]
+    logs = assigned.logs
+    groups = assigned.groups.filter(_condition(kind, assigned.groups))
+    groups = groups.filter(pc.is_in(groups["log"], pa.array(_logs(logs, columns, names), pa.int32())))
+    texts = {name: _texts_of(groups, name, logs) for name in columns}
+    kept = {name: groups[name] for name in ("segment", "block_start", "first_row", "lines")}
+    table = pa.table({**texts, **kept, "other": _texts_of(groups, other, logs)})
+    for place, name in enumerate(columns):
+        table = table.filter(pc.is_in(table[name], pa.array(sorted({one[place] for one in names}), pa.string())))
+    return table
+
+
+def _logs(logs: Sequence[LogFile], columns: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[int]:
+    """The log files that may have lines of `names`."""
+    if columns[0] != "host":
+        return list(range(len(logs)))
+    hosts = {one[0] for one in names}
+    return [number for number, log in enumerate(logs) if log[1] in hosts]
+
+
+def _texts_of(groups: pa.Table, name: str, logs: Sequence[LogFile]) -> pa.ChunkedArray:
+    if name in _OF_LOG:
+        return file_column(groups["log"], logs, _OF_LOG[name])
+    return groups[name].cast(pa.string())
+
+
+def _condition(kind: str, groups: pa.Table) -> pa.ChunkedArray:
+    """Whether a group has lines of that kind of row."""
+    if kind == "host":
+        return pc.greater(groups["lines"], 0)
+    if kind == "errors":
+        return pc.is_in(groups["level"], _ERRORS)
+    if kind == "password" or kind.startswith("failed"):
+        kinds = _PASSWORD_KINDS if kind == "password" else (sign_ins.FAILED,)
+        known = [text for text in pc.unique(groups["auth"]).to_pylist() if text]
+        texts = [text for text in known if text.partition(" ")[0] in kinds]
+        return pc.is_in(groups["auth"].cast(pa.string()), pa.array(texts, pa.string()))
+    if kind == "path404":
+        return pc.equal(groups["status"], web_requests.NOT_FOUND)
+    if kind == "path5xx":
+        return pc.greater_equal(groups["status"], web_requests.FIRST_SERVER_ERROR)
+    return _is_slow(groups["latency"]) if kind == "slowpath" else pc.is_valid(groups["status"])
+
+
+def _is_slow(latency: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether a request of that step has a latency of at least `web_requests.SLOW_MS`."""
+    steps = [step for step in pc.unique(latency).to_pylist() if step is not None and web_requests.is_slow(step)]
+    return pc.is_in(latency, pa.array(steps, latency.type))
+
+
+def _with_position(rows: pa.Table, blocks: pa.Table) -> pa.Table:
+    """`rows` with the number of the row in its block and of the block in `blocks`, as one number in this order."""
+    block = pc.index_in(_packed_block(rows), _packed_block(blocks).combine_chunks()).cast(pa.int64())
+    row = pc.subtract(rows["first_row"], pc.take(blocks["block_row"], block))
+    position = pc.add(pc.multiply(row, blocks.num_rows), block)
+    return rows.drop_columns(["segment", "block_start", "first_row"]).append_column("position", position)
+
+
+def _packed_block(table: pa.Table) -> pa.ChunkedArray:
+    return pc.add(pc.shift_left(table["segment"].cast(pa.int64()), _BLOCK_BITS), table["block_start"])
+
+
+def _most(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """One row for each value of `columns` and `other`, those with the most lines first."""
+    keys = [*columns, "other"]
+    sums = rows.group_by(keys, use_threads=False).aggregate([("lines", "sum"), ("position", "min")])
+    named = sums.rename_columns([*keys, "lines", "position"])
+    return named.sort_by([("lines", "descending"), ("position", "ascending")])

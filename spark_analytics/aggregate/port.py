@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from spark_analytics.archive.reconcile import SegmentCount
 from spark_analytics.metrics.pattern_tables import PatternLines
+from spark_analytics.metrics.segment_audit import SegmentCount
 from spark_analytics.metrics.volumes import FileSums
 from spark_analytics.tables.day_tables import AuthCount, Row, RowKey, WebHourCount, WebSums
 

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from shipper.line_times import NONE
 from spark_analytics.aggregate import port
 from spark_analytics.aggregate.port import Assignment, LinePlace, WebAggregates
-from spark_analytics.archive.reconcile import SegmentCount
 from spark_analytics.lines import severity, timestamps
 from spark_analytics.metrics import sign_ins, web_requests
 from spark_analytics.metrics.pattern_tables import FILES_SHOWN, PatternLines
+from spark_analytics.metrics.segment_audit import SegmentCount
 from spark_analytics.metrics.volumes import LEVEL_BITS, LINES_BITS, SUMMED, FileSums
-from spark_analytics.patterns.model import MAX_DISTINCT, REST
+from spark_analytics.patterns.cluster import MAX_DISTINCT, REST
 from spark_analytics.tables import schemas, spark_io
 from spark_analytics.tables.day_tables import ROW_EXAMPLES, ROW_KINDS, AuthCount, Row, RowKey, WebSums
 from spark_analytics.tables.schemas import FILE
@@ -118,7 +118,7 @@ class SparkFileGroups:
         )
 
     def _staged(self, name: str) -> DataFrame:
-        return spark_io.staged(self.spark, self.tables, name, self.date)
+        return spark_io.read(self.spark, [self.tables.staging(self.date) / name], schemas.TABLES[name])
 
 
 # -- segments ------------------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ import functools
 import hashlib
 import json
 import re
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from shipper import layout, manifest, units
@@ -146,6 +147,13 @@ def time_of(text: str) -> dt.datetime | None:
         return dt.datetime.fromisoformat(text[:19]).replace(tzinfo=dt.UTC)
     except ValueError:
         return None
+
+
+def hour_of(text: str) -> int | None:
+    """The hour of `time_of`, in seconds since 1970; None if it is not valid, or not from 1970 to 2089."""
+    time = time_of(text)
+    hour = -1 if time is None else int(time.timestamp()) // 3600
+    return hour * 3600 if hour in range(1 << 20) else None
 
 
 def escaped(text: str) -> str:
@@ -477,3 +485,43 @@ def _between(gaps: Iterable[Range], first: int, known: Sequence[Range]) -> list[
     """The gaps after the first known byte of a source: an earlier one does not border an uncovered range."""
     begin = known[0][0] if known else first
     return [gap for gap in gaps if gap[1] > begin]
+
+
+# -- waiting for the end of a day --------------------------------------------------------------------------------------
+
+POLL_SECONDS = 5.0
+"""Interval between two reads of the archive, in seconds."""
+
+
+def until_closed(archive: Location, dates: Sequence[str], seconds: float, tell: Callable[[str], None]) -> None:
+    """Returns when every collector has closed `dates` and no file of these is open, at the latest after `seconds`.
+
+    `tell` is called with the collectors and files that are awaited when these change, and when the time is over.
+
+    Raises:
+        ConfigError: there is no archive, or it cannot be read.
+        Unavailable: retention removed a day.
+    """
+    end = time.monotonic() + seconds
+    for date in dates:
+        said = ""
+        while awaited := _awaited(archive, date):
+            left = end - time.monotonic()
+            if left <= 0:
+                tell(f"{date}: waited in vain for {awaited}; it is reported as it is")
+                break
+            if awaited != said:
+                tell(f"{date}: waiting for {awaited}, at most {left:.0f} s more")
+                said = awaited
+            time.sleep(min(POLL_SECONDS, left))
+
+
+def _awaited(archive: Location, date: str) -> str:
+    """What is missing before the day is closed, in words; empty if it is closed."""
+    try:
+        day = read_day(archive, date)
+    except NothingSealed:
+        return "its first segment"
+    if day.manifests.open_collectors:
+        return " and ".join(day.manifests.open_collectors)
+    return f"files that are still open ({day.open_files})" if day.open_files else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_analytics.metrics import statistics
-from spark_analytics.patterns.model import REST
+from spark_analytics.patterns.cluster import REST
 from spark_analytics.tables.day_tables import Row
 
 NEW_DAYS = 30

@@ -17,9 +17,8 @@ from shipper import line_times
 from shipper.errors import UsageError
 from spark_analytics.lines import log_formats
 from spark_analytics.lines.log_formats import LogFormat
-from spark_analytics.patterns.cluster import cluster_texts
+from spark_analytics.patterns.cluster import MAX_DISTINCT, REST, Pattern, cluster_texts
 from spark_analytics.patterns.mask import pattern_text
-from spark_analytics.patterns.model import MAX_DISTINCT, REST, Pattern
 
 MAX_BYTES = 64 * 1024
 """Maximum bytes of a line that are used: enough for `MAX_CHARACTERS` of any text and for the message of a JSON line."""

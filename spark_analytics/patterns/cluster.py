@@ -8,12 +8,134 @@
 Each masked text is processed once, so there may be many rules; each runs in linear time.
 """
 
+import functools
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from spark_analytics.patterns.model import MAX_DISTINCT, REST, WILD, Pattern, pattern_of
-from spark_analytics.patterns.tokens import Template, fits, generalized, is_name, is_wild, is_word, may_vary, words
+Template = tuple[str, ...]
+"""The tokens of a template; a parameter is a token that holds `WILD`."""
+
+
+# -- tokens: parameters, names that may be parameters, and words -------------------------------------------------------
+
+ANNOUNCING = frozenset(
+    {
+        "user",
+        "users",
+        "username",
+        "login",
+        "account",
+        "group",
+        "host",
+        "hostname",
+        "domain",
+        "class",
+        "package",
+        "module",
+        "driver",
+        "device",
+        "service",
+        "interface",
+        "tenant",
+        "project",
+        "namespace",
+        "topic",
+        "queue",
+        "table",
+        "database",
+        "bucket",
+        "volume",
+        "unit",
+        "job",
+    }
+)
+"""Words that are followed by a name."""
+
+_NAME = re.compile(r"[A-Za-z_][\w-]*(?:[._/@\\$]+[\w-]+)+\Z", re.ASCII)
+_SHOUTED = re.compile(r"[A-Z_-]+\Z")
+_WORD = re.compile(r"[a-z]{2,}\Z")
+_EDGES = "\"'`.,:;!?()[]{}<>"
+
+
+@functools.lru_cache(maxsize=65_536)
+def core(token: str) -> str:
+    """`token` without the punctuation around it."""
+    return token.strip(_EDGES)
+
+
+@functools.lru_cache(maxsize=65_536)
+def is_name(token: str) -> bool:
+    """Whether it has the form of a name: parts joined by dots, slashes or underscores, not in capitals."""
+    inner = core(token)
+    return _NAME.match(inner) is not None and _SHOUTED.match(inner) is None
+
+
+def is_wild(token: str) -> bool:
+    """Whether it contains a parameter."""
+    return WILD in token
+
+
+def is_word(token: str) -> bool:
+    """Whether it is a plain word in small letters."""
+    return _WORD.match(core(token)) is not None
+
+
+def may_vary(template: Template, at: int) -> bool:
+    """Whether the token at `at` may be a parameter: a name, or a token after one of `ANNOUNCING`."""
+    token = template[at]
+    if is_wild(token):
+        return False
+    if is_name(token):
+        return True
+    return at > 0 and template[at - 1].lower() in ANNOUNCING and core(token) not in ("", "is", "was", "has", "not")
+
+
+def words(template: Template) -> int:
+    """Number of its tokens with letters that are neither a parameter nor a name."""
+    return sum(1 for token in template if not is_wild(token) and not is_name(token) and any(map(str.isalpha, token)))
+
+
+def generalized(token: str) -> str:
+    """`token` with `WILD` in place of its core."""
+    inner = core(token)
+    return token.replace(inner, WILD, 1) if inner else WILD
+
+
+def fits(wild: str, token: str) -> bool:
+    """Whether `wild`, which contains `WILD`, matches `token`."""
+    before, _, after = wild.partition(WILD)
+    suffix = after.rpartition(WILD)[2]
+    return len(token) > len(before) + len(suffix) and token.startswith(before) and token.endswith(suffix)
+
+
+# -- patterns ----------------------------------------------------------------------------------------------------------
+
+WILD = "<*>"
+"""Stands for a parameter in a template."""
+
+MAX_DISTINCT = 200_000
+"""Maximum number of distinct masked texts that are clustered; others, with fewer lines, get the pattern `REST`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A template and its id: 16 hex digits, from the first time it was seen."""
+
+    id: str
+    template: str
+
+
+def pattern_of(template: str) -> Pattern:
+    """A new pattern of `template`; its id is a hash of the text, so it is the same on all machines."""
+    return Pattern(hashlib.blake2b(template.encode("utf-8", "replace"), digest_size=8).hexdigest(), template)
+
+
+REST = pattern_of(WILD)
+"""The pattern of lines without one of their own: empty, or beyond `MAX_DISTINCT`."""
+
 
 MIN_WORDS = 2
 """Minimum words of a template that can match other templates."""

@@ -76,7 +76,7 @@ def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFram
     rows = spark_io.read_rows(spark, archive, segments).withColumnRenamed("file_path", "uri")
     forms = {form for _, _, _, _, _, form, *_ in known}
     date = dt.date.fromisoformat(day.date)
-    line, fields = F.col("value"), F.from_json(F.col("value"), line_scan.json_schema())
+    line, fields = F.col("value"), F.from_json(F.col("value"), line_scan.JSON)
     in_json = F.coalesce(*(fields.getField(key) for key in line_times.TIME_KEYS))
     return (
         rows.join(F.broadcast(spark_io.frame(spark, known, _SEGMENT)), on="uri", how="inner")

@@ -1,11 +1,14 @@
 """Builds the facts of a report from its evidence. Pure."""
 
+import dataclasses
 import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
 
-from spark_analytics.report import completeness, content, error_rates, hosts, verdict, volume
+from spark_analytics.report import completeness, content, hosts, verdict
 from spark_analytics.report.inputs import Evidence
-from spark_analytics.report.model import Facts, History, Totals
+from spark_analytics.report.model import Auth, Facts, History, RowExample, Totals
 from spark_analytics.report.number_format import count
+from spark_analytics.tables.day_tables import RowKey
 
 MIN_DAYS = 3
 """Days of history that a median needs before it is called usual."""
@@ -18,11 +21,11 @@ def facts(evidence: Evidence, top: int = 20) -> Facts:
     seen = hosts.hosts(evidence, top, enough=past.enough)
     silent = [host.host for host in hosts.silent_hosts(evidence)] if past.enough else []
     account = completeness.completeness(evidence.account, silent, top)
-    errors = error_rates.errors(evidence, whole, top, enough=past.enough)
+    errors = content.errors(evidence, whole, top, enough=past.enough)
     patterns = content.patterns(evidence, top)
     auth = content.auth(evidence, top, enough=past.enough)
     web = content.web(evidence, top, enough=past.enough)
-    spread = volume.volume(evidence, whole)
+    spread = content.volume(evidence, whole)
     given = verdict.VerdictInput(
         account=evidence.account, history=past, totals=whole, completeness=account, hosts=seen, errors=errors,
         patterns=patterns, auth=auth, web=web, volume=spread,
@@ -85,3 +88,48 @@ def totals(evidence: Evidence) -> Totals:
         has_yesterday=evidence.before[-1:] == (_day_before(evidence.date),),
         hosts_before=tuple(sum(1 for row in rows if row.lines_before[day]) for day in range(len(evidence.before))),
     )
+
+
+# -- example lines -----------------------------------------------------------------------------------------------------
+
+MAX_ROWS = 50
+"""Maximum rows of one list that get example lines."""
+
+
+def rows_of(facts: Facts) -> dict[RowKey, None]:
+    """The rows that get example lines, each once."""
+    return dict.fromkeys(_rows(facts))
+
+
+def _rows(facts: Facts) -> Iterator[RowKey]:
+    yield from _of_hosts(facts)
+    for log in (*facts.errors.risen[:MAX_ROWS], *facts.errors.most[:MAX_ROWS]):
+        yield RowKey("errors", (log.host, log.file))
+    yield from _of_sign_ins(facts.auth)
+    if facts.web:
+        for entries in (facts.web.not_found, facts.web.failing, facts.web.slow, facts.web.clients_top):
+            for one in entries[:MAX_ROWS]:
+                yield RowKey(one.kind, (one.key,))
+
+
+def _of_hosts(facts: Facts) -> Iterator[RowKey]:
+    hosts = facts.hosts
+    for days in (hosts.new, hosts.unusual, hosts.largest):
+        for day in days[:MAX_ROWS]:
+            yield RowKey("host", (day.host,))
+    for name in (*(one.host for one in hosts.silent), *(one.host for one in facts.completeness.incomplete)):
+        yield RowKey("host", (name,))
+
+
+def _of_sign_ins(auth: Auth) -> Iterator[RowKey]:
+    for entry in auth.after_failures[:MAX_ROWS]:
+        yield RowKey("password", (entry.host, entry.user, entry.remote))
+    for kind, tops in (("remote", auth.top_remotes), ("user", auth.top_users), ("host", auth.top_hosts)):
+        for top in tops[:MAX_ROWS]:
+            yield RowKey(f"failed_{kind}", (top.key,))
+
+
+def with_lines(facts: Facts, lines: Mapping[RowKey, Sequence[str]]) -> Facts:
+    """`facts` with `lines` as their examples."""
+    made = tuple(RowExample(kind=key.kind, names=key.names, lines=tuple(found)) for key, found in lines.items())
+    return dataclasses.replace(facts, examples=made)

@@ -1,12 +1,107 @@
-"""Facts of line content: patterns, authentication, access logs."""
+"""Facts of a day: volumes and skew, patterns, authentication, access logs, and error rates."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED_KEY
-from spark_analytics.metrics.statistics import median, ratio
-from spark_analytics.report.inputs import AuthKind, AuthTop, Evidence, PatternCount, WebClass, WebTop
-from spark_analytics.report.model import Auth, AuthChange, Patterns, Web, WebStatus
-from spark_analytics.report.volume import HOURS, LEVELS
+from spark_analytics.metrics.statistics import gini, median, ratio, skew
+from spark_analytics.report.inputs import (
+    AuthKind,
+    AuthTop,
+    Evidence,
+    FileSeries,
+    HostSeries,
+    PatternCount,
+    WebClass,
+    WebTop,
+)
+from spark_analytics.report.model import (
+    Auth,
+    AuthChange,
+    Errors,
+    HostHours,
+    LevelHours,
+    PartitionDay,
+    Patterns,
+    RateChange,
+    Totals,
+    Volume,
+    Web,
+    WebStatus,
+)
+
+HOURS = 24
+LEVELS = ("fatal", "error", "warn", "notice", "info", "debug", "trace", "none")
+"""Every level, worst first; `none` if the line has no level."""
+
+
+def volume(evidence: Evidence, totals: Totals) -> Volume:
+    """The day's volumes. If most lines are of other days (old files), the hours are hours of any day."""
+    on_day = totals.other_day_lines * 2 <= totals.lines
+    drawn = [hour for hour in evidence.hours if hour.on_day or not on_day]
+    by_level = {level: [0] * HOURS for level in LEVELS}
+    by_partition: dict[int, list[int]] = {}
+    for entry in drawn:
+        by_level[entry.level][entry.hour] += entry.lines
+        by_partition.setdefault(entry.partition, [0] * HOURS)[entry.hour] += entry.lines
+    days = partitions(evidence.hosts, by_partition)
+    sizes = [day.bytes for day in days]
+    return Volume(
+        on_day=on_day,
+        levels=tuple(
+            LevelHours(level=level, lines=sum(hours), hours=tuple(hours))
+            for level, hours in by_level.items()
+            if any(hours)
+        ),
+        partitions=tuple(days),
+        partition_skew=round(skew(sizes), 3) if sizes else 1.0,
+        partition_gini=round(gini(sizes), 3),
+        host_hours=tuple(_host_hours(evidence, on_day=on_day)),
+    )
+
+
+def partitions(hosts: Iterable[HostSeries], hours: dict[int, list[int]]) -> list[PartitionDay]:
+    """Each partition's day, in the order of their numbers."""
+    groups: dict[int, list[HostSeries]] = {}
+    for host in hosts:
+        if host.lines:
+            groups.setdefault(host.partition, []).append(host)
+    whole = sum(host.bytes for group in groups.values() for host in group)
+    return [
+        _partition(number, group, whole, len(groups), hours.get(number, [0] * HOURS))
+        for number, group in sorted(groups.items())
+    ]
+
+
+def _partition(number: int, group: list[HostSeries], whole: int, partitions: int, hours: list[int]) -> PartitionDay:
+    size = sum(host.bytes for host in group)
+    largest = max(group, key=lambda host: (host.bytes, host.host))
+    share = ratio(size, whole) or 0.0
+    return PartitionDay(
+        partition=number,
+        hosts=len(group),
+        lines=sum(host.lines for host in group),
+        bytes=size,
+        errors=sum(host.errors for host in group),
+        share=share,
+        skew=round(share * partitions, 3),
+        top_host=largest.host,
+        top_host_share=ratio(largest.bytes, size) or 0.0,
+        hours=tuple(hours),
+    )
+
+
+def _host_hours(evidence: Evidence, *, on_day: bool) -> list[HostHours]:
+    rows: dict[str, list[int]] = {}
+    for entry in evidence.host_hours:
+        row = rows.setdefault(entry.host, [0] * HOURS)
+        if entry.on_day or not on_day:
+            row[entry.hour] += entry.lines
+    lines = {host.host: host.lines for host in evidence.hosts}
+    made = [HostHours(host=host, lines=lines.get(host, 0), hours=tuple(hours)) for host, hours in rows.items()]
+    return sorted(made, key=lambda row: (-row.lines, row.host))
+
+
+# -- patterns, authentication, access logs -----------------------------------------------------------------------------
 
 MIN_TIMES = 20
 MIN_RISE = 2.0
@@ -137,3 +232,78 @@ def _status(row: WebClass, requests: int, hours: list[int], *, enough: bool) -> 
         before=row.before,
         hours=tuple(hours),
     )
+
+
+# -- error rates -------------------------------------------------------------------------------------------------------
+
+MIN_ERRORS, MIN_LINES = 5, 100
+"""Minimum error lines and lines of a rise: 1 of 3 lines proves nothing."""
+
+MIN_RATE_RISE = 1.5
+"""Minimum factor of a rise: by chance some of many log files are above all days before, most of them by little."""
+
+MIN_DAYS = 3
+"""Minimum baseline days of a median rate."""
+
+
+def errors(evidence: Evidence, totals: Totals, top: int, *, enough: bool) -> Errors:
+    """The rate of the day, and the log files whose rate rose."""
+    series = [rate_of(log) for log in evidence.files]
+    risen = [rate for rate in series if enough and has_risen(rate)]
+    before = rates_before(totals.errors_before, totals.lines_before)
+    return Errors(
+        lines=totals.lines,
+        errors=totals.errors,
+        rate=_share(totals.errors, totals.lines),
+        median_rate=median(before) if enough else None,
+        rates_before=before,
+        warning_rate=_share(totals.warnings, totals.lines),
+        risen=tuple(sorted(risen, key=_by_surplus)[:top]),
+        risen_count=len(risen),
+        chance=evidence.rate_chance,
+        most=tuple(
+            sorted((r for r in series if r.errors), key=lambda rate: (-rate.errors, rate.host, rate.file))[:top]
+        ),
+    )
+
+
+def rate_of(log: FileSeries) -> RateChange:
+    """A log file's rate today, and those of the days before."""
+    rate = _share(log.errors, log.lines)
+    usual = log.median_rate if log.baseline_days >= MIN_DAYS else None
+    before = log.rates_before if usual is not None else ()
+    return RateChange(
+        partition=log.partition,
+        host=log.host,
+        file=log.file,
+        lines=log.lines,
+        errors=log.errors,
+        rate=rate,
+        lowest=min(before, default=None),
+        highest=max(before, default=None),
+        median_rate=usual,
+        factor=rate / usual if usual else None,
+    )
+
+
+def has_risen(rate: RateChange) -> bool:
+    """Whether the rate is above all days before, by a factor that matters, in enough lines."""
+    usual = rate.median_rate
+    if usual is None or rate.errors < MIN_ERRORS or rate.lines < MIN_LINES:
+        return False
+    return rate.rate >= MIN_RATE_RISE * usual and rate.rate > (usual if rate.highest is None else rate.highest)
+
+
+def _by_surplus(rate: RateChange) -> tuple[float, str, str]:
+    """Most error lines above the usual number first."""
+    return (rate.median_rate or 0.0) * rate.lines - rate.errors, rate.host, rate.file
+
+
+def rates_before(hits: Sequence[int], lines: Sequence[int]) -> tuple[float, ...]:
+    """The rate of each day that has lines: a silent day has no rate."""
+    return tuple(hit / line for hit, line in zip(hits, lines, strict=True) if line)
+
+
+def _share(part: int, whole: int) -> float:
+    """Share of `whole`, at most 1: a last line without a newline is an error but not a line."""
+    return min(part, whole) / whole if whole else 0.0

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_analytics.report.error_rates import rate_of
+from spark_analytics.report.content import rate_of
 from spark_analytics.report.hosts import host_day
 from spark_analytics.report.inputs import Evidence, HostAudit, PasswordSignIn, Trouble
 from spark_analytics.report.model import Facts, HostDay, RateChange

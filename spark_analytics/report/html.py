@@ -6,8 +6,13 @@ template escapes it, control and direction characters are removed, and it is cut
 """
 
 import base64
+import datetime as dt
 import functools
+import glob
 import hashlib
+import re
+import shlex
+import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -17,7 +22,7 @@ import jinja2
 from markupsafe import Markup
 
 from spark_analytics.metrics import statistics
-from spark_analytics.report import events, line_examples, search_commands, svg_charts, templates
+from spark_analytics.report import events, svg_charts
 from spark_analytics.report.host_pages import HostPage
 from spark_analytics.report.model import Facts, PartitionDay, State
 from spark_analytics.report.number_format import (
@@ -34,7 +39,6 @@ from spark_analytics.report.number_format import (
     times,
     visible,
 )
-from spark_analytics.report.search_commands import Search
 from spark_analytics.tables.day_tables import ROW_EXAMPLES, RowKey
 
 MAX_BYTES = 300 * 1024
@@ -149,7 +153,7 @@ def _changes(facts: Facts) -> dict[str, str]:
 
 def _example_lines(facts: Facts, characters: int, most: int) -> Callable[..., list[str]]:
     """A function that gives the example lines of a row by its kind and names."""
-    found = line_examples.lines_by_row(facts)
+    found = {RowKey(one.kind, one.names): one.lines for one in facts.examples}
 
     def lines(kind: str, *names: str) -> list[str]:
         return [visible(line, characters) for line in found.get(RowKey(kind, names), ())[:most]]
@@ -219,7 +223,7 @@ def policy(style: str, script: str = "") -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = templates.environment(
+    environment = environment_of(
         {
             "clean": clean,
             "visible": visible,
@@ -245,10 +249,82 @@ def _environment() -> jinja2.Environment:
         "event_names": events.NAMES,
         "hour_labels": svg_charts.hour_labels,
         "next_day": Markup(NEXT_DAY),  # noqa: S704 - a constant
-        "of_template": search_commands.of_template,
-        "phrase": search_commands.phrase,
+        "of_template": of_template,
+        "phrase": phrase,
         "script": script,
         "Search": Search,
         "sparkline": svg_charts.sparkline,
     }
     return environment
+
+
+def environment_of(filters: Mapping[str, Callable[..., Any]]) -> jinja2.Environment:
+    """An environment for the templates of this package, with `filters`."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("spark_analytics"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    made.filters |= filters
+    return made
+
+
+# -- searches: the `fshipper search` command, and the address in `fshipper browse`, for the lines of a row -------------
+
+MAX_PHRASES = 3
+"""Maximum phrases of a pattern that are searched, the longest ones."""
+
+MIN_PHRASE = 3
+"""Minimum characters of a phrase."""
+
+MAX_NAME = 200
+_MASKED = re.compile(r"<[^<> ]{0,40}>|[\"\\\x00-\x1f\x7f]+|\N{REPLACEMENT CHARACTER}")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search for lines of one day."""
+
+    date: str
+    query: str = ""
+    host: str = ""
+    file: str = ""
+
+    def command(self) -> str:
+        """The command, quoted for a shell."""
+        since, until = self._window()
+        words = ["fshipper", "search", "--since", since, "--until", until]
+        if self.file:
+            words += ["--file", _exact(self.file)]
+        words += ["--", self.query, *([_exact(self.host)] if self.host else [])]
+        return shlex.join(words)
+
+    def address(self, base: str) -> str:
+        """The view of `fshipper browse` at `base`."""
+        since, until = self._window()
+        pairs = [("q", self.query), ("host", _exact(self.host)), ("file", _exact(self.file))]
+        given = [(name, text) for name, text in pairs if text]
+        return f"{base.rstrip('/')}/#{urllib.parse.urlencode([*given, ('since', since), ('until', until)])}"
+
+    def _window(self) -> tuple[str, str]:
+        day = dt.date.fromisoformat(self.date)
+        return f"{day}T00:00:00Z", f"{day + dt.timedelta(days=1)}T00:00:00Z"
+
+
+def _exact(name: str) -> str:
+    """A glob that matches `name` alone."""
+    return glob.escape(clean(name, MAX_NAME))
+
+
+def phrase(text: str) -> str:
+    """`text` as a phrase of the query language."""
+    return '"' + re.sub(r'(["\\])', r"\\\1", clean(text, MAX_NAME)) + '"'
+
+
+def of_template(template: str) -> str:
+    """The query for lines of a pattern: its longest texts between the masks, as phrases that must all occur."""
+    parts = [part.strip() for part in _MASKED.split(clean(template))]
+    longest = sorted((part for part in parts if len(part) >= MIN_PHRASE), key=len, reverse=True)[:MAX_PHRASES]
+    return " ".join(f'"{part}"' for part in parts if part in longest)

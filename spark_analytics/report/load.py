@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from spark_analytics.archive.inventory import Day
 from spark_analytics.metrics import statistics
 from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED, FAILED_KEY, ODD_NAME, is_password
-from spark_analytics.patterns.model import REST
+from spark_analytics.patterns.cluster import REST
 from spark_analytics.report import events
 from spark_analytics.report import inputs as ev
 from spark_analytics.report.completeness import AuditRow, account

@@ -1,18 +1,22 @@
 """Opens the Spark session: in UTC, without console output, on this machine unless a cluster is configured."""
 
 import contextlib
+import fcntl
 import importlib.util
 import os
 import shutil
 import signal
+import stat
 import sys
+import tempfile
+import time
 import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shipper.errors import ShipperError, Unavailable
-from spark_analytics.runtime import class_data_sharing, interrupts, jvm, scratch_directory, tuning
+from spark_analytics.runtime import class_data_sharing, interrupts, jvm, tuning
 from spark_analytics.runtime.class_data_sharing import SharedArchive
 
 if TYPE_CHECKING:
@@ -66,7 +70,7 @@ def open_session(
         yield running
         return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    with scratch_directory.directory() as place:
+    with scratch_directory() as place:
         settings = {**SETTINGS, "spark.sql.warehouse.dir": f"{place}/warehouse", **_discovery()}
         if submitted:
             opened = _opened(settings, log, submitted=True)
@@ -75,7 +79,7 @@ def open_session(
             makes = classes is not None or size_bytes is not None
             opened = _opened_with_classes(settings, log, classes or known_classes(java), makes=makes)
         with contextlib.ExitStack() as stack:
-            with scratch_directory.redirected_tempfile(place):
+            with _redirected_tempfile(place):
                 spark = stack.enter_context(opened)
             yield spark
 
@@ -292,3 +296,61 @@ def _without_handler_of_pyspark() -> Iterator[None]:
         yield
     finally:
         vars(context)["signal"] = own
+
+
+# -- temporary directories; each run removes those that killed runs left -----------------------------------------------
+
+SCRATCH_PREFIX = "fshipper-report-"
+
+UNLOCKED_SECONDS = 3600.0
+"""Age at which a directory without a lock is removed: an older version made it, or a run was killed as it made it."""
+
+_LOCK = ".lock"
+
+
+@contextlib.contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """An empty directory of this user, removed at the end; before, those of killed runs are removed.
+
+    The lock in it is held by this process only, not by its Java, so it is free as soon as the process has ended.
+    """
+    _sweep(Path(tempfile.gettempdir()))
+    made = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
+    with interrupts.removed_at_end(made), contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, made, ignore_errors=True)
+        handle = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        stack.callback(os.close, handle)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield made
+
+
+@contextlib.contextmanager
+def _redirected_tempfile(place: Path) -> Iterator[None]:
+    """Makes `tempfile` use `place` within the block: pyspark creates a directory while Java starts."""
+    before, tempfile.tempdir = tempfile.tempdir, str(place)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+def _sweep(place: Path) -> None:
+    for left in place.glob(f"{SCRATCH_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            about = left.lstat()
+            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and _is_abandoned(left, about.st_mtime):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_abandoned(left: Path, modified: float) -> bool:
+    try:
+        handle = os.open(left / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return time.time() - modified > UNLOCKED_SECONDS
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True

@@ -1,12 +1,14 @@
 """Expressions of the scan: one pass over the lines of a day that reduces them to groups with equal keys.
 
 Lines that differ only in their numbers have the same level and message, so these are evaluated once for a group
-(`classify_groups`) where the log format allows it: such lines are *deferred*. Only numbers are aggregated: a string or
-a struct would turn the hash aggregate into two sorts, so texts are grouping keys. An expression that is used twice is a
-column of an earlier step, because Spark evaluates an expression each time it occurs. The steps contain only what the
-formats of the day need, because Java has to compile their code.
+(`classify_groups`) where the log format allows it: such lines are *deferred*. `digits_hidden` is applied to them
+instead of the mask; it is faster, and leaves groups that differ in the length of their numbers. Only numbers are
+aggregated: a string or a struct would turn the hash aggregate into two sorts, so texts are grouping keys. An expression
+that is used twice is a column of an earlier step, because Spark evaluates an expression each time it occurs. The steps
+contain only what the formats of the day need, because Java has to compile their code.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +21,7 @@ from shipper.line_times import ANY, NONE, TIME_KEYS
 from spark_analytics.lines import severity, timestamps
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.metrics import auth_events, web_requests
-from spark_analytics.patterns import mask, mask_spark
+from spark_analytics.patterns import mask
 
 LEVEL_KEYS = ("level", "lvl", "severity", "levelname", "loglevel", "log.level")
 
@@ -50,24 +52,9 @@ SUMMED = {
 _NAMES = ("user", "remote", "path")
 """Texts chosen by any user who can write to a log: invalid UTF-8 becomes the same replacement character everywhere."""
 
-_JSON = T.StructType(
-    [
-        T.StructField(key, T.StringType())
-        for key in dict.fromkeys(
-            (
-                *TIME_KEYS,
-                *LEVEL_KEYS,
-                *mask.MESSAGE_KEYS,
-                *(key for keys in web_requests.JSON_KEYS.values() for key in keys),
-            )
-        )
-    ]
-)
-
-
-def json_schema() -> T.StructType:
-    """The keys of a JSON line that are read, each as text."""
-    return _JSON
+_JSON_KEYS = (*TIME_KEYS, *LEVEL_KEYS, *mask.MESSAGE_KEYS, *itertools.chain(*web_requests.JSON_KEYS.values()))
+JSON = T.StructType([T.StructField(key, T.StringType()) for key in dict.fromkeys(_JSON_KEYS)])
+"""The keys of a JSON line that are read, each as text."""
 
 
 def is_deferred(log_format: LogFormat) -> bool:
@@ -198,12 +185,12 @@ def _patterns(formats: DayFormats) -> dict[str, Column]:
 def _stamp(formats: DayFormats) -> dict[str, Column]:
     """The text of the time of a line, its fields where it is JSON, its first characters, and its bytes."""
     line = F.col("value")
-    fields = F.when(_is(LineKind.JSON), F.from_json(line, _JSON)) if LineKind.JSON in formats.kinds else None
+    fields = F.when(_is(LineKind.JSON), F.from_json(line, JSON)) if LineKind.JSON in formats.kinds else None
     return {
         "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
         "stamp": timestamps.stamp_text(line, set(formats.forms)),
         "head": _head(line),
-        "fields": fields if fields is not None else F.lit(None).cast(_JSON),
+        "fields": fields if fields is not None else F.lit(None).cast(JSON),
     }
 
 
@@ -287,7 +274,7 @@ def _message(formats: DayFormats) -> Column:
 
 def _text(formats: DayFormats) -> Column:
     """The masked message; of a deferred line the whole line without its digits, except those of syslog's PRI."""
-    line, pri = mask_spark.cut(F.col("value")), F.regexp_extract("head", mask.PRI, 0)
+    line, pri = cut(F.col("value")), F.regexp_extract("head", mask.PRI, 0)
     after_pri = F.substr(line, F.length(pri) + 1)
     with_pri = F.concat(pri, _without_digits(after_pri, formats))
     deferred = F.when(F.startswith("value", F.lit("<")), with_pri).otherwise(_without_digits(line, formats))
@@ -296,18 +283,18 @@ def _text(formats: DayFormats) -> Column:
         return deferred
     has_header = any(mask.header_before_masking(one.family) for one in others)
     header = formats.each(lambda one: mask.header_before_masking(one.family)) if has_header else None
-    text = mask_spark.numbered(_message(formats), header)
+    text = numbered(_message(formats), header)
     if any(one.varies for one in others):
         masked_header = formats.each(lambda one: "" if is_deferred(one) else mask.header_after_masking(one.family))
-        text = mask_spark.headless(text, masked_header)
+        text = headless(text, masked_header)
     return text if len(others) == len(formats.known) else F.when(F.col("deferred"), deferred).otherwise(text)
 
 
 def _without_digits(line: Column, formats: DayFormats) -> Column:
     """A deferred line without its digits, or without its numbers in formats whose numbers vary in length."""
     uneven = [number for number, one in enumerate(formats.known) if is_deferred(one) and one.uneven]
-    hidden = mask_spark.digits_hidden(line)
-    return F.when(F.col("format").isin(uneven), mask_spark.numbered(line, None)).otherwise(hidden) if uneven else hidden
+    hidden = digits_hidden(line)
+    return F.when(F.col("format").isin(uneven), numbered(line, None)).otherwise(hidden) if uneven else hidden
 
 
 def _level(formats: DayFormats, has_message: Column) -> Column:
@@ -342,9 +329,9 @@ def classify_groups(groups: DataFrame, formats: DayFormats) -> DataFrame:
     is_deferred_group = F.col("format").isin([n for n, one in enumerate(formats.known) if is_deferred(one)])
     header = formats.each(lambda one: mask.header_after_masking(one.family))
     pri = F.when(F.startswith("text", F.lit("<")), F.regexp_extract("text", mask.PRI, 0)).otherwise("")
-    rest = F.when(is_deferred_group, mask_spark.numbered(F.substr("text", F.length(pri) + 1), None))
-    text = F.concat(mask_spark.numbered(pri, None), F.col("rest"))  # PRI is masked after it gave the level
-    unended = F.when(is_deferred_group, mask_spark.headless(text, header)).otherwise(F.col("text"))
+    rest = F.when(is_deferred_group, numbered(F.substr("text", F.length(pri) + 1), None))
+    text = F.concat(numbered(pri, None), F.col("rest"))  # PRI is masked after it gave the level
+    unended = F.when(is_deferred_group, headless(text, header)).otherwise(F.col("text"))
     head = F.substring(F.concat(pri, F.col("rest")), 1, severity.LEVEL_PREFIX)
     level = F.when(F.col("text").isNull(), "none").otherwise(
         _level_of_text(F.col("level_head"), formats, formats.deferred_texts)
@@ -364,3 +351,38 @@ def classify_groups(groups: DataFrame, formats: DayFormats) -> DataFrame:
 
 def _first(fields: Column, keys: Iterable[str]) -> Column:
     return F.coalesce(*(fields.getField(key) for key in keys))
+
+
+# -- the mask: `headless(numbered(...))` gives the same text as `mask.masked` ------------------------------------------
+
+
+def numbered(message: Column, header: Column | None) -> Column:
+    """`message` with each number replaced by `MASK`, without `header` (`mask.header_before_masking`).
+
+    `header` is None if no line has one. It may differ by row, but Java compiles it again whenever it changes.
+    """
+    text = cut(message)
+    if header is not None:
+        text = headless(text, header)
+    return F.regexp_replace(text, mask.NUMBER, mask.MASK)
+
+
+def digits_hidden(line: Column) -> Column:
+    """`line`, which is `cut`, with each digit replaced by `0`; `numbered` gives the same result for both."""
+    keep = F.lit(None)
+    return F.mask(line, keep, keep, F.lit(mask.MASK), keep)
+
+
+def headless(text: Column, header: Column) -> Column:
+    """`text` without what `header` matches; empty: nothing. For `numbered` text it is `mask.header_after_masking`."""
+    return F.when(header != "", F.regexp_replace(text, header, F.lit(""))).otherwise(text)
+
+
+def cut(message: Column) -> Column:
+    """`message`, or the first `MAX_CHARACTERS` of a longer one followed by `MASK`.
+
+    Bytes are compared first, because counting characters is a pass over the message.
+    """
+    most = mask.MAX_CHARACTERS
+    is_long = (F.octet_length(message) > most) & (F.char_length(message) > most)
+    return F.when(is_long, F.concat(F.substring(message, 1, most), F.lit(mask.MASK))).otherwise(message)

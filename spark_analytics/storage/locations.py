@@ -7,15 +7,22 @@ Both have the methods of `pathlib.Path`; this module has the operations that `pa
 import contextlib
 import ctypes
 import errno
+import fcntl
 import io
+import json
 import os
 import re
 import shutil
+import socket
+import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, Union
 from urllib.parse import quote
+
+from shipper.errors import ConfigError, Unavailable
+from spark_analytics.runtime import interrupts
 
 if TYPE_CHECKING:
     from spark_analytics.storage.hadoop_fs import RemotePath
@@ -213,3 +220,72 @@ def _size(path: str) -> int | None:
         return os.stat(path).st_size
     except FileNotFoundError:
         return None
+
+
+# -- the lock: one report at a time writes to a directory --------------------------------------------------------------
+
+STALE_SECONDS = 6 * 3600.0
+"""Age at which a lock file on a store is ignored: a killed run cannot remove it, and the next run is at night."""
+
+_LOCK = ".lock"
+
+
+@contextlib.contextmanager
+def exclusive(out: Location) -> Iterator[None]:
+    """Holds the lock of `out`.
+
+    A local directory is locked with flock, which ends with the process. On a store the lock is a file; two runs that
+    start at the same moment may both get it if the store cannot create a file exclusively (s3a).
+
+    Raises:
+        ConfigError: `out` cannot be made or written.
+        Unavailable: another report is writing there.
+    """
+    with _lock_local(out) if isinstance(out, Path) else _lock_remote(out):
+        yield
+
+
+@contextlib.contextmanager
+def _lock_local(out: Path) -> Iterator[None]:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        handle = os.open(out / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise _not_writable(out, error) from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise Unavailable(f"another report is writing to {out}", hint="wait for it, or choose another --out") from None
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _lock_remote(out: "RemotePath") -> Iterator[None]:
+    lock_file = out / _LOCK
+    try:
+        out.mkdir()
+        if lock_file.exists() and lock_file.age_seconds(time.time()) > STALE_SECONDS:
+            lock_file.remove()
+        lock_file.write_bytes(
+            json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode(), overwrite=False
+        )
+    except FileExistsError:
+        raise Unavailable(
+            f"another report is writing to {out}", hint=f"wait for it; if it was killed, remove {lock_file}"
+        ) from None
+    except ConnectionError:  # Java has ended
+        raise
+    except OSError as error:
+        raise _not_writable(out, error) from None
+    try:
+        with interrupts.called_at_end(lock_file.remove):
+            yield
+    finally:
+        with contextlib.suppress(OSError):
+            lock_file.remove()
+
+
+def _not_writable(out: Location, error: OSError) -> ConfigError:
+    return ConfigError(f"cannot write to {out}: {error.strerror}", hint="name another directory with --out")

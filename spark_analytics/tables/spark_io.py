@@ -65,12 +65,7 @@ def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> 
 _IN_TASKS = {
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
 }
-"""The planner evaluates no expression over the rows of `frame_of_columns`: it would do so on one core."""
-
-
-def frame_of_columns(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """`table` as a data frame; columns that are not nullable stay so."""
-    return spark.createDataFrame(table)
+"""The planner evaluates no expression over the rows of an Arrow table: it would do so on one core."""
 
 
 def columns_of(rows: DataFrame, *, repeated: Sequence[str]) -> pa.Table:
@@ -85,25 +80,9 @@ def columns_of(rows: DataFrame, *, repeated: Sequence[str]) -> pa.Table:
     return table.unify_dictionaries().combine_chunks()
 
 
-def write_and_read(rows: DataFrame, directory: Location) -> DataFrame:
-    """Writes `rows` to `directory`, replacing its content, and reads it back."""
-    write(rows, directory)
-    return read(rows.sparkSession, [directory], rows.schema)
-
-
 def write(rows: DataFrame, directory: Location) -> None:
     """Writes `rows` to `directory`, replacing its content."""
     rows.write.mode("overwrite").parquet(locations.target(directory))
-
-
-def table(spark: SparkSession, tables: Tables, name: str, dates: Sequence[str]) -> DataFrame:
-    """Table `name` on `dates`, without the column `date`; empty without dates."""
-    return read(spark, [tables.day(name, date) for date in dates], schemas.TABLES[name])
-
-
-def staged(spark: SparkSession, tables: Tables, name: str, date: str) -> DataFrame:
-    """Staged table `name` of `date`."""
-    return read(spark, [tables.staging(date) / name], schemas.TABLES[name])
 
 
 def read(spark: SparkSession, directories: Sequence[Location], schema: T.StructType) -> DataFrame:

@@ -11,7 +11,7 @@ a day is complete if its `runs` has the current input.
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,16 +101,12 @@ class Tables:
     def _finish(self, date: str) -> None:
         staging = self.staging(date)
         run = _read(staging / _COMMIT)
-        for name in _runs_last(schemas.TABLES):
+        for name in sorted(schemas.TABLES, key=lambda name: name == "runs"):
             target = self.day(name, date)
             if _read(target / _RUN) != run:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 locations.swap(staging / name, target)
         locations.remove(staging)
-
-
-def _runs_last(names: Iterable[str]) -> list[str]:
-    return sorted(names, key=lambda name: name == "runs")
 
 
 def _read(path: Location) -> dict[str, Any] | None:

@@ -20,9 +20,10 @@ from pyspark.sql import types as T  # noqa: N812
 from shipper import layout
 from shipper.errors import ShipperError
 from spark_analytics.aggregate import arrow, arrow_assign
+from spark_analytics.archive import inventory
 from spark_analytics.metrics.web_requests import MAX_SENT
 from spark_analytics.runtime import tuning
-from spark_analytics.scan import assignment, classify_distinct
+from spark_analytics.scan import driver_lines
 from spark_analytics.scan import run as scan
 from spark_analytics.tables import parquet, schemas, spark_io
 from spark_analytics.tables.store import SMALL, Tables
@@ -237,9 +238,9 @@ def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
 
 
 def test_lines_whose_numbers_are_of_any_length_are_few_groups(archive, spark, tmp_path, monkeypatch):
-    seen, really = [], classify_distinct.classify
+    seen, really = [], driver_lines.classify
     monkeypatch.setattr(
-        classify_distinct, "classify", lambda spark, groups, *rest: seen.append(groups) or really(spark, groups, *rest)
+        driver_lines, "classify", lambda spark, groups, *rest: seen.append(groups) or really(spark, groups, *rest)
     )
     chance = random.Random(7)
     numbers = [[str(chance.randrange(10 ** chance.randrange(1, 7))) for _ in range(5)] for _ in range(2000)]
@@ -331,7 +332,7 @@ def test_no_number_that_a_request_claims_ends_a_report(archive, spark, tmp_path,
     ],
 )
 def test_the_hour_of_a_manifest_is_taken_where_it_can_be_one(told, hour):
-    assert assignment.hour_of(told) == hour
+    assert inventory.hour_of(told) == hour
 
 
 def rows_of(spark, out: Path, name: str) -> list[str]:
@@ -345,7 +346,7 @@ def rows_of(spark, out: Path, name: str) -> list[str]:
 
 def test_a_day_of_few_groups_is_written_without_a_query_of_spark_beside_the_scan(archive, spark, tmp_path, monkeypatch):
     archive.seal(b"2026-11-20T05:00:00Z ERROR x\n" * 9)
-    for name in ("write_and_read", "stage", "staged"):
+    for name in ("write", "read", "stage"):
         monkeypatch.setattr(spark_io, name, None)
 
     archive.reported(spark, tmp_path / "out")
@@ -355,7 +356,7 @@ def test_a_day_of_few_groups_is_written_without_a_query_of_spark_beside_the_scan
 
 def test_groups_that_differ_in_nothing_but_their_sums_are_added_up(archive, spark, tmp_path, monkeypatch):
     archive.seal(b"2026-11-20T05:00:00Z web1 sshd[7]: Accepted publickey for deploy from 10.0.0.1 port 5 ssh2\n" * 8)
-    classify = classify_distinct.classify
+    classify = driver_lines.classify
 
     def halved(*scanned):
         groups = classify(*scanned)
@@ -364,7 +365,7 @@ def test_groups_that_differ_in_nothing_but_their_sums_are_added_up(archive, spar
             groups = groups.set_column(groups.column_names.index(name), name, half)
         return pa.concat_tables([groups, groups])
 
-    monkeypatch.setattr(classify_distinct, "classify", halved)
+    monkeypatch.setattr(driver_lines, "classify", halved)
     made = archive.reported(spark, tmp_path / "out")
 
     assert made.totals.lines == 8

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from day_archives import Archive
 
-from spark_analytics import training_day
+from spark_analytics import prepare
 from spark_analytics.query import sql
 from spark_analytics.tables import dictionary, schemas
 from spark_analytics.tables.store import Tables
@@ -21,8 +21,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
 @pytest.fixture(scope="module")
 def report(spark, tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("dictionary")
-    training_day.write(place / "archive")
-    for date in training_day.DATES:
+    prepare.write_days(place / "archive")
+    for date in prepare.DATES:
         Archive(place / "archive", date).reported(spark, place / "out")
     return place / "out"
 
@@ -68,10 +68,10 @@ def test_the_example_for_pandas_shows_both_days(report, tmp_path):
         [sys.executable, "-c", example], env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=report,
         check=True, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert all(date in shown.stdout for date in training_day.DATES)
+    assert all(date in shown.stdout for date in prepare.DATES)
 
 
 def test_the_example_for_spark_finds_patterns_of_both_days(spark, report):
     (example,) = [text for text in examples("sql") if "read_parquet" not in text]
     rows = sql.run(spark, example, Tables(report), None, []).collect()
-    assert {str(row.date) for row in rows} >= {training_day.DATES[0]}
+    assert {str(row.date) for row in rows} >= {prepare.DATES[0]}

@@ -9,7 +9,7 @@ from test_report_search import found
 from spark_analytics.aggregate import arrow
 from spark_analytics.aggregate.port import LinePlace
 from spark_analytics.report import html, number_format
-from spark_analytics.report.search_commands import Search
+from spark_analytics.report.html import Search
 from spark_analytics.scan import line_examples
 from spark_analytics.tables.day_tables import RowKey
 

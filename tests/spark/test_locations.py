@@ -10,7 +10,7 @@ from day_archives import DATE, Archive, table_of
 
 from shipper.errors import ConfigError, Unavailable
 from spark_analytics import __main__ as program
-from spark_analytics.storage import hadoop_fs, locations, output_lock
+from spark_analytics.storage import hadoop_fs, locations
 from spark_analytics.storage.hadoop_fs import Renaming
 from spark_analytics.tables import schemas
 from spark_analytics.tables.store import Tables
@@ -203,20 +203,20 @@ def dying(patch, steps):
 
 def test_one_report_at_a_time_writes_there(place):
     with (
-        output_lock.exclusive(place / "out"),
+        locations.exclusive(place / "out"),
         pytest.raises(Unavailable, match="another report"),
-        output_lock.exclusive(place / "out"),
+        locations.exclusive(place / "out"),
     ):
         pass
-    with output_lock.exclusive(place / "out"):
+    with locations.exclusive(place / "out"):
         pass
 
 
 def test_the_claim_of_a_killed_run_on_a_store_counts_no_more_after_a_while(place, monkeypatch):
     locations.write(place / "out" / ".lock", b"")
-    monkeypatch.setattr(output_lock, "STALE_SECONDS", -5.0)
+    monkeypatch.setattr(locations, "STALE_SECONDS", -5.0)
 
-    with output_lock.exclusive(place / "out"):
+    with locations.exclusive(place / "out"):
         pass
 
 

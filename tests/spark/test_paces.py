@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from day_archives import Archive
 
-from spark_analytics import training_day
+from spark_analytics import prepare
 from spark_analytics.runtime import session, tuning
 from spark_analytics.tables import schemas
 
@@ -71,13 +71,13 @@ def test_a_day_has_the_same_tables_whether_its_queries_are_interpreted_or_compil
 def both_ways(spark, tmp_path_factory):
     """The reports of one day with the settings of a small day, and with those of a large one."""
     place = tmp_path_factory.mktemp("paces")
-    training_day.write(place / "archive")
+    prepare.write_days(place / "archive")
     outs = []
     for size_bytes in (tuning.SMALL_BYTES, None):
         settings = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
         settings |= tuning.java_and_spark_options(size_bytes)[1]
         with tuning.temporary_settings(spark, settings):
-            Archive(place / "archive", training_day.DATES[0]).reported(spark, place / f"out{size_bytes}")
+            Archive(place / "archive", prepare.DATES[0]).reported(spark, place / f"out{size_bytes}")
         outs.append(place / f"out{size_bytes}")
     return outs
 

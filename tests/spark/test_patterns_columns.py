@@ -8,9 +8,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from shipper import line_times
 from spark_analytics.lines import log_formats
-from spark_analytics.patterns import mask, mask_spark
+from spark_analytics.patterns import mask
 from spark_analytics.patterns.cluster import cluster_texts
 from spark_analytics.patterns.mask import masked
+from spark_analytics.scan import line_scan
 
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
 
@@ -43,7 +44,7 @@ def in_spark(spark, rows: list[tuple[str, str]]) -> list[str]:
 
 
 def masked_in_spark(line: Column, ahead: Column, behind: Column) -> Column:
-    return mask_spark.headless(mask_spark.numbered(line, ahead), behind)
+    return line_scan.headless(line_scan.numbered(line, ahead), behind)
 
 
 def test_hostile_lines_are_masked_alike(spark):
@@ -55,11 +56,11 @@ def test_hostile_lines_are_masked_alike(spark):
 def test_a_line_whose_digits_are_hidden_is_masked_as_the_line_is(spark):
     lines = [*HOSTILE, "1", "a1b22c333d4444", "\U0001d7d8\U0001d7d9 \uff13 7", "<34>1 x 12", "9" * 511 + "x", "9" * 600]
     frame = spark.createDataFrame([(n, line) for n, line in enumerate(lines)], "n INT, line STRING")
-    hidden = mask_spark.digits_hidden(mask_spark.cut(F.col("line")))
+    hidden = line_scan.digits_hidden(line_scan.cut(F.col("line")))
 
-    rows = frame.select(
-        "n", hidden, mask_spark.numbered(hidden, None), mask_spark.numbered(F.col("line"), None)
-    ).orderBy("n")
+    rows = frame.select("n", hidden, line_scan.numbered(hidden, None), line_scan.numbered(F.col("line"), None)).orderBy(
+        "n"
+    )
 
     for line, (_, text, twice, once) in zip(lines, rows.collect(), strict=True):
         assert twice == once == masked(line, "none")

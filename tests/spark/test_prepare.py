@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from shipper.errors import Unavailable
-from spark_analytics import prepare, training_day
+from spark_analytics import prepare
 from spark_analytics.runtime import session
 
 RUN = (
     "import sys; sys.prefix = sys.argv.pop(1)\nfrom spark_analytics.__main__ import main\nsys.exit(main(sys.argv[1:]))"
 )
-DATE = training_day.DATES[0]
+DATE = prepare.DATES[0]
 
 
 def run(installation: Path, *arguments: object, **environment: str) -> subprocess.CompletedProcess:
@@ -41,7 +41,7 @@ def test_the_first_report_after_it_uses_the_archive_and_writes_none(tmp_path):
     again = run(installation, "prepare", SHIPPER_STATE=str(state))
     assert (again.returncode, "nothing to do" in again.stdout) == (0, True)
 
-    training_day.write(tmp_path / "archive")
+    prepare.write_days(tmp_path / "archive")
     where = ("--archive", tmp_path / "archive", "--out", tmp_path / "out", "--date", DATE)
     written = archive.stat().st_mtime_ns
     reported = run(installation, *where, SHIPPER_STATE=str(state))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_analytics import training_day
+from spark_analytics import prepare
 from spark_analytics.query import shell
 
 WAIT = 120.0
@@ -21,9 +21,9 @@ ENDLESS = "select sum(sqrt(id)) from range(4000000000000);"
 @pytest.fixture(scope="module")
 def report(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("shell")
-    training_day.write(place / "archive")
+    prepare.write_days(place / "archive")
     where = ["--archive", str(place / "archive"), "--out", str(place / "out")]
-    command = [sys.executable, "-m", "spark_analytics", *where, "--date", training_day.DATES[0]]
+    command = [sys.executable, "-m", "spark_analytics", *where, "--date", prepare.DATES[0]]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     return place / "out"
 

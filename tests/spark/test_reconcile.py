@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_analytics.archive.reconcile import (
+from spark_analytics.metrics.segment_audit import (
     BOM_BYTES,
     EMPTY_COUNT,
     ReconciledCount,

@@ -8,9 +8,8 @@ from browser import NAMES, Browser, installed
 from nights import a_day
 from test_report_page import HOSTILE, hostile_day
 
-from spark_analytics.report import build, line_examples, publish
-from spark_analytics.week import facts as week_facts
-from spark_analytics.week import publish as week_publish
+from spark_analytics.report import build, publish
+from spark_analytics.report import week as weeks
 
 pytestmark = pytest.mark.skipif(
     installed() is None, reason=f"no browser on PATH ({', '.join(NAMES)}): apt-get install chromium"
@@ -33,26 +32,26 @@ def published(out: Path, evidence) -> list[Path]:
     """A page of each kind: the day, two hosts, the week, the list of days. Every row has three hostile lines."""
     facts = build.facts(evidence)
     long = HOSTILE + "\t" + "x" * 400
-    facts = line_examples.with_lines(facts, dict.fromkeys(line_examples.rows_of(facts), (HOSTILE, long, "")))
+    facts = build.with_lines(facts, dict.fromkeys(build.rows_of(facts), (HOSTILE, long, "")))
     publish.publish(out, facts, evidence, browse="http://localhost:8080")
     names = list(dict.fromkeys(host.host for host in evidence.hosts))[:12]
-    week = week_publish.publish(out, a_week(evidence.date, names))
+    week = weeks.publish(out, a_week(evidence.date, names))
     hosts = sorted((out / evidence.date / "host").glob("*.html"))[:2]
     return [out / evidence.date / "report.html", *hosts, week, out / "index.html"]
 
 
-def a_week(date: str, names: list[str]) -> week_facts.WeekFacts:
+def a_week(date: str, names: list[str]) -> weeks.WeekFacts:
     """A week whose hosts, addresses and patterns have `names`."""
     days = (12345678,) * 7
-    changes = tuple(week_facts.Change(name, 86419746, 1234, days) for name in names)
-    patterns = tuple(week_facts.WeekPattern(str(n), name * 3, "error", 99, days) for n, name in enumerate(names))
-    return week_facts.WeekFacts(
+    changes = tuple(weeks.Change(name, 86419746, 1234, days) for name in names)
+    patterns = tuple(weeks.WeekPattern(str(n), name * 3, "error", 99, days) for n, name in enumerate(names))
+    return weeks.WeekFacts(
         week="2026-W47",
         first="2026-11-16",
         last="2026-11-22",
-        days=(week_facts.WeekDay(date, "attention", 10**9, 10**12, 10**6, 5000, 12, 400, 0),),
+        days=(weeks.WeekDay(date, "attention", 10**9, 10**12, 10**6, 5000, 12, 400, 0),),
         days_before=1,
-        totals=tuple(week_facts.Change(name, 86419746, 1234, days) for name in week_publish.LABELS),
+        totals=tuple(weeks.Change(name, 86419746, 1234, days) for name in weeks.LABELS),
         hosts=changes,
         host_count=5000,
         gone_hosts=tuple(names),

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from day_archives import DATE, Archive, table_of
 
-from spark_analytics.runtime import interrupts, scratch_directory
+from spark_analytics.runtime import interrupts, session
 from spark_analytics.tables.store import Tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -198,7 +198,7 @@ def test_after_kill_9_java_ends_and_the_next_run_removes_what_is_left(place):
         time.sleep(0.1)
     assert killed.seconds < SECONDS  # no pipe of the caller is kept open
     assert left_of(place.mark) == []
-    assert [path.name.startswith(scratch_directory.PREFIX) for path in place.temporary.iterdir()] == [True]
+    assert [path.name.startswith(session.SCRATCH_PREFIX) for path in place.temporary.iterdir()] == [True]
 
     assert place.run(place.start("report", *place.arguments)).code == 0
 
@@ -313,16 +313,16 @@ def test_descendants_whose_parent_has_ended_are_killed_too(tmp_path):
 
 
 def test_directories_of_runs_that_still_go_on_and_of_others_are_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch_directory.tempfile, "tempdir", str(tmp_path))
-    fresh = tmp_path / f"{scratch_directory.PREFIX}being-made"
-    aged = tmp_path / f"{scratch_directory.PREFIX}of-an-older-version"
-    linked = tmp_path / f"{scratch_directory.PREFIX}link"
+    monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
+    fresh = tmp_path / f"{session.SCRATCH_PREFIX}being-made"
+    aged = tmp_path / f"{session.SCRATCH_PREFIX}of-an-older-version"
+    linked = tmp_path / f"{session.SCRATCH_PREFIX}link"
     fresh.mkdir()
     aged.mkdir()
     os.utime(aged, (0, 0))
     (tmp_path / "mine").mkdir()
     linked.symlink_to("mine")
-    with scratch_directory.directory() as first, scratch_directory.directory() as second:
+    with session.scratch_directory() as first, session.scratch_directory() as second:
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
             path.name for path in (first, second, fresh, linked, tmp_path / "mine")
         )

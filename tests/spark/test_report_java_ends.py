@@ -33,7 +33,7 @@ def killed_while_asked(java):
 ended = {"killed": killed, "killed while asked": killed_while_asked}[sys.argv[1]]
 owner, name = {
     "start": (SparkContext, "_initialize_context"),
-    "scan": (line_scan, "group_lines"),
+    "scan": (line_scan, "lines_to_group"),
     "publish": (publish, "publish"),
 }[sys.argv[2]]
 step = getattr(owner, name)

@@ -19,7 +19,6 @@ from spark_analytics.report import (
     json_export,
     number_format,
     publish,
-    search_commands,
     svg_charts,
     text,
 )
@@ -314,11 +313,11 @@ def test_rows_carry_a_search_command_and_a_link_where_browse_is_known():
     ],
 )
 def test_the_query_of_a_pattern_is_its_longest_texts(template, query):
-    assert search_commands.of_template(template) == query
+    assert page.of_template(template) == query
 
 
 def test_a_hostile_name_is_one_word_of_the_command_and_no_glob():
-    command = search_commands.Search("2026-11-20", search_commands.phrase('x" OR "y'), "h; rm -rf *", "/a[1]").command()
+    command = page.Search("2026-11-20", page.phrase('x" OR "y'), "h; rm -rf *", "/a[1]").command()
 
     assert shlex.split(command)[6:] == ["--file", "/a[[]1]", "--", '"x\\" OR \\"y"', "h; rm -rf [*]"]
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_analytics.report.search_commands import Search, of_template, phrase
+from spark_analytics.report.html import Search, of_template, phrase
 
 LINES = b"Nov 20 05:00:01 web1 sshd[7]: Failed password for root from 192.0.2.7 port 5 ssh2\nNov 20 05:00:02 web1 x\n"
 FSHIPPER = Path(sys.executable).with_name("fshipper")

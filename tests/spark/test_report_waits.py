@@ -8,18 +8,18 @@ from day_archives import DATE
 
 from shipper.errors import ConfigError
 from spark_analytics import __main__ as program
-from spark_analytics.archive import wait_closed
+from spark_analytics.archive import inventory
 
 
 @pytest.fixture
 def said(monkeypatch):
-    monkeypatch.setattr(wait_closed, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(inventory, "POLL_SECONDS", 0.02)
     return []
 
 
 def waited(archive, said, seconds, tell=None):
     began = time.monotonic()
-    wait_closed.until_closed(archive.root, [DATE], seconds, tell or said.append)
+    inventory.until_closed(archive.root, [DATE], seconds, tell or said.append)
     return time.monotonic() - began
 
 
@@ -80,7 +80,7 @@ def test_a_day_of_which_nothing_is_sealed_yet_is_waited_for_and_so_are_open_file
 
 def test_an_archive_that_is_not_there_is_not_waited_for(archive, said, tmp_path):
     with pytest.raises(ConfigError):
-        wait_closed.until_closed(tmp_path / "nowhere", [DATE], 60, said.append)
+        inventory.until_closed(tmp_path / "nowhere", [DATE], 60, said.append)
 
 
 def test_the_command_says_whom_it_waits_for_on_stderr(archive, capsys, tmp_path):

@@ -10,8 +10,8 @@ import pytest
 from day_archives import Archive, table_of
 
 from shipper import layout
+from spark_analytics.report import week
 from spark_analytics.tables.store import Tables
-from spark_analytics.week import facts, publish
 
 BEFORE, MONDAY, TUESDAY = "2026-11-09", "2026-11-16", "2026-11-17"
 FAILED = b"Nov %d 05:00:00 web1 sshd[1]: Failed password for root from 192.0.2.7 port 22 ssh2\n"
@@ -39,14 +39,14 @@ def out(tmp_path_factory, spark):
 
 
 def test_a_week_begins_on_monday_and_has_a_number_of_iso_8601():
-    assert facts.days_of("2026-W47")[0] == MONDAY
-    assert facts.week_before("2027-W01") == "2026-W53"
+    assert week.days_of("2026-W47")[0] == MONDAY
+    assert week.week_before("2027-W01") == "2026-W53"
     with pytest.raises(ValueError, match="week"):
-        facts.days_of("2026-W60")
+        week.days_of("2026-W60")
 
 
 def test_sums_are_those_of_the_tables(out):
-    made = facts.week_facts(Tables(out), "2026-W47")
+    made = week.week_facts(Tables(out), "2026-W47")
     days = {day.date: day for day in made.days}
     assert list(days) == [MONDAY, TUESDAY]
     for date, day in days.items():
@@ -62,24 +62,24 @@ def test_sums_are_those_of_the_tables(out):
 
 
 def test_weeks_with_other_numbers_of_days_are_not_compared(out):
-    made = facts.week_facts(Tables(out), "2026-W47")
+    made = week.week_facts(Tables(out), "2026-W47")
     assert {change.before for change in made.totals} == {None}
     (out / "tables" / "runs" / f"date={TUESDAY}").rename(out / "aside")
     try:
-        compared = facts.week_facts(Tables(out), "2026-W47")
+        compared = week.week_facts(Tables(out), "2026-W47")
     finally:
         (out / "aside").rename(out / "tables" / "runs" / f"date={TUESDAY}")
     total = compared.totals[0]
     assert total.before == sum(row["lines"] for row in table_of(out, "runs", BEFORE))
-    assert publish.change_of(total).endswith("%")
+    assert week.change_of(total).endswith("%")
 
 
 def test_a_host_that_wrote_on_five_days_and_stopped_is_named():
     rows = {f"2026-11-{day:02}": [{"host": "gone", "lines": 9}] for day in range(9, 14)}
-    loaded = facts._Loaded(facts.days_of("2026-W46"), {"host_daily": rows})
+    loaded = week._Loaded(week.days_of("2026-W46"), {"host_daily": rows})
     counts = loaded.by_day("host_daily", "host", "lines")["gone"]
-    assert facts._is_frequent(counts)
-    assert not facts._is_frequent([*counts[1:], 0])
+    assert week._is_frequent(counts)
+    assert not week._is_frequent([*counts[1:], 0])
 
 
 def test_the_command_writes_and_links_the_week_without_java(out):
@@ -94,7 +94,7 @@ def test_the_command_writes_and_links_the_week_without_java(out):
     assert f'href="{MONDAY}/report.html"' in page
     assert 'href="week-2026-W47.html"' in (out / "index.html").read_text()
     made = json.loads((out / "week-2026-W47.json").read_text())
-    assert set(made) == {"v", *(field.name for field in dataclasses.fields(facts.WeekFacts))}
+    assert set(made) == {"v", *(field.name for field in dataclasses.fields(week.WeekFacts))}
     assert (out / "week-2026-W47.txt").read_text() in done.stdout
 
 

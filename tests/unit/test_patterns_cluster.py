@@ -8,9 +8,8 @@ import pytest
 
 from spark_analytics.patterns import cluster
 from spark_analytics.patterns import cluster as varying
-from spark_analytics.patterns.cluster import Matcher, cluster_texts, tokenize
+from spark_analytics.patterns.cluster import REST, Matcher, Pattern, cluster_texts, pattern_of, tokenize
 from spark_analytics.patterns.mask import masked
-from spark_analytics.patterns.model import REST, Pattern, pattern_of
 
 
 def templates(*texts: str, known=()) -> list[str]:

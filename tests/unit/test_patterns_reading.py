@@ -11,8 +11,8 @@ import pytest
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.patterns import cli, cluster, mask
 from spark_analytics.patterns.cli import patterns_of
+from spark_analytics.patterns.cluster import REST
 from spark_analytics.patterns.mask import masked, pattern_text
-from spark_analytics.patterns.model import REST
 
 SSH = "Dec 10 06:55:{:02d} web1 sshd[{}]: Failed password for root from 10.0.0.{} port {} ssh2"
 LINES = [SSH.format(n % 60, 2000 + n, n % 250, 4000 + n) for n in range(40)]

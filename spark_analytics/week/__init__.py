@@ -1,1 +1,0 @@
-"""The report of a week, made from the tables of its days without Spark."""
