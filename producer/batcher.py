@@ -207,9 +207,9 @@ class Batcher:
     and a core is free.
     """
 
-    def __init__(self, reader: "BatchReader", spare: Spare | None = None) -> None:
+    def __init__(self, reader: "BatchReader") -> None:
         self._batch_reader = reader
-        self._spare = spare or Spare()
+        self._spare = Spare()
         self._begun: deque[asyncio.Future[Batch]] = deque()
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
         self._second = ThreadPoolExecutor(1, thread_name_prefix="packer")

@@ -9,7 +9,7 @@ The backlog is measured for them: bytes of the files that are not acknowledged, 
 import functools
 import heapq
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -109,26 +109,17 @@ SOON_SECONDS = 1.0
 class Heartbeats(Periodic):
     """Measures the backlog and sends heartbeats. Owned by the pipeline."""
 
-    def __init__(
-        self,
-        task: Task,
-        destination: Destination,
-        delivery: Delivery,
-        guard: HostNameGuard,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, task: Task, destination: Destination, delivery: Delivery, guard: HostNameGuard) -> None:
         self._task = task
         self._destination = destination
         self._guard = guard
         self._delivery = delivery
-        self._clock = clock
         self._every = task.heartbeat or MEASURE_SECONDS
         self._subject = beat_subject(task.prefix, task.host)
         self._backlogs = BacklogMeter()
         self._backlog = Backlog()
         self._files = self._unreadable = self._retained = 0
-        self._began = self._acknowledged_at = self._rated_at = clock()
+        self._began = self._acknowledged_at = self._rated_at = time.monotonic()
         self._shipped = self._rated = 0
         self._rate = 0.0
         self._trouble = ""
@@ -142,7 +133,7 @@ class Heartbeats(Periodic):
     def acknowledged(self, entries: Iterable[Entry]) -> None:
         """The server stored blocks."""
         self._shipped += sum(entry.piece.span.length for entry in entries)
-        self._acknowledged_at = self._clock()
+        self._acknowledged_at = time.monotonic()
         self._trouble = ""
 
     def has_trouble(self, error: str) -> None:
@@ -151,7 +142,7 @@ class Heartbeats(Periodic):
 
     async def run(self, session: Publisher | None) -> None:
         """Measure the backlog, and send a heartbeat if there is a session; when it is due."""
-        now = self._clock()
+        now = time.monotonic()
         if session is None:
             if now >= self._measure_at:
                 self._measure(now)
@@ -179,13 +170,13 @@ class Heartbeats(Periodic):
     async def refuse(self, publisher: Publisher) -> bool:
         """Report that this process ends because another live one has this host's name; False: heartbeats are off."""
         if self._task.heartbeat:
-            await publisher.mention(self._subject, encode(self._beat(self._clock(), refused=True)))
+            await publisher.mention(self._subject, encode(self._beat(time.monotonic(), refused=True)))
         return bool(self._task.heartbeat)
 
     async def farewell(self, publisher: Publisher) -> None:
         """Send the last heartbeat: the producer was requested to stop. Nothing before the name is checked."""
         if self._task.heartbeat and self._guard.is_checked:
-            now = self._clock()
+            now = time.monotonic()
             self._measure(now)
             await publisher.mention(self._subject, encode(self._beat(now, leaves=True)))
 
@@ -211,14 +202,14 @@ class Heartbeats(Periodic):
             "in_flight_bytes": window.bytes,
             "backlog_bytes": sources.backlog_bytes,
             "version": _version(),
-            "up_seconds": round(self._clock() - self._began, 1),
+            "up_seconds": round(time.monotonic() - self._began, 1),
             "files": self._files,
             "unreadable_files": self._unreadable,
             "unacknowledged_bytes": self._backlog.octets,
             "unacknowledged_seconds": round(self._backlog.age, 1),
             "behind": worst,
             "acknowledged_bytes": self._shipped,
-            "acknowledged_seconds_ago": round(self._clock() - self._acknowledged_at, 1),
+            "acknowledged_seconds_ago": round(time.monotonic() - self._acknowledged_at, 1),
             "held_back": [{"file": each.file, "offset": each.offset, "tries": each.tries} for each in held_back[:20]],
             "held_back_files": len(held_back),
             "trouble": self._trouble or _held_back(held_back),

@@ -18,7 +18,7 @@ from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.model import Destination, Place, Source
 from producer.options import Task
-from producer.periodic import Scheduler
+from producer.periodic import Periodic, Scheduler
 from producer.receipts import receipt_of, surviving
 from shipper import codec, events
 from shipper.control import PlaceReply, Receipt, ReceiptsReply, StreamAnswer, StreamReply, StreamRequest
@@ -35,12 +35,14 @@ class Migration:
     """Moves this host to the partition that the map names. `watch`: reads the map. Owned by the session factory."""
 
     def __init__(
-        self, task: Task, checkpoints: Checkpoints, destination: Destination, *, rouse: Callable[[], None]
-    ) -> None:
+        self, task: Task, checkpoints: Checkpoints, destination: Destination, acks: Callable[[], AckTracker],
+        *, rouse: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._task = task
         self._checkpoints = checkpoints
         self.destination = destination
-        self.watch = MapWatcher(task.prefix, task.host, rouse=rouse)
+        self._acks = acks
+        self.watch = MapWatcher(destination, acks, rouse=rouse)
         self._reported: Place | None = None  # the place for which a difference to the settings was reported
 
     @property
@@ -48,23 +50,21 @@ class Migration:
         """The place of this host, as the checkpoint knows it."""
         return self.destination.place
 
-    async def read_map(self, publisher: Publisher, known: Mapping[str, Source]) -> None:
-        """Read the map at the start of a session. A new host, and one in the right partition, adopt its version.
-
-        `known`: the sources of the checkpoint; an older version did not save the partition.
-        """
+    async def read_map(self, publisher: Publisher) -> None:
+        """Read the map at the start of a session. A new host, and one in the right partition, adopt its version."""
         await self.watch.read(publisher)
         if self._checkpoints.place is None:
-            self._save_place(await self._first_place(publisher, known))
+            self._save_place(await self._first_place(publisher))
         self._adopt_version()
         self._report_settings()
 
-    async def _first_place(self, publisher: Publisher, known: Mapping[str, Source]) -> Place:
+    async def _first_place(self, publisher: Publisher) -> Place:
+        """The place of a host whose checkpoint has none: it is new, or an older version wrote it."""
         partition_map = self.watch.known
         if partition_map is None or not self._checkpoints.fresh:
             task = self._task
             seen = await partitions_there(publisher, task.prefix, task.host, partition_map, first=self.place.partition)
-            past = past_of(seen, known)
+            past = past_of(seen, self._acks().known)
             if past is not None:
                 return Place(partition=past)
         return self.watch.belongs(self.place)
@@ -137,12 +137,12 @@ class Migration:
         if not self.place.leaving and version > self.place.version:
             self._save_place(self.place.left_for(version))
 
-    async def arrive(self, publisher: Publisher, acks: AckTracker, scheduler: Scheduler) -> None:
+    async def arrive(self, publisher: Publisher, scheduler: Scheduler) -> None:
         """Leave the old partition and move to the new one with all sources. The files must be opened anew then.
 
         Raises SessionLost, StreamFull, StreamMissing: the next session continues the move.
         """
-        asked = set[str]()
+        acks, asked = self._acks(), set[str]()
         told = await self._last_receipts(publisher, acks, asked, scheduler)
         await self.watch.read(publisher)  # it may have changed again; if it is gone, the host stays
         before, there = self.place, self.watch.belongs(self.place)
@@ -211,16 +211,14 @@ PATIENCE_SECONDS = 60.0
 """Maximum time for which the host stays while its collector is alive and has a larger backlog."""
 
 
-class MapWatcher:
-    """The newest map, and whether it is time to leave. Owned by the migration."""
+class MapWatcher(Periodic):
+    """Reads the partition map, and determines when the host can leave its partition. Owned by the migration."""
 
-    def __init__(
-        self, prefix: str, host: str, *, rouse: Callable[[], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._key = map_key(prefix)
-        self._host = host
+    def __init__(self, destination: Destination, acks: Callable[[], AckTracker], *, rouse: Callable[[], None]) -> None:
+        self._key = map_key(destination.prefix)
+        self._destination = destination
+        self._acks = acks
         self._rouse = rouse
-        self._clock = clock
         self._known: PartitionMap | None = None
         self._is_refused = False
         self._next_at = 0.0
@@ -230,7 +228,7 @@ class MapWatcher:
 
     @property
     def next_at(self) -> float:
-        """Monotonic time when `read_if_due` wants to be called."""
+        """When the map is read next, or as soon as it has been read."""
         if self._reading is not None:
             return -math.inf if self._reading.done() else math.inf
         return self._next_at
@@ -242,7 +240,7 @@ class MapWatcher:
 
     def belongs(self, place: Place) -> Place:
         """The place of a host that is at `place`, by the newest map."""
-        return place.under(self._known, self._host) if self._known else place
+        return place.under(self._known, self._destination.host) if self._known else place
 
     def hint(self) -> None:
         """The map may have changed: read it now."""
@@ -251,7 +249,7 @@ class MapWatcher:
 
     async def read(self, publisher: Publisher) -> None:
         """Read the map. Raises SessionLost."""
-        self._next_at = self._clock() + MAP_SECONDS
+        self._next_at = time.monotonic() + MAP_SECONDS
         if self._is_refused:
             return
         try:
@@ -266,16 +264,18 @@ class MapWatcher:
         if found is not None and (self._known is None or found.version > self._known.version):
             self._known = found
 
-    def read_if_due(self, publisher: Publisher, acks: AckTracker, place: Place) -> None:
-        """Read the map when it is due, without waiting; sets `is_time`."""
+    async def run(self, session: Publisher | None) -> None:
+        """Start to read the map when that is due, or use what was read: sets `is_time`."""
+        if session is None:
+            return
         if self._reading is not None and self._reading.done():
             looking, self._reading = self._reading, None
             told = None if looking.cancelled() else looking.result()
             if told is not None:
-                acks.note_receipts(told)
-                self._judge(acks)
-        elif self._reading is None and self._clock() >= self._next_at:
-            self._reading = asyncio.ensure_future(self._read_and_ask(publisher, place))
+                self._acks().note_receipts(told)
+                self._judge()
+        elif self._reading is None and time.monotonic() >= self._next_at:
+            self._reading = asyncio.ensure_future(self._read_and_ask(session, self._destination.place))
             self._reading.add_done_callback(lambda _: self._rouse())
 
     def session_ended(self) -> None:
@@ -292,15 +292,15 @@ class MapWatcher:
             if self.belongs(place) == place:
                 self._wanted_since = None
                 return None
-            self._next_at = self._clock() + RECEIPTS_SECONDS
-            self._wanted_since = self._clock() if self._wanted_since is None else self._wanted_since
-            return await receipts.ask(publisher, self._host, place.partition)
+            self._next_at = time.monotonic() + RECEIPTS_SECONDS
+            self._wanted_since = time.monotonic() if self._wanted_since is None else self._wanted_since
+            return await receipts.ask(publisher, self._destination.host, place.partition)
         except ShipperError:
             return None  # the main loop gets the same error
 
-    def _judge(self, acks: AckTracker) -> None:
-        waited = self._clock() - (self._clock() if self._wanted_since is None else self._wanted_since)
-        self.is_time = acks.unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
+    def _judge(self) -> None:
+        waited = time.monotonic() - (time.monotonic() if self._wanted_since is None else self._wanted_since)
+        self.is_time = self._acks().unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
 
 
 # -- leaving a partition ----------------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ from producer.tasks import (
     CloseFilesTask,
     DeletionTask,
     InputsTask,
-    MapWatchTask,
     ResendTask,
     SaveTask,
     ScanTask,
@@ -90,12 +89,12 @@ class SessionFactory:
         migration, delivery = self._migration, self._delivery
         before = migration.place
         with checkpoint_needed():
-            await migration.read_map(session, delivery.tailer.acks.known)
+            await migration.read_map(session)
         if migration.place.leaving:
             await self._control.listen_to_collectors(session)
             if len(delivery.window):
                 delivery.reopen()
-            await migration.arrive(session, delivery.tailer.acks, self._scheduler)
+            await migration.arrive(session, self._scheduler)
             delivery.reopen()
         return migration.place.partition == before.partition and not before.leaving
 
@@ -413,7 +412,7 @@ def pipeline_of(
     heartbeats = Heartbeats(task, destination, delivery, guard)
     health = SessionHealth(task.patience, heartbeats.has_trouble)
     check = DeliveryCheck(destination, delivery, rouse=wake.rouse)
-    migration = Migration(task, checkpoints, destination, rouse=wake.rouse)
+    migration = Migration(task, checkpoints, destination, lambda: delivery.tailer.acks, rouse=wake.rouse)
     delivery.on_acknowledged(lambda entries: check.acknowledged(entry.piece.source for entry in entries))
     delivery.on_acknowledged(health.acknowledged)
     delivery.on_acknowledged(heartbeats.acknowledged)
@@ -424,7 +423,7 @@ def pipeline_of(
         ScanTask(ScanSchedule(task, wake), delivery),
         InputsTask(inputs, delivery),
         heartbeats,
-        MapWatchTask(migration, delivery),
+        migration.watch,
         DeletionTask(task, destination, delivery, stop, wake),
         SaveTask(delivery),
     )

@@ -7,7 +7,6 @@ import math
 
 from producer.discovery.watcher import Wake
 from producer.inputs.factory import Inputs
-from producer.migration import Migration
 from producer.model import Destination
 from producer.options import Task
 from producer.periodic import Periodic
@@ -76,28 +75,6 @@ class InputsTask(Periodic):
     async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
         """Raises Fatal: an input cannot continue."""
         self._inputs.tend(self._delivery.progress, self._delivery.tailer.release)
-
-
-class MapWatchTask(Periodic):
-    """Reads the partition map, and determines when the host can leave its partition."""
-
-    def __init__(self, migration: Migration, delivery: Delivery) -> None:
-        self._migration = migration
-        self._delivery = delivery
-
-    @property
-    def next_at(self) -> float:
-        """When the map is read next, or as soon as it has been read."""
-        return self._migration.watch.next_at
-
-    async def run(self, session: Publisher | None) -> None:
-        """Start to read the map, or use what was read."""
-        if session is not None:
-            self._migration.watch.read_if_due(session, self._delivery.tailer.acks, self._migration.place)
-
-    def session_ended(self) -> None:
-        """Drop the request that is pending."""
-        self._migration.watch.session_ended()
 
 
 class DeletionTask(Periodic):

@@ -110,18 +110,17 @@ PINGS = 4  # in the watchdog's time
 class Pulse:
     """The progress of one loop. Owned by the loop; the watchdog only reads it."""
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._clock = clock
         self._due = math.inf  # nothing is expected of a loop that did not begin
 
     def turn(self, *, rest: float = 0.0) -> None:
         """The loop turns; it is going to sleep `rest` seconds at most before it does again."""
-        self._due = self._clock() + rest
+        self._due = time.monotonic() + rest
 
     def sign(self) -> None:
         """Work was done outside the loop, or in it: its time starts again from now."""
-        self._due = max(self._due, self._clock())
+        self._due = max(self._due, time.monotonic())
 
     def end(self) -> None:
         """The loop is over: nothing is expected any more."""
@@ -130,7 +129,7 @@ class Pulse:
     @property
     def overdue(self) -> float:
         """Seconds since it should have turned again; 0 while there is time."""
-        return max(0.0, self._clock() - self._due)
+        return max(0.0, time.monotonic() - self._due)
 
 
 @contextlib.asynccontextmanager

@@ -51,7 +51,6 @@ class Recovery:
         is_wanted: Callable[[str], bool],
         links: Links = FOLLOWED_BY_OWNER,
         when_silent: WhenSilent = WhenSilent.BEGIN_ANEW,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._destination = destination
         self._wait = wait_seconds
@@ -59,7 +58,6 @@ class Recovery:
         self._is_wanted = is_wanted
         self._links = links
         self._local = {name: path for path, name in spools.items()}
-        self._clock = clock
         self._start_over()
         destination.on_move(self._start_over)
 
@@ -107,9 +105,9 @@ class Recovery:
             if not sequence or (told is not None and told.through >= sequence):
                 return told
             if self._until is None:
-                self._until = self._clock() + self._wait
+                self._until = time.monotonic() + self._wait
                 events.recovery_waits(seconds=self._wait, collector="lags" if told else "does not answer")
-            if self._clock() >= self._until:
+            if time.monotonic() >= self._until:
                 if self._when_silent is WhenSilent.REFUSE:
                     raise Unavailable(
                         f"host {self._destination.host} has shipped before without this state directory, and no"
