@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from consumer.commit.batch_files import BatchFiles, Destination
 from consumer.commit.batch_plan import BatchPlan
-from consumer.commit.fork_resolver import ForkResolver
+from consumer.commit.forks import ForkResolver
 from consumer.commit.frame_cache import FrameCache
 from consumer.commit.host_budgets import HostBudgets
 from consumer.commit.message_parser import MoveMarker, host_of, parse

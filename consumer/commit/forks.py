@@ -3,16 +3,33 @@
 Both have the id of the source and the same bytes before some offset, and other bytes after it. The CRC of the source
 in every block distinguishes them, also where a running process was copied. The copy that the archive received first
 stays the source itself. Each other copy becomes a separate source, so that none of its bytes is dropped or mixed.
+
+A block is compared with what the archive has. Only files that contain the text as the hosts sent it can be compared:
+none that was edited, filtered or redacted. In a file with several sources the position of a source's bytes is unknown:
+there every line must occur, anywhere.
 """
 
+import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, islice
+from pathlib import Path
 from typing import NamedTuple
 
-from consumer.model import ArchivedSource, SourceKey
+from consumer.archive import manifests_of_day
+from consumer.commit.batch_files import BatchFiles
+from consumer.commit.batch_plan import BatchPlan
+from consumer.commit.journal import Journal
+from consumer.commit.staged_batch import NewFork
+from consumer.model import ArchivedSource, OpenFile, SourceKey
+from consumer.segment_io import BROKEN, CountingReader, texts
+from shipper import manifest
 from shipper.bytes_ops import crc32, crc32_combine
+from shipper.compression import Decompressor
 from shipper.errors import Poison
-from shipper.model import Block
+from shipper.layout import day_of
+from shipper.manifest import Segment, SourceSpan
+from shipper.model import Block, Delivery, Span
 
 MAX_FORKS = 16
 """Maximum forks of one source, so that a host that invents forks cannot fill the journal."""
@@ -20,67 +37,6 @@ MAX_SUMS = 4096
 """Maximum ends of blocks whose CRC is in memory (1 MiB per partition): a block that is sent again with the same end is
 compared without reading the archive."""
 _PERIOD = (1 << 32) - 1  # number of zero bytes that leave a CRC-32 unchanged
-
-Hold = Callable[[ArchivedSource, Block, bytes], bool | None]
-"""Whether the archive has this text of a block in its copy of a source; None: that cannot be compared."""
-
-
-class NewFork(NamedTuple):
-    """A block begins a fork of a source."""
-
-    source: ArchivedSource
-    id: str  #: of the fork
-    start: int  #: of its first block, at or before the first byte that differs
-
-
-class ForkDetector:
-    """Compares blocks that the archive may have already. Owned by the worker of a partition: one call at a time."""
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[SourceKey, int], int] = {}
-
-    def written(self, known: ArchivedSource) -> None:
-        """A block of the source `known` was written, which ends at its watermark."""
-        if known.crc is not None:
-            if len(self._sums) >= MAX_SUMS:
-                self._sums.clear()
-            self._sums[known.key, known.watermark] = known.crc
-
-    def choose(
-        self,
-        block: Block,
-        content: Callable[[], bytes],
-        known: ArchivedSource,
-        forks: Sequence[ArchivedSource],
-        hold: Hold,
-    ) -> ArchivedSource | None:
-        """The source that `block` belongs to: `known`, or one of its `forks`; None: it begins another fork.
-
-        Raises Poison: the block is damaged.
-        """
-        is_main = self._is_of(block, content, known, hold)
-        if is_main:
-            return known
-        for fork in forks:
-            if self._is_of(block, content, fork, hold):
-                return fork
-        return None if is_main is False and block.span.start < known.watermark else known
-
-    def _is_of(self, block: Block, content: Callable[[], bytes], known: ArchivedSource, hold: Hold) -> bool | None:
-        """Whether `block` continues or repeats `known`; None: that cannot be known."""
-        start, end = block.span
-        if start > known.watermark:
-            return False
-        if start == known.watermark:
-            before = crc_before(block)
-            return None if before is None or known.crc is None else before == known.crc
-        if end >= known.watermark and known.crc is not None:
-            if block.edited is None:
-                return crc32(content()[known.watermark - start :], known.crc) == block.source_crc
-            return block.source_crc == known.crc if end == known.watermark else None
-        if (there := self._sums.get((known.key, end))) is not None:
-            return there == block.source_crc
-        return None if block.edited is not None or end > known.watermark else hold(known, block, content())
 
 
 def crc_before(block: Block) -> int | None:
@@ -104,7 +60,269 @@ def begin_fork(block: Block, known: ArchivedSource) -> ArchivedSource:
     )
 
 
-def check_room(known: ArchivedSource, forks: int) -> None:
-    """Raises Poison: the source has as many forks as one may have."""
-    if forks >= MAX_FORKS:
-        raise Poison(f"source {known.id} of {known.file} has {forks} forks: more than {MAX_FORKS} are not archived")
+class ForkResolver:
+    """The forks of a partition's sources. Owned by the partition's worker."""
+
+    def __init__(self, archive: Path, journal: Journal, files: BatchFiles, decompressor: Decompressor) -> None:
+        self._journal = journal
+        self._files = files
+        self._decompressor = decompressor
+        self._archived = ArchivedBytes(archive, journal)
+        self._sums: dict[tuple[SourceKey, int], int] = {}
+
+    def begin_batch(self) -> None:
+        """A batch begins: as much of the archive may be read again as for any batch."""
+        self._archived.begin()
+
+    def written(self, known: ArchivedSource) -> None:
+        """A block of the source `known` was written, which ends at its watermark."""
+        if known.crc is not None:
+            if len(self._sums) >= MAX_SUMS:
+                self._sums.clear()
+            self._sums[known.key, known.watermark] = known.crc
+
+    def resolve(
+        self, delivery: Delivery, block: Block, known: ArchivedSource, plan: BatchPlan
+    ) -> ArchivedSource | None:  # fmt: skip
+        """The fork of `known` that a block belongs to, as far as it is archived; None: it belongs to `known` itself.
+
+        Raises Poison: the block begins another fork, and the source has too many.
+        """
+        forks = plan.forks(known.key)
+        is_new = delivery.time_ns > self._journal.position.plain_after_ns
+        if not forks and not (is_new and block.span.length and block.span.start < known.watermark):
+            return None
+        archived = [each for fork in forks if (each := plan.source(SourceKey(known.host, fork)))]
+        try:
+            content = functools.cache(functools.partial(self._decompressor.decode, block, delivery.payload))
+            chosen = self._choose(block, content, known, archived, plan)
+        except Poison:
+            return None  # a damaged block does not show to which source it belongs
+        if chosen is known:
+            return None
+        if chosen is None:
+            chosen = begin_fork(block, known)
+            if chosen.id in forks:
+                return plan.source(chosen.key)
+            if (there := len(forks)) >= MAX_FORKS:
+                raise Poison(
+                    f"source {known.id} of {known.file} has {there} forks: more than {MAX_FORKS} are not archived"
+                )
+            plan.begin_fork(known.key, chosen.id)
+            plan.staged.forked.append(NewFork(known, chosen.id, chosen.watermark))
+        return chosen
+
+    def _choose(
+        self, block: Block, content: Callable[[], bytes], known: ArchivedSource, forks: Sequence[ArchivedSource],
+        plan: BatchPlan,
+    ) -> ArchivedSource | None:  # fmt: skip
+        """The source that `block` belongs to: `known`, or one of its `forks`; None: it begins another fork.
+
+        Raises Poison: the block is damaged.
+        """
+        is_main = self._is_of(block, content, known, plan)
+        if is_main:
+            return known
+        for fork in forks:
+            if self._is_of(block, content, fork, plan):
+                return fork
+        return None if is_main is False and block.span.start < known.watermark else known
+
+    def _is_of(self, block: Block, content: Callable[[], bytes], known: ArchivedSource, plan: BatchPlan) -> bool | None:
+        """Whether `block` continues or repeats `known`; None: that cannot be known."""
+        start, end = block.span
+        if start > known.watermark:
+            return False
+        if start == known.watermark:
+            before = crc_before(block)
+            return None if before is None or known.crc is None else before == known.crc
+        if end >= known.watermark and known.crc is not None:
+            if block.edited is None:
+                return crc32(content()[known.watermark - start :], known.crc) == block.source_crc
+            return block.source_crc == known.crc if end == known.watermark else None
+        if (there := self._sums.get((known.key, end))) is not None:
+            return there == block.source_crc
+        return (
+            None if block.edited is not None or end > known.watermark else self._is_held(plan, known, block, content())
+        )
+
+    def _is_held(self, plan: BatchPlan, known: ArchivedSource, block: Block, content: bytes) -> bool | None:
+        """Whether the archive, with what this batch wrote, has `content` for a block; None: it cannot be compared."""
+        opened = []
+        for path, draft in plan.drafts.items():
+            if draft.committed.key.host == known.host and draft.committed.key.file == known.file:
+                draft.close()
+                self._files.write_ahead(draft, plan)
+                opened.append((draft.file(), plan.added_to(path)))
+        self._files.flush()
+        return self._archived.hold(known, block.span, content, opened)
+
+
+MAX_SCANNED_BYTES = 128 * 1024 * 1024
+"""Maximum bytes of text that are read to compare, in one batch. Further bytes are not compared."""
+MAX_DAYS = 2
+"""Days whose sealed segments are searched: the day of the source's newest block, and the day before it."""
+
+
+class _ArchivedFile(NamedTuple):
+    """A file of the archive that may hold some of a source's bytes."""
+
+    path: Path
+    codec: str
+    stored: int  #: committed bytes on disk
+    raw: int  #: bytes of text
+    spans: tuple[SourceSpan, ...]
+    is_as_sent: bool  #: no byte of it was filtered, converted or redacted
+
+    def place_of(self, span: Span) -> int | None:
+        """Where in the text the bytes `span` of its only source begin; None: other text may be before them."""
+        only = {each.source for each in self.spans}
+        if len(only) > 1 or self.raw != sum(each.end - each.start for each in self.spans):
+            return None
+        before = accumulate((each.end - each.start for each in self.spans), initial=0)
+        places = zip(before, self.spans, strict=False)
+        found = (at + span.start - each.start for at, each in places if each.start <= span.start < each.end)
+        return next(found, None)
+
+
+class ArchivedBytes:
+    """Reads the archive of one partition. Owned by its worker: one call at a time, from any thread."""
+
+    def __init__(self, archive: Path, journal: Journal) -> None:
+        self._archive = archive
+        self._journal = journal
+        self._left = 0
+        self._sealed: dict[tuple[str, str, str], list[_ArchivedFile]] = {}
+
+    def begin(self) -> None:
+        """A batch begins."""
+        self._left = MAX_SCANNED_BYTES
+        self._sealed.clear()
+
+    def hold(
+        self, known: ArchivedSource, span: Span, content: bytes, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
+    ) -> bool | None:
+        """Whether the archive has `content` as the bytes `span` of a source; None: that cannot be compared.
+
+        `opened`: files of this batch, as far as they are written, with what the batch added to each.
+        """
+        unseen, answer = span, True
+        while unseen.length:
+            found = self._find(known, unseen.start, opened)
+            if found is None:
+                return None
+            copy, held = found
+            part = Span(unseen.start, min(held.end, unseen.end))
+            is_same = self._compare(copy, part, content[part.start - span.start : part.end - span.start])
+            if is_same is None:
+                return None
+            answer = answer and is_same
+            unseen = Span(part.end, unseen.end)
+        return answer
+
+    def _find(
+        self, known: ArchivedSource, offset: int, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
+    ) -> tuple[_ArchivedFile, SourceSpan] | None:
+        """The file that holds one byte of a source, and the run of the source's bytes in it."""
+        for copy in self._copies(known, opened):
+            for held in copy.spans:
+                if held.source == known.id and held.start <= offset < held.end:
+                    return copy, held
+        return None
+
+    def _copies(
+        self, known: ArchivedSource, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
+    ) -> Iterator[_ArchivedFile]:
+        fresh = {file.path: (file, added) for file, added in opened}
+        for file, added in fresh.values():
+            yield self._of_open(file, added)
+        for path, file in self._journal.files.items():
+            if path not in fresh and file.key.host == known.host and file.key.file == known.file:
+                yield self._of_open(file, [])
+        newest = day_of(known.seen_ns)
+        days = sorted((path.name.removeprefix("date=") for path in self._archive.glob("date=*")), reverse=True)
+        for date in islice((day for day in days if day <= newest), MAX_DAYS):
+            yield from self._sealed_on(date, known)
+
+    def _of_open(self, file: OpenFile, added: list[SourceSpan]) -> _ArchivedFile:
+        spans = (*self._journal.spans(file.path), *added)
+        is_as_sent = not (file.filtered or file.edited)
+        return _ArchivedFile(self._archive / file.path, file.codec, file.length, file.raw, spans, is_as_sent)
+
+    def _sealed_on(self, date: str, known: ArchivedSource) -> list[_ArchivedFile]:
+        key = (date, known.host, known.file)
+        if key not in self._sealed:
+            host = known.host.encode()
+            lines = (line for path in manifests_of_day(self._archive, date) for line in _lines_with(path, host))
+            segments = [each for line in lines if (each := _segment(line)) and each.host == known.host]
+            standing = manifest.standing(segments)
+            self._sealed[key] = [self._of_segment(each) for each in standing if each.file == known.file]
+        return self._sealed[key]
+
+    def _of_segment(self, segment: Segment) -> _ArchivedFile:
+        is_as_sent = not (segment.filtered or segment.edited or segment.redactions or segment.removals)
+        return _ArchivedFile(
+            self._archive / segment.path,
+            segment.codec,
+            segment.bytes_stored,
+            segment.bytes_raw,
+            segment.spans,
+            is_as_sent,
+        )
+
+    def _compare(self, copy: _ArchivedFile, span: Span, content: bytes) -> bool | None:
+        place = copy.place_of(span)
+        is_direct = place is not None and copy.codec == "none"
+        cost = len(content) if is_direct else copy.raw
+        if not copy.is_as_sent or cost > self._left:
+            return None
+        self._left -= cost
+        try:
+            with copy.path.open("rb") as stored:
+                if is_direct:
+                    stored.seek(place or 0)
+                    return stored.read(len(content)) == content
+                text = texts(CountingReader(stored, copy.stored), copy.codec)
+                return _has_lines(text, content) if place is None else _is_at(text, content, place)
+        except (OSError, EOFError, *BROKEN):
+            return None
+
+
+def _is_at(text: Iterable[bytes], content: bytes, place: int) -> bool:
+    """Whether `text` has `content` at `place`."""
+    at = 0
+    for chunk in text:
+        first, last = max(place, at), min(place + len(content), at + len(chunk))
+        if first < last and chunk[first - at : last - at] != content[first - place : last - place]:
+            return False
+        at += len(chunk)
+        if at >= place + len(content):
+            return True
+    return False
+
+
+def _has_lines(text: Iterable[bytes], content: bytes) -> bool:
+    """Whether every line of `content` is in `text`, wherever; the first and the last one may be parts of lines."""
+    first, *inner = content.split(b"\n")
+    is_part, last = not inner, inner.pop() if inner else b""
+    wanted, rest, has_first, has_last = set(inner), b"", False, not last
+    for chunk in text:
+        *lines, rest = (rest + chunk).split(b"\n")
+        wanted.difference_update(lines)
+        has_first = has_first or any(first in line if is_part else line.endswith(first) for line in (*lines, rest))
+        has_last = has_last or any(line.startswith(last) for line in (*lines, rest))
+        if has_first and has_last and not wanted:
+            return True
+    return False
+
+
+def _lines_with(path: Path, text: bytes) -> Iterator[bytes]:
+    with path.open("rb") as lines:
+        yield from (line for line in lines if text in line)
+
+
+def _segment(line: bytes) -> Segment | None:
+    try:
+        return manifest.from_line(line)
+    except (ValueError, TypeError, AttributeError):
+        return None

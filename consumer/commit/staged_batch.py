@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from consumer.commit.forks import NewFork
 from consumer.commit.host_budgets import HostBudgets
 from consumer.commit.other_partitions import FoundSource
 from consumer.model import ArchivedSource, Changes, Position, SourceKey
@@ -30,6 +30,14 @@ class DeadLetter:
     host: str
     reason: str
     is_whole: bool = True  #: all of it is kept; else only the beginning, because its host has many
+
+
+class NewFork(NamedTuple):
+    """A block begins a fork of a source."""
+
+    source: ArchivedSource
+    id: str  #: of the fork
+    start: int  #: of its first block, at or before the first byte that differs
 
 
 @dataclass(slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import typer
 from rich.text import Text
 
-from partitioner.arguments import confirm, settings_of, size_of
+from partitioner.arguments import confirm, seconds_of, settings_of, size_of
 from partitioner.move.cluster_state import ClusterState, StoredMap, sizing_like
 from partitioner.move.executor import MovePlan, MoveProgress, follow, outcome, prepare
 from partitioner.move.load import loads, skew
@@ -26,7 +26,7 @@ from shipper.partition_map import MAX_PARTITIONS, PartitionMap, changed, static
 from shipper.settings import Settings
 from shipper.subjects import checked_host
 from shipper.table_printer import GOOD, REMOVED, fitted, print_lines, print_signed, standard_output, texts
-from shipper.units import counted, format_bytes, parse_seconds
+from shipper.units import counted, format_bytes
 
 MOST_LINES = 40
 
@@ -137,7 +137,7 @@ def move(
     request = _MoveRequest(settings_of(url, config, subject), partitions, slots, override or [], no_override or [])
     chosen = template_in(template)
     sizing = Sizing(replicas=replicas, max_bytes=size_of(max_bytes, "--max-bytes"))
-    until = time.monotonic() + _seconds(within)
+    until = time.monotonic() + seconds_of(within, "--within")
     plan, _ = asyncio.run(_on_cluster(request.settings, lambda cluster: _plan(cluster, request), until=until))
     if not as_json:
         print_plan(plan)
@@ -213,13 +213,6 @@ def _override(text: str) -> tuple[str, int]:
     if not number.isdigit() or int(number) >= MAX_PARTITIONS:
         raise UsageError(f"--override {text}: write HOST=N, N a partition below {MAX_PARTITIONS}")
     return checked_host(host), int(number)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(parse_seconds(text))
-    except ValueError as error:
-        raise UsageError(f"--within: {error}") from None
 
 
 def _print_json(values: Mapping[str, object]) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from partitioner.arguments import full_name, settings_of
-from shipper.errors import InsecureConnection, Transient, Unavailable, UsageError
+from partitioner.arguments import full_name, seconds_of, settings_of
+from shipper.errors import InsecureConnection, Transient, Unavailable
 from shipper.jetstream.admin import Admin, administration
 from shipper.jetstream.connection import Heard
 from shipper.lifecycle import Stop
 from shipper.retry import SESSION
 from shipper.settings import Settings
-from shipper.units import counted, parse_seconds
+from shipper.units import counted
 
 Event = Mapping[str, Any]
 
@@ -132,10 +132,7 @@ def events(
     """Print the advisories as they arrive."""
     settings = settings_of(url, config, subject)
     name = full_name(stream, settings.logs.subject) if stream else ""
-    try:
-        seconds = parse_seconds(within) if within is not None else None
-    except ValueError as error:
-        raise UsageError(f"--for: {error}") from None
+    seconds = seconds_of(within, "--for") if within is not None else None
 
     def wanted(event: Mapping[str, Any]) -> bool:
         return (api or kind_of(event) != API_AUDIT) and (not name or is_about(event, name))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from collecting import HOST, Log, PartitionHarness, kill_at
 
-from consumer.commit import fork_resolver, forks
+from consumer.commit import forks
 from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import SourceKey, Until
@@ -150,7 +150,7 @@ async def test_more_forks_than_one_source_may_have_are_dead_letters(tmp_path: Pa
 async def test_what_cannot_be_compared_is_a_duplicate_and_what_follows_tells_that_it_was_none(
     tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(fork_resolver, "MAX_SCANNED_BYTES", 0)
+    monkeypatch.setattr(forks, "MAX_SCANNED_BYTES", 0)
     harness = PartitionHarness(tmp_path)
     await begun(harness)
     await harness.drain()
