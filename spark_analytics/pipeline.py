@@ -41,6 +41,10 @@ _REPORT_SETTINGS = {"spark.sql.ansi.enabled": "false"}
 must get an error."""
 
 
+TEXT_BYTES_PER_PARQUET_BYTE = 10
+"""Bytes of log text that a query reads in the time of one byte of its tables."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What to report, from where, to where."""
@@ -92,13 +96,25 @@ def _day(archive: Location, date: str) -> Day:
 
 @contextlib.contextmanager
 def _session(request: Request, log: Path, day: Day, days: int) -> "Iterator[SparkSession]":
-    size_bytes = days * sum(segment.bytes_raw for segment in day.manifests.segments)
+    size_bytes = days * _text_bytes([day])
     threading.Thread(target=lambda: [*map(importlib.import_module, _OF_A_DAY)], name="imports", daemon=True).start()
     with open_session(master=request.master, log=log, size_bytes=size_bytes) as spark:
         from spark_analytics.tables import spark_io  # noqa: PLC0415 - see _OF_A_DAY
 
         with spark_io.translated_errors(log):
             yield spark
+
+
+def _text_bytes(days: Sequence[Day]) -> int:
+    return sum(segment.bytes_raw for day in days for segment in day.manifests.segments)
+
+
+def _query_bytes(tables: Tables, days: Sequence[Day]) -> int | None:
+    """Bytes of log text that a query reads as fast as the tables and the lines of `days`; None: unknown."""
+    if not isinstance(tables.root, Path):
+        return None  # its files cannot be listed without a session
+    parquet_bytes = sum(size for name, size in locations.sizes(tables.root) if name.endswith(".parquet"))
+    return TEXT_BYTES_PER_PARQUET_BYTE * parquet_bytes + _text_bytes(days)
 
 
 def existing_state(out: Location, tables: Tables, day: Day) -> str | None:
@@ -149,7 +165,11 @@ def compact(archive: Location, out: Location, date: str, master: str | None) -> 
     from spark_analytics.tables import spark_io  # noqa: PLC0415
 
     day, log = inventory.read_day(archive, date), locations.log_of(out)
-    with locations.exclusive(out), open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
+    with (
+        locations.exclusive(out),
+        open_session(master=master, log=log, size_bytes=_text_bytes([day])) as spark,
+        spark_io.translated_errors(log),
+    ):
         return raw_lines.compact(spark, archive, out, day)
 
 
@@ -158,11 +178,11 @@ def query(
 ) -> None:
     """Prints the rows of `sql` over the tables under `out` and the lines of `dates`."""
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
-    from spark_analytics.tables import spark_io  # noqa: PLC0415
 
     days = [inventory.read_day(archive, date) for date in dates] if archive else []
-    with _log_of_query() as log, open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
-        answer = sql_query.run(spark, sql, Tables(out), archive, days)
+    tables = Tables(out)
+    with _query_session(tables, days, master) as (spark, _):
+        answer = sql_query.run(spark, sql, tables, archive, days)
         sql_query.show(answer, sql_query.Format(form))
 
 
@@ -170,17 +190,30 @@ def shell(archive: Location | None, out: Location, dates: Sequence[str], form: s
     """Runs the statements of standard input over the tables under `out` and the lines of `dates`, on one session."""
     from spark_analytics.query import shell as query_shell  # noqa: PLC0415
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
-    from spark_analytics.tables import spark_io  # noqa: PLC0415
 
     days = [inventory.read_day(archive, date) for date in dates] if archive else []
     tables = Tables(out)
-    with _log_of_query() as log, open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
+    with _query_session(tables, days, master) as (spark, log):
 
         def register() -> None:
             sql_query.register(spark, tables, archive, days)
 
         register()
         query_shell.Shell(spark, tables, register, log, sql_query.Format(form)).run(sys.stdin)
+
+
+@contextlib.contextmanager
+def _query_session(tables: Tables, days: Sequence[Day], master: str | None) -> "Iterator[tuple[SparkSession, Path]]":
+    """A session tuned to what the query may read, and its log."""
+    from spark_analytics.tables import spark_io  # noqa: PLC0415
+
+    size_bytes = _query_bytes(tables, days)
+    with (
+        _log_of_query() as log,
+        open_session(master=master, log=log, size_bytes=size_bytes) as spark,
+        spark_io.translated_errors(log),
+    ):
+        yield spark, log
 
 
 @contextlib.contextmanager
