@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import browser
 import forking
 import pytest
 import reporting
@@ -151,6 +152,7 @@ sys.addaudithook(_on_start)
 
 def pytest_sessionfinish() -> None:
     forking.close()
+    browser.close()
 
 
 @atexit.register

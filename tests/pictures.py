@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from browser import Browser
+from browser import Browser, close
 from fleet import Fleet, until
 from natsd import running
 from ports import free_port
@@ -123,11 +123,12 @@ def answers(port: int) -> bool:
 
 def main(demo: Path) -> None:
     IMAGES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as directory, Browser(Path(directory) / "profile") as browser:
+    with tempfile.TemporaryDirectory() as directory, Browser() as browser:
         report(browser, demo)
         status(browser, Path(directory))
         (Path(directory) / "browse").mkdir()
         browse(browser, Path(directory) / "browse")
+    close()
 
 
 if __name__ == "__main__":

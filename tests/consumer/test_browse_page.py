@@ -27,8 +27,8 @@ def program(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(program, tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("chromium") / "profile") as started:
+def browser(program):
+    with Browser() as started:
         started.visit(program.link)
         started.until("!location.hash.includes('token')")
         started.until("document.activeElement.id === 'query'")
@@ -158,7 +158,7 @@ def test_keys_move_over_lines_and_open_their_neighbours(page):
 
 def test_the_command_is_copied_and_finds_the_same(page, program):
     search(page, '"request failed"', lines=2)
-    page.ask("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    page.grant("clipboardReadWrite", "clipboardSanitizedWrite")
     page.ask("Emulation.setFocusEmulationEnabled", enabled=True)  # only a page in focus may read the clipboard
     page.says("document.getElementById('copy').click()")
     page.until("document.getElementById('copy').textContent === 'Copied'")
@@ -239,8 +239,8 @@ def test_every_control_has_a_name(page):
     assert [node for node in shown if not node.get("name", {}).get("value")] == []
 
 
-def test_a_page_without_a_session_says_what_to_do(program, tmp_path):
-    with Browser(tmp_path / "profile") as stranger:
+def test_a_page_without_a_session_says_what_to_do(program):
+    with Browser() as stranger:
         stranger.visit(program.page)
         stranger.until(f"{ALERT}.includes('fshipper browse')")
         assert "printed" in stranger.says(ALERT)

@@ -80,8 +80,8 @@ def fresh(tmp_path, natsd):
 
 
 @pytest.fixture
-def browser(tmp_path):
-    with Browser(tmp_path / "profile") as started:
+def browser():
+    with Browser() as started:
         yield started
 
 

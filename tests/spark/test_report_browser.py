@@ -82,8 +82,8 @@ MIDDLES = """(() => {
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("profile")) as started:
+def browser():
+    with Browser() as started:
         yield started
 
 

@@ -63,7 +63,7 @@ def test_the_page_is_small(out):
 
 @pytest.mark.skipif(installed() is None, reason=f"no browser on PATH ({', '.join(NAMES)}): apt-get install chromium")
 def test_a_browser_has_nothing_to_complain_of_in_the_page_of_a_real_run(out, tmp_path):
-    with Browser(tmp_path / "profile") as browser:
+    with Browser() as browser:
         browser.open(out / DATE / "report.html")
         browser.picture(tmp_path / "page.png")
 
