@@ -24,6 +24,7 @@ import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -43,10 +44,12 @@ SPECIAL = ("LC_", "PYTHON", "LD_", "MALLOC_", "LANG")
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 MODULES = (
-    "producer.cli", "producer.app", "producer.preflight.validate", "consumer.cli", "consumer.app", "consumer.audit.app",
-    "consumer.fleet.app", "consumer.logview.app", "consumer.search.app", "consumer.browse.app", "consumer.dlq.app",
-    "consumer.redact.app", "partitioner.cli", "partitioner.access.cli", "shipper.main", "shipper.config", "typer",
-    "nats.js", "structlog.dev", "rich.console", "rich.live", "zstandard", "spark_analytics.cli",
+    "producer.cli", "producer.app", "producer.preflight.validate", "producer.discovery.watcher", "consumer.cli",
+    "consumer.app", "consumer.audit.app", "consumer.fleet.app", "consumer.logview.app", "consumer.search.app",
+    "consumer.browse.app", "consumer.dlq.app", "consumer.redact.app", "partitioner.cli", "partitioner.app",
+    "partitioner.access.cli", "deploy.install.cli", "shipper.main", "shipper.config", "spark_analytics.cli",
+    "spark_analytics.delivery.send", "typer", "typer._click.decorators", "pydantic.type_adapter", "nats.js", "rich.live",
+    "rich.console", "structlog.dev", "tomli_w", "zstandard",
 )  # fmt: skip
 
 
@@ -71,10 +74,12 @@ def popen(arguments: list[str], *, env: dict[str, str], **how: Any) -> "subproce
     return subprocess.Popen([FSHIPPER, *arguments], env=env, **how)
 
 
-def run(arguments: list[str], *, env: dict[str, str], within: float) -> "subprocess.CompletedProcess[str]":
+def run(
+    arguments: list[str], *, env: dict[str, str], within: float, stdin: Any = subprocess.DEVNULL, **how: Any
+) -> "subprocess.CompletedProcess[str]":
     """One command to its end; it is killed after `within` seconds, and the error holds its output."""
     with popen(
-        arguments, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        arguments, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how
     ) as process:
         try:
             out, err = process.communicate(timeout=within)
@@ -92,11 +97,16 @@ def close() -> None:
         _Choice.server = None
 
 
-def _same_start(env: dict[str, str]) -> bool:
-    def special(names: Any) -> dict[str, str]:
-        return {name: value for name, value in names.items() if name.startswith(SPECIAL)}
+def _special(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(SPECIAL)}
 
-    return MARK not in os.environ and special(env) in ({}, {"LANG": os.environ.get("LANG")})
+
+OWN_SPECIAL = _special(os.environ)
+"""Those of the person who runs the tests; the server has them too."""
+
+
+def _same_start(env: dict[str, str]) -> bool:
+    return MARK not in os.environ and _special(env) in ({}, {"LANG": os.environ.get("LANG")}, OWN_SPECIAL)
 
 
 class _Forked(subprocess.Popen):

@@ -86,7 +86,10 @@ SLOW = {
 REAL_STARTS = ("bench", "deploy", "test_documents_run.py", "test_interrupted_verbs.py", "test_whole_way.py", "spark")
 """Files and folders whose tests start programs as users do. The others fork."""
 
-FORKED = ("deploy/test_alerts_fire.py", "spark/test_report_send.py")
+FORKED = (
+    "deploy/test_alerts_fire.py", "deploy/test_install_verb.py", "deploy/test_validate_roles.py",
+    "spark/test_report_send.py",
+)  # fmt: skip
 """Tests below a path of REAL_STARTS that fork all the same: they test what programs do that run."""
 
 MODULES_THAT_START = ("subprocess", "multiprocessing")

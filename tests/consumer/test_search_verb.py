@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import forking
 import pytest
-from fleet import FSHIPPER, until
+from fleet import until
 from keeping import DAY_NS
 from searching import fshipper, write_archive
 
@@ -162,9 +163,9 @@ def is_running(process: int) -> bool:
 
 
 def slow(archive: Path, *arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [FSHIPPER, "search", "--json", "--archive", str(archive), "--jobs", "2", "NOT nothing NOT /x+y/", *arguments],
-        stdout=stdout, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    return forking.popen(
+        ["search", "--json", "--archive", str(archive), "--jobs", "2", "NOT nothing NOT /x+y/", *arguments],
+        env=dict(os.environ), stdout=stdout, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 
@@ -195,9 +196,7 @@ def test_a_signal_while_journals_are_copied_leaves_no_copy(
     with (journals / "logs.p0.sqlite").open("wb") as journal:
         journal.truncate(500_000_000)  # without blocks on the disk; its copy takes a while
     environment = os.environ | {"TMPDIR": str(copies)}
-    with subprocess.Popen(
-        [FSHIPPER, *verb, str(archive)], env=environment, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with forking.popen([*verb, str(archive)], env=environment, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: any(copies.iterdir()), what="it copies the journal")
         process.send_signal(number)
         _, said = process.communicate(timeout=60)

@@ -5,8 +5,8 @@ import os
 import pty
 import subprocess
 
+import forking
 import pytest
-from fleet import FSHIPPER
 
 from deploy.install.plan import digest
 
@@ -23,14 +23,8 @@ def root(tmp_path):
 
 def install(root, *options, role="collector", ask=None):
     """The verb as a process, without a terminal."""
-    return subprocess.run(
-        [FSHIPPER, "install", "--role", role, "--root", str(root), *options],
-        stdin=ask or subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    arguments = ["install", "--role", role, "--root", str(root), *options]
+    return forking.run(arguments, env=dict(os.environ), within=60, stdin=ask or subprocess.DEVNULL)
 
 
 def done(root, *options, role="collector"):

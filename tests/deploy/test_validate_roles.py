@@ -1,25 +1,17 @@
 """`fshipper validate --role`: what a unit asks before it starts its program, and what it hears."""
 
 import json
-import subprocess
 
+import forking
 import pytest
-from fleet import FSHIPPER
 
 from spark_analytics.archive import inventory
 
 
 def validate(tmp_path, *options, **environment):
     """The exit code, and what is wrong by the name of the check."""
-    ended = subprocess.run(
-        [FSHIPPER, "validate", "--json", *options],
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)} | environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    given = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)} | environment
+    ended = forking.run(["validate", "--json", *options], env=given, within=60, cwd=tmp_path)
     try:
         checks = json.loads(ended.stdout)["checks"]
     except ValueError:
