@@ -197,7 +197,8 @@ def test_a_signal_while_journals_are_copied_leaves_no_copy(
         journal.truncate(500_000_000)  # without blocks on the disk; its copy takes a while
     environment = os.environ | {"TMPDIR": str(copies)}
     with forking.popen([*verb, str(archive)], env=environment, stderr=subprocess.PIPE, text=True) as process:
-        until(lambda: any(copies.iterdir()), what="it copies the journal")
+        # Before it makes its directory, Python tries by a file of four bytes whether TMPDIR can be written to.
+        until(lambda: any(copies.glob("fshipper-*")), what="it copies the journal")
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
     assert (process.returncode, "Traceback" in said, list(copies.iterdir())) == (130, False, [])
