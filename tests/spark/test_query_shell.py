@@ -22,15 +22,8 @@ ENDLESS = "select sum(sqrt(id)) from range(4000000000000);"
 @pytest.fixture(scope="module")
 def report(spark, tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("shell")
-<<<<<<< HEAD
     prepare.write_days(place / "archive")
-    where = ["--archive", str(place / "archive"), "--out", str(place / "out")]
-    command = [sys.executable, "-m", "spark_analytics", *where, "--date", prepare.DATES[0]]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-=======
-    training_day.write(place / "archive")
-    Archive(place / "archive", training_day.DATES[0]).reported(spark, place / "out")
->>>>>>> aa46e04 (tests: the tables of the query shell's tests are made by the shared session)
+    Archive(place / "archive", prepare.DATES[0]).reported(spark, place / "out")
     return place / "out"
 
 
