@@ -48,8 +48,8 @@ MODULES = (
     "consumer.app", "consumer.audit.app", "consumer.fleet.app", "consumer.logview.app", "consumer.search.app",
     "consumer.browse.app", "consumer.dlq.app", "consumer.redact.app", "partitioner.cli", "partitioner.app",
     "partitioner.access.cli", "deploy.install.cli", "shipper.main", "shipper.config", "spark_analytics.cli",
-    "spark_analytics.delivery.send", "typer", "typer._click.decorators", "pydantic.type_adapter", "nats.js", "rich.live",
-    "rich.console", "structlog.dev", "tomli_w", "zstandard",
+    "spark_analytics.delivery.send", "typer", "typer._click.decorators", "pydantic.type_adapter", "nats.js",
+    "rich.live", "rich.console", "structlog.dev", "tomli_w", "zstandard",
 )  # fmt: skip
 
 
