@@ -9,6 +9,7 @@ test test-all: WORKERS_PER_CORE = 3# they start programs, which wait for each ot
 WORKERS ?= $(shell expr $(WORKERS_PER_CORE) \* $(CORES))
 # In parallel; tests that share a Spark session or a fixture of their module run on one worker.
 PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# In a fresh clone the tests are compiled once, instead of by each worker.
 # Pure tests write to memory where there is a GB of it: the same tests write to the disk in `make test`.
 MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,6 +37,7 @@ check: setup ## Before each commit: format, lint, types, structure, and the test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@$(BIN)/mypy > $(VENV)/types.log 2>&1 & types=$$!; \
+	[ -e tests/__pycache__ ] || $(BIN)/python -m pytest -q --collect-only > $(VENV)/tests.log 2>&1; \
 	PYTEST_DEBUG_TEMPROOT=$(MEMORY) $(BIN)/python -m pytest -q --ring check $(PARALLEL) $(TESTS); tests=$$?; \
 	wait $$types || tests=1; cat $(VENV)/types.log; exit $$tests
 

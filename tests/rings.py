@@ -74,6 +74,8 @@ SLOW = {
     "consumer/test_frame_index.py::test_older_segments_are_merged_as_before_and_get_a_table": "100 MB",
     "consumer/test_hostile_messages.py::test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive": "drawn",
     "consumer/test_search_queries.py::test_1000_random_queries_over_random_archives_equal_a_slow_reference": "drawn",
+    "consumer/test_search_event_times.py::test_drawn_lines_have_the_time_of_a_slow_reference": "drawn",
+    "consumer/test_tail_grep.py::test_the_same_lines_are_selected_as_by_comparing_each": "drawn",
     "producer/test_producer_cuts_lines.py": "500,000 lines in one test",
     "producer/test_producer_edits_any_growth.py": "many random lines",
     "producer/test_producer_edits_lines.py": "many random lines",
@@ -81,6 +83,10 @@ SLOW = {
     "producer/test_producer_planted_links.py": "names are exchanged many times while files are opened",
     "producer/test_producer_scale.py": "thousands of files",
     "producer/test_model_of_a_file.py": "1,000 random programs; 5,000 in `make test-all`",
+    "spark/test_line_examples.py::test_any_line_is_found_by_its_place_in_a_file_and_in_a_block_of_it": "drawn",
+    "spark/test_parquet.py::test_what_was_written_is_read": "drawn",
+    "spark/test_report_page.py::test_the_page_of_many_hosts_is_below_300_kib": "pages of 10,000 hosts",
+    "unit/test_patterns_reading.py::test_any_bytes_have_a_pattern_for_each_line": "drawn",
 }
 """Pure tests that take too long for `make check`, and why."""
 

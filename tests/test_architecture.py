@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("structure")  # one worker parses each module once
+
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = frozenset({"producer", "consumer", "partitioner", "spark_analytics"})
 HOUSE = PROGRAMS | {"shipper", "deploy"}

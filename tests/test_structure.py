@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from test_architecture import HOUSE, ROOT, definitions, imports, module_of, product
 
+pytestmark = pytest.mark.xdist_group("structure")
+
 GLOSSARY = ROOT / "docs/reference/glossary.md"
 MOST_COLLABORATORS = 6
 """Of one constructor: classes of the project with behaviour that it is given or makes."""
