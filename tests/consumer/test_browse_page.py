@@ -1,6 +1,7 @@
 """The page of `fshipper browse` in a real browser, over a real archive. Needs Chromium."""
 
 import http.server
+import itertools
 import subprocess
 import threading
 
@@ -190,11 +191,13 @@ def test_what_lines_hold_is_shown_and_does_nothing(page):
 def test_lines_are_followed_live_and_the_search_ends_with_it(page, program):
     page.says("document.getElementById('follow').click()")
     page.until("document.getElementById('command').textContent.includes('--follow')")
-    seen = 0
-    while not page.says("document.getElementById('lines').textContent.includes('comes in')"):
-        seen += 1
-        assert seen < 20
-        program.write("other1.example.net", b"line %d comes in" % seen)
+    written = itertools.count(1)
+
+    def is_seen() -> bool:  # a line that is written before the search follows is older than it
+        program.write("other1.example.net", b"line %d comes in" % next(written))
+        return page.says("document.getElementById('lines').textContent.includes('comes in')")
+
+    until(is_seen, what="a line that is written now is shown")
     assert len(program.processes("search")) == 1
     page.says("document.getElementById('go').click()")
     until(lambda: program.processes() == [], what="the process ends")
