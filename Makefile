@@ -45,7 +45,7 @@ fmt: setup ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup ## Before each push: everything real once: servers, processes, kills, Spark, documents, browser; 11 minutes
+test: setup ## Before each push: everything real once: servers, processes, kills, Spark, documents, browser; ten minutes
 	$(BIN)/python -m pytest -q --ring test $(PARALLEL) $(TESTS)
 
 test-all: setup ## Before a release: also many seeds, clusters and every document
