@@ -1,14 +1,16 @@
 """Class data sharing: Java maps an archive of the classes that it loaded before and starts 3 to 5 s faster.
 
 `fshipper report prepare` writes the archive into the directory of the installation; without it, the first report writes
-it to the state directory or the cache. It is named by the versions of Java and pyspark. A truncated archive would kill
-Java with SIGBUS, so it is written under another name, verified, renamed, and used only while its size and time are
-those that were noted. If anything fails, Java starts without it.
+it to the state directory or the cache. It is named by the versions of Java and pyspark and by the directory of Spark: a
+copy of an installation writes its own. A truncated archive would kill Java with SIGBUS, so it is written under another
+name, verified, renamed, and used only while its size and time are those that were noted. If anything fails, Java starts
+without it.
 """
 
 import contextlib
 import fcntl
 import hashlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -110,9 +112,16 @@ def archive_to_prepare(java: Path, spark_version: str, environment: Mapping[str,
 def _candidates(java: Path, spark_version: str, environment: Mapping[str, str]) -> list[SharedArchive]:
     real = java.resolve()
     about, version = real.stat(), _version(real)
-    key = hashlib.sha256(f"{real} {about.st_size} {about.st_mtime_ns} {version}".encode()).hexdigest()[:8]
+    key_text = f"{real} {about.st_size} {about.st_mtime_ns} {version} {_spark_home(environment)}"
+    key = hashlib.sha256(key_text.encode()).hexdigest()[:8]
     name = f"report-java{version or 'x'}-spark{spark_version}-{key}.jsa"
     return [SharedArchive(java, directory / "java" / name) for directory in _directories(environment)]
+
+
+def _spark_home(environment: Mapping[str, str]) -> str:
+    """Where Spark's jars are: Java uses an archive only for the class path that it was written with."""
+    spec = importlib.util.find_spec("pyspark")
+    return environment.get("SPARK_HOME") or str(Path(spec.origin).parent if spec and spec.origin else "")
 
 
 def _directories(environment: Mapping[str, str]) -> list[Path]:

@@ -71,9 +71,11 @@ def test_a_directory_that_cannot_be_made_fails_nothing(known, tmp_path):
         assert options == []
 
 
-def test_versions_of_java_and_spark_have_files_of_their_own(known, tmp_path):
+def test_versions_of_java_and_spark_and_directories_of_spark_have_files_of_their_own(known, tmp_path):
     other = class_data_sharing.archive_for(known.java, "4.4.0", {"SHIPPER_STATE": str(tmp_path)})
     assert other.path != known.path
+    moved = {"SHIPPER_STATE": str(tmp_path), "SPARK_HOME": str(tmp_path / "copy")}
+    assert class_data_sharing.archive_for(known.java, "4.3.0", moved).path != known.path
     cached = class_data_sharing.archive_for(known.java, "4.3.0", {"XDG_CACHE_HOME": str(tmp_path), "HOME": "/root"})
     assert Path(tmp_path, "fshipper") in cached.path.parents
 
