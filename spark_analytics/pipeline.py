@@ -40,7 +40,6 @@ _REPORT_SETTINGS = {"spark.sql.ansi.enabled": "false"}
 """Without overflow checks of each sum: counts of a day's lines and bytes do not overflow. Not for users' SQL, which
 must get an error."""
 
-
 TEXT_BYTES_PER_PARQUET_BYTE = 10
 """Bytes of log text that a query reads in the time of one byte of its tables."""
 
@@ -98,7 +97,7 @@ def _day(archive: Location, date: str) -> Day:
 def _session(request: Request, log: Path, day: Day, days: int) -> "Iterator[SparkSession]":
     size_bytes = days * _text_bytes([day])
     threading.Thread(target=lambda: [*map(importlib.import_module, _OF_A_DAY)], name="imports", daemon=True).start()
-    with open_session(master=request.master, log=log, size_bytes=size_bytes) as spark:
+    with open_session(master=request.master, log=log, size_bytes=size_bytes, writes_classes=True) as spark:
         from spark_analytics.tables import spark_io  # noqa: PLC0415 - see _OF_A_DAY
 
         with spark_io.translated_errors(log):
@@ -110,7 +109,7 @@ def _text_bytes(days: Sequence[Day]) -> int:
 
 
 def _query_bytes(tables: Tables, days: Sequence[Day]) -> int | None:
-    """Bytes of log text that a query reads as fast as the tables and the lines of `days`; None: unknown."""
+    """The size of the tables and of the lines of `days`, as bytes of log text; None: unknown."""
     if not isinstance(tables.root, Path):
         return None  # its files cannot be listed without a session
     parquet_bytes = sum(size for name, size in locations.sizes(tables.root) if name.endswith(".parquet"))

@@ -54,13 +54,19 @@ _LAUNCHER_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @contextlib.contextmanager
 def open_session(
-    *, master: str | None, log: Path, size_bytes: int | None = None, classes: SharedArchive | None = None
+    *,
+    master: str | None,
+    log: Path,
+    size_bytes: int | None = None,
+    classes: SharedArchive | None = None,
+    writes_classes: bool = False,
 ) -> "Iterator[SparkSession]":
     """A session that is stopped at the end; output of Java goes to `log`. A running session is used and not stopped.
 
     Under `spark-submit` the master is the one that was submitted to. Otherwise it is `master`, or all cores of this
     machine. `size_bytes` of log text that will be read select how Java compiles; None: unknown. `classes`: the class
-    data archive to write at the end, instead of the one that is there.
+    data archive to write at the end, instead of the one that is there. `writes_classes`: write that one if it is
+    missing. Only a report does so: an archive of a query would not have the classes of a report.
 
     Raises:
         Unavailable: pyspark or Java is not installed, or Spark does not start.
@@ -76,7 +82,7 @@ def open_session(
             opened = _opened(settings, log, submitted=True)
         else:
             settings |= _local(master or "local[*]", place, log, size_bytes)
-            makes = classes is not None or size_bytes is not None
+            makes = classes is not None or writes_classes
             opened = _opened_with_classes(settings, log, classes or known_classes(java), makes=makes)
         with contextlib.ExitStack() as stack:
             with _redirected_tempfile(place):

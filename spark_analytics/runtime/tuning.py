@@ -1,4 +1,4 @@
-"""Tunes a session to the size of the day: compilers of Java and Spark, and the memory that is available.
+"""Tunes a session to the size of the day, or of what a query may read: compilers of Java and Spark, and the memory that is available.
 
 Compiling code that runs once takes longer than running it, so small days and small queries are interpreted.
 """

@@ -11,7 +11,7 @@ from spark_analytics.runtime.session import open_session
 
 def main() -> None:
     size_bytes, log = int(sys.argv[1]), Path(sys.argv[2])
-    with open_session(master=None, log=log, size_bytes=size_bytes) as spark:
+    with open_session(master=None, log=log, size_bytes=size_bytes, writes_classes=True) as spark:
         assert spark.range(1).count() == 1
 
 

@@ -23,5 +23,7 @@ def spark(tmp_path_factory) -> Iterator:
     """As `fshipper report` starts it for a small day. test_paces.py compares with the settings of a large day."""
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     session.LOCAL_SETTINGS["spark.sql.shuffle.partitions"] = "2"
-    with session.open_session(master="local[2]", log=log, size_bytes=tuning.SMALL_BYTES) as started:
+    with session.open_session(
+        master="local[2]", log=log, size_bytes=tuning.SMALL_BYTES, writes_classes=True
+    ) as started:
         yield started

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shipper.errors import Unavailable
-from spark_analytics import prepare
+from spark_analytics import pipeline, prepare
 from spark_analytics.runtime import session
 
 RUN = (
@@ -72,6 +72,31 @@ def mapped_by_java(installation: Path, place: Path, state: Path) -> str:
     command = [sys.executable, "-c", code, str(installation), str(place / "spark.log")]
     environment = dict(os.environ) | {"SHIPPER_STATE": str(state)}
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+@pytest.mark.parametrize("command", ["report", "query", "shell", "compact"])
+def test_only_a_report_writes_a_missing_archive(tmp_path, monkeypatch, command):
+    written = []
+
+    def opened(settings, log, known, *, makes):
+        written.append(makes)
+        raise Unavailable("no session")
+
+    monkeypatch.setattr(session, "require_runtime", lambda: Path("java"))
+    monkeypatch.setattr(session, "_running", lambda: None)
+    monkeypatch.setattr(session, "_opened_with_classes", opened)
+    archive, out = tmp_path / "archive", tmp_path / "out"
+    prepare.write_days(archive)
+    request = pipeline.Request(archive=archive, out=out, top=20, master=None)
+    commands = {
+        "report": lambda: list(pipeline.run(request, [DATE])),
+        "query": lambda: pipeline.query("select 1", archive, out, [DATE], "table", None),
+        "shell": lambda: pipeline.shell(archive, out, [DATE], "table", None),
+        "compact": lambda: pipeline.compact(archive, out, DATE, None),
+    }
+    with pytest.raises(Unavailable, match="no session"):
+        commands[command]()
+    assert written == [command == "report"]
 
 
 def test_without_java_the_message_names_what_is_missing(tmp_path):

@@ -176,7 +176,9 @@ from spark_analytics.runtime import interrupts, session
 os.environ["SHIPPER_STATE"] = sys.argv[1]
 sys.prefix = os.environ["HOME"] = sys.argv[1]  # the installation or the cache may have the file already
 os.environ.pop("XDG_CACHE_HOME", None)
-with interrupts.ending(), session.open_session(master="local[1]", log=pathlib.Path(sys.argv[1], "log"), size_bytes=1):
+with interrupts.ending(), session.open_session(
+    master="local[1]", log=pathlib.Path(sys.argv[1], "log"), size_bytes=1, writes_classes=True
+):
     pass
 """
 
