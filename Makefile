@@ -9,7 +9,6 @@ test test-all: WORKERS_PER_CORE = 3# they start programs, which wait for each ot
 WORKERS ?= $(shell expr $(WORKERS_PER_CORE) \* $(CORES))
 # In parallel; tests that share a Spark session or a fixture of their module run on one worker.
 PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
-# In a fresh clone the tests are compiled once, instead of by each worker.
 # Pure tests write to memory where there is a GB of it: the same tests write to the disk in `make test`.
 MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,6 +32,7 @@ $(READY): requirements.lock pyproject.toml deploy/setup/java.sh
 demo: setup ## Server, three hosts, a collector, kills on the way, byte-for-byte proof, report: about two minutes
 	$(BIN)/fshipper demo
 
+# In a fresh clone the tests are collected first, so that they are compiled once instead of by each worker.
 check: setup ## Before each commit: format, lint, types, structure, and the tests that start no process; a minute
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

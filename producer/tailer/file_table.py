@@ -282,7 +282,7 @@ class FileTable:
         self.search(file, reader.as_read(self.acks.known[file.id]), reader.ends_as or why)
 
     def lose_source(self, source: Source, why: End) -> None:
-        """The same of a source whose file is not open."""
+        """The same as `lose`, of a source whose file is not open."""
         if why is End.TRUNCATED:
             self.truncated.add(source.key)
         self.search(self.add_known(source), source, why)
@@ -409,7 +409,7 @@ class FileTable:
             queue[file.id] = file
 
     def free_inode(self, file: TrackedFile) -> None:
-        """The inode of a file content_matches a new generation: it was truncated in place."""
+        """The inode of a file belongs to a new generation now: it was truncated in place."""
         if file.key is not None:
             self.truncated.add(file.key)
         self.set_key(file, None)

@@ -150,7 +150,7 @@ def time_of(text: str) -> dt.datetime | None:
 
 
 def hour_of(text: str) -> int | None:
-    """The hour of `time_of`, in seconds since 1970; None if it is not valid, or not from 1970 to 2089."""
+    """The hour of an RFC 3339 time, in seconds since 1970; None if it is not valid, or not from 1970 to 2089."""
     time = time_of(text)
     hour = -1 if time is None else int(time.timestamp()) // 3600
     return hour * 3600 if hour in range(1 << 20) else None
