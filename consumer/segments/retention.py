@@ -160,7 +160,7 @@ class Retention:
     def _remove(self, date: str, reason: str) -> None:
         held = self._held(date)
         line = {"v": 1, "date": date, **held._asdict(), "manifests_crc32": self._sum_of_manifests(date)}
-        # Written before a kill? A day may come back, and go again, with other bytes.
+        # An attempt before a kill may have written the line. A day that exists again later is removed with other bytes.
         if not any(line.items() <= noted.items() for noted in manifest_store.removed(self._archive)):
             noted = json.dumps(line | {"reason": reason, "removed_at": now()}, separators=(",", ":")).encode() + b"\n"
             manifest_store.append(self._archive / layout.REMOVED_PATH, noted)

@@ -1,16 +1,17 @@
-"""Tunes a session to the size of the day, or of what a query may read: compilers of Java and Spark, and the memory that is available.
+"""Tunes a session to the size of the day, or of what a query may read: compilers of Java and Spark.
 
-Compiling code that runs once takes longer than running it, so small days and small queries are interpreted.
+Compiling code that runs once takes longer than running it, so small days and small queries are interpreted. The memory
+that is available is also found here.
 """
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-import os
-from pathlib import Path
 
 
 @contextlib.contextmanager
