@@ -112,7 +112,10 @@ def _query_bytes(tables: Tables, days: Sequence[Day]) -> int | None:
     """The size of the tables and of the lines of `days`, as bytes of log text; None: unknown."""
     if not isinstance(tables.root, Path):
         return None  # its files cannot be listed without a session
-    parquet_bytes = sum(size for name, size in locations.sizes(tables.root) if name.endswith(".parquet"))
+    try:
+        parquet_bytes = sum(size for name, size in locations.sizes(tables.root) if name.endswith(".parquet"))
+    except OSError:  # a directory that this user may not read: the query may not need it
+        return None
     return TEXT_BYTES_PER_PARQUET_BYTE * parquet_bytes + _text_bytes(days)
 
 

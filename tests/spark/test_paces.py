@@ -8,9 +8,10 @@ import duckdb
 import pytest
 from day_archives import Archive
 
-from spark_analytics import prepare
+from spark_analytics import pipeline, prepare
 from spark_analytics.runtime import session, tuning
 from spark_analytics.tables import schemas
+from spark_analytics.tables.store import Tables
 
 FIRST, BOTH_LESS_THE_LOOP, BOTH = ("1", False), ("4", True), ("4", False)
 """What compiles: `TieredStopAtLevel`, and whether Java was told to leave something out."""
@@ -33,6 +34,20 @@ def test_java_knows_its_options_and_the_larger_the_day_the_more_it_compiles(size
     said = started.stdout + started.stderr
     level = next(line.split()[3] for line in said.splitlines() if " TieredStopAtLevel " in line)
     assert (level, "compiler directives added" in said) == compilers
+
+
+def test_tables_of_which_a_directory_may_not_be_read_have_an_unknown_size(tmp_path, monkeypatch):
+    (tmp_path / "tables" / "runs").mkdir(parents=True)
+    (tmp_path / "tables" / "runs" / "part.parquet").write_bytes(bytes(7))
+    tables = Tables(tmp_path)
+    assert pipeline._query_bytes(tables, []) == 7 * pipeline.TEXT_BYTES_PER_PARQUET_BYTE
+
+    def refused(_):
+        raise PermissionError
+        yield
+
+    monkeypatch.setattr(pipeline.locations, "sizes", refused)
+    assert pipeline._query_bytes(tables, []) is None
 
 
 def test_what_java_says_of_its_compilers_stays_out_of_the_summary():
