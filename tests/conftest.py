@@ -19,7 +19,7 @@ import pytest
 import reporting
 import rings
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from natsd import NatsServer, running
 
 # `tests` is on the path, so the folder tests/partitioner would pass for a namespace package `partitioner` before an
@@ -27,7 +27,12 @@ from natsd import NatsServer, running
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 # The same examples at every run, however busy the machine is; FSHIPPER_RANDOM=1 looks for new ones.
-RANDOM = {"deadline": None, "database": None, "derandomize": "FSHIPPER_RANDOM" not in os.environ}
+RANDOM = {
+    "deadline": None,
+    "database": None,
+    "derandomize": "FSHIPPER_RANDOM" not in os.environ,
+    "suppress_health_check": [HealthCheck.too_slow],  # a second for ten examples, which a busy machine may take
+}
 settings.register_profile("fshipper", **RANDOM)
 settings.register_profile("check", **RANDOM, max_examples=25)
 settings.load_profile("fshipper")

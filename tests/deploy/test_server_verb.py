@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 from deploy import server as verb
 from shipper.jetstream.admin import administration
@@ -114,14 +115,14 @@ def test_the_process_that_was_started_is_the_server_itself(tmp_path):
 
 @pytest.mark.parametrize("sync", ["always", "10s"])
 def test_what_was_stored_is_there_after_kill_9_and_a_start_on_the_same_store_and_port(tmp_path, sync):
-    arguments = ("--store", str(tmp_path), "--sync", sync)
-    with started("--port", "-1", *arguments) as server:
-        port = server.port
+    port = free_port()  # no other test gets it between the two starts
+    arguments = ("--store", str(tmp_path), "--sync", sync, "--port", str(port))
+    with started(*arguments) as server:
         asyncio.run(make_stream(server.url))
         for number in range(20):
             asyncio.run(publish(server.url, "s.x", b"%d" % number))
         assert server.end(signal.SIGKILL) == -signal.SIGKILL
-    with started("--port", str(port), *arguments) as server:
+    with started(*arguments) as server:
         assert server.port == port
         assert asyncio.run(messages(server.url)) == 20
 
