@@ -27,6 +27,7 @@ FACE = "from shipper.__main__ import main; print('up', flush=True); main()"
 MOMENTS = int(os.environ["FSHIPPER_INTERRUPTS"])
 MARK = "FSHIPPER_TEST_RUN"
 SECONDS = 2.0
+"""Within which an interrupted report ends, on a machine that makes this report in four seconds or faster."""
 
 
 @dataclasses.dataclass
@@ -116,6 +117,7 @@ def left_of(mark: str) -> list[str]:
 def prepared(spark, tmp_path_factory):
     made = Place(tmp_path_factory.mktemp("interrupted"))
     made.seconds = made.prepare(spark)
+    made.limit_seconds = max(SECONDS, made.seconds / 2)  # a slow machine, or a busy one
     return made
 
 
@@ -154,7 +156,7 @@ def test_sigint_at_any_moment_ends_the_report_and_its_java_and_leaves_a_whole_da
     with capsys.disabled():
         print("\n" + "\n".join(table))
     assert len(ends) >= MOMENTS // 2
-    assert sorted(ended.seconds for ended in ends)[len(ends) * 3 // 4] < SECONDS
+    assert sorted(ended.seconds for ended in ends)[len(ends) * 3 // 4] < place.limit_seconds
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -200,7 +202,7 @@ def test_after_kill_9_java_ends_and_the_next_run_removes_what_is_left(place):
     until = time.monotonic() + 30
     while left_of(place.mark) and time.monotonic() < until:
         time.sleep(0.1)
-    assert killed.seconds < SECONDS  # no pipe of the caller is kept open
+    assert killed.seconds < place.limit_seconds  # no pipe of the caller is kept open
     assert left_of(place.mark) == []
     assert [path.name.startswith(session.SCRATCH_PREFIX) for path in place.temporary.iterdir()] == [True]
 
@@ -236,7 +238,7 @@ def test_sigint_ends_the_wait_for_collectors(place):
     ended = place.run(process, signal.SIGINT)
 
     assert (ended.code, ended.said, ended.left) == (130, "", []), first
-    assert ended.seconds < SECONDS
+    assert ended.seconds < place.limit_seconds
 
 
 BUSY_IN_C = """
