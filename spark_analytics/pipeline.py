@@ -109,13 +109,14 @@ def _text_bytes(days: Sequence[Day]) -> int:
 
 
 def _query_bytes(tables: Tables, days: Sequence[Day]) -> int | None:
-    """The size of the tables and of the lines of `days`, as bytes of log text; None: unknown."""
-    if not isinstance(tables.root, Path):
+    """The size of the tables, of compacted days and of the lines of `days`, as bytes of log text; None: unknown."""
+    if not isinstance(tables.out, Path):
         return None  # its files cannot be listed without a session
     try:
-        parquet_bytes = sum(size for name, size in locations.sizes(tables.root) if name.endswith(".parquet"))
+        found = [each for place in (tables.root, tables.out / "raw") for each in locations.sizes(place)]
     except OSError:  # a directory that this user may not read: the query may not need it
         return None
+    parquet_bytes = sum(size for name, size in found if name.endswith(".parquet"))
     return TEXT_BYTES_PER_PARQUET_BYTE * parquet_bytes + _text_bytes(days)
 
 

@@ -101,7 +101,7 @@ _SENTENCES: Mapping[str, Callable[[Event], str]] = {
     "nak": lambda at: f"{_of_message(at)} was handed back by its reader",
     "consumer_ack": lambda at: f"{_of_message(at)} was acknowledged after {at['ack_time'] / 1e6:.1f} ms",
     "consumer_pause": lambda at: (
-        f"{_about(at)} {'is paused until ' + at['pause_until'] if at.get('paused') else 'goes on'}"
+        f"{_about(at)} is paused until {at['pause_until']}" if at.get("paused") else f"{_about(at)} goes on"
     ),
     "stream_leader_elected": _leader,
     "consumer_leader_elected": _leader,

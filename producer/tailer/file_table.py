@@ -166,7 +166,7 @@ class FileTable:
         self.retained = retained  #: files that stay open although they are not read
         self.clock = clock  #: monotonic; of the times in the records
         self.wall = wall  #: seconds since 1970
-        self.last_blocks: list[Piece] = []  #: of files that ended, to be shipped
+        self._last_blocks: list[Piece] = []  #: of files that ended, to be shipped
         self._descriptors = DescriptorCache(following.open_files, retained, following.links)
         self._by_id: dict[str, TrackedFile] = {}
         self._by_key: dict[Key, list[TrackedFile]] = {}
@@ -263,7 +263,7 @@ class FileTable:
             piece = piece._replace(gap=piece.gap + lost_after(os.path.dirname(file.name), reader.key))
         if piece.gap:
             events.bytes_lost(file=file.name, lost=piece.gap, reason=why.value)
-        self.last_blocks.append(piece)
+        self._last_blocks.append(piece)
         file.failing_since, file.passed_over = None, False
         self.move(file, Event.LAST_BLOCK)
         if why is End.TRUNCATED and reader.ends_as is None:
@@ -279,15 +279,25 @@ class FileTable:
             return
         if why is End.TRUNCATED and reader.ends_as is None:
             self.free_inode(file)
-        self.search(file, reader.as_read(self.acks.known[file.id]), reader.ends_as or why)
+        self.mark_lost(file, reader.as_read(self.acks.known[file.id]), reader.ends_as or why)
 
     def lose_source(self, source: Source, why: End) -> None:
         """The same as `lose`, of a source whose file is not open."""
         if why is End.TRUNCATED:
             self.truncated.add(source.key)
-        self.search(self.add_known(source), source, why)
+        self.mark_lost(self.add_known(source), source, why)
 
-    def search(self, file: TrackedFile, source: Source, why: End) -> None:
+    def take_last_blocks(self) -> list[Piece]:
+        """The blocks that end files, once each."""
+        taken, self._last_blocks = self._last_blocks, []
+        return taken
+
+    @property
+    def has_last_blocks(self) -> bool:
+        """Whether a block that ends a file waits to be shipped."""
+        return bool(self._last_blocks)
+
+    def mark_lost(self, file: TrackedFile, source: Source, why: End) -> None:
         """The content of a source is to be searched in other files. `source`: as far as it was read."""
         self.close_file(file)
         self.set_key(file, None)
@@ -301,7 +311,7 @@ class FileTable:
         gap = max(0, source.size - source.offset)
         if gap:
             events.bytes_lost(file=file.name, lost=gap, reason=why.value)
-        self.last_blocks.append(_last_block(source, why, gap))
+        self._last_blocks.append(_last_block(source, why, gap))
         self.move(file, Event.LAST_BLOCK)
 
     def end(self, source: Source) -> None:
@@ -323,7 +333,7 @@ class FileTable:
 
     def finish_excluded(self, source: Source) -> None:
         """Nothing more is read of an excluded source, and the archive records that."""
-        self.last_blocks.append(_last_block(source, End.EXCLUDED, max(0, source.size - source.offset)))
+        self._last_blocks.append(_last_block(source, End.EXCLUDED, max(0, source.size - source.offset)))
 
     def forget(self, source: Source) -> None:
         """A source ended so long ago that its file is a new one should it show up."""

@@ -53,7 +53,7 @@ class ReadScheduler:
     @property
     def idle(self) -> bool:
         """Whether nothing is left to read that the last scan found."""
-        return not (self._table.last_blocks or self._readable() or self._searchable())
+        return not (self._table.has_last_blocks or self._readable() or self._searchable())
 
     @property
     def backlog_bytes(self) -> int:
@@ -81,7 +81,7 @@ class ReadScheduler:
         core's cache.
         """
         self._search_lost()
-        yield from (last_blocks := self._take_last_blocks())
+        yield from (last_blocks := self._table.take_last_blocks())
         left, is_silent = budget_bytes, not last_blocks
         while left > 0 and (turn := self._turn()):
             for file in turn:
@@ -96,7 +96,7 @@ class ReadScheduler:
                     break
         if is_silent:  # else the next call does
             self._search_lost()
-        yield from self._take_last_blocks()
+        yield from self._table.take_last_blocks()
 
     def _turn(self) -> list[TrackedFile]:
         """The files to read a block of before the next turn is chosen."""
@@ -105,10 +105,6 @@ class ReadScheduler:
         if turn and self._table.following.order is Order.OLDEST:
             return [min(turn, key=_last_change)]
         return turn
-
-    def _take_last_blocks(self) -> list[Piece]:
-        taken, self._table.last_blocks = self._table.last_blocks, []
-        return [self._sending(piece) for piece in taken]
 
     def _sending(self, piece: Piece) -> Piece:
         """Remember what is in flight until it is acknowledged."""

@@ -174,7 +174,7 @@ class Resolver:
             if file.reader is not None:
                 self._follow(file, file.reader, source, Event.SAVED)
             else:
-                self._table.search(file, source, End.ROTATED)  # its content is in a compressed file
+                self._table.mark_lost(file, source, End.ROTATED)  # its content is in a compressed file
 
     # -- a known one --------------------------------------------------------------------------------------------
 

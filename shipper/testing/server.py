@@ -342,7 +342,8 @@ class Bus:
         except TimeoutError:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
-        return next((found for each in answers if each.done() and (found := each.result()) is not None), None)
+        ended = (each.result() for each in answers if each.done() and not each.cancelled())
+        return next((found for found in ended if found is not None), None)
 
     def _listening(self, subject: str) -> list[Listener]:
         return [listener for listener in self._listeners if matches(listener.pattern, subject)]
