@@ -81,7 +81,7 @@ class ReadScheduler:
         core's cache.
         """
         self._search_lost()
-        yield from (last_blocks := self._table.take_last_blocks())
+        yield from (last_blocks := self._take_last_blocks())
         left, is_silent = budget_bytes, not last_blocks
         while left > 0 and (turn := self._turn()):
             for file in turn:
@@ -96,7 +96,7 @@ class ReadScheduler:
                     break
         if is_silent:  # else the next call does
             self._search_lost()
-        yield from self._table.take_last_blocks()
+        yield from self._take_last_blocks()
 
     def _turn(self) -> list[TrackedFile]:
         """The files to read a block of before the next turn is chosen."""
@@ -105,6 +105,9 @@ class ReadScheduler:
         if turn and self._table.following.order is Order.OLDEST:
             return [min(turn, key=_last_change)]
         return turn
+
+    def _take_last_blocks(self) -> list[Piece]:
+        return [self._sending(piece) for piece in self._table.take_last_blocks()]
 
     def _sending(self, piece: Piece) -> Piece:
         """Remember what is in flight until it is acknowledged."""
