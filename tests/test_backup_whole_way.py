@@ -34,7 +34,7 @@ def say(server: NatsServer, *texts: bytes) -> None:
     async def within() -> None:
         connection = await connect(NatsSettings(url=server.url), name="test", inbox="_INBOX_test")
         for text in texts:
-            assert b'"seq"' in (await connection.client.request(f"logs.p0.{HOST}", text)).data
+            assert b'"seq"' in (await connection.client.request(f"logs.p0.{HOST}", text, timeout=30)).data
         await connection.close()
 
     asyncio.run(within())

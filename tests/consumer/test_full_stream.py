@@ -45,7 +45,9 @@ async def _delete(url: str, first: int, last: int) -> None:
     client = await nats.connect(url)
     try:
         for sequence in range(first, last + 1):
-            answer = await client.request("$JS.API.STREAM.MSG.DELETE.LOGS_0", json.dumps({"seq": sequence}).encode())
+            answer = await client.request(
+                "$JS.API.STREAM.MSG.DELETE.LOGS_0", json.dumps({"seq": sequence}).encode(), timeout=30
+            )
             assert json.loads(answer.data)["success"]
     finally:
         await client.close()

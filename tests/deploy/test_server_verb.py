@@ -79,8 +79,10 @@ def ended(*arguments, environment=None):
 
 async def publish(url, subject, payload):
     connection = await connect(NatsSettings(url=url), name="test", inbox="_INBOX_test")
-    answer = await connection.client.request(subject, payload)
-    await connection.close()
+    try:
+        answer = await connection.client.request(subject, payload, timeout=30)
+    finally:
+        await connection.close()
     assert b'"seq"' in answer.data
 
 

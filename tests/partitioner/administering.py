@@ -23,7 +23,7 @@ def publish(natsd, subject, *payloads, headers=None):
     async def within():
         connection = await connect(NatsSettings(url=natsd.url), name="test", inbox="_INBOX_test")
         for payload in payloads:
-            answer = await connection.client.request(subject, payload, headers=headers)
+            answer = await connection.client.request(subject, payload, timeout=30, headers=headers)
             assert b'"seq"' in answer.data
         await connection.close()
 

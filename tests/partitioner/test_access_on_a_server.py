@@ -311,7 +311,9 @@ def test_a_monitor_sees_everything_and_changes_nothing(world: Secured, tmp_path:
     async def bury() -> None:
         client = await world.connect("partitioner")
         for number in range(3):
-            await client.request(f"dlq.LOGS_0.{HOST}", b"poison %d" % number, headers={"Dlq-Reason": "test"})
+            await client.request(
+                f"dlq.LOGS_0.{HOST}", b"poison %d" % number, timeout=30, headers={"Dlq-Reason": "test"}
+            )
         await client.close()
 
     asyncio.run(bury())

@@ -27,7 +27,7 @@ def messages(server, stream):
         found = []
         for sequence in range(state["first_seq"], state["last_seq"] + 1):
             body = json.dumps({"seq": sequence}).encode()
-            answer = await admin.connection.client.request(f"$JS.API.STREAM.MSG.GET.{stream}", body)
+            answer = await admin.connection.client.request(f"$JS.API.STREAM.MSG.GET.{stream}", body, timeout=30)
             found.append(json.loads(answer.data).get("message"))
         return found
 

@@ -308,7 +308,7 @@ def fill(server: NatsServer) -> None:
         connection = await connect(NatsSettings.model_validate({"url": server.url}), name="test", inbox="_INBOX_test")
         answer = b""
         while b"error" not in answer:
-            answer = (await connection.client.request("logs.p0.other", b"x" * 100_000)).data
+            answer = (await connection.client.request("logs.p0.other", b"x" * 100_000, timeout=30)).data
         await connection.close()
 
     asyncio.run(within())

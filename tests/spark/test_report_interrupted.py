@@ -29,13 +29,16 @@ MARK = "FSHIPPER_TEST_RUN"
 SECONDS = 2.0
 """Within which an interrupted report ends, on a machine that makes this report in four seconds or faster."""
 
+LEAVING_SECONDS = 10.0
+"""For a killed Java to return its memory, on a core that other tests use too."""
+
 
 @dataclasses.dataclass
 class Ended:
     code: int
     said: str
     seconds: float  #: from the signal until the process had ended and every pipe of it was closed
-    left: list[str]  #: command lines of processes that it left
+    left: list[str]  #: command lines of processes that it left, apart from those that the kernel is ending
 
 
 class Place:
@@ -89,7 +92,10 @@ class Place:
             (os.killpg if group else os.kill)(process.pid, number)
         said, _ = process.communicate(timeout=240)
         seconds = time.monotonic() - began
-        return Ended(process.returncode, said, seconds, left_of(self.mark))
+        until = time.monotonic() + LEAVING_SECONDS
+        while (left := left_of(self.mark)) and time.monotonic() < until:
+            time.sleep(0.01)
+        return Ended(process.returncode, said, seconds, left)
 
     def is_whole(self) -> str:
         """Whose day is there, old or new; fails where it is neither, or where a part is left."""
