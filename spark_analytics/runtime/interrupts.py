@@ -258,28 +258,44 @@ def is_active() -> bool:
 def kill_descendants(seconds: float, *, but: Collection[int] = ()) -> None:
     """Kills every process that this one started, and what those started, and waits for them at most `seconds`.
 
-    This process is their subreaper (prctl(2)): a process whose parent was killed becomes its child, so the loop ends
-    when it has no children `but` those.
+    All of them are killed in each round: on a busy core a process may take longer than `seconds` to end, and what it
+    started must not outlive this process. This process is their subreaper (prctl(2)): a process whose parent has ended
+    becomes its child, so the loop ends when it has no descendants but `but` and those below them.
     """
     until = time.monotonic() + seconds
-    while (children := [pid for pid in _children() if pid not in but]) and time.monotonic() < until:
-        for pid in children:
+    while found := _descendants(but):
+        for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        if time.monotonic() >= until:
+            break
         time.sleep(0.005)
-        for pid in children:
+        for pid in found:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
 
+def _descendants(but: Collection[int]) -> list[int]:
+    """The processes below this one, apart from `but` and those below them; a parent before its children."""
+    parents = _parents()
+    found = [os.getpid()]
+    for one in found:
+        found += [pid for pid, parent in parents.items() if parent == one and pid not in but]
+    return found[1:]
+
+
 def _children() -> list[int]:
-    mine, found = os.getpid(), []
+    return [pid for pid, parent in _parents().items() if parent == os.getpid()]
+
+
+def _parents() -> dict[int, int]:
+    """The parent of each process of this machine."""
+    found = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 status = Path(entry.path, "stat").read_bytes()
-                if int(status[status.rindex(b")") + 2 :].split()[1]) == mine:
-                    found.append(int(entry.name))
+                found[int(entry.name)] = int(status[status.rindex(b")") + 2 :].split()[1])
     return found
 
 

@@ -324,6 +324,24 @@ def test_descendants_whose_parent_has_ended_are_killed_too(tmp_path):
     assert left_of(mark) == []
 
 
+LATE = """
+import os, subprocess, time
+from spark_analytics.runtime import interrupts
+subprocess.Popen(["sh", "-c", "sleep 300 & echo; wait"], stdout=subprocess.PIPE).stdout.readline()
+interrupts.kill_descendants(0.0)
+os._exit(0)
+"""
+
+
+def test_descendants_are_killed_also_if_there_is_no_time_to_wait_for_their_parents():
+    mark = uuid.uuid4().hex
+    subprocess.run([sys.executable, "-c", LATE], check=True, cwd=ROOT, env=os.environ | {MARK: mark}, timeout=60)
+    until = time.monotonic() + LEAVING_SECONDS
+    while left_of(mark) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert left_of(mark) == []
+
+
 def test_directories_of_runs_that_still_go_on_and_of_others_are_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
     fresh = tmp_path / f"{session.SCRATCH_PREFIX}being-made"
