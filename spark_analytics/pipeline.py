@@ -93,11 +93,17 @@ def _day(archive: Location, date: str) -> Day:
     return inventory.with_duplicates(archive, inventory.read_day(archive, date))
 
 
-@contextlib.contextmanager
-def _session(request: Request, log: Path, day: Day, days: int) -> "Iterator[SparkSession]":
-    size_bytes = days * _text_bytes([day])
+def _session(request: Request, log: Path, day: Day, days: int) -> "contextlib.AbstractContextManager[SparkSession]":
     threading.Thread(target=lambda: [*map(importlib.import_module, _OF_A_DAY)], name="imports", daemon=True).start()
-    with open_session(master=request.master, log=log, size_bytes=size_bytes, writes_classes=True) as spark:
+    return _translated_session(request.master, log, days * _text_bytes([day]), writes_classes=True)
+
+
+@contextlib.contextmanager
+def _translated_session(
+    master: str | None, log: Path, size_bytes: int | None, *, writes_classes: bool = False
+) -> "Iterator[SparkSession]":
+    """A session of which errors of Spark and Java become errors with a hint."""
+    with open_session(master=master, log=log, size_bytes=size_bytes, writes_classes=writes_classes) as spark:
         from spark_analytics.tables import spark_io  # noqa: PLC0415 - see _OF_A_DAY
 
         with spark_io.translated_errors(log):
@@ -165,14 +171,9 @@ def _make(spark: "SparkSession", request: Request, day: Day, began: float, table
 def compact(archive: Location, out: Location, date: str, master: str | None) -> Location:
     """Writes the lines of a day as Parquet and returns their directory."""
     from spark_analytics.query import raw_lines  # noqa: PLC0415
-    from spark_analytics.tables import spark_io  # noqa: PLC0415
 
     day, log = inventory.read_day(archive, date), locations.log_of(out)
-    with (
-        locations.exclusive(out),
-        open_session(master=master, log=log, size_bytes=_text_bytes([day])) as spark,
-        spark_io.translated_errors(log),
-    ):
+    with locations.exclusive(out), _translated_session(master, log, _text_bytes([day])) as spark:
         return raw_lines.compact(spark, archive, out, day)
 
 
@@ -208,14 +209,8 @@ def shell(archive: Location | None, out: Location, dates: Sequence[str], form: s
 @contextlib.contextmanager
 def _query_session(tables: Tables, days: Sequence[Day], master: str | None) -> "Iterator[tuple[SparkSession, Path]]":
     """A session tuned to what the query may read, and its log."""
-    from spark_analytics.tables import spark_io  # noqa: PLC0415
-
     size_bytes = _query_bytes(tables, days)
-    with (
-        _log_of_query() as log,
-        open_session(master=master, log=log, size_bytes=size_bytes) as spark,
-        spark_io.translated_errors(log),
-    ):
+    with _log_of_query() as log, _translated_session(master, log, size_bytes) as spark:
         yield spark, log
 
 

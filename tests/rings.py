@@ -33,7 +33,7 @@ LONG = {
     "partitioner/test_leaders_on_a_cluster.py": "a cluster of three servers under kills",
     "spark/test_dictionary.py::test_the_example_for_pandas_shows_both_days": "installs pandas",
     "spark/test_prepare.py::test_the_first_report_after_it_uses_the_archive_and_writes_none": "`make setup` prepares",
-    "spark/test_report_interrupted.py::test_sigint_while_java_writes_its_file_of_classes_leaves_no_part_of_it": "17 s",
+    "spark/test_report_interrupted.py::test_sigint_while_java_writes_its_file_of_classes_leaves_no_part_of_it": "190 MB",  # noqa: E501
     "spark/test_cluster.py": "Spark clusters of several processes; the daily run has local sessions",
     "test_clones_whole_way.py::test_one_producer_is_never_taken_for_two": "the daily run has three of nine ways",
     "test_clones_whole_way.py::test_two_clones_that_ship_at_the_same_moment_are_both_archived": "one of three lengths",
