@@ -57,7 +57,7 @@ def test_an_archive_is_readable_by_its_group(natsd: NatsServer, tmp_path: Path, 
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o644 for path in before)
 
 
-def test_the_umask_of_a_person_who_wants_less_is_kept():
+def test_a_stricter_umask_of_a_person_is_kept():
     inherited = os.umask(0o077)
     try:
         with readable_by("all"):

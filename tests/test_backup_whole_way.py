@@ -54,7 +54,7 @@ def stream_bytes(fleet: Fleet) -> int:
     return int(row["bytes"])
 
 
-def test_the_collector_goes_on_in_a_restored_stream_where_it_was_and_nothing_is_lost_or_doubled(
+def test_the_collector_continues_in_a_restored_stream_where_it_was_and_nothing_is_lost_or_doubled(
     tmp_path: Path, natsd: NatsServer
 ) -> None:
     log, half = tmp_path / "app.log", MEGABYTES * 500_000

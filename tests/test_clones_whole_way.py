@@ -98,7 +98,7 @@ def test_two_clones_that_ship_at_the_same_moment_are_both_archived(fleet, machin
     check_both(fleet, *machines, *texts)
 
 
-def test_clones_that_go_on_keep_their_sources_apart(fleet, machines):
+def test_clones_that_continue_keep_separate_sources(fleet, machines):
     first, _ = machines
     wanted = [b"", b""]
     for turn in range(4):
@@ -116,7 +116,7 @@ def test_clones_that_go_on_keep_their_sources_apart(fleet, machines):
     assert len(forks(fleet)) == 1
 
 
-def test_clones_that_nobody_noticed_are_red_in_status_and_the_archive_has_both(fleet, machines):
+def test_undetected_clones_are_red_in_status_and_the_archive_has_both(fleet, machines):
     """As after a copy of a running machine: two processes of one instance, which take each other for themselves."""
     first, _ = machines
     collector = fleet.consume()

@@ -70,7 +70,7 @@ def sentence(path: Path, told: dict) -> str:
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 @pytest.mark.parametrize("path", TYPED, ids=name)
-def test_every_command_does_what_the_document_says(path: Path, tmp_path: Path):
+def test_every_command_does_what_the_document_describes(path: Path, tmp_path: Path):
     before = BEFORE.get(name(path), RUNNING)
     typed = [{"line": 0, "text": text, "expected": 0} for text in before] + [
         {"line": command.line, "text": command.text, "expected": command.code}

@@ -55,7 +55,7 @@ def double(fleet: Fleet) -> None:
     fleet.drain_unseen(0)
 
 
-def test_a_doubled_archive_is_red_everywhere_until_it_is_repaired_beside_a_running_collector(
+def test_a_doubled_archive_is_red_everywhere_until_it_is_repaired_while_a_collector_runs(
     tmp_path: Path, natsd: NatsServer
 ) -> None:
     port = free_port()

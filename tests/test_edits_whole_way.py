@@ -114,7 +114,7 @@ def test_a_subscriber_of_plain_lines_sees_the_kept_ones_only(tmp_path: Path, nat
         assert fleet.archived(HOST, log) == b"one\ntwo [card]\n"
 
 
-def test_an_expression_that_is_none_ends_the_program_with_78_and_says_where(tmp_path: Path, natsd: NatsServer) -> None:
+def test_an_invalid_expression_ends_the_program_with_78_and_reports_where(tmp_path: Path, natsd: NatsServer) -> None:
     with Fleet(tmp_path, natsd.url) as fleet:
         done = fleet.run("produce", "--drop-lines", "fo(o", "--redact", "[a", str(tmp_path / "app.log"))
         assert done.returncode == 78

@@ -40,7 +40,7 @@ def test_a_forked_program_is_a_child_that_a_signal_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.starts
-def test_threads_that_start_programs_at_once_get_each_its_own() -> None:
+def test_threads_that_start_programs_in_parallel_get_each_its_own() -> None:
     def code(wanted: int) -> int:
         arguments = ["produce", "--nothing"] if wanted else ["version"]
         return forking.run(arguments, env=ENVIRONMENT, within=60).returncode

@@ -282,7 +282,9 @@ def test_an_input_that_cannot_work_is_refused_with_the_way_out(
     assert b"hint: " in done.stderr
 
 
-def test_a_fifo_that_a_glob_finds_is_not_read_and_said_with_the_way_out(tmp_path: Path, natsd: NatsServer) -> None:
+def test_a_fifo_that_a_glob_finds_is_not_read_and_is_reported_with_the_next_step(
+    tmp_path: Path, natsd: NatsServer
+) -> None:
     os.mkfifo(tmp_path / "a.fifo")
     (tmp_path / "b.log").write_bytes(b"a file\n")
     with Fleet(tmp_path, natsd.url) as fleet:

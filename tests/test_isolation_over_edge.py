@@ -127,7 +127,7 @@ def test_the_server_of_a_site_speaks_and_hears_for_its_own_hosts_only(ends: tupl
     asyncio.run(within())
 
 
-def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_goes_on(
+def test_centre_and_site_are_migrated_one_after_the_other_and_sourcing_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def as_before(end: End, *arguments: str) -> None:

@@ -170,7 +170,7 @@ def test_a_checkpoint_of_an_older_version_is_found_in_the_partition_where_it_is(
     note("version", "before the map, 4", "this one, unset", "found by its messages, once")
 
 
-def test_apply_with_another_number_is_refused_and_says_what_to_use(world: World) -> None:
+def test_apply_with_another_number_is_refused_and_names_the_number_to_use(world: World) -> None:
     done = world.fleet.run("partition", "apply", "--partitions", "8", SHIPPER_PARTITIONS="")
     assert done.returncode == 78
     assert "fshipper partition move --partitions 8" in done.stderr
@@ -182,7 +182,7 @@ def test_apply_with_another_number_is_refused_and_says_what_to_use(world: World)
 # -- where state, archive and server are --------------------------------------------------------------------------
 
 
-def test_another_state_directory_sends_nothing_while_nobody_knows_what_is_archived(world: World) -> None:
+def test_another_state_directory_sends_nothing_while_it_is_unknown_what_is_archived(world: World) -> None:
     world.ship()
     before = world.fleet.messages()
     done = world.ship(SHIPPER_STATE=str(world.directory / "other"))
@@ -222,7 +222,7 @@ def test_draining_into_a_new_directory_is_refused_where_another_archive_has_the_
     note("SHIPPER_DIRECTORY, consume --drain", "archive", "archive2", "refused, 78")
 
 
-def test_a_collector_with_an_archive_of_its_own_says_where_the_rest_is(world: World) -> None:
+def test_a_collector_with_an_archive_of_its_own_reports_where_the_rest_is(world: World) -> None:
     """What the first archive told the producer is not sent to the second; the rest is recorded as being in both."""
     other = world.directory / "archive2"
     world.ship()
@@ -278,7 +278,7 @@ def test_another_subject_is_refused_before_the_first_byte(world: World) -> None:
     note("SHIPPER_SUBJECT, collector", "logs", "app", "refused, 78")
 
 
-def test_a_host_name_that_nobody_gave_is_refused_where_the_files_were_shipped_under_another(world: World) -> None:
+def test_a_host_name_by_default_is_refused_where_the_files_were_shipped_under_another(world: World) -> None:
     world.ship()
     environment = {"SHIPPER_PARTITIONS": "", "HOSTNAME": None}
     done = world.fleet.run("produce", "--once", f"{world.logs}/*.log", **environment)
@@ -289,7 +289,7 @@ def test_a_host_name_that_nobody_gave_is_refused_where_the_files_were_shipped_un
     note("HOSTNAME", HOST, "unset", "refused, 78")
 
 
-def test_another_host_name_that_is_given_is_another_host_and_that_is_said(world: World) -> None:
+def test_a_configured_host_name_is_another_host_which_is_reported(world: World) -> None:
     world.ship()
     done = world.ship(host="web2.example.net")
     assert (done.returncode, f"other={HOST}" in done.stderr) == (0, True)

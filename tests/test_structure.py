@@ -241,7 +241,7 @@ def test_a_module_that_imports_too_much_is_found():
     assert wide_imports(sources | {"consumer/app.py": text}) == []
 
 
-def test_a_name_that_nobody_explains_is_found():
+def test_a_name_without_an_explanation_is_found():
     assert unexplained_names({"consumer/wake/turns.py": ""}, "lease") == ["consumer/wake/turns.py: wake"]
     assert unexplained_names({"consumer/leases/cli.py": ""}, "lease") == []
     assert {"shipper", *HOUSE} - {"tests"}

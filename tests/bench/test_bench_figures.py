@@ -128,7 +128,7 @@ def test_a_run_that_was_disturbed_every_time_is_kept_and_marked(tmp_path):
     assert is_noisy(0.8)
 
 
-def test_a_case_whose_needs_are_not_here_says_so(tmp_path):
+def test_a_case_with_missing_requirements_names_them(tmp_path):
     def run(place):
         raise MissingError("apt-get install it")
 
@@ -140,7 +140,7 @@ def test_a_case_whose_needs_are_not_here_says_so(tmp_path):
 # -- the source and its copy --------------------------------------------------------------------------------------
 
 
-def test_a_source_is_as_large_as_asked_for_whatever_samples_are_at_hand(tmp_path):
+def test_a_source_has_the_requested_size_whatever_samples_are_available(tmp_path):
     source = make(tmp_path / "made.log", 2, samples=tmp_path)
     assert (source.size, source.kind) == (source.path.stat().st_size, "generated lines")
     assert 2_000_000 <= source.size < 4_000_000

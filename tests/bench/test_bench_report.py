@@ -28,7 +28,7 @@ def found() -> dict[tuple[str, str], float]:
     return {reading.key: reading.value for reading in report.readings(took)}
 
 
-def test_any_day_is_what_is_left_beside_the_start_and_the_files(found):
+def test_the_time_of_any_day_is_the_rest_after_the_start_and_the_files(found):
     assert found["fshipper report", report.BESIDE] == pytest.approx(BESIDE)
     assert found["fshipper report", report.A_FILE] == pytest.approx(1000 * A_FILE)
     assert found["fshipper report", report.START] == START

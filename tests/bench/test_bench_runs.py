@@ -19,7 +19,7 @@ def bench(*arguments, directory):
     )
 
 
-def test_a_case_of_each_kind_tells_its_figures_beside_its_limit(tmp_path):
+def test_a_case_of_each_kind_shows_its_figures_and_its_limit(tmp_path):
     cases = ("end-to-end", "producer", "collector")
     chosen = [word for case in cases for word in ("--only", case)]
     done = bench(*chosen, "--mb", "4", "--runs", "1", directory=tmp_path)
@@ -33,7 +33,7 @@ def test_a_case_of_each_kind_tells_its_figures_beside_its_limit(tmp_path):
     assert list(tmp_path.iterdir()) == [], "what was made is removed"
 
 
-def test_a_case_that_nobody_knows_is_refused_with_the_names_of_all(tmp_path):
+def test_an_unknown_case_is_refused_with_the_names_of_all(tmp_path):
     done = bench("--only", "warp", directory=tmp_path)
     assert done.returncode == 2
     assert "'end-to-end'" in done.stderr

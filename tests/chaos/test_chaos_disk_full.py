@@ -71,7 +71,7 @@ class Seen:
         return found is not None and float(found[1]) == 1.0
 
 
-def test_a_full_disk_under_load_loses_and_doubles_nothing_is_told_and_heals_by_itself(
+def test_a_full_disk_under_load_loses_and_doubles_nothing_is_reported_and_heals_by_itself(
     tmp_path: Path, natsd: NatsServer, disk: Volume | Limits
 ) -> None:
     load, port = Load(tmp_path / "app.log"), free_port()

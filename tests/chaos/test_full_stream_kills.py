@@ -21,7 +21,7 @@ def random_lines(chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FSHIPPER_FULL_SEEDS", "1"))))
-def test_hosts_that_share_a_full_stream_arrive_whole_whoever_is_killed(
+def test_hosts_that_share_a_full_stream_arrive_whole_whichever_program_is_killed(
     seed: int, tmp_path: Path, natsd: NatsServer
 ) -> None:
     chance = random.Random(seed)

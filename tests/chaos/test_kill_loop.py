@@ -180,7 +180,7 @@ class Loop:
 
 @pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
 @pytest.mark.parametrize("kind", [Logging, CopyTruncating])
-def test_a_file_that_begins_anew_every_second_arrives_whole_through_a_kill_every_200_ms(
+def test_a_file_that_starts_again_every_second_arrives_whole_through_a_kill_every_200_ms(
     kind: type[Logging], pattern: str, tmp_path: Path, natsd: NatsServer
 ) -> None:
     (tmp_path / "logs").mkdir()

@@ -94,7 +94,7 @@ async def test_it_is_found_in_an_open_file(tmp_path: Path, damage: str) -> None:
     assert set(said.kinds) <= {"damaged_file", "uncommitted_bytes"}, said.texts
 
 
-async def test_a_line_that_somebody_appended_to_an_open_file_is_found_and_where_it_will_go_is_said(
+async def test_a_line_appended_to_an_open_file_is_found_with_the_place_it_will_go_to(
     tmp_path: Path,
 ) -> None:
     archive = await opened(tmp_path)
@@ -147,7 +147,7 @@ async def test_a_missing_open_file_is_found_and_so_is_the_gap_that_the_next_star
     assert (said.code, set(said.kinds)) == (2, {"gap"}), said.texts
 
 
-async def test_a_file_of_one_host_that_lies_under_another_ones_name_is_found_at_both(tmp_path: Path) -> None:
+async def test_a_file_of_one_host_under_the_name_of_another_is_found_at_both(tmp_path: Path) -> None:
     for number, archive in enumerate([await sealed(tmp_path / "a"), await opened(tmp_path / "b")]):
         (path,) = archive.archive.glob(f"date=*/*/host={HOST}/*")
         home = path.parent.with_name("host=web9.example.net")
@@ -236,7 +236,7 @@ async def test_a_segment_that_is_a_directory_is_no_crash(tmp_path: Path) -> None
     assert (said.code, said.kinds) == (2, ["unreadable_file"])
 
 
-async def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+async def test_only_what_is_requested_is_read(tmp_path: Path) -> None:
     archive = await sealed(tmp_path)
     (segment,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
     segment.unlink()

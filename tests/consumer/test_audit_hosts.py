@@ -68,7 +68,7 @@ def test_a_journal_that_lacks_what_its_collector_had_reported_is_found_whatever_
     assert said_of(journals, mark(offset=1500, archived=1400), last=99)[1] == [(Weight.DAMAGE, 400), (Weight.NOTE, 500)]
 
 
-def test_nobody_who_answers_and_no_journal_to_compare_with_are_said_and_are_no_damage(
+def test_a_missing_answer_and_a_missing_journal_are_reported_and_are_no_damage(
     journals: JournalSnapshots, tmp_path: Path
 ) -> None:
     (host,), findings = compare(ProducerReports({HOST: None}, {}), journals)

@@ -49,7 +49,7 @@ def written(path: Path):
         writer.join()
 
 
-def test_an_archive_that_is_written_and_sealed_meanwhile_is_complete_at_every_look(
+def test_an_archive_that_is_written_and_sealed_meanwhile_is_complete_at_every_audit(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     path, config = tmp_path / "app.log", tmp_path / "small.toml"
@@ -77,7 +77,7 @@ def test_an_archive_that_is_written_and_sealed_meanwhile_is_complete_at_every_lo
     assert (said.code, said.found["totals"]["archived"]["bytes"]) == (0, size)
 
 
-def test_producers_are_asked_and_what_is_in_the_stream_is_told_from_what_is_lost(
+def test_producers_are_queried_and_what_is_in_the_stream_is_distinguished_from_what_is_lost(
     fleet: Fleet, tmp_path: Path, natsd: NatsServer
 ) -> None:
     path = tmp_path / "app.log"
@@ -115,7 +115,7 @@ def test_producers_are_asked_and_what_is_in_the_stream_is_told_from_what_is_lost
     assert "neither stream nor archive" in said.texts
 
 
-def test_without_a_server_it_says_so_and_ends_with_69(fleet: Fleet, tmp_path: Path, natsd: NatsServer) -> None:
+def test_without_a_server_it_reports_it_and_ends_with_69(fleet: Fleet, tmp_path: Path, natsd: NatsServer) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(LINES)
     fleet.ship_once(HOST, path)
@@ -190,7 +190,7 @@ def test_the_copy_of_a_journal_is_of_one_moment(tmp_path: Path, monkeypatch: pyt
         assert next(moments, None) is None
 
 
-def test_a_journal_whose_log_begins_anew_while_it_is_copied_is_copied_again(
+def test_a_journal_whose_log_starts_again_while_it_is_copied_is_copied_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else old pages of the -wal would hide newer ones of the main file: a state from before the copy began."""
@@ -227,7 +227,7 @@ def commit(journal: Journal, moment: int) -> None:
     )
 
 
-def test_a_journal_is_read_beside_the_process_that_has_it_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_journal_is_read_while_its_process_runs_and_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "logs.p0.sqlite"
     with contextlib.closing(Journal(path)) as journal:
         for moment in range(1, 50):

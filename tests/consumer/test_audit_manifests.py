@@ -89,7 +89,7 @@ async def test_a_torn_line_of_a_manifest_is_found(tmp_path: Path, where: int) ->
         ({"crc32": "nothing"}, "nothing"),
     ],
 )
-async def test_a_line_that_says_what_cannot_be_is_found(tmp_path: Path, fields: dict[str, Any], why: str) -> None:
+async def test_a_line_with_impossible_values_is_found(tmp_path: Path, fields: dict[str, Any], why: str) -> None:
     archive = await sealed(tmp_path)
     first, second, third = lines(archive)
     write(archive, first, edited(second, **fields), third)
@@ -100,9 +100,7 @@ async def test_a_line_that_says_what_cannot_be_is_found(tmp_path: Path, fields: 
 
 
 @pytest.mark.parametrize("fields", [{"lines": 1}, {"crc32": "00000000"}, {"bytes_raw": 7}, {"bytes_stored": 7}])
-async def test_a_line_that_says_something_else_than_its_segment_is_found(
-    tmp_path: Path, fields: dict[str, Any]
-) -> None:
+async def test_a_line_that_differs_from_its_segment_is_found(tmp_path: Path, fields: dict[str, Any]) -> None:
     archive = await sealed(tmp_path)
     first, second, third = lines(archive)
     write(archive, first, edited(second, **fields), third)
@@ -262,7 +260,7 @@ async def test_of_two_epochs_the_newest_journal_counts_and_what_a_fenced_collect
     assert said.found["totals"]["archived"]["bytes"] == 2 * len(LINES)
 
 
-async def test_open_files_whose_journal_is_elsewhere_are_said_to_be_unproven(tmp_path: Path) -> None:
+async def test_open_files_whose_journal_is_elsewhere_are_reported_to_be_unproven(tmp_path: Path) -> None:
     archive = await sealed(tmp_path)
     archive.send(Log(LINES * 2), len(LINES), 2 * len(LINES))
     await archive.drain()
@@ -298,7 +296,7 @@ async def test_a_journal_older_than_the_archive_is_found(tmp_path: Path) -> None
     assert f"lacks {len(LINES):,} bytes" in said.texts
 
 
-async def test_plain_lines_and_names_that_are_no_utf_8_are_no_trouble(tmp_path: Path) -> None:
+async def test_plain_lines_and_names_that_are_no_utf_8_are_no_error(tmp_path: Path) -> None:
     archive = Audited(tmp_path)
     archive.say(b"a line from anybody")
     archive.send(Log(LINES, file="/var/log/caf\udce9 [x]=1.log.gz"), 0, len(LINES))

@@ -102,7 +102,7 @@ def merge(archive: Audited) -> None:
 
 
 @pytest.mark.parametrize("left", ["its manifests", "nothing"])
-def test_a_day_that_retention_takes_away_meanwhile_is_no_damage(tmp_path: Path, left: str) -> None:
+def test_a_day_that_retention_removes_meanwhile_is_no_damage(tmp_path: Path, left: str) -> None:
     archive = opened(tmp_path)
     asyncio.run(archive.drain(Until.SEALED))
 
@@ -127,7 +127,7 @@ def test_what_is_removed_for_good_meanwhile_is_found(tmp_path: Path) -> None:
     assert proven(result) == len(LINES)
 
 
-def test_where_files_are_sealed_faster_than_one_can_look_they_are_left_out_and_that_is_said(
+def test_where_files_are_sealed_faster_than_an_audit_reads_they_are_left_out_which_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = opened(tmp_path)

@@ -26,7 +26,7 @@ spans = st.lists(
 
 
 @given(spans, spans, st.integers(0, 30), st.integers(0, 90))
-def test_what_is_doubled_and_what_is_missing_is_what_a_set_of_bytes_says(
+def test_doubled_and_missing_bytes_are_those_of_a_set_of_bytes(
     held: list[Span], lost: list[Span], origin: int, watermark: int
 ) -> None:
     coverage, there = Coverage(), set[int]()
@@ -103,7 +103,7 @@ async def test_days_are_judged_together_and_one_day_by_itself(tmp_path: Path) ->
     assert archive.audit(f"--date={third}").code == 0
 
 
-async def test_bytes_before_the_first_span_and_behind_the_last_one_are_missed(tmp_path: Path) -> None:
+async def test_bytes_before_the_first_span_and_after_the_last_one_are_missed(tmp_path: Path) -> None:
     archive = Audited(tmp_path)
     for start, end in cuts(LINES, 1600):
         archive.send(Log(LINES), start, end)
@@ -121,7 +121,7 @@ async def test_bytes_before_the_first_span_and_behind_the_last_one_are_missed(tm
         (tmp_path / "away").rename(archive.archive / segment.path)
 
 
-async def test_a_day_that_was_copied_beside_another_one_is_found_as_doubled(tmp_path: Path) -> None:
+async def test_a_day_that_was_copied_next_to_another_one_is_found_as_doubled(tmp_path: Path) -> None:
     archive = Audited(tmp_path)
     archive.send(Log(LINES), 0, len(LINES))
     await archive.drain(Until.SEALED)
@@ -135,7 +135,7 @@ async def test_a_day_that_was_copied_beside_another_one_is_found_as_doubled(tmp_
     assert said.found["findings"][0]["bytes"] == len(LINES)
 
 
-def test_the_account_of_a_file_adds_up_or_says_by_how_much_not() -> None:
+def test_the_account_of_a_file_adds_up_or_reports_the_difference() -> None:
     def entry(raw: int, *, file: str = FILE, gaps: tuple[Gap, ...] = (), **more: int) -> ExpectedFile:
         key = FileKey("2026-11-20", 0, HOST, file)
         held = (SourceSpan(source="a", start=0, end=60), SourceSpan(source="b", start=100, end=140))
@@ -165,7 +165,7 @@ async def test_the_files_of_a_template_are_checked_as_far_as_their_journal_knows
     assert (said.code, said.kinds) == (2, ["damaged_file"])
 
 
-async def test_directories_of_another_layout_are_said_and_hide_no_hole_between_spans(tmp_path: Path) -> None:
+async def test_directories_of_another_layout_are_reported_and_hide_no_hole_between_spans(tmp_path: Path) -> None:
     archive = Audited(tmp_path)
     for start, end in cuts(LINES, 1600):
         archive.send(Log(LINES), start, end)
@@ -193,7 +193,7 @@ async def test_the_newest_day_is_judged_to_the_end_of_its_sources(tmp_path: Path
     assert archive.audit("--date", day).kinds == ["unlisted_file", "missing_bytes"]
 
 
-async def test_the_json_has_a_version_and_says_what_was_audited(tmp_path: Path) -> None:
+async def test_the_json_has_a_version_and_reports_what_was_audited(tmp_path: Path) -> None:
     archive = Audited(tmp_path)
     archive.send(Log(LINES), 0, len(LINES))
     await archive.drain()

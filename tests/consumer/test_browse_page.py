@@ -209,7 +209,7 @@ def test_lines_are_followed_live_and_the_search_ends_with_it(page, program):
     program.drain()
 
 
-def test_what_is_wrong_is_told_with_the_next_step(page):
+def test_what_is_wrong_is_reported_with_the_next_step(page):
     page.says("document.getElementById('query').value = '(a'")
     page.says("document.getElementById('form').requestSubmit()")
     page.until(f"{ALERT}.includes('parenthesis is not closed')")
@@ -242,7 +242,7 @@ def test_every_control_has_a_name(page):
     assert [node for node in shown if not node.get("name", {}).get("value")] == []
 
 
-def test_a_page_without_a_session_says_what_to_do(program):
+def test_a_page_without_a_session_names_the_next_step(program):
     with Browser() as stranger:
         stranger.visit(program.page)
         stranger.until(f"{ALERT}.includes('fshipper browse')")

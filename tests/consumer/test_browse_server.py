@@ -256,7 +256,7 @@ LIMITS = ProcessLimits(seconds=60.0, cpu_seconds=60, read_bytes=4 * 1024**3, out
     ],
     ids=["none", "time", "sent bytes", "read bytes"],
 )  # fmt: skip
-def test_a_search_ends_at_its_limits_and_the_page_is_told(limited, program, limits, outcome, most_hits):
+def test_a_search_ends_at_its_limits_and_the_page_shows_it(limited, program, limits, outcome, most_hits):
     answer = limited(limits, query="checkpoint", order="oldest", limit=400)
     assert answer[-1]["kind"] == "end"
     assert answer[-1]["outcome"] == outcome

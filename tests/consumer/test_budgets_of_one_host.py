@@ -179,7 +179,7 @@ async def test_the_missing_bytes_of_all_open_holes_of_a_host_are_bounded(
 # -- sources and files ------------------------------------------------------------------------------------------------
 
 
-async def test_blocks_of_more_sources_than_a_host_may_begin_in_a_day_are_dead_letters_and_others_go_on(
+async def test_blocks_of_more_sources_than_a_host_may_begin_in_a_day_are_dead_letters_and_others_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_budgets, "MAX_NEW_SOURCES", 3)

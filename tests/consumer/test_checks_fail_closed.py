@@ -118,7 +118,7 @@ async def test_an_archive_of_an_older_version_has_no_identity(tmp_path: Path) ->
     ],
 )
 @pytest.mark.parametrize("verb", ["audit", "redact"])
-async def test_days_that_name_nothing_are_said(tmp_path: Path, verb: str, arguments, code: int, said: str) -> None:
+async def test_days_that_name_nothing_are_reported(tmp_path: Path, verb: str, arguments, code: int, said: str) -> None:
     archive = Audited(tmp_path)
     archive.send(Log(LINES), 0, len(LINES))
     await archive.drain(Until.SEALED)
@@ -129,7 +129,7 @@ async def test_days_that_name_nothing_are_said(tmp_path: Path, verb: str, argume
     assert archive.segment.read_bytes() == before
 
 
-async def test_a_host_or_file_that_the_archive_has_not_is_said(tmp_path: Path) -> None:
+async def test_a_host_or_file_that_the_archive_lacks_is_reported(tmp_path: Path) -> None:
     archive = Audited(tmp_path)
     archive.send(Log(LINES), 0, len(LINES))
     await archive.drain(Until.SEALED)

@@ -18,7 +18,7 @@ def publish_raw(server: NatsServer, *commands: bytes) -> None:
             said += more
 
 
-def test_a_message_whose_subject_is_no_utf8_is_kept_as_a_dead_letter_and_stops_nobody_else(
+def test_a_message_whose_subject_is_no_utf8_is_kept_as_a_dead_letter_and_stops_no_other_message(
     tmp_path: Path, natsd: NatsServer
 ) -> None:
     with Fleet(tmp_path, natsd.url) as fleet:

@@ -43,7 +43,7 @@ async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_clo
     assert next(harness.archive.glob("date=2026-11-21/*/*/_open-*")).read_bytes() == LINES[1000:2000]
 
 
-async def test_a_day_is_closed_when_every_partition_is_past_it_and_not_before(tmp_path: Path) -> None:
+async def test_a_day_is_closed_when_every_partition_has_passed_it_and_not_before(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 1000)
     await harness.drain(Until.SEALED)
@@ -138,7 +138,7 @@ async def test_the_live_link_follows_the_open_file(tmp_path: Path) -> None:
     assert not link.is_symlink()
 
 
-async def test_a_template_says_where_lines_go_and_nothing_is_sealed(tmp_path: Path) -> None:
+async def test_a_template_decides_where_lines_go_and_nothing_is_sealed(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path, template="{host}/%Y-%m-%d.log"), Log(b"one\ntwo\n")
     harness.send(log, 0, 8)
     harness.say(b"plain")
@@ -151,7 +151,7 @@ async def test_a_template_says_where_lines_go_and_nothing_is_sealed(tmp_path: Pa
     assert (harness.archive / HOST / "2026-11-21.log").read_bytes() == b"next day\n"
 
 
-async def test_a_template_file_of_an_old_day_is_let_go_and_appended_when_more_comes(tmp_path: Path) -> None:
+async def test_a_template_file_of_an_old_day_is_closed_and_appended_when_more_comes(tmp_path: Path) -> None:
     harness = PartitionHarness(tmp_path, template="{host}.log")
     harness.say(b"one")
     harness.wall.turn(2 * 86400)

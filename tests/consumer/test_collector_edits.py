@@ -180,7 +180,7 @@ async def test_where_the_rest_of_a_line_is_left_out_the_next_line_is_a_line_of_i
     assert file.joins == 1
 
 
-async def test_a_file_of_which_every_line_is_left_out_is_an_empty_segment_that_says_so(tmp_path: Path) -> None:
+async def test_a_file_of_which_every_line_is_left_out_is_an_empty_segment_that_reports_it(tmp_path: Path) -> None:
     harness = PartitionHarness(tmp_path)
     text = b"DEBUG\n" * 1000
     send(harness, [piece(text, 0, 3000), piece(text, 3000, 6000)])
@@ -204,7 +204,7 @@ async def test_the_newest_labels_of_a_file_are_in_its_manifest_line_also_without
     assert segment.labels == {"env": "prod", "dc": "ams é&="}
 
 
-async def test_behind_an_edited_block_the_next_one_proves_the_source_again(
+async def test_after_an_edited_block_the_next_one_proves_the_source_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int] = []
@@ -221,7 +221,7 @@ async def test_behind_an_edited_block_the_next_one_proves_the_source_again(
 
 
 @pytest.mark.parametrize(("owner", "name"), [(Sink, "append"), (Sink, "sync"), (Journal, "commit")])
-async def test_killed_before_or_behind_the_commit_the_account_holds(
+async def test_killed_before_or_after_the_commit_the_account_holds(
     owner: type, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = b"".join(LINES) * 20

@@ -84,7 +84,7 @@ def test_a_flood_in_another_partition_delays_a_host_by_a_few_batches(fleet: Flee
     assert len(behind) > FEW, "the flood was over: nothing was shown"
 
 
-def test_however_much_lies_in_a_stream_no_batch_is_longer_than_it_must_be(fleet: Fleet) -> None:
+def test_however_much_is_in_a_stream_no_batch_is_longer_than_it_must_be(fleet: Fleet) -> None:
     """In its own partition a host waits for what lies before it: the stream's order is the order of the files."""
     path = flood(fleet)
     say(fleet, partition_for(FLOODING, 2))

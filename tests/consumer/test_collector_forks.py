@@ -78,7 +78,7 @@ async def test_the_same_bytes_again_are_no_fork_however_they_are_cut(tmp_path: P
     assert fork_ids(harness) == ()
 
 
-async def test_both_go_on_from_both_forks_and_one_that_is_sent_again_is_dropped(tmp_path: Path) -> None:
+async def test_both_continue_from_both_forks_and_one_that_is_sent_again_is_dropped(tmp_path: Path) -> None:
     harness = PartitionHarness(tmp_path)
     one, other = replace(ONE), replace(OTHER)
     await begun(harness)
@@ -147,7 +147,7 @@ async def test_more_forks_than_one_source_may_have_are_dead_letters(tmp_path: Pa
     ] * 2
 
 
-async def test_what_cannot_be_compared_is_a_duplicate_and_what_follows_tells_that_it_was_none(
+async def test_what_cannot_be_compared_is_a_duplicate_until_what_follows_proves_that_it_was_none(
     tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(forks, "MAX_SCANNED_BYTES", 0)
@@ -175,7 +175,7 @@ async def test_a_damaged_block_that_was_sent_again_is_a_duplicate(tmp_path: Path
 
 
 @pytest.mark.parametrize("start", [0, 1, AT, len(ONE.data)])
-def test_the_sum_before_a_block_is_told_by_its_sums(start: int) -> None:
+def test_the_sum_before_a_block_is_computed_from_its_sums(start: int) -> None:
     block = from_headers(ONE.message(start, len(ONE.data))[1])
     assert forks.crc_before(block) == zlib.crc32(ONE.data[:start])
 

@@ -96,7 +96,7 @@ async def test_acknowledged_is_not_archived_a_collector_begins_where_its_journal
     assert harness.text(log) == LINES
 
 
-async def test_a_stream_that_does_not_exist_is_told_with_its_name(tmp_path: Path) -> None:
+async def test_a_stream_that_does_not_exist_is_reported_with_its_name(tmp_path: Path) -> None:
     harness = PartitionHarness(tmp_path)
     harness.patience = 0.5
     harness.bus.remove_stream("LOGS_0")

@@ -87,7 +87,7 @@ authorization {{ users = [
 """
 
 
-def test_without_the_right_the_collector_waits_says_the_command_and_goes_on_when_it_was_run(tmp_path: Path) -> None:
+def test_without_the_right_the_collector_waits_names_the_command_and_continues_when_it_was_run(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_bytes(b"one\n")
     everything = {"NATS_USER": "all", "NATS_PASSWORD": "all"}

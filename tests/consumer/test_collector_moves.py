@@ -39,7 +39,7 @@ def came_from(log: Log, offset: int, archive: str = HERE) -> Handoff:
     return Handoff(offset, zlib.crc32(log.data[:offset]), archive)
 
 
-async def test_what_comes_behind_a_hosts_marker_by_an_older_map_is_dropped(tmp_path: Path) -> None:
+async def test_what_comes_after_a_hosts_marker_by_an_older_map_is_dropped(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     other = Log(LINES, host="web2.example.net")
     send(harness, log, 0, 4)
@@ -51,7 +51,7 @@ async def test_what_comes_behind_a_hosts_marker_by_an_older_map_is_dropped(tmp_p
     assert harness.text(other) == LINES[:4]
 
 
-async def test_the_marker_holds_behind_a_restart(tmp_path: Path) -> None:
+async def test_the_marker_holds_after_a_restart(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     send(harness, log, 0, 4)
     leave(harness, 3)
@@ -61,7 +61,7 @@ async def test_the_marker_holds_behind_a_restart(tmp_path: Path) -> None:
     assert harness.text(log) == LINES[:4]
 
 
-async def test_a_host_that_comes_goes_on_behind_what_the_other_partition_has(tmp_path: Path) -> None:
+async def test_a_host_that_moves_here_continues_after_the_last_byte_of_the_other_partition(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path, archive=HERE), Log(LINES)
     handoff = came_from(log, 8)
     send(harness, log, 4, 14, version=3, handoff=handoff)  # what was not acknowledged there comes again
@@ -84,7 +84,7 @@ async def test_bytes_that_another_archive_has_are_recorded_as_elsewhere(tmp_path
     assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(0, 8, "elsewhere")]
 
 
-async def test_a_host_that_comes_back_goes_on_in_a_segment_of_its_own(tmp_path: Path) -> None:
+async def test_a_host_that_comes_back_continues_in_a_segment_of_its_own(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path, archive=HERE), Log(LINES)
     send(harness, log, 0, 4)
     leave(harness, 1)
@@ -120,7 +120,7 @@ async def test_the_last_receipts_wait_until_the_hosts_files_are_put_aside(tmp_pa
         assert not any(path.endswith(FILE[-3:]) and "_open" in path for path in worker.files)
 
 
-async def test_a_closed_stream_is_sealed_when_it_is_asked_for(tmp_path: Path) -> None:
+async def test_a_closed_stream_is_sealed_when_it_is_requested(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     last = send(harness, log, 0, 19)
     asker, question = harness.producer("nobody", lambda _: None), {"v": 1, "ask": "finish", "partition": 0}
@@ -165,7 +165,7 @@ async def test_questions_without_end_are_not_answered_and_do_not_keep_others_fro
         assert [each["source"] for each in said["receipts"]] == [log.id]
 
 
-def test_an_honest_host_asks_for_all_of_100_000_files_in_one_go_and_forgotten_hosts_are_few() -> None:
+def test_an_honest_host_requests_all_of_100_000_files_in_one_go_and_forgotten_hosts_are_few() -> None:
     now = 0.0
     questions = RequestLimit(0, clock=lambda: now)
     full = ReceiptsRequest(0, tuple(f"{number:016x}" for number in range(2000)))

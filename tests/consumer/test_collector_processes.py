@@ -116,7 +116,7 @@ def test_sigterm_in_the_middle_of_the_load_ends_in_time_and_loses_nothing(fleet:
     assert fleet.archived(HOST, path) == path.read_bytes()
 
 
-def test_draining_empty_streams_ends_at_once_and_twice_sealed_is_sealed_once(fleet: Fleet, tmp_path: Path) -> None:
+def test_draining_empty_streams_ends_immediately_and_twice_sealed_is_sealed_once(fleet: Fleet, tmp_path: Path) -> None:
     fleet.drain()
     fleet.drain("--seal")
     path = tmp_path / "app.log"
@@ -171,7 +171,7 @@ def test_a_recreated_stream_is_read_on_by_the_same_collector(fleet: Fleet, tmp_p
     assert collector.stop() == 0
 
 
-def test_a_journal_that_is_missing_is_not_begun_anew_over_the_old_files(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_missing_journal_is_not_created_again_over_the_old_files(fleet: Fleet, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(LINES)
     fleet.ship_once(HOST, path)

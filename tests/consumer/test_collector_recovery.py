@@ -112,7 +112,7 @@ async def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.Mo
     ("owner", "name"),
     [(Sink, "create"), (Sink, "append"), (Sink, "sync"), (Sink, "recover"), (Journal, "commit"), (Journal, "register")],
 )
-async def test_trouble_with_the_archive_is_tried_again_and_nothing_is_acknowledged_meanwhile(
+async def test_an_error_of_the_archive_is_tried_again_and_nothing_is_acknowledged_meanwhile(
     owner: object, name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness = PartitionHarness(tmp_path)
@@ -204,7 +204,7 @@ async def test_bytes_that_are_not_committed_are_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("left", "missing"), [(b"one\ntw", 5), (b"one\n", 7), (None, 11)])
-async def test_committed_bytes_that_somebody_took_away_are_reported_and_the_next_line_is_whole(
+async def test_committed_bytes_that_were_removed_from_outside_are_reported_and_the_next_line_is_whole(
     left: bytes | None, missing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness, log, told = PartitionHarness(tmp_path), Log(b"one\ntwoooo\nthree\n"), []
@@ -297,7 +297,7 @@ def test_two_collectors_that_begin_an_archive_together_agree_on_its_identity(
     assert [path.name for path in tmp_path.iterdir()] == ["_archive.json"]
 
 
-def test_a_directory_that_cannot_be_an_archive_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_an_archive_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot use the archive directory"):
         open_archive(tmp_path / "file")

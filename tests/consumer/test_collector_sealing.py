@@ -64,7 +64,7 @@ async def test_a_kill_at_any_step_of_sealing_makes_the_same_segment_once(
 
 
 @pytest.mark.parametrize(("codec", "suffix"), [("none", ""), ("gzip", ".gz"), ("zstd", ".zst")])
-async def test_a_segment_is_what_its_codec_says(codec: str, suffix: str, tmp_path: Path) -> None:
+async def test_a_segment_has_the_codec_of_its_name(codec: str, suffix: str, tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path, codec=codec), Log(LINES)
     harness.send(log, 0, len(LINES))
     await harness.drain(Until.SEALED)
@@ -78,7 +78,7 @@ async def test_a_segment_is_what_its_codec_says(codec: str, suffix: str, tmp_pat
     assert segment.path.endswith(f"app.log-{1:020d}{suffix}")
 
 
-async def test_an_open_file_of_a_segments_size_is_sealed_while_the_work_goes_on(tmp_path: Path) -> None:
+async def test_an_open_file_of_a_segments_size_is_sealed_while_the_work_continues(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path, segment_bytes=2000, batch_bytes=1000), Log(LINES)
     for span in cuts(LINES, 500):
         harness.send(log, *span)
@@ -88,7 +88,7 @@ async def test_an_open_file_of_a_segments_size_is_sealed_while_the_work_goes_on(
     assert sum(segment.lines for segment in harness.segments()) == 500
 
 
-async def test_names_tell_the_order_of_bytes_also_behind_a_stream_that_counts_anew(tmp_path: Path) -> None:
+async def test_names_keep_the_order_of_bytes_also_after_a_stream_that_counts_again(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\nthree\nfour\n")
     for _ in range(5):
         harness.say(b"something before")
@@ -120,7 +120,9 @@ async def test_a_torn_last_line_of_the_manifest_is_cut_off(tmp_path: Path) -> No
     assert harness.text(log) == LINES
 
 
-async def test_a_segment_that_cannot_be_made_waits_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_segment_that_cannot_be_written_is_retried_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 1000)
 
@@ -139,7 +141,7 @@ async def test_a_segment_that_cannot_be_made_waits_and_is_told(tmp_path: Path, m
     assert not [name for name in harness.files() if "/_" in name.removeprefix("_manifest")]
 
 
-async def test_raw_bytes_that_somebody_took_away_before_their_segment_was_made_are_reported(
+async def test_raw_bytes_that_were_removed_before_their_segment_was_made_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness, log, told = PartitionHarness(tmp_path), Log(LINES), []
@@ -186,7 +188,7 @@ def _renamed(segment: manifest.Segment) -> manifest.Segment:
     return manifest.from_line(json.dumps(fields).encode())
 
 
-def test_segments_left_by_hand_do_not_confuse_the_numbers(tmp_path: Path) -> None:
+def test_segments_left_by_an_operator_do_not_confuse_the_numbers(tmp_path: Path) -> None:
     harness = PartitionHarness(tmp_path)
     directory = harness.archive / f"date={DAY}/partition=0/host={HOST}"
     directory.mkdir(parents=True)

@@ -82,7 +82,7 @@ async def told(harness: PartitionHarness) -> int:
     return answer["through"]
 
 
-async def test_producers_are_told_the_sequences_of_the_site(harness: PartitionHarness) -> None:
+async def test_producers_receive_the_sequences_of_the_site(harness: PartitionHarness) -> None:
     log = Log(LINES)
     harness.send(log, 0, 4)
     harness.send(log, 4, 8)
@@ -91,7 +91,7 @@ async def test_producers_are_told_the_sequences_of_the_site(harness: PartitionHa
         assert await told(harness) == AHEAD + 2
 
 
-async def test_nothing_is_promised_while_nobody_can_say_where_the_last_message_was(harness: PartitionHarness) -> None:
+async def test_nothing_is_promised_while_it_is_unknown_where_the_last_message_was(harness: PartitionHarness) -> None:
     harness.send(Log(LINES), 0, 4)
     async with harness.running() as worker:
         await becomes(lambda: worker.position.applied == 1)
@@ -112,7 +112,7 @@ async def test_what_is_archived_leaves_a_site_that_is_nearly_full(
     assert max(site.below) == 3
 
 
-async def test_nothing_behind_an_open_hole_leaves_the_site(harness: PartitionHarness, site: Site) -> None:
+async def test_nothing_after_an_open_hole_leaves_the_site(harness: PartitionHarness, site: Site) -> None:
     log = Log(LINES)
     harness.send(log, 0, 4)
     harness.send(log, 8, 14)
@@ -123,7 +123,7 @@ async def test_nothing_behind_an_open_hole_leaves_the_site(harness: PartitionHar
     assert set(site.below) == {2}
 
 
-async def test_what_lies_behind_a_hole_makes_room_at_a_full_site_when_it_is_surely_sent_again(
+async def test_what_follows_a_hole_makes_room_at_a_full_site_when_it_is_surely_sent_again(
     harness: PartitionHarness, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("consumer.partition.maintenance.PeriodicTask.is_due", lambda *_: True)
@@ -150,7 +150,7 @@ async def test_what_is_young_stays_at_a_site_that_has_room(harness: PartitionHar
     assert not site.below
 
 
-async def test_a_copy_keeps_its_last_message_which_tells_where_the_site_is(harness: PartitionHarness) -> None:
+async def test_a_copy_keeps_its_last_message_which_contains_the_position_of_the_site(harness: PartitionHarness) -> None:
     harness.stream.max_bytes = 5000
     for _ in range(30):
         harness.say(b"x" * 100)
@@ -160,7 +160,7 @@ async def test_a_copy_keeps_its_last_message_which_tells_where_the_site_is(harne
     assert harness.text(file="messages.log").count(b"\n") == 30
 
 
-async def test_a_site_that_is_away_holds_up_nothing_and_is_told_of_once(
+async def test_an_unreachable_site_delays_nothing_and_is_reported_once(
     harness: PartitionHarness, site: Site, said: list[str]
 ) -> None:  # fmt: skip
     site.trouble = SessionLost("edge1 does not answer")
@@ -176,7 +176,7 @@ async def test_a_site_that_is_away_holds_up_nothing_and_is_told_of_once(
     assert harness.text(log) == LINES
 
 
-async def test_a_site_that_may_not_be_asked_is_asked_again_much_later(
+async def test_a_site_without_the_right_to_answer_is_queried_again_much_later(
     harness: PartitionHarness, site: Site, said: list[str]
 ) -> None:
     site.trouble = RightMissing("no right")
@@ -190,7 +190,7 @@ async def test_a_site_that_may_not_be_asked_is_asked_again_much_later(
     assert site.asked == 1
 
 
-async def test_a_site_that_differs_is_told_of(harness: PartitionHarness, site: Site, said: list[str]) -> None:
+async def test_a_site_that_differs_is_reported(harness: PartitionHarness, site: Site, said: list[str]) -> None:
     site.answer = None
     harness.send(Log(LINES), 0, 14)
     async with harness.running():

@@ -67,7 +67,7 @@ def sink(tmp_path: Path) -> Iterator[Sink]:
 # -- which way ----------------------------------------------------------------------------------------------------
 
 
-def test_few_files_are_synced_one_by_one_and_many_all_at_once(sink: Sink, calls: list[str]) -> None:
+def test_few_files_are_synced_one_by_one_and_many_by_one_call(sink: Sink, calls: list[str]) -> None:
     for file in files(300):
         sink.create(file)
     sink.sync()
@@ -84,7 +84,7 @@ def test_few_files_are_synced_one_by_one_and_many_all_at_once(sink: Sink, calls:
     assert calls == []
 
 
-def test_where_all_at_once_takes_longer_than_one_by_one_it_is_done_one_by_one(
+def test_where_one_call_for_all_takes_longer_files_are_synced_one_by_one(
     sink: Sink, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for file in files(300):
@@ -104,7 +104,7 @@ def test_where_all_at_once_takes_longer_than_one_by_one_it_is_done_one_by_one(
     assert calls.count("one") == 600
 
 
-def test_a_file_system_that_does_not_tell_what_failed_is_not_asked_for_all(
+def test_a_file_system_that_does_not_report_what_failed_is_not_synced_as_a_whole(
     sink: Sink, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_io, "_reports", lambda _: False)
@@ -200,7 +200,7 @@ def test_names_whose_sync_failed_are_synced_with_the_next(
     assert calls.count("directory") == 2
 
 
-def test_the_name_of_a_file_that_was_created_before_a_kill_is_synced_behind_it(
+def test_the_name_of_a_file_that_was_created_before_a_kill_is_synced_after_it(
     sink: Sink, calls: list[str], tmp_path: Path
 ) -> None:
     sink.create(files(1)[0])
@@ -256,7 +256,7 @@ def test_a_file_system_that_takes_no_change_any_more_is_noticed_though_syncfs_fo
     system.close()
 
 
-def test_the_reason_of_a_failed_syncfs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_of_a_failed_syncfs_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_io, "_reports", lambda _: True)
     system = FileSystem(tmp_path)
 
@@ -297,7 +297,7 @@ def shrinking(tmp_path: Path) -> Iterator[Path]:
                 subprocess.run(["umount", "--lazy", str(where)], check=True)
 
 
-def test_what_the_disk_did_not_take_is_told_to_everybody_who_syncs_all(shrinking: Path) -> None:
+def test_a_failed_write_is_reported_to_every_caller_that_syncs_all(shrinking: Path) -> None:
     mine, others = FileSystem(shrinking), FileSystem(shrinking)
     failed: list[OSError] = []
     for number in range(60):

@@ -40,7 +40,9 @@ def plain(server: NatsServer, *messages: tuple[str, bytes], headers: str = "") -
 @pytest.mark.parametrize(
     ("output", "name"), [("logs/{host}-%Y.log", f"logs/{HOST}-20??.log"), ("{host}/{file}", f"{HOST}/messages.log")]
 )
-def test_the_blogs_template_is_written_as_it_says(output: str, name: str, fleet: Fleet, natsd: NatsServer) -> None:
+def test_the_template_of_the_blog_is_written_as_it_describes(
+    output: str, name: str, fleet: Fleet, natsd: NatsServer
+) -> None:
     plain(natsd, *((f"logs.p0.{HOST}", b"line %d" % number) for number in range(100)))
     fleet.must("consume", "--drain", "--output", output)
     fleet.must("consume", "--drain", "--output", output)

@@ -58,7 +58,7 @@ async def test_it_counts_what_the_repair_finds_over_days_and_merges(tmp_path: Pa
     assert count.bytes == 0
 
 
-async def test_a_look_reads_nothing_while_no_manifest_changes_and_only_new_days_when_one_is_sealed(
+async def test_a_poll_reads_nothing_while_no_manifest_changes_and_only_new_days_when_one_is_sealed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Doubled(tmp_path)
@@ -93,7 +93,7 @@ async def test_a_look_reads_nothing_while_no_manifest_changes_and_only_new_days_
     assert read[0] == days[0]
 
 
-async def test_whoever_stops_in_the_middle_counts_again_from_there(tmp_path: Path) -> None:
+async def test_a_count_that_stops_in_the_middle_continues_from_there(tmp_path: Path) -> None:
     place = await Doubled(tmp_path).fill()
     (listing,) = place.archive.glob("_manifest/date=*/*.jsonl")
     whole_text = listing.read_bytes()
@@ -135,7 +135,7 @@ def test_every_collector_of_an_archive_counts_all_of_it_and_older_ones_say_nothi
     assert found.doubled == 0
 
 
-def test_the_fleet_is_not_well_and_the_status_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_fleet_is_not_well_and_the_status_names_the_next_step(capsys: pytest.CaptureFixture[str]) -> None:
     fleet = Fleet(at=1.0, doubled=8893)
     assert not fleet.is_well
     assert fleet_json(fleet)["doubled_bytes"] == 8893
@@ -146,7 +146,7 @@ def test_the_fleet_is_not_well_and_the_status_says_what_to_do(capsys: pytest.Cap
     assert "8,893 bytes are in the archive twice (fshipper audit --repair-duplicates)" in capsys.readouterr().out
 
 
-def test_the_page_has_it_among_what_needs_a_look() -> None:
+def test_the_page_lists_it_for_attention() -> None:
     about, view = About("c", "1", "/a", 0.0), FleetView(fleet=Fleet(at=1.0))
     assert snapshot(about, view, {"doubled_bytes": 0}, [])["troubles"] == []
     (trouble,) = snapshot(about, view, {"doubled_bytes": 8893}, [])["troubles"]

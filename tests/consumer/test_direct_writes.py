@@ -146,7 +146,7 @@ def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_file_system_that_knows_only_its_page_cache_is_asked_once(tmp_path: Path) -> None:
+def test_a_file_system_that_reports_only_its_page_cache_is_synced_as_a_whole_once(tmp_path: Path) -> None:
     if subprocess.run(["mount", "-t", "ramfs", "here", tmp_path], capture_output=True, check=False).returncode:
         pytest.skip("nothing may be mounted here")
     try:
@@ -174,7 +174,7 @@ def no_file_longer_than(length: int) -> Iterator[None]:
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("most", [50, UNIT + 50, 2 * UNIT, PIECE + UNIT + 50])
-def test_a_disk_that_is_full_in_the_middle_is_told_and_the_next_try_is_whole(
+def test_a_disk_that_is_full_in_the_middle_is_reported_and_the_next_try_is_whole(
     most: int, sink: Sink, tmp_path: Path
 ) -> None:
     file = new(sink, "a")

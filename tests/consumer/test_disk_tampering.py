@@ -43,7 +43,7 @@ HARM: dict[str, tuple[Callable[[Path], object], bytes]] = {
 
 
 @pytest.mark.parametrize(("harm", "left"), HARM.values(), ids=HARM)
-async def test_a_file_that_somebody_took_away_is_recorded_and_what_follows_goes_to_a_fresh_one(
+async def test_a_file_that_was_removed_from_outside_is_recorded_and_later_bytes_go_to_a_new_one(
     tmp_path: Path, harm: Callable[[Path], object], left: bytes
 ) -> None:
     harness, log = PartitionHarness(tmp_path), Log(LINES)
@@ -63,7 +63,7 @@ async def test_a_file_that_somebody_took_away_is_recorded_and_what_follows_goes_
 
 
 @pytest.mark.parametrize("harm", ["deleted", "renamed", "cut in place"])
-async def test_a_file_that_nobody_writes_to_is_missed_too(
+async def test_a_file_without_a_writer_is_missed_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
 ) -> None:
     monkeypatch.setattr(maintenance, "LOOK_SECONDS", 0.05)

@@ -115,7 +115,7 @@ def test_a_letter_of_no_stream_of_ours_is_refused(stream: str) -> None:
         ("", "/messages.log.recovered"),
     ],
 )
-def test_it_goes_beside_the_file_that_it_was_meant_for(header: str, file: str) -> None:
+def test_it_goes_next_to_the_file_that_it_was_meant_for(header: str, file: str) -> None:
     (message,) = sent(letter({"Log-File": header}), TEXT)
     assert codec.from_headers(message.headers).file == file
 

@@ -112,7 +112,7 @@ def test_nothing_that_a_letter_holds_reaches_a_terminal_as_a_command(fleet: Flee
     assert "1b 5b 32 4a 00 ff" in dlq("show", "1")[1]
 
 
-def test_show_tells_why_and_raw_writes_the_payload_as_it_is(
+def test_show_gives_the_reason_and_raw_writes_the_payload_as_it_is(
     fleet: Fleet, natsd: NatsServer, dlq, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     noise = bytes(range(256)) * 16
@@ -128,7 +128,7 @@ def test_show_tells_why_and_raw_writes_the_payload_as_it_is(
     assert capfdbinary.readouterr().out == noise
 
 
-def test_an_empty_list_is_said_to_people_and_is_nothing_to_programs(fleet: Fleet, dlq) -> None:
+def test_an_empty_list_is_reported_to_people_and_empty_for_programs(fleet: Fleet, dlq) -> None:
     assert dlq("ls") == (0, "", "no dead letters\n")
     assert dlq("ls", "--host", HOST) == (0, "", "no dead letters like that\n")
     assert dlq("ls", "--json") == (0, "", "")
@@ -154,7 +154,7 @@ def test_without_the_stream_the_hint_is_to_apply(natsd: NatsServer, dlq) -> None
     "arguments",
     [["requeue"], ["drop", "--yes"], ["requeue", "1", "--all"], ["drop", "1", "--host", "x"], ["ls", "--host", "a b"]],
 )
-def test_who_does_not_say_which_letters_is_asked(arguments: list[str], fleet: Fleet, dlq) -> None:
+def test_a_command_without_a_selection_of_letters_is_refused(arguments: list[str], fleet: Fleet, dlq) -> None:
     assert dlq(*arguments)[0] == 64
 
 
@@ -174,7 +174,7 @@ def test_a_listing_of_many_letters_holds_a_window_of_them(fleet: Fleet, natsd: N
 # -- requeue ------------------------------------------------------------------------------------------------------
 
 
-def test_the_text_of_a_letter_goes_to_a_file_beside_the_original(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_the_text_of_a_letter_goes_to_a_file_next_to_the_original(fleet: Fleet, natsd: NatsServer, dlq) -> None:
     publish(
         natsd,
         (f"logs.p0.{HOST}", *damaged(encoding="zstd")),
@@ -206,7 +206,7 @@ def test_a_letter_without_bytes_stays_until_it_is_dropped(fleet: Fleet, natsd: N
     assert len(listed(dlq)) == 1
 
 
-def test_what_was_cut_is_told(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_what_was_cut_is_reported(fleet: Fleet, natsd: NatsServer, dlq) -> None:
     bury(natsd, damaged(payload=b"y" * 10_000, Dlq_Cut="1000000"))
     assert listed(dlq)[0]["cut_from"] == 1_000_000
     assert "only the beginning was kept of the message's 1000000 bytes" in dlq("requeue", "1")[1]
@@ -265,7 +265,7 @@ def test_requeue_may_be_killed_anywhere_and_run_again_and_nothing_comes_twice(
 # -- drop ---------------------------------------------------------------------------------------------------------
 
 
-def test_dropping_asks_first_and_says_what_it_dropped(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_dropping_needs_a_confirmation_and_reports_what_it_dropped(fleet: Fleet, natsd: NatsServer, dlq) -> None:
     bury(natsd, damaged(), ({"Log-Id": "bad"}, b"x"))
     code, _, err = dlq("drop", "--all")
     assert (code, "--yes" in err, len(listed(dlq))) == (64, True, 2)

@@ -65,7 +65,7 @@ def test_a_host_that_was_idle_for_hours_is_not_stuck_by_its_next_line():
     assert state(dataclasses.replace(BEAT, silent=9 * HOUR, backlog=80, backlog_age=0.2)) is HostState.SHIPPING
 
 
-def test_who_is_stuck_or_dead_says_why():
+def test_a_stuck_or_dead_host_has_a_reason():
     assert judge(dataclasses.replace(WAITING, trouble="stream LOGS_0 is full"), 1.0).why == (
         "4.0 KiB wait, nothing moved for 60 s: stream LOGS_0 is full"
     )
@@ -111,7 +111,7 @@ def test_the_worst_come_first_and_a_host_is_once():
     assert names(table, 202) == [("b.example", "dead"), ("a.example", "quiet"), ("c.example", "quiet")]
 
 
-def test_the_table_is_bounded_and_loses_who_was_silent_longest():
+def test_the_table_is_bounded_and_drops_the_host_that_was_silent_longest():
     table = HostTable(most=100)
     for second in range(150):
         table.hear(heard(f"h{second}", at=second))
@@ -120,7 +120,7 @@ def test_the_table_is_bounded_and_loses_who_was_silent_longest():
     assert {name for name, _ in names(table, 151)} == {"h50", *(f"h{number}" for number in range(101, 200))}
 
 
-def test_a_complete_look_forgets_who_was_forgotten():
+def test_a_complete_poll_drops_hosts_that_were_forgotten():
     table = HostTable()
     table.hear(heard("gone", "here", at=1))
     table.hear(heard("here", at=2, complete=True))
@@ -148,7 +148,7 @@ def test_names_that_no_producer_can_have_are_left_out(host):
     assert names(table, 0) == []
 
 
-def test_a_clock_that_goes_back_makes_nobody_dead():
+def test_a_clock_that_goes_back_makes_no_host_dead():
     table = HostTable()
     table.hear(heard("web1", at=100))
     assert names(table, 50) == [("web1", "quiet")]
@@ -168,7 +168,7 @@ def fleet(status: PartitionStatus, *, at: float, before: Fleet | None = None, ho
     return Fleet(at=at, hosts=tuple(hosts), partitions=partitions, floors=floors_of(partitions, before, at))
 
 
-def test_a_partition_that_nobody_asks_for_is_trouble_at_the_second_look_only():
+def test_a_partition_without_an_owner_is_reported_from_the_second_poll_on():
     first = fleet(stream(lag=7, waiting=0), at=100.0)
     at_once = fleet(stream(lag=7, waiting=0), at=100.1, before=first)
     second = fleet(stream(lag=7, waiting=0), at=100.55, before=at_once)
@@ -177,18 +177,18 @@ def test_a_partition_that_nobody_asks_for_is_trouble_at_the_second_look_only():
 
 
 @pytest.mark.parametrize("changed", [{"ack_floor": 10}, {"waiting": 1}, {"lag": 0}])
-def test_a_partition_that_moves_or_is_asked_for_is_none(changed):
+def test_a_partition_that_moves_or_is_claimed_is_not_an_orphan(changed):
     first = fleet(stream(lag=7, waiting=0), at=100.0)
     assert fleet(stream(**{"lag": 7, "waiting": 0, **changed}), at=101.0, before=first).is_well
 
 
-def test_rates_are_of_the_time_between_two_looks():
+def test_rates_are_of_the_time_between_two_polls():
     first = fleet(stream(ack_floor=100), at=100.0)
     assert first.partitions[0].read_rate is None
     assert fleet(stream(ack_floor=150), at=110.0, before=first).partitions[0].read_rate == 5.0
 
 
-def test_streams_that_are_nearly_full_or_have_no_consumer_are_trouble():
+def test_streams_that_are_nearly_full_or_have_no_consumer_are_reported():
     assert "95 % full" in fleet(stream(percent_full=95.0), at=1.0).partitions[0].why
     crowded = fleet(stream(percent_full=95.0, top_host="web9", top_host_percent=87.0), at=1.0).partitions[0]
     assert "95 % full, and 87 % of its messages are of web9" in crowded.why
@@ -250,13 +250,13 @@ def test_that_two_had_a_name_is_forgotten_after_a_while():
     assert hear(table, RUNS["A"], at=CLASH_SECONDS + 1).state is HostState.QUIET
 
 
-def test_what_a_producer_saw_itself_counts_at_one_look():
+def test_what_a_producer_saw_itself_counts_at_one_poll():
     found = hear(HostTable(), dataclasses.replace(RUNS["A"], other="process 9 on machine-B"))
     assert (found.state, "process 9 on machine-B" in found.why) == (HostState.SHARED, True)
     assert fleet(stream(), at=0.0, hosts=[found]).troubled_hosts == [found]
 
 
-def test_a_producer_that_was_refused_is_told_and_does_not_stand_for_the_host():
+def test_a_producer_that_was_refused_is_reported_and_does_not_stand_for_the_host():
     refused = dataclasses.replace(RUNS["B"], refused=True, backlog=99, up=0.1)
     found = hear(HostTable(), RUNS["A"], refused)
     assert (found.state, found.beat.run) == (HostState.SHARED, "A")
@@ -264,7 +264,7 @@ def test_a_producer_that_was_refused_is_told_and_does_not_stand_for_the_host():
     assert hear(HostTable(), refused).state is HostState.SHARED
 
 
-def test_a_dead_or_stuck_host_stays_that_and_older_producers_alarm_nobody():
+def test_a_dead_or_stuck_host_keeps_its_state_and_older_producers_raise_no_alarm():
     shared = dataclasses.replace(RUNS["A"], other="another")
     table = HostTable()
     hear(table, shared)
@@ -282,7 +282,7 @@ def test_a_host_that_is_called_localhost_is_not_well():
     assert (found.state, "every machine is called localhost" in found.why) == (HostState.SHARED, True)
 
 
-def test_what_a_hostile_host_says_of_another_is_short_and_printable():
+def test_what_a_hostile_host_reports_of_another_is_short_and_printable():
     hostile = dataclasses.replace(RUNS["A"], machine="\x1b[2J" * 999, state="\n" * 999, other="\x07" * 9999, pid=-5)
     found = hear(HostTable(), hostile)
     assert found.beat.pid == 0

@@ -49,7 +49,7 @@ async def test_a_segment_is_made_of_the_blocks_as_they_came(tmp_path: Path, pack
     assert not packed
 
 
-async def test_what_did_not_come_as_whole_frames_is_packed_anew(tmp_path: Path, packed: list[str]) -> None:
+async def test_what_did_not_come_as_whole_frames_is_packed_again(tmp_path: Path, packed: list[str]) -> None:
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 1000)
     harness.send(log, 500, 2000)  # its first half is there already
@@ -68,7 +68,7 @@ async def test_frames_of_another_codec_are_of_no_use(tmp_path: Path, packed: lis
 
 
 @pytest.mark.parametrize("codec", ["gzip", "none"])
-async def test_segments_have_the_codec_that_was_asked_for(tmp_path: Path, codec: str, packed: list[str]) -> None:
+async def test_segments_have_the_codec_that_was_requested(tmp_path: Path, codec: str, packed: list[str]) -> None:
     harness, log = PartitionHarness(tmp_path, codec=codec), Log(LINES)
     harness.send(log, 0, len(LINES))
     await harness.drain(Until.SEALED)
@@ -76,7 +76,7 @@ async def test_segments_have_the_codec_that_was_asked_for(tmp_path: Path, codec:
     assert packed == [codec]
 
 
-async def test_another_source_behind_an_unterminated_line_brings_a_newline_that_is_in_no_frame(
+async def test_another_source_after_an_unterminated_line_adds_a_newline_that_is_in_no_frame(
     tmp_path: Path, packed: list[str]
 ) -> None:
     harness, one, two = PartitionHarness(tmp_path), Log(b"a line\nno end"), Log(b"another\n", id="00000000000000b2")

@@ -64,7 +64,7 @@ async def test_what_did_not_come_as_a_frame_of_this_codec_becomes_one(tmp_path: 
     assert segment.joins == 2
 
 
-async def test_lines_from_anybody_become_one_frame_a_batch(tmp_path: Path) -> None:
+async def test_lines_of_other_publishers_become_one_frame_a_batch(tmp_path: Path) -> None:
     harness = PartitionHarness(tmp_path, frames="zstd")
     for number in range(100):
         harness.say(b"line %d" % number)
@@ -100,7 +100,7 @@ async def test_a_kill_between_write_and_commit_leaves_whole_frames(
     assert not harness.segments()[0].gaps
 
 
-async def test_a_file_that_somebody_cut_off_goes_on_behind_its_last_whole_frame(tmp_path: Path) -> None:
+async def test_a_file_that_was_truncated_from_outside_continues_after_its_last_whole_frame(tmp_path: Path) -> None:
     harness, log = PartitionHarness(tmp_path, frames="zstd"), Log(TEXT)
     for span in cuts(TEXT[:5000], 1000):
         harness.send(log, *span)

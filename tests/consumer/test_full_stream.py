@@ -53,7 +53,7 @@ async def _delete(url: str, first: int, last: int) -> None:
         await client.close()
 
 
-def test_a_producer_that_is_blocked_by_a_full_stream_goes_on_when_the_collector_makes_room(
+def test_a_producer_that_is_blocked_by_a_full_stream_continues_when_the_collector_makes_room(
     tmp_path: Path, natsd: NatsServer
 ) -> None:
     with small_fleet(tmp_path, natsd) as fleet:

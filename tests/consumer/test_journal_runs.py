@@ -46,7 +46,7 @@ def test_several_runs_of_a_source_in_one_batch_are_each_a_row(journal: Journal) 
     assert journal.spans("a") == runs((ONE, 0, 20), (ONE, 30, 50))
 
 
-def test_a_run_goes_on_behind_a_restart(journal: Journal) -> None:
+def test_a_run_continues_after_a_restart(journal: Journal) -> None:
     grow(journal, (ONE, 0, 10), (TWO, 0, 5))
     journal.reload()
     grow(journal, (ONE, 10, 20))

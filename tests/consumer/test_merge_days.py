@@ -63,7 +63,7 @@ def test_a_merged_day_is_closed_and_does_not_change_again(tmp_path: Path) -> Non
     assert state(tmp_path) == before
 
 
-def test_nothing_is_merged_before_every_partition_is_past_the_day(tmp_path: Path) -> None:
+def test_nothing_is_merged_before_every_partition_has_passed_the_day(tmp_path: Path) -> None:
     write_segments(tmp_path, FILE, PARTS)
     before = state(tmp_path)
     tend(tmp_path, Past(), Past("2026-11-19", 1))
@@ -105,7 +105,7 @@ def test_segments_of_other_codecs_stay_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "longer", "gone"])
-def test_a_part_that_is_not_as_listed_is_left_alone_and_told(
+def test_a_part_that_is_not_as_listed_is_left_alone_and_reported(
     tmp_path: Path, harm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = write_segments(tmp_path, FILE, PARTS)
@@ -135,7 +135,7 @@ def test_an_unfinished_line_is_not_glued_to_another_sources(tmp_path: Path) -> N
     assert texts == [b"one\ntwo\nthr", b"other\n"]
 
 
-def test_a_later_segment_gets_a_number_behind_the_merged_one(tmp_path: Path) -> None:
+def test_a_later_segment_gets_a_number_after_the_merged_one(tmp_path: Path) -> None:
     """A stream that counts anew must not lead to a name that was merged away: readers count that no more."""
     write_segments(tmp_path, FILE, PARTS)
     tend(tmp_path)
@@ -145,7 +145,7 @@ def test_a_later_segment_gets_a_number_behind_the_merged_one(tmp_path: Path) -> 
     assert len(set(paths)) == len(paths)
 
 
-def test_numbers_without_room_behind_them_are_left_as_they_are(tmp_path: Path) -> None:
+def test_numbers_without_room_after_them_are_left_as_they_are(tmp_path: Path) -> None:
     for number, part in enumerate([*PARTS, b"large\n" * 1000]):
         write_open(tmp_path, FILE, [part], sequence=7 + number)
         seal_all(tmp_path)
@@ -154,7 +154,7 @@ def test_numbers_without_room_behind_them_are_left_as_they_are(tmp_path: Path) -
     assert standing(tmp_path) == before
 
 
-def test_a_file_that_nobody_lists_stops_the_merging_of_its_log_file_only(tmp_path: Path) -> None:
+def test_a_file_that_no_manifest_lists_stops_merging_of_its_log_file_only(tmp_path: Path) -> None:
     parts = write_segments(tmp_path, FILE, PARTS)
     write_segments(tmp_path, "/other.log", PARTS)
     stranger = tmp_path / "archive" / parts[-1].path.replace(f"{47:020d}", f"{48:020d}")
@@ -165,7 +165,7 @@ def test_a_file_that_nobody_lists_stops_the_merging_of_its_log_file_only(tmp_pat
     assert stranger.exists()
 
 
-def test_a_part_that_a_sleeper_made_again_and_listed_again_counts_no_more(tmp_path: Path) -> None:
+def test_a_part_that_a_fenced_collector_made_and_listed_again_counts_no_more(tmp_path: Path) -> None:
     parts = write_segments(tmp_path, FILE, PARTS)
     content = (tmp_path / "archive" / parts[1].path).read_bytes()
     tend(tmp_path)
@@ -178,7 +178,7 @@ def test_a_part_that_a_sleeper_made_again_and_listed_again_counts_no_more(tmp_pa
     assert not (tmp_path / "archive" / parts[1].path).exists()
 
 
-def test_it_ends_between_two_steps_when_a_stop_is_asked(tmp_path: Path) -> None:
+def test_it_ends_between_two_steps_when_a_stop_is_requested(tmp_path: Path) -> None:
     for number in range(4):
         write_segments(tmp_path, f"/{number}.log", PARTS[:2])
     for asked in range(1, 40):

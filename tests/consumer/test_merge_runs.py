@@ -69,7 +69,7 @@ def test_nothing_is_below_nothing() -> None:
     assert runs([segment(1, 0), segment(5, 0)], {1, 5}, below=0, most=MOST) == []
 
 
-def test_what_is_said_of_the_parts_adds_up() -> None:
+def test_the_counts_of_the_parts_add_up() -> None:
     one = replace(
         segment(5, 40),
         spans=(SourceSpan(source="a", start=0, end=20), SourceSpan(source="b", start=0, end=20)),
@@ -107,7 +107,7 @@ def test_what_is_said_of_the_parts_adds_up() -> None:
     assert whole.replaces == (one.path, two.path)
 
 
-def test_a_line_goes_on_in_the_next_part_only_where_both_hold_the_same_one_source() -> None:
+def test_a_line_continues_in_the_next_part_only_where_both_hold_the_same_one_source() -> None:
     a, b = SourceSpan(source="a", start=0, end=9), SourceSpan(source="b", start=0, end=9)
     only_a, only_b = replace(segment(1), spans=(a,)), replace(segment(2), spans=(b,))
     assert continues(only_a, only_a)
@@ -117,7 +117,7 @@ def test_a_line_goes_on_in_the_next_part_only_where_both_hold_the_same_one_sourc
     assert not continues(segment(1), segment(2))
 
 
-def test_the_names_of_segments_are_told_from_others() -> None:
+def test_the_names_of_segments_are_distinguished_from_others() -> None:
     assert split_name("a-b.log-00000000000000000007.zst") == ("a-b.log", 7)
     assert split_name("a-00000000000000000001-00000000000000000007") == ("a-00000000000000000001", 7)
     assert split_name("a.log") is None

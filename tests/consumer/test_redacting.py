@@ -71,7 +71,7 @@ def texts(place: Path, host: str = HOST) -> list[bytes]:
     return [unpack(place / "archive" / each.path) for each in chosen]
 
 
-async def test_what_matches_is_black_and_everything_else_as_it_was(archive: Audited, tmp_path: Path) -> None:
+async def test_matches_are_redacted_and_everything_else_stays_as_it_was(archive: Audited, tmp_path: Path) -> None:
     await filled(archive)
     said = redact(archive.archive, "--match", "57 a [a-z]+", "--yes")
     assert said.code == 0
@@ -92,7 +92,7 @@ async def test_the_audit_is_complete_and_shows_what_was_done_and_why(archive: Au
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 10), (100, 2500), (1900, 2000), (0, len(LINES))])
-async def test_bytes_of_a_source_are_black_wherever_they_lie(
+async def test_bytes_of_a_source_are_redacted_wherever_they_are_stored(
     archive: Audited, tmp_path: Path, start: int, end: int
 ) -> None:
     await filled(archive)
@@ -101,7 +101,7 @@ async def test_bytes_of_a_source_are_black_wherever_they_lie(
     assert archive.audit().code == 0
 
 
-async def test_whole_lines_with_a_match_are_black(archive: Audited, tmp_path: Path) -> None:
+async def test_whole_lines_with_a_match_are_redacted(archive: Audited, tmp_path: Path) -> None:
     await filled(archive)
     redact(archive.archive, "--match", "57", "--whole-lines", "--file", FILE, "--yes")
     lines = LINES.splitlines(keepends=True)
@@ -120,7 +120,7 @@ async def test_a_second_time_nothing_is_left_to_do(archive: Audited) -> None:
     assert archive.audit().code == 0
 
 
-async def test_every_free_number_beside_a_segment_serves_and_the_order_of_bytes_stays(
+async def test_every_free_number_during_a_segment_serves_and_the_order_of_bytes_stays(
     archive: Audited, tmp_path: Path
 ) -> None:
     await filled(archive)
@@ -155,7 +155,7 @@ async def test_a_dry_run_and_a_missing_answer_change_nothing(archive: Audited) -
     assert archive.files() == before
 
 
-async def test_open_files_are_named_and_the_exit_code_says_it(archive: Audited) -> None:
+async def test_open_files_are_named_and_the_exit_code_reports_it(archive: Audited) -> None:
     archive.send(Log(LINES), 0, len(LINES))
     await archive.drain()
     said = redact(archive.archive, "--match", "57", "--yes")
@@ -164,7 +164,7 @@ async def test_open_files_are_named_and_the_exit_code_says_it(archive: Audited) 
     assert redact(archive.archive, "--match", "57", "--file", "/var/log/app", "--yes").code == 0
 
 
-async def test_the_collector_goes_on_behind_it(archive: Audited, tmp_path: Path) -> None:
+async def test_the_collector_continues_after_it(archive: Audited, tmp_path: Path) -> None:
     await filled(archive)
     redact(archive.archive, "--match", "57", "--yes")
     more = Log(LINES + b"more\n")
@@ -184,7 +184,7 @@ async def test_where_places_are_not_known_nothing_is_done(archive: Audited) -> N
     assert archive.files() == before
 
 
-async def test_a_damaged_segment_is_not_made_to_look_sound(archive: Audited) -> None:
+async def test_a_damaged_segment_stays_recognizable_as_damaged(archive: Audited) -> None:
     await filled(archive)
     victim = min(archive.archive.glob(f"date=*/*/host={HOST}/*"))
     victim.write_bytes(victim.read_bytes()[:-3])
@@ -192,7 +192,7 @@ async def test_a_damaged_segment_is_not_made_to_look_sound(archive: Audited) -> 
     assert (said.code, "fshipper audit" in said.errors) == (1, True)
 
 
-async def test_who_merges_is_waited_for(archive: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_running_merge_is_waited_for(archive: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(archive)
     monkeypatch.setattr("consumer.segments.rewrite_segment.WAIT_SECONDS", 0.2)
     with rewriting(archive.archive, 0) as alone:
@@ -201,7 +201,7 @@ async def test_who_merges_is_waited_for(archive: Audited, monkeypatch: pytest.Mo
     assert redact(archive.archive, "--match", "57", "--yes").code == 0
 
 
-async def test_merging_waits_for_who_redacts_and_keeps_the_record(archive: Audited, tmp_path: Path) -> None:
+async def test_merging_waits_for_a_redaction_and_keeps_the_record(archive: Audited, tmp_path: Path) -> None:
     await filled(archive)
     redact(archive.archive, "--source", SOURCE, "--span", "100-150", "--reason", "request 17", "--yes")
     (date,) = [path.name.removeprefix("date=") for path in archive.archive.glob("date=*")]
@@ -243,7 +243,7 @@ async def test_a_kill_at_any_step_leaves_one_text_that_counts_and_the_next_run_f
     assert deaths > 20
 
 
-async def test_what_a_kill_left_unlisted_is_no_matter_to_who_looks_for_something_else(
+async def test_unlisted_leftovers_of_a_kill_do_not_stop_a_redaction_of_something_else(
     archive: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(archive)
@@ -278,7 +278,7 @@ async def test_the_audit_names_what_a_kill_left(archive: Audited, monkeypatch: p
         (("--source", SOURCE, "--span", "5-5", "--yes"), 64),
     ],
 )
-def test_what_cannot_be_meant_is_refused(archive: Audited, arguments: tuple[str, ...], code: int) -> None:
+def test_contradictory_options_are_refused(archive: Audited, arguments: tuple[str, ...], code: int) -> None:
     assert redact(archive.archive, *arguments).code == code
 
 

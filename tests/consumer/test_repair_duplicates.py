@@ -203,7 +203,7 @@ async def test_a_merged_segment_that_holds_its_source_twice_is_cut(tmp_path: Pat
     await complete_after(place)
 
 
-async def test_merging_afterwards_keeps_the_record_and_brings_nothing_back(tmp_path: Path) -> None:
+async def test_merging_afterwards_keeps_the_record_and_restores_nothing(tmp_path: Path) -> None:
     place = await Doubled(tmp_path).fill()
     assert place.repair("--yes")[0] == 0
     date = ordered(place.archive)[0].path[5:15]
@@ -217,7 +217,7 @@ async def test_merging_afterwards_keeps_the_record_and_brings_nothing_back(tmp_p
     assert (said.code, len(said.notes)) == (0, 1)
 
 
-async def test_two_sources_in_one_segment_are_told_apart_by_their_order(tmp_path: Path) -> None:
+async def test_two_sources_in_one_segment_are_distinguished_by_their_order(tmp_path: Path) -> None:
     place = Doubled(tmp_path)
     old, new = Log(b"an old line\n" * 50 + b"no end"), Log(LINES, id="00000000000000b2")
     place.first.send(old, 0, len(old.data))
@@ -234,7 +234,7 @@ async def test_two_sources_in_one_segment_are_told_apart_by_their_order(tmp_path
     assert audit(str(place.archive)).code == 0
 
 
-async def test_copies_that_differ_both_stay_and_the_exit_code_says_so(tmp_path: Path) -> None:
+async def test_copies_that_differ_both_stay_and_the_exit_code_reports_it(tmp_path: Path) -> None:
     place = Doubled(tmp_path)
     place.first.send(Log(LINES), 0, len(LINES))
     await place.first.drain(Until.SEALED)
@@ -353,7 +353,7 @@ async def test_it_waits_for_a_merge_and_another_repair_is_refused(
     assert place.repair("--yes")[0] == 0
 
 
-async def test_what_is_merged_between_looking_and_removing_is_left_to_the_next_run(
+async def test_what_is_merged_between_planning_and_removing_is_left_to_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = await Doubled(tmp_path).fill()
@@ -404,7 +404,7 @@ async def test_a_day_that_is_closed_stays_closed(tmp_path: Path) -> None:
     assert [path.name for path in listing.parent.glob("*.jsonl")] == [other.name]
 
 
-async def test_beside_a_running_collector(tmp_path: Path) -> None:
+async def test_duplicates_are_removed_while_a_collector_runs(tmp_path: Path) -> None:
     place = await Doubled(tmp_path).fill()
     more = Log(LINES + b"more\n" * 50)
     async with place.second.running():
@@ -453,7 +453,7 @@ async def test_the_audit_names_what_a_kill_left(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("arguments", [("--yes",), ("--repair-duplicates", "--hosts")])
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_contradictory_options_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     Audited(tmp_path)
     assert audit(str(tmp_path / "archive"), *arguments).code == 64
 
@@ -469,7 +469,7 @@ async def test_another_user_is_refused_before_anything_is_written(
     assert tree(place.archive) == before
 
 
-async def test_a_person_is_told_what_and_how_much_and_how_to_do_it(
+async def test_a_person_sees_what_and_how_much_would_be_removed_and_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = await Doubled(tmp_path).fill()

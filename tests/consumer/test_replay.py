@@ -86,7 +86,7 @@ def test_what_a_stream_refuses_ends_it(told: TailFleet):
     [["--speed", "0"], ["--speed", "fast"], ["--to-subject", "logs.p0.x"], ["--to-subject", "a b"],
      ["--to-subject", "$JS.API.x"], ["--to-subject", "again.{file}"], ["--to-subject", "a", "--to-file", "b"]],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+def test_contradictory_options_are_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]):
     from shipper.main import run  # noqa: PLC0415
 
     assert run(["replay", *arguments]) == 64

@@ -36,7 +36,7 @@ def kept(place: Path) -> list[str]:
     return days
 
 
-def test_days_that_are_older_than_told_are_removed(tmp_path: Path) -> None:
+def test_days_that_are_older_than_the_setting_are_removed(tmp_path: Path) -> None:
     fill(tmp_path)
     tend(tmp_path, keep_days=2)
     assert kept(tmp_path) == DAYS[-3:]
@@ -92,7 +92,7 @@ def test_another_collector_at_it_is_left_to_do_it(tmp_path: Path) -> None:
     assert kept(tmp_path) == DAYS
 
 
-def test_two_collectors_at_once_remove_each_day_once(tmp_path: Path) -> None:
+def test_two_collectors_in_parallel_remove_each_day_once(tmp_path: Path) -> None:
     fill(tmp_path)
     threads = [threading.Thread(target=tend, args=[tmp_path], kwargs={"keep_days": 1}) for _ in range(4)]
     for thread in threads:
@@ -122,7 +122,7 @@ def test_a_day_that_comes_back_is_sealed_listed_and_removed_again(tmp_path: Path
     assert [noted["date"] for noted in manifest_store.removed(tmp_path / "archive")] == [*DAYS[:2], DAYS[0]]
 
 
-def test_a_report_on_a_removed_day_says_so(tmp_path: Path) -> None:
+def test_a_report_on_a_removed_day_names_the_removal(tmp_path: Path) -> None:
     fill(tmp_path)
     tend(tmp_path, keep_days=1)
     with pytest.raises(Unavailable, match=f"{DAYS[0]} was removed .* by keep_days at .*200 lines of 1 host"):
@@ -130,7 +130,7 @@ def test_a_report_on_a_removed_day_says_so(tmp_path: Path) -> None:
     assert inventory.read_day(tmp_path / "archive", DAYS[-2]).present
 
 
-def test_trouble_is_told_and_the_next_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_reported_and_the_next_call_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path)
     told: list[Any] = []
     monkeypatch.setattr("shipper.events.days_failed", lambda **what: told.append(what))

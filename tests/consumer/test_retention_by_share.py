@@ -40,7 +40,7 @@ def on_disk(place: Path) -> set[tuple[str, str]]:
     return {(each.parts[-3].removeprefix("date="), each.name.removeprefix("host=")) for each in directories}
 
 
-def test_the_oldest_days_of_who_holds_the_most_go_and_nobody_elses(tmp_path: Path) -> None:
+def test_the_oldest_days_of_the_largest_host_go_and_no_others(tmp_path: Path) -> None:
     fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
     tend(tmp_path, keep_bytes=40 * 700)  # of 48
     all_of_them = {SMALL: 1, OTHER: 2, FLOOD: 9}
@@ -112,7 +112,7 @@ def test_what_is_noted_of_single_hosts_is_no_removed_day_for_readers_before_it(t
     assert layout.REMOVED_HOSTS_PATH != layout.REMOVED_PATH
 
 
-def test_the_audit_finds_no_fault_and_says_whose_days_were_removed(tmp_path: Path) -> None:
+def test_the_audit_finds_no_fault_and_names_the_hosts_whose_days_were_removed(tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     for number, day in enumerate(DAYS[:-1]):
         for host, count in ((SMALL, 1), (FLOOD, 9)):

@@ -56,7 +56,7 @@ def test_a_good_file_has_no_such_gap(tmp_path: Path, damages: list[int]) -> None
     assert damages == []
 
 
-def test_bytes_behind_what_is_committed_do_not_count(tmp_path: Path, damages: list[int]) -> None:
+def test_bytes_after_what_is_committed_do_not_count(tmp_path: Path, damages: list[int]) -> None:
     """A collector that was fenced may go on writing into the file that it has open."""
     _, sealing, finish = begun(tmp_path)
     with (tmp_path / "archive" / sealing.path).open("ab", buffering=0) as sleeper:
@@ -68,7 +68,7 @@ def test_bytes_behind_what_is_committed_do_not_count(tmp_path: Path, damages: li
     assert (changed(tmp_path), damages) == ([], [])
 
 
-def test_a_flipped_byte_is_told_and_everything_is_kept(tmp_path: Path, damages: list[int]) -> None:
+def test_a_flipped_byte_is_reported_and_everything_is_kept(tmp_path: Path, damages: list[int]) -> None:
     _, sealing, finish = begun(tmp_path)
     raw = tmp_path / "archive" / sealing.path
     flipped = bytearray(TEXT)
@@ -80,7 +80,7 @@ def test_a_flipped_byte_is_told_and_everything_is_kept(tmp_path: Path, damages: 
     assert unpack(tmp_path / "archive" / standing(tmp_path)[0].path) == flipped
 
 
-def test_missing_bytes_are_a_gap_behind_those_that_are_there(tmp_path: Path, damages: list[int]) -> None:
+def test_missing_bytes_are_a_gap_after_those_that_are_there(tmp_path: Path, damages: list[int]) -> None:
     _, sealing, finish = begun(tmp_path)
     (tmp_path / "archive" / sealing.path).write_bytes(TEXT[:1000])
     finish()
@@ -116,7 +116,7 @@ def test_the_manifest_has_the_sum_of_the_stored_bytes(tmp_path: Path, codec: str
     assert (segment.crc32, text.octets) == (f"{text.crc:08x}", len(TEXT))
 
 
-def test_a_codec_that_was_chosen_behind_a_kill_is_for_the_next_segment(tmp_path: Path) -> None:
+def test_a_codec_that_was_chosen_after_a_kill_is_for_the_next_segment(tmp_path: Path) -> None:
     """The name in the journal says how it is packed."""
     begun(tmp_path, codec="gzip")
     seal_all(tmp_path, codec="zstd")
@@ -188,7 +188,9 @@ def test_raw_bytes_under_the_name_that_a_fenced_collector_gave_them_are_found(tm
     assert changed(tmp_path) == []
 
 
-def test_a_fenced_collector_that_wakes_behind_its_journal_leaves_what_the_next_owner_is_sealing(tmp_path: Path) -> None:
+def test_a_fenced_collector_that_wakes_after_its_journal_commit_leaves_the_file_that_the_next_owner_seals(
+    tmp_path: Path,
+) -> None:
     file = write_open(tmp_path, FILE, BLOCKS)
     opened = tmp_path / "archive" / file.path
     taken = opened.with_name(f"_sealing-var~log~app.log-{99:020d}.zst")
@@ -248,7 +250,7 @@ def test_another_text_under_the_name_of_a_segment_that_is_listed_is_never_taken_
     assert not list((tmp_path / "archive").rglob(".*.tmp"))
 
 
-def test_a_broken_file_under_the_name_of_a_segment_that_is_not_listed_is_made_anew(tmp_path: Path) -> None:
+def test_a_broken_file_under_the_name_of_a_segment_that_is_not_listed_is_made_again(tmp_path: Path) -> None:
     _, sealing, finish = begun(tmp_path)
     (tmp_path / "archive" / sealing.sealing).write_bytes(zstandard.compress(TEXT)[:-5])
     finish()

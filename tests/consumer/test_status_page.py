@@ -85,7 +85,7 @@ def browser():
         yield started
 
 
-def test_from_nothing_to_trouble_and_back(fresh, browser):
+def test_from_an_empty_fleet_to_an_error_and_back(fresh, browser):
     browser.visit(fresh.page)
     browser.until(f"{SAYS} === 'Nothing ships here yet'")
     assert "fshipper produce" in browser.says("document.getElementById('no-hosts').textContent")
@@ -172,7 +172,7 @@ def test_the_policy_lets_nothing_in(served, browser):
     assert browser.complaints  # the browser says what it refused
 
 
-def test_events_are_bounded_and_the_place_of_who_left_is_free_again(served):
+def test_events_are_bounded_and_the_place_of_a_closed_client_is_free_again(served):
     readers = []
 
     def one_more() -> bool:

@@ -86,7 +86,7 @@ def test_the_fleet_from_its_first_line_to_a_death_that_is_known_for_good(fleet, 
     assert left.get("web2.example") == "unknown"  # its lines are still in the stream
 
 
-def test_a_host_that_is_asked_to_end_is_known_to_have_been_stopped(fleet):
+def test_a_host_that_is_requested_to_end_is_known_to_have_been_stopped(fleet):
     producer = produce(fleet, "web1.example")
     until(lambda: states(fleet).get("web1.example") == "shipping")
     assert producer.stop() == 0
@@ -148,7 +148,7 @@ def test_the_table_names_the_worst_first_and_no_terminal_obeys_it(fleet):
     assert fleet.run("status", "quiet*").returncode == 0
 
 
-def test_watching_says_an_object_a_line_until_it_is_ended(fleet, natsd):
+def test_watching_prints_one_object_a_line_until_it_ends(fleet, natsd):
     publish(fleet.url, ("logs.p0.plain", b"a line"))
     watching = subprocess.Popen(
         [FSHIPPER, "status", "--json", "--watch", "--every", "0.1s"],
@@ -167,7 +167,7 @@ def test_watching_says_an_object_a_line_until_it_is_ended(fleet, natsd):
     assert looks[-1]["at"] > looks[0]["at"]
 
 
-def test_a_server_without_heartbeats_is_told_apart_from_one_without_hosts(fleet):
+def test_a_server_without_heartbeats_is_distinguished_from_one_without_hosts(fleet):
     async def remove():
         client = await nats.connect(fleet.url)
         await client.request("$JS.API.STREAM.DELETE.LOGS_BEATS", b"", timeout=5)
@@ -193,12 +193,12 @@ def test_a_server_without_heartbeats_is_told_apart_from_one_without_hosts(fleet)
         (("--url", "nats://127.0.0.1:1"), 69, "no NATS server answers"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_its_code(capsys, arguments, code, said):
+def test_what_cannot_be_done_is_reported_with_its_code(capsys, arguments, code, said):
     assert run(["status", *arguments]) == code
     assert said in "".join(capsys.readouterr())
 
 
-def test_a_server_without_streams_says_how_to_make_them(natsd, capsys):
+def test_a_server_without_streams_gets_the_command_that_creates_them(natsd, capsys):
     assert run(["status", "--url", natsd.url]) == 69
     assert "fshipper partition apply" in capsys.readouterr().err
 
@@ -228,7 +228,7 @@ def test_a_collectors_rights_are_enough(tmp_path):
         assert "refused" not in web1.log + collector.log
 
 
-def test_a_named_host_that_nobody_knows_is_not_well(fleet):
+def test_a_named_host_that_is_unknown_is_not_well(fleet):
     quiet = Heartbeat(version="1.0", partition=0, every=60.0, up=60.0, files=1, silent=60.0)
     publish(fleet.url, ("logs.beat.web1", encode(quiet)))
     assert fleet.run("status", "web1").returncode == 0

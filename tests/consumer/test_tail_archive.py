@@ -32,7 +32,7 @@ def archived(told: TailFleet) -> TailFleet:
 
 
 @pytest.mark.parametrize("purged", [0, 1, 4, 9, 10])
-def test_every_line_is_told_once_wherever_the_stream_begins(archived: TailFleet, purged: int):
+def test_every_line_is_reported_once_wherever_the_stream_begins(archived: TailFleet, purged: int):
     archived.purge("LOGS_0", purged + 1)
     assert archived.tail("--raw") == LINES
     assert archived.tail("web*", "--raw", "-n", "15") == LINES[-15 * 9 :]
@@ -56,7 +56,7 @@ def test_sealed_segments_and_open_files_and_the_stream_are_one(archived: TailFle
     assert archived.tail("--raw", "--from", "archive") == LINES + more[: 5 * BLOCK]
 
 
-def test_lines_from_anybody_are_told_once_too(told: TailFleet):
+def test_lines_of_other_publishers_are_shown_once_too(told: TailFleet):
     told.send(*((f"logs.p0.{HOST}", {}, b"line %d" % n) for n in range(4)))
     told.drain()
     told.purge("LOGS_0", 3)
@@ -73,7 +73,7 @@ def test_frames_as_they_came_are_read_too(told: TailFleet, tmp_path: Path):
     assert told.tail("--raw") == LINES
 
 
-def test_without_the_archive_it_says_where_the_streams_begin(archived: TailFleet):
+def test_without_the_archive_it_reports_where_the_streams_begin(archived: TailFleet):
     archived.purge("LOGS_0", 6)
     elsewhere = {"SHIPPER_DIRECTORY": str(archived.directory / "nowhere")}
     assert archived.tail("--raw", "--since", "1h", **elsewhere) == LINES[5 * BLOCK :]
@@ -93,7 +93,7 @@ def test_a_directory_that_is_no_archive_is_wrong_configuration(told: TailFleet, 
     assert "there is no archive at" in told.noted
 
 
-def test_only_the_days_that_are_asked_for_are_opened(archived: TailFleet):
+def test_only_the_days_that_are_requested_are_opened(archived: TailFleet):
     archived.drain("--seal")
     archived.purge("LOGS_0", 11)
     grown_old(archived, "2026-01-02")
@@ -102,7 +102,7 @@ def test_only_the_days_that_are_asked_for_are_opened(archived: TailFleet):
     assert archived.tail("--raw", "--until", "2026-01-02") == b""
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_is_told(archived: TailFleet):
+def test_unreadable_parts_are_reported_and_the_rest_is_shown(archived: TailFleet):
     archived.drain("--seal")
     other = Log(b"sound\n", id="00000000000000b1", host=HOST, file="/var/log/other.log")
     archived.send(*archived.blocks(other))

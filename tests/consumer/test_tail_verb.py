@@ -82,7 +82,7 @@ def test_hosts_files_and_lines_are_chosen(told: TailFleet):
     assert (second["host"], second["line"]) == (DB, "GET of a database")
 
 
-def test_what_was_sent_again_is_told_once_and_what_came_late_is_told(told: TailFleet):
+def test_what_was_sent_again_is_reported_once_and_what_came_late_is_reported(told: TailFleet):
     log = Log(b"one\ntwo\nthree\nfour\n")
     ends = (0, 4, 8, 14, 19)
     one, two, three, four = told.blocks(log, *ends)
@@ -104,7 +104,7 @@ def test_since_and_until_are_of_the_time_of_storing(told: TailFleet):
     assert told.tail("--raw", "--since", "1h", "--until", "30m") == b""
 
 
-def test_lines_from_anybody_are_told_too(told: TailFleet):
+def test_lines_of_other_publishers_are_shown_too(told: TailFleet):
     told.send((f"logs.p1.{DB}", {}, b"hello"), (f"logs.p1.{DB}", {}, b"there"))
     assert objects(told.tail("db*", "--json"))[1] | {"time": ""} == {
         "host": DB, "file": "messages.log", "time": "", "offset": None, "line": "there",
@@ -157,7 +157,7 @@ def test_hosts_and_streams_that_appear_are_followed(told: TailFleet):
     assert following.said() == web.data + log.data
 
 
-def test_following_goes_on_behind_a_server_that_was_killed(told: TailFleet, natsd: NatsServer):
+def test_following_continues_after_a_server_that_was_killed(told: TailFleet, natsd: NatsServer):
     log = Log(b"one\ntwo\nthree\n")
     one, two, three = told.blocks(log, 0, 4, 8, 14)
     told.send(one)
@@ -172,7 +172,7 @@ def test_following_goes_on_behind_a_server_that_was_killed(told: TailFleet, nats
     assert following.said() == log.data
 
 
-def test_a_consumer_that_somebody_deletes_is_made_anew(told: TailFleet):
+def test_a_consumer_that_an_operator_deletes_is_created_again(told: TailFleet):
     log = Log(b"one\ntwo\n")
     one, two = told.blocks(log, 0, 4, 8)
     told.send(one)
@@ -186,7 +186,7 @@ def test_a_consumer_that_somebody_deletes_is_made_anew(told: TailFleet):
     assert following.said() == log.data
 
 
-def test_without_a_server_it_says_so(tmp_path: Path):
+def test_without_a_server_it_reports_it(tmp_path: Path):
     done = subprocess.run(
         [FSHIPPER, "tail", "--url", "nats://127.0.0.1:1"], capture_output=True, text=True, timeout=30, check=False
     )
@@ -194,7 +194,7 @@ def test_without_a_server_it_says_so(tmp_path: Path):
     assert "no NATS server answers" in done.stderr
 
 
-def test_a_host_that_never_was_is_said_with_those_that_are_like_it(told: TailFleet):
+def test_an_unknown_host_is_reported_with_similar_names(told: TailFleet):
     told.send(*told.blocks(*logs([WEB])))
     assert told.tail("web2.example.net", code=1) == b""
     assert "no host is called 'web2.example.net' so far; there is web1.example.net" in told.noted
@@ -205,7 +205,7 @@ def test_a_host_that_never_was_is_said_with_those_that_are_like_it(told: TailFle
     [["-f", "--until", "1m"], ["--since", "soon"], ["--grep", "("], ["-v"], ["a b"], ["--raw", "--json"], ["-n", "-1"],
      ["--since", "1m", "--until", "1h"]],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys):
+def test_contradictory_options_are_wrong_usage(arguments: list[str], capsys):
     from shipper.main import run  # noqa: PLC0415
 
     assert run(["tail", *arguments]) == 64
@@ -267,7 +267,7 @@ def on_a_terminal(told: TailFleet, *arguments: str) -> bytes:
     return said
 
 
-def test_output_that_nobody_takes_does_not_hold_ctrl_c(told: TailFleet):
+def test_output_that_is_not_read_does_not_hold_ctrl_c(told: TailFleet):
     told.send(*(told.blocks(Log(b"y\n" * 200_000, id=f"{n:016x}", host=DB))[0] for n in range(1, 4)))
     arguments, environment = [FSHIPPER, "tail", "-f", "--since", "1h"], told.environment()
     with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as process:

@@ -90,7 +90,7 @@ def test_each_byte_is_archived_once_however_the_blocks_arrive(fleet: Fleet, nats
     assert fleet.run("audit").returncode == 0
 
 
-def test_the_second_partition_waits_for_nobody_when_the_first_one_has_what_is_missing(
+def test_the_second_partition_waits_for_no_other_when_the_first_one_has_what_is_missing(
     fleet: Fleet, natsd: NatsServer
 ) -> None:
     whole = blocks([len(TEXT) // 2, len(TEXT) * 3 // 4])
@@ -103,7 +103,7 @@ def test_the_second_partition_waits_for_nobody_when_the_first_one_has_what_is_mi
     assert archived(fleet) == TEXT
 
 
-def test_a_producer_is_told_what_any_partition_of_the_archive_has(fleet: Fleet, natsd: NatsServer) -> None:
+def test_a_producer_receives_what_any_partition_of_the_archive_has(fleet: Fleet, natsd: NatsServer) -> None:
     publish(natsd.url, [(0, message) for message in blocks([])])
     collector = fleet.consume()
     until(lambda: len(archived(fleet)) == len(TEXT) and fleet.lag() == 0, what="all is archived and acknowledged")

@@ -116,7 +116,7 @@ async def test_a_server_that_dies_ends_the_session_in_time(server):
 
 
 @pytest.mark.parametrize("allowed", ['"nothing"', READING])
-async def test_who_may_not_write_the_bucket_is_told_so_at_once(tmp_path, allowed):
+async def test_a_missing_right_to_write_the_bucket_is_reported_immediately(tmp_path, allowed):
     with running(tmp_path / "natsd", extra=DENYING % allowed) as natsd:
         everybody = NatsSettings(url=natsd.url, user="all", password="x")
         await (await JetStreamBucket.open(everybody, name="test")).close()

@@ -8,7 +8,7 @@ from waiting import slowdown
 from worlds import open_inbox, soon
 
 
-async def test_asking_without_a_listener_is_answered_by_none_at_once(world):
+async def test_asking_without_a_listener_is_answered_by_none_immediately(world):
     async with publishing(world) as session:
         began = time.monotonic()
         assert await session.ask("ctl.up.web1", {"v": 1}, 10.0) is None
@@ -42,7 +42,7 @@ async def test_a_listener_without_an_answer_leaves_the_asker_with_none_in_time(w
         assert time.monotonic() - began < 3 * slowdown()
 
 
-async def test_a_publisher_hears_what_a_collector_tells(world):
+async def test_a_publisher_receives_what_a_collector_sends(world):
     told = asyncio.get_running_loop().create_future()
 
     async def hear(_subject, message):

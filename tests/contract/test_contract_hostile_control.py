@@ -165,7 +165,7 @@ async def listening(natsd: NatsServer, inbox: str, subject: str, heard: Any) -> 
     return connection
 
 
-async def test_a_question_is_answered_only_in_the_inbox_of_who_may_ask(natsd: NatsServer) -> None:
+async def test_a_question_is_answered_only_in_the_inbox_of_an_authorized_program(natsd: NatsServer) -> None:
     questions: list[Any] = []
 
     async def heard(_: str, question: Any) -> Any:

@@ -62,7 +62,7 @@ async def test_not_all_is_taken_when_the_same_session_begins_again(world):
 # -- the stream ---------------------------------------------------------------------------------------------------
 
 
-async def test_the_state_says_what_the_stream_holds(world):
+async def test_the_state_describes_what_the_stream_holds(world):
     await world.limit(2 * MIB)
     async with open_inbox(world) as inbox:
         empty = await inbox.state()
@@ -107,7 +107,7 @@ async def test_there_is_no_time_of_a_message_that_the_stream_does_not_hold(world
         assert await inbox.time_of(3) is not None
 
 
-async def test_a_purge_removes_what_is_below_and_says_how_much(world):
+async def test_a_purge_removes_what_is_below_and_reports_how_much(world):
     await world.put(*numbered(6))
     async with open_inbox(world) as inbox:
         assert await inbox.purge(4) == 3
@@ -118,7 +118,7 @@ async def test_a_purge_removes_what_is_below_and_says_how_much(world):
         assert sequences(await taken(inbox, 3)) == [4, 5, 6]
 
 
-async def test_a_purge_behind_the_reader_leaves_what_he_has_not_read(world):
+async def test_a_purge_leaves_what_the_reader_has_not_read(world):
     await world.put(*numbered(6))
     async with open_inbox(world) as inbox:
         await inbox.begin(1)

@@ -70,7 +70,7 @@ async def test_a_session_that_was_given_up_is_lost_for_every_call_although_the_s
             await soon(call(inbox))
 
 
-async def test_a_killed_server_ends_a_long_take_at_once(world):
+async def test_a_killed_server_ends_a_long_take_immediately(world):
     async with open_inbox(world) as inbox:
         await inbox.begin(1)
         began = time.monotonic()
@@ -104,7 +104,7 @@ async def test_closing_twice_is_closing_once(world):
     await soon(inbox.close())
 
 
-async def test_a_stream_that_is_created_anew_ends_the_session(world):
+async def test_a_stream_that_is_recreated_ends_the_session(world):
     await world.put(b"1", b"2")
     async with open_inbox(world) as inbox:
         await inbox.begin(1)
@@ -163,7 +163,7 @@ async def test_silence_ends_one_long_take_too(server):
         assert time.monotonic() - began < 6 * slowdown()
 
 
-async def test_a_quiet_stream_is_no_silence_and_reading_goes_on_when_pulls_expire(server, monkeypatch):
+async def test_a_quiet_stream_is_no_silent_server_and_reading_continues_when_pulls_expire(server, monkeypatch):
     monkeypatch.setattr(pull_loop, "HEARTBEAT_SECONDS", 0.2)
     monkeypatch.setattr(pull_loop, "SILENCE_SECONDS", 0.6)
     monkeypatch.setattr(inbox_module, "EXPIRES_SECONDS", 0.7)

@@ -29,7 +29,7 @@ async def test_nothing_is_delivered_before_begin(world):
 
 
 @pytest.mark.parametrize("first", [1, 2, 7, 10])
-async def test_reading_begins_where_begin_says_whatever_was_acknowledged(world, first):
+async def test_reading_begins_at_the_position_of_begin_whatever_was_acknowledged(world, first):
     await world.put(*numbered(10))
     async with open_inbox(world) as before:
         await before.begin(1)
@@ -57,7 +57,7 @@ async def test_begin_below_1_is_the_first_message(world):
         assert sequences(await taken(inbox, 2)) == [1, 2]
 
 
-async def test_begin_behind_the_last_message_waits_for_that_one_and_hands_out_none_before_it(world):
+async def test_begin_after_the_last_message_waits_for_that_one_and_hands_out_none_before_it(world):
     await world.put(*numbered(3))
     async with open_inbox(world) as inbox:
         await inbox.begin(6)
@@ -75,7 +75,7 @@ async def test_begin_at_the_next_message_waits_for_it(world):
         assert sequences(await taken(inbox, 1)) == [4]
 
 
-async def test_begin_goes_on_behind_messages_that_are_gone(world):
+async def test_begin_continues_after_messages_that_are_gone(world):
     await world.put(*numbered(6))
     await world.delete_message(3)
     async with open_inbox(world) as inbox:
@@ -83,7 +83,7 @@ async def test_begin_goes_on_behind_messages_that_are_gone(world):
         assert sequences(await taken(inbox, 3)) == [4, 5, 6]
 
 
-async def test_deleted_messages_are_left_out_and_disturb_nobody(world):
+async def test_deleted_messages_are_left_out_and_disturb_no_other_message(world):
     await world.put(*numbered(6))
     await world.delete_message(2)
     await world.delete_message(5)
@@ -132,7 +132,7 @@ async def test_what_the_server_hands_out_again_in_the_same_session_is_dropped(se
         assert await inbox.all_taken()
 
 
-async def test_a_new_session_reads_in_order_right_behind_one_that_was_closed_with_pulls_outstanding(world):
+async def test_a_new_session_reads_in_order_right_after_one_that_was_closed_with_pulls_outstanding(world):
     await world.put(*numbered(20))
     for _ in range(10):
         async with open_inbox(world) as inbox:
@@ -150,7 +150,7 @@ async def test_beginning_without_a_stream_is_a_missing_stream(world):
 # -- take ---------------------------------------------------------------------------------------------------------
 
 
-async def test_take_hands_out_about_the_bytes_that_were_asked_for(world):
+async def test_take_hands_out_about_the_bytes_that_were_requested(world):
     await world.put(*[bytes(100_000)] * 10)
     async with open_inbox(world) as inbox:
         await inbox.begin(1)
@@ -161,7 +161,7 @@ async def test_take_hands_out_about_the_bytes_that_were_asked_for(world):
     assert 2 <= max(sizes) <= 3, "three are 300,000 bytes; a slow server may have delivered only two"
 
 
-async def test_take_hands_out_a_message_that_is_larger_than_what_was_asked_for(world):
+async def test_take_hands_out_a_message_that_is_larger_than_what_was_requested(world):
     await world.put(bytes(100_000))
     async with open_inbox(world) as inbox:
         await inbox.begin(1)

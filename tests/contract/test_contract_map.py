@@ -45,7 +45,7 @@ async def test_the_newest_value_is_read_with_its_revision(world) -> None:
         assert await session.entry(KEY) == Entry(revision, b"two")
 
 
-async def test_who_may_not_read_the_bucket_is_told_so(tmp_path) -> None:
+async def test_a_missing_right_to_read_the_bucket_is_reported(tmp_path) -> None:
     rights = RIGHTS.replace("{{", "{").replace("}}", "}")
     with running(tmp_path / "natsd", extra=rights) as server:
         settings = NatsSettings(url=server.url, user="host", password="host")

@@ -25,7 +25,7 @@ async def test_acks_are_handed_out_once_and_asking_for_them_never_waits(world):
         assert session.acknowledged() == []
 
 
-async def test_messages_of_another_publisher_between_ours_disturb_nobody(world):
+async def test_messages_of_another_publisher_between_ours_disturb_nothing(world):
     async with publishing(world) as ours, publishing(world) as theirs:
         for token in range(20):
             await publish(ours, token)
@@ -66,7 +66,7 @@ async def test_the_last_message_of_a_stream_that_does_not_exist_is_a_missing_str
             await soon(session.last_stored(WEB1))
 
 
-async def test_another_partition_is_asked_for_its_last_message_by_the_name_of_its_stream(world):
+async def test_the_last_message_of_another_partition_is_requested_by_the_name_of_its_stream(world):
     async with publishing(world) as session:
         assert await session.last_stored_in("LOGS_0", WEB1) is None
         await world.put(b"x", subject=WEB1)
@@ -91,7 +91,7 @@ async def test_a_stream_that_is_deleted_under_way_is_missing_after_its_last_acks
         assert (len(acks), type((await ended(session))[1])) == (1, StreamMissing)
 
 
-async def test_a_full_stream_says_so_behind_the_acks_of_what_it_took(world):
+async def test_a_full_stream_reports_it_after_the_acks_of_what_it_took(world):
     await world.limit(300_000)
     async with publishing(world) as session:
         for token in range(6):
@@ -127,7 +127,7 @@ async def test_a_full_stream_takes_again_when_there_is_room_in_the_same_session(
         assert [(ack.token, ack.sequence) for ack in await settled(session, 2)] == [(2, 3), (3, 4)]
 
 
-async def test_what_a_full_stream_took_behind_a_refusal_is_not_acknowledged_when_the_session_starts_over(world):
+async def test_what_a_full_stream_took_after_a_refusal_is_not_acknowledged_when_the_session_starts_over(world):
     await world.limit(250_000)
     async with publishing(world) as session:
         for token, size in enumerate([100_000, 200_000, 10_000, 20_000]):
@@ -150,7 +150,7 @@ async def test_a_session_that_starts_over_may_be_refused_again(world):
             await session.publish(1, WEB1, {}, bytes(200_000))
 
 
-async def test_an_error_ack_ends_the_session_behind_the_acks_before_it_and_no_ack_follows(world):
+async def test_an_error_ack_ends_the_session_after_the_acks_before_it_and_no_ack_follows(world):
     async with publishing(world) as session:
         await publish(session, 1, 2)
         await world.publish_what_is_refused(session, 3)

@@ -105,7 +105,7 @@ async def test_closing_never_hangs_on_a_server_that_is_stopped_in_the_middle(ser
     assert time.monotonic() - began < 3 * slowdown()
 
 
-async def test_a_server_that_is_stopped_and_goes_on_acknowledges_everything(server):
+async def test_a_server_that_is_stopped_and_continues_acknowledges_everything(server):
     async with publishing(server) as session:
         server.natsd.pause()
         await publish(session, 1, 2, 3)

@@ -92,7 +92,7 @@ async def begin_anew(admin, natsd, kept):
     await publish(settings(natsd), kept)
 
 
-async def test_the_place_that_producers_were_told_is_that_of_the_site(natsd):
+async def test_the_place_that_producers_received_is_that_of_the_site(natsd):
     async with sourced(natsd, earlier=numbered(5), kept=numbered(3)) as (_, inbox):
         assert (await inbox.state()).site == "edge1"
         assert [await inbox.at_origin(sequence) for sequence in (1, 3)] == [6, 8]

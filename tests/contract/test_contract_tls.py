@@ -184,7 +184,7 @@ async def test_a_server_that_the_authority_did_not_sign_gets_no_secret(
         assert TOKEN.encode() not in tap.received
 
 
-async def test_servers_that_a_plaintext_server_names_are_not_asked(files: Certificates) -> None:
+async def test_servers_that_a_plaintext_server_names_are_not_queried(files: Certificates) -> None:
     with Wiretap(plaintext) as other, Wiretap(says(info(connect_urls=[f"127.0.0.1:{other.port}"]))) as tap:
         with pytest.raises(InsecureConnection):
             await connect(NatsSettings(url=tap.url("tls"), token=TOKEN, ca=files.ca), name="t", inbox="_INBOX")
@@ -261,13 +261,13 @@ async def test_a_key_without_its_certificate_is_a_configuration_error(files: Cer
         await connect(NatsSettings(url="tls://127.0.0.1:1", key=files.key), name="t", inbox="_INBOX")
 
 
-async def test_a_websocket_without_tls_is_refused_where_tls_is_asked_for(files: Certificates) -> None:
+async def test_a_websocket_without_tls_is_refused_where_tls_is_required(files: Certificates) -> None:
     with pytest.raises(ConfigError, match="never encrypted") as raised:
         await connect(NatsSettings(url="ws://127.0.0.1:1", ca=files.ca), name="t", inbox="_INBOX")
     assert "wss://" in raised.value.hint
 
 
-async def test_a_websocket_without_its_package_is_told_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_websocket_without_its_package_gets_the_hint_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="aiohttp") as raised:
         await connect(NatsSettings(url="wss://127.0.0.1:1"), name="t", inbox="_INBOX")
@@ -370,7 +370,7 @@ def free_address() -> str:
         return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_daemons_whose_server_loses_tls_under_way_send_nothing_wait_and_say_why_and_go_on_when_it_is_back(
+def test_daemons_whose_server_loses_tls_send_nothing_report_the_reason_and_continue_when_it_is_back(
     files: Certificates, tmp_path: Path
 ) -> None:
     log, host = tmp_path / "app.log", "web1.example.net"

@@ -164,7 +164,7 @@ def test_a_healthy_fleet_fires_nothing(prometheus: Watched) -> None:
     assert prometheus.firing() == set()
 
 
-def test_every_panel_of_the_dashboard_has_a_curve_or_its_metric_counts_trouble(prometheus: Watched) -> None:
+def test_every_panel_of_the_dashboard_has_a_curve_or_its_metric_counts_errors(prometheus: Watched) -> None:
     dashboard = json.loads((DEPLOY.parent / "grafana" / "dashboard.json").read_text())
     trouble = {"Missing bytes", "Sessions that ended in trouble"}  # by labels that come with trouble
     prometheus.ship()
@@ -180,7 +180,7 @@ def test_every_panel_of_the_dashboard_has_a_curve_or_its_metric_counts_trouble(p
     until(lambda: set(empty()) <= trouble, within=30, what=empty)
 
 
-def test_a_message_that_nobody_can_apply(prometheus: Watched) -> None:
+def test_a_message_that_cannot_be_applied(prometheus: Watched) -> None:
     prometheus.publish(("logs.p0.any.host", b"x", {"Log-Id": "not an id"}))
     prometheus.until_fires("FshipperDeadLetters")
 
@@ -213,7 +213,7 @@ def test_a_name_that_two_producers_have(prometheus: Watched) -> None:
     prometheus.fleet.must("status", "--forget", "cloned.example.net")
 
 
-def test_a_host_that_asks_what_it_may_not_ask(prometheus: Watched) -> None:
+def test_a_host_that_sends_questions_it_has_no_right_to(prometheus: Watched) -> None:
     question = json.dumps({"v": 1, "ask": "finish", "partition": 0}).encode()
 
     def asked_and_fired() -> bool:
@@ -265,7 +265,7 @@ def test_bytes_that_are_in_the_archive_twice(prometheus: Watched) -> None:
     until(lambda: "FshipperDoubledBytes" not in prometheus.firing(), within=WITHIN)
 
 
-def test_a_host_that_says_nothing_any_more(prometheus: Watched) -> None:
+def test_a_host_that_became_silent(prometheus: Watched) -> None:
     prometheus.ship()
     until(lambda: prometheus.query('fshipper_hosts{state=~"quiet|shipping"} == 1'))
     prometheus.stop("producer")
@@ -304,7 +304,7 @@ def test_a_host_whose_lines_do_not_move(prometheus: Watched) -> None:
     prometheus.until_fires("FshipperStuckHost")
 
 
-def test_a_partition_that_nobody_writes_and_then_no_collector_at_all(prometheus: Watched) -> None:
+def test_a_partition_without_a_writer_and_then_no_collector_at_all(prometheus: Watched) -> None:
     prometheus.consume(SHIPPER_READ_PARTITIONS="0")
     prometheus.until_fires("FshipperPartitionWithoutCollector")
     prometheus.stop("collector")

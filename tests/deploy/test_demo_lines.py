@@ -40,7 +40,7 @@ def test_the_same_seed_writes_the_same_lines_and_another_seed_others(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_burst_is_whole_lines_of_at_least_the_size_that_was_asked_for(kind):
+def test_a_burst_is_whole_lines_of_at_least_the_size_that_was_requested(kind):
     burst = lines(kind).burst(20_000)
     assert burst.endswith(b"\n")
     assert 20_000 <= len(burst) < 20_000 + LONG_LINE_BYTES * 2
@@ -152,7 +152,7 @@ def test_your_own_file_is_replayed_byte_for_byte_with_its_odd_end(tmp_path):
     assert writer.held == len(b"no newline")
 
 
-def test_of_a_long_file_the_beginning_is_replayed_to_a_lines_end_and_that_is_said(tmp_path):
+def test_of_a_long_file_the_beginning_is_replayed_to_a_lines_end_which_is_reported(tmp_path):
     (tmp_path / "long.log").write_bytes(b"0123456789\n" * 2_000_000)
     (feed, *_), notes = hosts.replayed([tmp_path / "long.log"], 6.0)
     assert feed.bytes_planned == 6_000_000

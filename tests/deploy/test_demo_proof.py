@@ -114,7 +114,7 @@ def test_a_doubled_line_is_found_where_it_comes_again(archive, written):
     assert found.lines == len(LINES) + 1
 
 
-def test_a_doubled_last_line_is_found_behind_the_end(archive, written):
+def test_a_doubled_last_line_is_found_after_the_end(archive, written):
     archive.seal(TEXT + LINES[-1])
     found = verdict(archive, written)
     assert not found.identical
@@ -135,7 +135,7 @@ def test_an_archive_without_the_file_is_not_identical(archive, written):
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
-def test_a_damaged_segment_is_told_and_ends_no_proof(archive, written, codec):
+def test_a_damaged_segment_is_reported_and_does_not_end_the_proof(archive, written, codec):
     path = archive.seal(TEXT, codec=codec)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -145,7 +145,7 @@ def test_a_damaged_segment_is_told_and_ends_no_proof(archive, written, codec):
     assert found.damage or found.difference
 
 
-def test_a_segment_that_is_listed_and_not_there_is_told(archive, written):
+def test_a_segment_that_is_listed_and_missing_is_reported(archive, written):
     archive.seal(TEXT).unlink()
     found = verdict(archive, written)
     assert not found.identical

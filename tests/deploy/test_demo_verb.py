@@ -97,7 +97,7 @@ def test_your_own_files_are_replayed_and_the_demo_before_is_replaced(out, tmp_pa
     assert not (out / "old").exists()
 
 
-def test_bytes_that_nobody_counted_make_the_proof_fail(out):
+def test_bytes_that_were_not_counted_make_the_proof_fail(out):
     with running(out, "--seconds", "5") as process:
         older = out / "hosts" / "web1.example.net" / "ssh" / "auth.log.1"
         until(older.exists, what="a rotation")
@@ -171,13 +171,13 @@ def test_files_in_the_directory_that_is_replaced_are_not_replayed(out):
     assert (out / "app.log").exists()
 
 
-def test_a_path_that_is_missing_is_said_before_anything_is_touched(out, tmp_path):
+def test_a_path_that_is_missing_is_reported_before_anything_is_touched(out, tmp_path):
     done = run("--out", out, "--path", tmp_path / "missing.log")
     assert (done.returncode, "missing.log cannot be read: No such file" in done.stderr) == (78, True)
     assert not out.exists()
 
 
-def test_without_java_or_pyspark_it_says_how_to_get_them(monkeypatch, tmp_path):
+def test_without_java_or_pyspark_it_names_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr(processes.importlib.util, "find_spec", lambda _: object())
     assert "openjdk" in processes.report_lacks()
@@ -203,7 +203,7 @@ def test_a_demo_over_midnight_has_two_reports(tmp_path):
     assert [one.page for one in made] == [tmp_path / "report" / date / "report.html" for date in programs.dates]
 
 
-def test_help_says_what_it_does_quickly():
+def test_help_reports_what_it_does_quickly():
     began = time.monotonic()
     done = run("--help")
     assert done.returncode == 0

@@ -46,7 +46,7 @@ def test_a_dry_run_shows_every_file_and_writes_none(root):
     assert files(root) == {}
 
 
-def test_nobody_who_can_be_asked_means_nothing_is_done(root):
+def test_without_a_terminal_to_confirm_nothing_is_done(root):
     ended = install(root)
     assert ended.returncode == 64
     assert f"/{UNIT}" in ended.stderr
@@ -55,7 +55,7 @@ def test_nobody_who_can_be_asked_means_nothing_is_done(root):
 
 
 @pytest.mark.parametrize(("answer", "written"), [("y\n", True), ("n\n", False)])
-def test_a_person_is_asked_who_saw_what_would_be_done(root, answer, written):
+def test_a_person_confirms_after_seeing_the_plan(root, answer, written):
     ours, theirs = pty.openpty()
     try:
         os.write(ours, answer.encode())
@@ -84,7 +84,7 @@ def test_configuration_is_for_root_and_the_programs_only(root):
     assert (root / "etc/fshipper").stat().st_mode & 0o777 == 0o750
 
 
-def test_what_somebody_changed_is_left_alone_unless_they_say_so(root):
+def test_files_that_an_operator_changed_are_left_alone_without_the_option(root):
     done(root)
     (root / SETTINGS).write_text("mine = 1\n")
     assert done(root)[SETTINGS] == "leave"
@@ -94,7 +94,7 @@ def test_what_somebody_changed_is_left_alone_unless_they_say_so(root):
     assert (root / f"{SETTINGS}.old").read_text() == "mine = 1\n"
 
 
-def test_a_newer_version_replaces_what_nobody_changed(root):
+def test_a_newer_version_replaces_unchanged_files(root):
     done(root)
     record = root / "etc/fshipper/.installed.json"
     older = (root / UNIT).read_bytes() + b"# an older version\n"
@@ -128,7 +128,7 @@ def test_what_two_roles_share_goes_with_the_last(root):
     assert files(root) == {}
 
 
-def test_what_a_package_brings_is_not_written_again(root):
+def test_files_of_a_package_are_not_written_again(root):
     packaged = root / "usr/lib/systemd/system/fshipper-collector.service"
     packaged.parent.mkdir(parents=True)
     packaged.write_text("[Service]\n")
@@ -154,7 +154,7 @@ def test_options_that_make_no_sense_are_usage_errors(root, options):
     assert files(root) == {}
 
 
-def test_who_may_not_write_is_told_so(root):
+def test_a_missing_right_to_write_is_reported(root):
     (root / "etc").write_text("no directory")
     ended = install(root, "--yes")
     assert ended.returncode == 1

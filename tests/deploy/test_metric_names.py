@@ -46,7 +46,7 @@ def test_a_panel_names_what_exists(title: str, expression: str) -> None:
     assert named <= known()
 
 
-def test_no_panel_lies_over_another() -> None:
+def test_no_panel_overlaps_another() -> None:
     cells: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
@@ -61,7 +61,7 @@ def test_no_panel_lies_over_another() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
 
 
-def test_every_alert_has_a_cause_that_a_test_brings_about() -> None:
+def test_every_alert_has_a_cause_that_a_test_produces() -> None:
     tried = (ROOT / "tests" / "deploy" / "test_alerts_fire.py").read_text()
     alerts = re.findall(r"- alert: (\w+)", RULES)
     assert [alert for alert in alerts if f'"{alert}"' not in tried] == []

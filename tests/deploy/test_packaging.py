@@ -94,7 +94,7 @@ def package(tmp_path_factory):
     return place / "root"
 
 
-def test_the_package_says_what_it_needs(package):
+def test_the_package_declares_what_it_needs(package):
     control = (package / "DEBIAN" / "control").read_text()
     fields = dict(re.findall(r"^([\w-]+): (.*)$", control, re.MULTILINE))
     assert (fields["Package"], fields["Version"]) == ("fshipper", PROJECT["version"])
@@ -102,7 +102,7 @@ def test_the_package_says_what_it_needs(package):
     assert int(fields["Installed-Size"]) > 10_000
 
 
-def test_the_package_brings_program_units_users_and_examples(package):
+def test_the_package_contains_program_units_users_and_examples(package):
     for name in ("fshipper-producer.service", "fshipper-collector.service", "fshipper-report.timer"):
         shipped = ROOT / "deploy" / "systemd" / name
         assert (package / "usr/lib/systemd/system" / name).read_bytes() == shipped.read_bytes()
@@ -316,7 +316,7 @@ def test_volumes_ports_and_services_fit_together():
     config.load({}, environment=settings["data"])
 
 
-def test_no_image_is_pulled_that_nobody_has_chosen():
+def test_no_image_is_pulled_that_was_not_chosen():
     """A name without a registry would be somebody else's image; zeros are no digest of any."""
     assert {container["image"] for container in CONTAINERS} == {"registry.example.net/fshipper"}
     (image,) = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["images"]

@@ -96,7 +96,7 @@ async def messages(url):
         return (await admin.stream("S"))["state"]["messages"]
 
 
-def test_it_says_where_it_listens_and_stores_and_ends_with_0_on_sigterm(tmp_path):
+def test_it_reports_where_it_listens_and_stores_and_ends_with_0_on_sigterm(tmp_path):
     with started("--port", "-1", "--store", str(tmp_path / "store")) as server:
         assert server.port not in {0, 4222}
         assert str(tmp_path / "store") in server.said[1]
@@ -129,7 +129,7 @@ def test_what_was_stored_is_there_after_kill_9_and_a_start_on_the_same_store_and
         assert asyncio.run(messages(server.url)) == 20
 
 
-def test_by_default_nobody_from_outside_reaches_it(tmp_path):
+def test_by_default_it_is_not_reachable_from_outside(tmp_path):
     with started("--port", "-1", "--store", str(tmp_path)) as server:
         assert server.url.startswith("nats://127.0.0.1:")
         assert 'host: "127.0.0.1"' in (tmp_path / "nats-server.conf").read_text()
@@ -141,7 +141,7 @@ def test_it_takes_the_largest_block_with_its_headers(tmp_path):
         asyncio.run(publish(server.url, "s.x", b"x" * (600 * 1024)))
 
 
-def test_a_port_in_use_is_said_before_anything_starts(tmp_path):
+def test_a_port_in_use_is_reported_before_anything_starts(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         code, said = ended("--port", str(port), "--store", str(tmp_path))
@@ -179,7 +179,7 @@ def test_a_store_with_quotes_and_spaces_in_its_name_works(tmp_path):
     assert (tmp_path / 'a "b" {c} $d ü' / "jetstream").is_dir()
 
 
-def test_without_a_nats_server_it_says_what_to_install(tmp_path, monkeypatch, capsys):
+def test_without_a_nats_server_it_names_the_package(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(verb.shutil, "which", lambda *_, **__: None)
     with pytest.raises(verb.typer.Exit) as caught:
         verb.server(port=-1, store=tmp_path)

@@ -54,7 +54,7 @@ def stops(manager):
     return manager.count("WATCHDOG=1", since=begin) == 0
 
 
-def test_a_producer_tells_its_life(tmp_path, fleet, manager):
+def test_a_producer_reports_its_state_to_systemd(tmp_path, fleet, manager):
     log = tmp_path / "app.log"
     write(log, "one\n" * 1000)
     settings = tmp_path / "producer.toml"
@@ -76,7 +76,7 @@ def test_a_producer_tells_its_life(tmp_path, fleet, manager):
     assert manager.phases[-1] == "STOPPING"
 
 
-def test_a_collector_tells_its_life(tmp_path, fleet, manager):
+def test_a_collector_reports_its_state_to_systemd(tmp_path, fleet, manager):
     settings = tmp_path / "collector.toml"
     settings.write_text("")
     program = fleet.start("consume", "--config", str(settings), **manager.environment(WATCHDOG_SECONDS))
@@ -95,7 +95,7 @@ def test_a_collector_tells_its_life(tmp_path, fleet, manager):
     assert manager.phases == ["READY", *["RELOADING", "READY"] * 2, "STOPPING"]
 
 
-def test_a_partitioner_tells_its_life(tmp_path, fleet, manager):
+def test_a_partitioner_reports_its_state_to_systemd(tmp_path, fleet, manager):
     program = fleet.start("partition", "serve", **manager.environment(watchdog=4.0))
     until(lambda: manager.count("READY=1"), what=lambda: program.log)
     began = time.monotonic()

@@ -100,7 +100,7 @@ def test_searches_in_a_browser_leave_the_machine_to_the_collector():
 
 
 @pytest.mark.parametrize("role", Role)
-def test_state_and_programs_are_where_the_configuration_says(role):
+def test_state_and_programs_are_where_the_configuration_names_them(role):
     pieces = [piece for piece in PIECES[role] if piece.kind is not FileKind.SYSTEM]
     units = [words(SYSTEMD / Path(p.source).name) for p in pieces if p.source.endswith(".service")]
     assert units

@@ -33,7 +33,7 @@ def test_a_collector_that_can_work_passes(tmp_path):
         ("keep_dys = 3", "settings", "did you mean collector.keep_days?"),
     ],
 )
-def test_a_collector_that_cannot_work_is_told_why(tmp_path, content, check, text):
+def test_a_collector_that_cannot_work_gets_the_reason(tmp_path, content, check, text):
     settings = tmp_path / "collector.toml"
     settings.write_text(f"[collector]\n{content}\n")
     code, wrong = validate(tmp_path, "--role", "collector", "--config", str(settings))
@@ -74,7 +74,7 @@ def test_a_page_that_searches_needs_an_archive_and_names_its_hosts(tmp_path):
     assert "every name" in wrong["browse"]
 
 
-def test_the_server_is_asked_with_a_hosts_rights_only(tmp_path):
+def test_the_server_is_queried_with_a_hosts_rights_only(tmp_path):
     code, wrong = validate(tmp_path, "--role", "collector", "--connect")
     assert code == 64
     assert "--connect" in wrong["error"]

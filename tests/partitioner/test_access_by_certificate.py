@@ -85,7 +85,7 @@ def test_the_certificate_of_another_host_is_refused_with_the_right_that_is_missi
     assert f'error: the server refuses this user the right to subscribe to "_INBOX_{OTHER}.>"' in said
 
 
-def test_a_sound_certificate_of_a_host_that_nobody_added_is_refused(world: Certified) -> None:
+def test_a_valid_certificate_of_a_host_that_was_not_added_is_refused(world: Certified) -> None:
     code, said = world.produce(STRANGER, **world.issue(STRANGER))
     assert code == 1
     assert "error: the NATS server refuses us" in said
@@ -119,7 +119,7 @@ def test_a_server_that_another_authority_vouches_for_is_not_trusted(world: Certi
     assert "hint: set NATS_CA" in said
 
 
-def test_a_client_that_does_not_begin_with_tls_is_told_which_setting_does(world: Certified) -> None:
+def test_a_client_that_does_not_begin_with_tls_gets_the_hint_which_setting_does(world: Certified) -> None:
     code, said = world.produce(HOST, **world.issue(HOST) | {"NATS_TLS_FIRST": "false"})
     assert code in {1, 69}
     assert "NATS_TLS_FIRST" in said

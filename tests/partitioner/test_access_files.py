@@ -25,7 +25,7 @@ def hosts(fleet: Fleet, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize(("by", "file"), [("keys", "keys"), ("tokens", "tokens"), ("certificates", "certificates")])
-def test_the_shipped_configuration_is_sound_beside_the_generated_one(fleet: Fleet, by: str, file: str) -> None:
+def test_the_shipped_configuration_is_valid_together_with_the_generated_one(fleet: Fleet, by: str, file: str) -> None:
     assert hosts(fleet, "init", "--by", by).returncode == 0
     assert hosts(fleet, "add", HOST).returncode == 0
     text = (SECURE / f"{file}.conf").read_text()
@@ -124,7 +124,7 @@ def test_a_revocation_without_a_terminal_wants_a_yes(fleet: Fleet) -> None:
     assert hosts(fleet, "add", HOST).returncode == 0
 
 
-def test_a_directory_without_a_roster_is_told_how_to_begin(fleet: Fleet) -> None:
+def test_a_directory_without_a_roster_gets_the_hint_how_to_begin(fleet: Fleet) -> None:
     done = hosts(fleet, "list")
     assert done.returncode == 64
     assert "fshipper hosts init" in done.stderr
@@ -157,7 +157,7 @@ def test_a_name_of_a_program_is_refused(fleet: Fleet, name: str) -> None:
     assert contents(fleet) == before
 
 
-def test_the_hosts_of_a_site_are_of_nobody_else(fleet: Fleet) -> None:
+def test_the_hosts_of_a_site_belong_to_no_other(fleet: Fleet) -> None:
     hosts(fleet, "init")
     assert hosts(fleet, "add", HOST).returncode == 0
     for pattern in ("*.example.net", HOST):
@@ -219,7 +219,7 @@ def test_a_server_is_not_opened_without_tls(fleet: Fleet, options: tuple[str, ..
 
 
 @pytest.mark.parametrize("by", ["keys", "tokens", "certificates"])
-def test_the_generated_server_file_is_sound_and_listens_where_it_was_told(fleet: Fleet, by: str) -> None:
+def test_the_generated_server_file_is_valid_and_listens_at_the_given_address(fleet: Fleet, by: str) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("localhost")
     for name, blob in (

@@ -112,7 +112,7 @@ def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         yield found
 
 
-def test_running_hosts_go_on_and_the_archive_is_whole(old: Old, tmp_path: Path) -> None:
+def test_running_hosts_continue_and_the_archive_is_whole(old: Old, tmp_path: Path) -> None:
     fleet = old.fleet
     logs = {host: tmp_path / f"{host}.log" for host in (HOST, OTHER)}
     for log in logs.values():

@@ -30,7 +30,7 @@ def test_streams_of_the_centre_listen_to_nothing_and_are_read_by_the_collector()
     assert {each.consumers[0]["durable_name"] for each in wanted} == {"collector"}
 
 
-def test_streams_of_the_site_listen_and_nobody_reads_there():
+def test_streams_of_the_site_listen_and_have_no_consumer():
     wanted = at_site(shipped_template(), (100, 101), subject="logs", sizing=Sizing(max_bytes=1024**3))
     assert [each.name for each in wanted] == ["KV_fshipper", "LOGS_BEATS", "LOGS_100", "LOGS_101"]
     assert [each.stream["subjects"] for each in wanted[2:]] == [["logs.p100.>"], ["logs.p101.>"]]
@@ -95,7 +95,7 @@ def test_a_plan_right_after_shows_no_change(sited):
     assert not plan(sited, "--edge", "edge1=100")["changes"]
 
 
-def test_a_site_that_is_not_named_is_kept_and_that_is_said(sited):
+def test_a_site_that_is_not_named_is_kept_which_is_reported(sited):
     assert not plan(sited)["changes"]
     (kept,) = [each for each in plan(sited)["actions"] if each["stream"] == "LOGS_100"]
     assert "edge1" in kept["reason"]
@@ -118,7 +118,7 @@ def test_a_move_leaves_the_streams_of_sites_alone(sited):
     assert "partition 100 is one of the edge site edge1" in said
 
 
-def test_the_status_tells_of_a_site_that_was_never_heard(sited):
+def test_the_status_shows_a_site_that_never_sent_anything(sited):
     assert "LOGS_100 is sourced from edge1, which has not answered yet" in sited("status")[1]
     (row,) = [row for row in json.loads(sited("status", "--json")[1]) if row["partition"] == 100]
     assert (row["site"], row["site_silent"], row["site_lag"]) == ("edge1", None, None)

@@ -15,7 +15,7 @@ from shipper.settings import NatsSettings
 HOST = "web1.example.net"  # in partition 1 of 2, and 1 of 3
 
 
-def test_a_move_is_planned_asked_for_and_done_and_then_nothing_is_left_to_do(tmp_path: Path, natsd: NatsServer) -> None:
+def test_a_move_is_planned_requested_and_done_and_then_nothing_is_left_to_do(tmp_path: Path, natsd: NatsServer) -> None:
     log = tmp_path / "app.log"
     log.write_bytes(b"one\n")
     with Fleet(tmp_path, natsd.url, partitions=2) as fleet:
@@ -78,7 +78,7 @@ def test_a_small_collector_makes_streams_itself(tmp_path: Path, natsd: NatsServe
         until(lambda: fleet.archived(HOST, log) == b"one\n", what=lambda: collector.log)
 
 
-def test_lines_are_pushed_to_whoever_only_subscribes(tmp_path: Path, natsd: NatsServer) -> None:
+def test_lines_are_pushed_to_every_subscriber(tmp_path: Path, natsd: NatsServer) -> None:
     log = tmp_path / "app.log"
     log.write_bytes(b"one\ntwo\n")
     with Fleet(tmp_path, natsd.url, partitions=2) as fleet:

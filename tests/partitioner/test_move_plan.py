@@ -47,7 +47,7 @@ def test_a_host_that_is_alone_in_its_partition_is_moved_nowhere() -> None:
     assert proposal(hot, known) == ""
 
 
-def test_where_partitions_are_even_nobody_is_proposed_to_move() -> None:
+def test_where_partitions_are_even_no_host_is_proposed_to_move() -> None:
     known = PartitionMap(version=1, partitions=3, overrides={"a": 0, "b": 0, "c": 1, "d": 1, "e": 2})
     even = {"a": 65, "b": 52, "c": 65, "d": 52, "e": 63}
     assert [each.proposed for each in hot_hosts(known, even) if each.proposed != each.partition] == []

@@ -75,7 +75,7 @@ def test_an_empty_stream_keeps_its_numbers(natsd, other, partition, tmp_path):
     assert [message["seq"] for message in messages(other, "LOGS_0")] == [3]
 
 
-def test_one_stream_is_restored_beside_itself_under_another_name(natsd, partition, tmp_path):
+def test_one_stream_is_restored_next_to_the_original_under_another_name(natsd, partition, tmp_path):
     partition("apply")
     publish(natsd, "logs.p0.web1", b"one", b"two")
     partition("backup", tmp_path / "b", "--partitions", "0")
@@ -141,7 +141,7 @@ def test_a_backup_that_was_killed_is_none_and_can_be_taken_again(natsd, partitio
     }
 
 
-def test_nobody_else_may_read_a_backup(natsd, partition, tmp_path):
+def test_only_the_owner_may_read_a_backup(natsd, partition, tmp_path):
     partition("apply")
     partition("backup", tmp_path / "b")
     assert oct((tmp_path / "b").stat().st_mode)[-3:] == "700"
@@ -155,7 +155,7 @@ def test_nobody_else_may_read_a_backup(natsd, partition, tmp_path):
         (("restore", "empty"), 78, "no complete backup"),
     ],
 )
-def test_what_cannot_be_saved_or_restored_is_said(partition, tmp_path, arguments, code, said, monkeypatch):
+def test_what_cannot_be_saved_or_restored_is_reported(partition, tmp_path, arguments, code, said, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     partition("apply")

@@ -110,7 +110,7 @@ def desired(text, **left_open):
     return wanted_of(parse(text, "here"), shipped_template(), **given)
 
 
-def test_what_was_applied_from_a_file_is_as_the_file_says_and_stays_so(natsd, partition, tmp_path):
+def test_what_was_applied_from_a_file_is_as_the_file_describes_and_stays_so(natsd, partition, tmp_path):
     file = tmp_path / "partitions.toml"
     file.write_text('partitions = 2\nmax_bytes = "100MB"\n[partition.1]\nmax_bytes = "200MB"\n')
     assert partition("apply", "--file", file)[0] == 0
@@ -130,7 +130,7 @@ def test_each_changed_field_of_the_template_is_one_line_of_the_plan(partition, t
         assert (code, len(re.findall(r"^    \S", out, re.MULTILINE))) == (2, 1), (field, out)
 
 
-def test_whatever_a_server_may_be_told_is_no_change_right_after(natsd, partition, tmp_path):
+def test_what_a_server_accepts_is_no_change_right_after(natsd, partition, tmp_path):
     create(natsd, {"name": "OTHER", "subjects": ["a.>"]})
     consumers = [{"durable_name": f"c{number}"} | each for number, each in enumerate(CONSUMER_SETTINGS)]
     streams = [
@@ -144,7 +144,7 @@ def test_whatever_a_server_may_be_told_is_no_change_right_after(natsd, partition
     assert partition("plan", "--file", file)[:2] == (0, "nothing to do\n")
 
 
-def test_the_plan_is_coloured_where_it_is_asked_for(partition):
+def test_the_plan_has_colours_on_request(partition):
     partition("apply")
     code, out, _ = partition("plan", "--max-bytes", "2GiB", "--color", "always")
     assert code == 2
@@ -210,7 +210,7 @@ def test_imported_files_become_one_that_keeps_what_this_version_does_not_know(pa
     ]
 
 
-def test_a_file_of_streams_alone_asks_for_nothing_else(natsd, partition, tmp_path):
+def test_a_file_of_streams_alone_requires_nothing_else(natsd, partition, tmp_path):
     partition("apply", "--partitions", "2")
     (tmp_path / "f.toml").write_text('[[streams]]\nname = "ORDERS"\nsubjects = ["orders.>"]\nmax_age = "1h"\n')
     code, out, _ = partition("apply", "--file", tmp_path / "f.toml")
@@ -250,7 +250,7 @@ def test_the_template_is_changed_field_by_field(tmp_path):
         ('stream = "x"', "is no table"),
     ],
 )
-def test_a_file_that_cannot_be_meant_is_refused_by_its_name(text, complaint):
+def test_an_invalid_file_is_refused_by_its_name(text, complaint):
     with pytest.raises(ConfigError, match=complaint):
         desired(text)
 

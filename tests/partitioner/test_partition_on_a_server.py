@@ -18,7 +18,7 @@ def config_of(natsd, name):
     return on_server(natsd, lambda admin: admin.stream(name))["config"]
 
 
-def test_apply_creates_streams_consumers_and_dead_letters_and_says_so(natsd, partition):
+def test_apply_creates_streams_consumers_and_dead_letters_and_reports_it(natsd, partition):
     code, out, _ = partition("apply", "--partitions", "2")
     assert code == 0
     assert out.splitlines() == [
@@ -83,7 +83,7 @@ def test_another_number_of_partitions_than_the_map_has_is_refused_with_the_comma
     ]
 
 
-def test_without_a_number_the_map_says_how_many_partitions_there_are(partition):
+def test_without_a_number_the_map_reports_how_many_partitions_there_are(partition):
     partition("apply", "--partitions", "3")
     assert partition("apply") == (0, "nothing to do\n", "")
     assert partition("plan") == (0, "nothing to do\n", "")
@@ -104,7 +104,7 @@ def test_a_server_of_an_older_version_gets_the_map_of_the_partitions_that_it_has
     assert partition("apply")[:2] == (0, "created partition map map.logs (hosts follow it: partitions 0 to 2)\n")
 
 
-def test_an_interrupted_apply_goes_on_with_the_number_that_was_asked_for(natsd, partition):
+def test_an_interrupted_apply_continues_with_the_number_that_was_requested(natsd, partition):
     partition("apply", "--partitions", "2")
     without_map(natsd)  # the map comes last
     code, out, _ = partition("apply", "--partitions", "4")
@@ -195,7 +195,7 @@ def test_pruning_deletes_an_empty_stream_and_refuses_one_with_lines(natsd, parti
         ("consumer", {"mem_storage": True}),
     ],
 )
-def test_the_server_really_refuses_what_the_plan_says_it_refuses(natsd, partition, section, setting):
+def test_the_server_really_refuses_what_the_plan_lists_as_refused(natsd, partition, section, setting):
     partition("apply")
 
     async def attempt(admin):
@@ -257,12 +257,12 @@ def test_status_is_a_table_for_people_and_shows_a_missing_consumer(natsd, partit
     assert one.endswith("no consumer")
 
 
-def test_status_without_streams_says_what_to_run(partition):
+def test_status_without_streams_names_the_command(partition):
     code, _, err = partition("status")
     assert (code, "fshipper partition apply --partitions N" in err) == (69, True)
 
 
-def test_more_streams_than_the_server_has_room_for_is_said_clearly(tmp_path, partition):
+def test_more_streams_than_the_server_has_room_for_is_reported_clearly(tmp_path, partition):
     with running(tmp_path / "small", max_file="3GB") as small:
         code, out, err = partition("apply", "--partitions", "4", url=small.url)
     assert code == 69
@@ -295,7 +295,7 @@ def test_no_server_is_unavailable(natsd, partition):
         (["status", "--subject", "two.tokens"], 78),
     ],
 )
-def test_wrong_words_are_refused_before_the_server_is_asked(natsd, partition, arguments, code):
+def test_wrong_words_are_refused_before_the_server_is_queried(natsd, partition, arguments, code):
     natsd.kill()
     assert partition(*arguments)[0] == code
 
@@ -310,7 +310,7 @@ def test_streams_are_listed_over_all_pages(natsd):
 
 
 @pytest.mark.parametrize(("trouble", "attempts"), [(SessionLost, 2), (Unavailable, 1)])
-def test_only_trouble_that_may_pass_is_tried_again_and_on_a_new_connection(natsd, trouble, attempts):
+def test_only_transient_errors_are_tried_again_and_on_a_new_connection(natsd, trouble, attempts):
     seen = []
 
     async def work(admin):

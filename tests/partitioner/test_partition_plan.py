@@ -168,7 +168,7 @@ def test_streams_of_partitions_that_are_too_many_stay_unless_pruned():
     assert [only(pruned, stream=name).verb for name in ("LOGS_1", "LOGS_2")] == [Verb.DELETE, Verb.DELETE]
 
 
-def test_pruning_a_stream_that_holds_messages_needs_a_second_flag_and_says_how_many_are_unread():
+def test_pruning_a_stream_that_holds_messages_needs_a_second_flag_and_reports_how_many_are_unread():
     found = server(2, messages=7, size=700)
     found["LOGS_1"] = ActualStream(found["LOGS_1"].stream, {"collector": consumer_info({}, pending=2, ack_pending=1)})
     action = only(plan(desired(1), found, subject="logs", allowed=AllowedChanges(prune=True)), stream="LOGS_1")

@@ -76,7 +76,7 @@ def test_an_edited_field_is_shown_and_changed_and_nothing_else_is(natsd, partiti
     assert info(natsd, "LOGS_3")["config"] == before | {"max_bytes": 2**31, "metadata": metadata}
 
 
-def test_an_edit_asks_and_without_a_terminal_changes_nothing(natsd, partition):
+def test_an_edit_needs_a_confirmation_and_without_a_terminal_changes_nothing(natsd, partition):
     partition("apply")
     code, out, err = partition("edit", "LOGS_0", "--set", "max_bytes=2GiB")
     assert (code, "max_bytes 1.0 GiB → 2.0 GiB" in out, "--yes" in err) == (64, True, True)
@@ -205,7 +205,7 @@ def test_a_purge_ends_where_the_collector_waits_for_missing_bytes(natsd, partiti
     )
 
 
-def test_a_stream_of_others_is_purged_as_asked_and_asks_first(natsd, partition):
+def test_a_stream_of_others_is_purged_as_requested_after_a_confirmation(natsd, partition):
     on_server(natsd, lambda admin: admin.create_stream({"name": "ORDERS", "subjects": ["orders.>"]}))
     publish(natsd, "orders.a", b"1", b"2")
     assert partition("purge", "ORDERS", "--before", "0s")[0] == 64
@@ -221,7 +221,7 @@ def test_a_stream_of_others_is_purged_as_asked_and_asks_first(natsd, partition):
         (("NOPE", "--all", "--yes"), 69),
     ],
 )
-def test_a_purge_of_nothing_that_is_said_is_refused(partition, arguments, code):
+def test_a_purge_without_a_valid_range_is_refused(partition, arguments, code):
     assert partition("purge", *arguments)[0] == code
 
 
@@ -269,7 +269,7 @@ def test_a_message_that_would_come_back_is_removed_by_force_only(natsd, partitio
 # -- account, events ----------------------------------------------------------------------------------------------
 
 
-def test_the_account_is_told_for_people_and_programs(natsd, partition):
+def test_the_account_is_printed_for_people_and_programs(natsd, partition):
     partition("apply")
     code, out, _ = partition("account")
     lines = {line[:20].strip(): line[21:] for line in out.splitlines()}
@@ -277,7 +277,7 @@ def test_the_account_is_told_for_people_and_programs(natsd, partition):
     assert json.loads(partition("account", "--json")[1])["streams"] == 5
 
 
-def test_what_happens_is_told_as_it_happens(natsd, partition):
+def test_what_happens_is_reported_as_it_happens(natsd, partition):
     arguments = [FSHIPPER, "partition", "events", "--count", "3", "--stream", "p0", "--url", natsd.url]
     watching = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
     try:
@@ -294,7 +294,7 @@ def test_what_happens_is_told_as_it_happens(natsd, partition):
     ]
 
 
-def test_events_end_after_a_time_and_without_a_server_at_once(natsd, partition):
+def test_events_end_after_a_time_and_without_a_server_immediately(natsd, partition):
     assert partition("events", "--for", "200ms") == (0, "", "listening\n")
     natsd.kill()
     assert partition("events", "--for", "10s")[0] == 69

@@ -95,7 +95,7 @@ async def test_a_drain_that_comes_to_no_end_is_over_in_time_and_the_next_start_s
     assert producer.archived().text(path) == lines(100)
 
 
-async def test_spans_and_line_counts_go_on_over_restarts_also_for_records_of_several_lines(tmp_path: Path) -> None:
+async def test_spans_and_line_counts_continue_over_restarts_also_for_records_of_several_lines(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     producer = Producer(tmp_path, "app.log")
     record = b"ERROR of request %d\n  at one\n  at two\n  caused by three\n"

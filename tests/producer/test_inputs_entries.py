@@ -54,7 +54,7 @@ def test_what_is_no_entry_is_none() -> None:
     assert parse(b'{"MESSAGE": "no cursor"}') is None
 
 
-def test_the_sequence_numbers_of_one_journal_tell_how_many_entries_are_between() -> None:
+def test_the_sequence_numbers_of_one_journal_give_the_number_of_entries_between() -> None:
     assert lost_between("s=aa;i=1f", "s=aa;i=20") == 0
     assert lost_between("s=aa;i=1f", "s=aa;i=2f") == 15
     assert lost_between("s=aa;i=1f", "s=bb;i=2f") == 1

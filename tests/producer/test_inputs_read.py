@@ -278,7 +278,7 @@ def test_a_fifo_that_is_replaced_is_read_where_its_name_leads(tmp_path: Path) ->
         until(lambda: text(tmp_path) == b"one\ntorn\ntwo\n", what=lambda: repr(text(tmp_path)))
 
 
-def test_a_line_that_a_kill_cut_is_ended_before_another_stream_begins_and_goes_on_where_the_same_one_does(
+def test_a_line_that_a_kill_cut_is_ended_before_another_stream_begins_and_continues_where_the_same_one_does(
     tmp_path: Path,
 ) -> None:
     path = fifo_in(tmp_path)

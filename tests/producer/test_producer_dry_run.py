@@ -275,7 +275,7 @@ def test_an_old_file_begins_at_its_end_where_old_files_are_ignored(rehearse: Reh
     assert found["reads"][0]["left_out"] == 4
 
 
-def test_a_rotated_file_that_is_shipped_to_its_end_goes_on_at_its_end(rehearse: Rehearse, tmp_path: Path) -> None:
+def test_a_rotated_file_that_is_shipped_to_its_end_continues_at_its_end(rehearse: Rehearse, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"one\n")
     host = shipped(tmp_path, "app.log")

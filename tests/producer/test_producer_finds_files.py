@@ -313,7 +313,7 @@ def test_files_are_read_one_block_in_turn_so_that_a_large_one_starves_no_other(t
     assert order[:6] == ["a.log", "b.log", "c.log"] * 2
 
 
-def test_reads_that_end_in_the_middle_of_a_turn_go_on_with_the_next_file(tmp_path: Path) -> None:
+def test_reads_that_end_in_the_middle_of_a_turn_continue_with_the_next_file(tmp_path: Path) -> None:
     for name in ("a.log", "b.log", "c.log"):
         (tmp_path / name).write_bytes(b"%063d\n" % 0 * 1000)
     host = Host(tmp_path, "*.log")

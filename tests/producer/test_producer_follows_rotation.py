@@ -129,7 +129,7 @@ def test_a_file_that_comes_back_while_its_last_block_is_on_its_way_is_not_read_a
     assert len(host.archive.files) == 1
 
 
-def test_a_file_that_comes_back_after_it_was_closed_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_a_file_that_comes_back_after_it_was_closed_continues_where_it_ended(tmp_path: Path) -> None:
     path, away = tmp_path / "app.log", tmp_path / "away"
     path.write_bytes(b"line\n")
     host = Host(tmp_path, "app.log")

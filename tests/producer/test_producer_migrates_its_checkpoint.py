@@ -18,7 +18,7 @@ def version_1(state: Path) -> None:
     database.close()
 
 
-def test_the_checkpoint_of_an_older_version_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_the_checkpoint_of_an_older_version_continues_where_it_was(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
     target.write_bytes(lines(1000))
     host = Host(tmp_path, "links/*.log")
@@ -74,7 +74,7 @@ def test_where_links_lead_is_learned_when_a_file_of_an_older_version_is_followed
     assert host.archive.gaps == {}
 
 
-def test_a_file_that_an_older_version_followed_behind_a_link_is_found_beside_the_target(tmp_path: Path) -> None:
+def test_a_file_that_an_older_version_followed_through_a_link_is_found_next_to_the_target(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
     target.write_bytes(lines(1000))
     host = Host(tmp_path, "links/*.log")

@@ -117,7 +117,7 @@ class World:
         return text
 
 
-async def test_a_host_that_is_moved_goes_on_behind_its_marker_in_the_other_partition(tmp_path: Path) -> None:
+async def test_a_host_that_is_moved_continues_after_its_marker_in_the_other_partition(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.append(b"one\n")
     async with world.running():
@@ -195,7 +195,7 @@ async def test_a_host_whose_map_is_gone_while_it_leaves_stays_under_the_version_
     assert world.archived() == b"one\ntwo\n"
 
 
-async def test_a_host_that_was_away_while_its_partition_was_retired_goes_on_all_the_same(tmp_path: Path) -> None:
+async def test_a_host_that_was_away_while_its_partition_was_retired_continues_all_the_same(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.append(b"one\n")
     async with world.running():
@@ -232,7 +232,7 @@ async def test_what_an_older_sender_got_into_the_old_partition_is_not_written_tw
     assert world.archived() == b"one\ntwo\nthree\n"
 
 
-async def test_what_an_older_map_says_moves_nobody(tmp_path: Path) -> None:
+async def test_an_older_map_moves_no_host(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.belongs(1, 5)
     async with world.running():
@@ -243,7 +243,7 @@ async def test_what_an_older_map_says_moves_nobody(tmp_path: Path) -> None:
         assert world.place == Place(partition=1, version=5)
 
 
-async def test_a_stream_that_is_missing_is_asked_for(tmp_path: Path) -> None:
+async def test_a_missing_stream_is_requested(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.bus.remove_stream("LOGS_0")
     world.append(b"one\n")
@@ -290,7 +290,7 @@ def test_parts_of_a_partition_start_over_after_a_move_and_not_when_the_host_begi
     assert moves == 2
 
 
-async def test_what_was_heard_of_the_old_partition_means_nothing_in_the_new_one() -> None:
+async def test_messages_of_the_old_partition_mean_nothing_in_the_new_one() -> None:
     destination = Destination("logs", "h", Place(partition=1))
     delivery: Any = None  # no task runs here
     check = DeliveryCheck(destination, delivery, rouse=lambda: None, clock=lambda: 0.0)
@@ -319,7 +319,7 @@ def test_a_source_that_the_archive_knows_nothing_of_is_sent_from_its_origin() ->
     assert (after.offset, after.handoff) == (0, None)
 
 
-def test_what_was_not_asked_for_is_believed_to_be_where_it_was_said_to_be() -> None:
+def test_a_source_without_a_request_is_trusted_to_be_where_it_was_archived() -> None:
     over = source(8, ended_at=1.0, archives=(Archived(ARCHIVE, 8),))
     assert asked_for([over]) == []
     (after,) = handed_off([over], ReceiptsReply(ARCHIVE, 99, ()), set())
@@ -358,5 +358,5 @@ def test_where_the_host_is_survives_with_what_it_took_along(tmp_path: Path) -> N
         (Place(partition=0, version=1, leaving=2), 1, Place(partition=0, version=1, leaving=2)),
     ],
 )
-def test_only_a_newer_map_says_where_a_host_belongs(place: Place, version: int, after: Place) -> None:
+def test_only_a_newer_map_decides_where_a_host_belongs(place: Place, version: int, after: Place) -> None:
     assert place.under(PartitionMap(version=version, partitions=2, overrides={HOST: 1}), HOST) == after

@@ -254,7 +254,7 @@ def is_held(producer: Producer, name: str) -> bool:
     ] == [name]
 
 
-def test_a_block_over_budget_is_never_shipped_unedited_and_the_other_files_go_on(tmp_path: Path) -> None:
+def test_a_block_over_budget_is_never_shipped_unedited_and_the_other_files_continue(tmp_path: Path) -> None:
     bad, good = tmp_path / "bad.log", tmp_path / "good.log"
     bad.write_bytes(b"first line\n" * 5)
     good.write_bytes(b"one\n")

@@ -213,7 +213,7 @@ async def test_what_the_server_lost_is_sent_again(tmp_path: Path) -> None:
         await becomes(lambda: producer.archived().text(path) == path.read_bytes())
 
 
-async def test_a_stream_created_anew_gets_everything_that_the_archive_does_not_have(tmp_path: Path) -> None:
+async def test_a_recreated_stream_gets_everything_that_the_archive_does_not_have(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     producer = Producer(tmp_path, "app.log", block=4096)
     path.write_bytes(lines(1000))
@@ -264,7 +264,7 @@ async def test_a_lost_checkpoint_is_recovered_and_nothing_comes_twice(
     assert archive.text(path) == lines(500, 1) + b"while lost\nnew\n"
 
 
-async def test_a_collector_that_asks_gets_the_bytes_again_and_gone_for_what_nobody_has(tmp_path: Path) -> None:
+async def test_a_collector_that_asks_gets_the_bytes_again_and_gone_for_those_that_no_file_has(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(lines(1000))
     producer = Producer(tmp_path, "app.log", block=4096)

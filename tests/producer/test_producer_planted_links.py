@@ -623,7 +623,7 @@ def test_a_directory_that_a_link_of_root_leads_to_and_that_is_exchanged_for_a_li
     assert shipped(host) == b"own\nrotated\nnew\n"
 
 
-def test_a_file_is_opened_as_a_name_only_if_the_users_who_control_the_name_own_it(tmp_path: Path) -> None:
+def test_a_file_is_opened_under_a_name_only_if_the_users_who_control_the_name_own_it(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.link(place.file(place.data / "own.log"), "s.log")
     name = str(place.app / "s.log")

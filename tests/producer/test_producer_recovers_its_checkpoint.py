@@ -52,7 +52,7 @@ async def shipped(directory: Path, count: int, **options: Any) -> tuple[Producer
     return producer, {path: path.read_bytes() for path in logs.iterdir()}
 
 
-async def test_every_source_of_many_goes_on_where_the_archive_ends(tmp_path: Path, said: list[str]) -> None:
+async def test_every_source_of_many_continues_where_the_archive_ends(tmp_path: Path, said: list[str]) -> None:
     producer, wanted = await shipped(tmp_path, 200, recover_wait=30.0)
     collector = Collector(producer.bus, producer.archived())
     os.rename(tmp_path / "logs" / "7.log", tmp_path / "logs" / "7.log.1")
@@ -66,7 +66,7 @@ async def test_every_source_of_many_goes_on_where_the_archive_ends(tmp_path: Pat
     assert len(collector.questions) >= 1
 
 
-async def test_a_collector_that_comes_up_later_is_waited_for_and_the_files_are_looked_at_meanwhile(
+async def test_a_producer_waits_for_a_later_collector_and_scans_files_meanwhile(
     tmp_path: Path, said: list[str]
 ) -> None:
     producer, wanted = await shipped(tmp_path, 5, recover_wait=30.0, retained=RetainedFiles(hands_over=True))
@@ -89,7 +89,7 @@ async def test_a_collector_that_comes_up_later_is_waited_for_and_the_files_are_l
     assert said == ["recovery_waits"]
 
 
-async def test_a_collector_that_is_behind_is_waited_for_until_it_has_judged_what_the_host_sent(
+async def test_a_collector_that_lags_is_waited_for_until_it_has_judged_what_the_host_sent(
     tmp_path: Path, said: list[str]
 ) -> None:
     producer, wanted = await shipped(tmp_path, 5, recover_wait=30.0)
@@ -107,7 +107,7 @@ async def test_a_collector_that_is_behind_is_waited_for_until_it_has_judged_what
     assert said == ["recovery_waits"]
 
 
-async def test_where_nobody_answers_in_time_files_begin_anew_and_that_is_said(tmp_path: Path, said: list[str]) -> None:
+async def test_without_an_answer_in_time_files_start_again_which_is_reported(tmp_path: Path, said: list[str]) -> None:
     producer, wanted = await shipped(tmp_path, 5, recover_wait=0.05)
     await producer.ship_once()
     assert said == ["recovery_waits", "recovery_gave_up"]
@@ -117,7 +117,7 @@ async def test_where_nobody_answers_in_time_files_begin_anew_and_that_is_said(tm
 
 
 @pytest.mark.parametrize("newest", ["none", "plain"])
-async def test_a_host_without_a_past_begins_at_once(newest: str, tmp_path: Path, said: list[str]) -> None:
+async def test_a_host_without_history_begins_immediately(newest: str, tmp_path: Path, said: list[str]) -> None:
     (tmp_path / "app.log").write_bytes(b"line\n")
     producer = Producer(tmp_path, "app.log", recover_wait=60.0)
     if newest == "plain":
@@ -126,7 +126,9 @@ async def test_a_host_without_a_past_begins_at_once(newest: str, tmp_path: Path,
     assert not said
 
 
-async def test_who_is_asked_to_stop_does_not_wait_for_the_collector(tmp_path: Path, said: list[str]) -> None:
+async def test_a_program_that_is_requested_to_stop_does_not_wait_for_the_collector(
+    tmp_path: Path, said: list[str]
+) -> None:
     producer, _ = await shipped(tmp_path, 2, recover_wait=60.0, drain_within=30.0)
     producer.options["once"] = False
     began = time.monotonic()
@@ -169,7 +171,7 @@ def test_with_real_programs_a_deleted_checkpoint_of_many_rotated_files_doubles_n
         assert "recovery_gave_up" not in producer.log
 
 
-def test_a_copy_behind_a_gap_proves_nothing_and_still_tells_the_file_by_the_hosts_own_sum(tmp_path: Path) -> None:
+def test_a_copy_after_a_gap_proves_nothing_and_is_still_identified_by_the_sum_of_the_host(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"app-\xff.log")
     path.write_bytes(b"one\ntwo\nthree\n")
     known = Receipt("a" * 16, str(path), 0, 8, -1)

@@ -51,9 +51,7 @@ class Reloaded:
         until(lambda: self.said(event) > before, what=lambda: self.log)
 
 
-def test_sighup_takes_over_new_settings_in_the_same_process_behind_the_same_lock(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_sighup_applies_new_settings_in_the_same_process_under_the_same_lock(tmp_path: Path, natsd: NatsServer) -> None:
     app, other = tmp_path / "app.log", tmp_path / "other.log"
     app.write_bytes(b"one\n")
     other.write_bytes(b"from its first byte\n")
@@ -172,7 +170,7 @@ def test_a_reload_to_a_server_that_is_away_ends_nothing_and_the_next_reload_mend
         assert fleet.archived(HOST, path) == b"one\ntwo\n"
 
 
-def test_what_only_a_start_can_change_is_said_and_the_rest_taken_over(tmp_path: Path, natsd: NatsServer) -> None:
+def test_settings_that_need_a_restart_are_reported_and_the_rest_is_applied(tmp_path: Path, natsd: NatsServer) -> None:
     app, other = tmp_path / "app.log", tmp_path / "other.log"
     app.write_bytes(b"one\n")
     other.write_bytes(b"other\n")
@@ -191,7 +189,7 @@ def test_what_only_a_start_can_change_is_said_and_the_rest_taken_over(tmp_path: 
         assert producer.said(f"logs.p{partition_for(HOST, 4)}.{HOST}") >= 2
 
 
-def test_a_fifo_that_a_reload_names_or_leaves_out_needs_a_restart_and_says_so(
+def test_a_fifo_that_a_reload_names_or_leaves_out_needs_a_restart_and_reports_it(
     tmp_path: Path, natsd: NatsServer
 ) -> None:
     app, pipe = tmp_path / "app.log", tmp_path / "app.fifo"
@@ -234,7 +232,7 @@ def next_phase(systemd: socket.socket) -> bytes:
     return told
 
 
-def test_systemd_is_told_that_a_reload_begins_and_ends_also_when_it_is_refused(
+def test_systemd_is_notified_of_the_begin_and_end_of_a_reload_also_when_it_is_refused(
     tmp_path: Path, natsd: NatsServer
 ) -> None:
     (tmp_path / "app.log").write_bytes(b"one\n")

@@ -456,7 +456,7 @@ async def test_a_program_that_opens_the_file_in_the_moment_of_its_deletion_loses
 
 
 @pytest.mark.parametrize("rotated", [False, True])
-async def test_without_the_right_to_know_who_writes_only_a_rotated_file_goes(
+async def test_without_the_right_to_see_writers_only_a_rotated_file_goes(
     rotated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "app.log"

@@ -87,7 +87,7 @@ def test_an_unsolicited_receipt_counts_where_its_sum_is_that_of_the_acknowledged
 
 
 @pytest.mark.parametrize(("watermark", "crc"), [(len(TEXT), -1), (45, -1), (45, 0), (45, 123), (10**12, -1)])
-def test_an_unsolicited_receipt_that_proves_nothing_changes_nothing_and_the_collector_is_asked(
+def test_an_unsolicited_receipt_that_proves_nothing_changes_nothing_and_the_collector_is_queried(
     tmp_path: Path, watermark: int, crc: int
 ) -> None:
     told = InFlight(tmp_path)
@@ -125,7 +125,7 @@ def test_a_forged_receipt_that_overtook_the_acknowledgements_never_counts(tmp_pa
     assert told.archives == ()
 
 
-def test_receipts_of_sources_that_nobody_knows_are_not_asked_for(tmp_path: Path) -> None:
+def test_receipts_of_unknown_sources_are_not_requested(tmp_path: Path) -> None:
     assert InFlight(tmp_path).hear(45, -1, source="0" * 16) == []
 
 
@@ -145,7 +145,9 @@ class Collector:
         return {"v": 1, "archive": "a1", "through": 2, "receipts": [receipt]}
 
 
-async def test_the_collector_is_asked_soon_and_once_for_what_unsolicited_receipts_do_not_prove(tmp_path: Path) -> None:
+async def test_the_collector_is_queried_soon_and_once_for_what_unsolicited_receipts_do_not_prove(
+    tmp_path: Path,
+) -> None:
     now = [1000.0]
     told = InFlight(tmp_path)
     told.host.acknowledge()

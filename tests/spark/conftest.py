@@ -20,7 +20,7 @@ def archive(tmp_path: Path) -> Archive:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory) -> Iterator:
-    """As `fshipper report` starts it for a small day. test_paces.py compares with the settings of a large day."""
+    """As `fshipper report` starts it for a small day. test_tuning.py compares with the settings of a large day."""
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     session.LOCAL_SETTINGS["spark.sql.shuffle.partitions"] = "2"
     with session.open_session(

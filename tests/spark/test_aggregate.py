@@ -281,7 +281,7 @@ def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path,
     assert arrow.read_groups(tmp_path) is None
 
 
-def test_names_of_many_groups_are_laid_out_in_pieces(monkeypatch):
+def test_names_of_many_groups_are_laid_out_in_chunks(monkeypatch):
     monkeypatch.setattr(arrow_assign, "_CHUNK_ROWS", 2)
     logs = [(7, "web1", "/log/a"), (8, "web2", "/log/b")]
 
@@ -291,14 +291,14 @@ def test_names_of_many_groups_are_laid_out_in_pieces(monkeypatch):
     assert found.to_pylist() == [logs[n][2] for n in (0, 1, 1, 1, 0, 0, 1)]
 
 
-def test_groups_that_are_not_there_are_told_with_a_next_step(tmp_path):
+def test_groups_that_are_not_there_are_reported_with_a_next_step(tmp_path):
     with pytest.raises(ShipperError, match="there is nothing in") as caught:
         arrow.read_groups(tmp_path)
 
     assert "--out must be the same place" in str(caught.value.hint)
 
 
-def test_whoever_claims_to_have_sent_more_than_anybody_can_shifts_no_sum(archive, spark, tmp_path):
+def test_a_host_that_claims_impossible_counts_shifts_no_sum(archive, spark, tmp_path):
     line = b'10.0.0.%d - - [20/Nov/2026:05:00:00 +0000] "GET /x HTTP/1.1" 200 9223372036854775807\n'
     archive.seal(b"".join(line % (n % 3) for n in range(30)), file="/log/access")
 
@@ -344,7 +344,7 @@ def rows_of(spark, out: Path, name: str) -> list[str]:
     return sorted(map(repr, table.collect()))
 
 
-def test_a_day_of_few_groups_is_written_without_a_query_of_spark_beside_the_scan(archive, spark, tmp_path, monkeypatch):
+def test_a_day_of_few_groups_is_written_without_a_second_query_of_spark(archive, spark, tmp_path, monkeypatch):
     archive.seal(b"2026-11-20T05:00:00Z ERROR x\n" * 9)
     for name in ("write", "read", "stage"):
         monkeypatch.setattr(spark_io, name, None)
@@ -392,7 +392,7 @@ def naive(value):
 
 
 @pytest.mark.parametrize("second", [None, -1, 0, 1767139200, 1767393999, 1767394801])
-def test_a_time_with_a_year_is_meant_up_to_the_end_of_the_next_day(second):
+def test_a_time_with_a_year_is_accepted_up_to_the_end_of_the_next_day(second):
     meant = arrow_assign.resolve_year(pa.chunked_array([[second]], pa.int64()), dt.date(2026, 1, 1)).to_pylist()
 
     assert meant == [second if second is not None and 0 <= second <= 1767394800 else None]

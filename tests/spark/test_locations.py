@@ -90,7 +90,7 @@ def test_a_file_is_read_as_a_stream_and_as_a_whole(place):
     assert (place / ODD).read_bytes() == content
 
 
-def test_what_is_not_there_is_said_as_the_standard_library_does(place):
+def test_a_missing_file_raises_the_error_of_the_standard_library(place):
     with pytest.raises(FileNotFoundError):
         (place / "nowhere").read_bytes()
     assert not (place / "nowhere").exists()
@@ -257,7 +257,7 @@ def test_a_report_from_a_store_to_a_store_is_the_one_that_is_made_here(store, sp
     assert {path.name for path in made.iterdir()} >= {"tables", "csv", DATE, "index.html"}
 
 
-def test_the_lines_of_a_day_on_a_store_can_be_asked_for_and_compacted(store, spark, tmp_path, capsys):
+def test_the_lines_of_a_day_on_a_store_can_be_queried_and_compacted(store, spark, tmp_path, capsys):
     archive = Archive(tmp_path / "archive")
     archive.seal(lines_of("web1"), host="web1")
     named = ["--archive", f"{store}/archive", "--out", f"{store}/out", "--date", DATE]

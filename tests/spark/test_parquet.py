@@ -49,7 +49,7 @@ def test_half_a_surrogate_pair_becomes_a_question_mark(tmp_path):
     assert [row["text"] for row in parquet.read(tmp_path / "texts", texts)] == ["a?b", None, "\u20ac"]
 
 
-def test_times_are_read_where_nobody_knows_zones(tmp_path):
+def test_times_are_read_where_zones_are_unknown(tmp_path):
     times = T.StructType([T.StructField("time", T.TimestampType())])
     parquet.write(tmp_path / "times", times, [(dt.datetime(2026, 11, 20, 5, tzinfo=dt.UTC),)])
     program = (
@@ -69,7 +69,7 @@ def test_times_are_read_where_nobody_knows_zones(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"PAR1", b"no parquet at all", b"PAR1" + b"rubbish" + (7).to_bytes(4, "little") + b"PAR1"]
 )
-def test_what_is_no_such_file_is_said(tmp_path, content):
+def test_a_file_of_another_kind_is_reported(tmp_path, content):
     (tmp_path / "other").write_bytes(content)
 
     with pytest.raises(ValueError, match="no Parquet file"):

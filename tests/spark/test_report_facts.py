@@ -33,7 +33,7 @@ def names(hosts):
 # -- hosts --------------------------------------------------------------------------------------------------------
 
 
-def test_a_calm_day_is_complete_and_says_that_nothing_stands_out():
+def test_a_calm_day_is_complete_and_reports_that_nothing_is_unusual():
     calm = facts_of(a_host("web1"), a_host("web2"))
 
     assert calm.verdict.state is State.COMPLETE
@@ -85,7 +85,7 @@ def test_new_hosts_are_those_that_no_day_before_has():
 
 
 @pytest.mark.parametrize("days", [0, 1, 2])
-def test_with_a_short_history_nobody_is_judged_and_the_report_says_so(days):
+def test_with_a_short_history_no_host_is_judged_and_the_report_states_it(days):
     hosts = [a_host("gone", 0, before=(9,) * days), a_host("there", before=(9,) * days)]
     made = facts_of(*hosts, before=nights.BEFORE[:days])
 
@@ -96,7 +96,7 @@ def test_with_a_short_history_nobody_is_judged_and_the_report_says_so(days):
     assert "too short" in made.verdict.headline
 
 
-def test_volumes_far_from_the_usual_are_told_and_small_ones_are_not():
+def test_volumes_far_from_the_usual_are_reported_and_small_ones_are_not():
     made = facts_of(a_host("loud", 9000), a_host("quiet", 100), a_host("tiny", 90, before=(9,) * 7), a_host("usual"))
 
     assert names(made.hosts.unusual) == ["loud", "quiet"]
@@ -173,7 +173,7 @@ def test_a_password_accepted_after_failures_of_the_same_user_and_address_is_name
     assert "guess" not in json_export.to_text(made).replace('"guessed":[]', "")
 
 
-def test_failed_passwords_above_twice_their_median_are_told():
+def test_failed_passwords_above_twice_their_median_are_reported():
     kinds = (
         ev.AuthKind(kind="failed_password", times=519, before=(40,) * 7),
         ev.AuthKind(kind="invalid_user", times=19, before=(1,) * 7),
@@ -185,7 +185,7 @@ def test_failed_passwords_above_twice_their_median_are_told():
     assert finding.text == "more than usual in authentication: failed password 519 (usually 40)"
 
 
-def test_new_error_patterns_want_a_look_but_not_when_everything_is_new():
+def test_new_error_patterns_are_listed_for_attention_but_not_when_everything_is_new():
     pattern = ev.PatternCount(
         pattern_id="1", template="disk <*> failed", example="disk 1 failed", file="/f", files=1, level="error",
         lines=7, hosts=1, baseline_median=None, surge=None, is_new=True,
@@ -197,7 +197,7 @@ def test_new_error_patterns_want_a_look_but_not_when_everything_is_new():
     assert facts_of(a_host("h", before=()), before=(), patterns=(pattern,)).verdict.findings == ()
 
 
-def test_web_errors_above_twice_their_share_are_told():
+def test_web_errors_above_twice_their_share_are_reported():
     classes = (
         ev.WebClass(status_class="2xx", requests=9000, before=(9000,) * 7),
         ev.WebClass(status_class="5xx", requests=200, before=(20,) * 7),
@@ -229,7 +229,7 @@ def trouble_of(kind):
 
 
 @pytest.mark.parametrize("kind", TROUBLES)
-def test_the_verdict_names_every_trouble_of_the_archive(kind):
+def test_the_verdict_names_every_error_of_the_archive(kind):
     made = facts_of(a_host("web1"), account=an_account([a_host("web1")], troubles=[trouble_of(kind)]))
 
     assert made.verdict.state is made.completeness.state is TROUBLES[kind]
@@ -237,7 +237,7 @@ def test_the_verdict_names_every_trouble_of_the_archive(kind):
     assert made.verdict.findings[0].text.startswith(SAID[kind])
 
 
-def test_all_troubles_at_once_are_all_named_worst_first():
+def test_all_errors_together_are_named_worst_first():
     account = an_account([a_host("web1")], troubles=[trouble_of(kind) for kind in reversed(TROUBLES)])
     made = facts_of(a_host("web1"), account=account)
 
@@ -245,7 +245,7 @@ def test_all_troubles_at_once_are_all_named_worst_first():
     assert made.verdict.state is State.DAMAGED
 
 
-def test_what_is_counted_twice_is_said_with_how_much_and_what_to_do():
+def test_what_is_counted_twice_is_reported_with_how_much_and_what_to_do():
     account = an_account(
         [a_host("web1")], troubles=[trouble_of("doubled")], doubled_bytes=8893, doubled_lines=1000, open_files=1
     )
@@ -281,7 +281,7 @@ def test_an_archive_is_as_complete_as_it_is_whatever_its_lines_say():
     assert made.completeness.state is State.COMPLETE
 
 
-def test_a_day_without_a_line_wants_a_look():
+def test_a_day_without_a_line_is_listed_for_attention():
     assert facts_of().verdict.findings[0].kind == "empty"
 
 
@@ -389,7 +389,7 @@ def test_a_silent_host_belongs_to_completeness_and_a_sign_in_to_what_is_worth_ch
     }
 
 
-def test_the_first_day_says_once_that_there_is_nothing_to_compare_with():
+def test_the_first_day_states_once_that_there_is_nothing_to_compare_with():
     made = facts_of(a_host("web1", before=()), before=())
 
     assert made.verdict.attention.text == "Nothing stands out by itself; there are too few days to compare with"

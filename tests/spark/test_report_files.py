@@ -90,7 +90,7 @@ def is_of(value, schema):
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b'{"v": 1}', b'{"v": 2}', b'{"v": 2, "date": 7}'])
-def test_a_report_of_another_shape_is_said_in_a_sentence(content):
+def test_a_report_of_another_shape_ends_with_one_sentence(content):
     with pytest.raises(Permanent) as raised:
         json_export.from_text(content, "report.json")
 
@@ -98,7 +98,7 @@ def test_a_report_of_another_shape_is_said_in_a_sentence(content):
     assert "--force" in (raised.value.hint or "")
 
 
-def test_a_report_of_another_version_is_not_read_even_if_it_looks_the_same():
+def test_a_report_of_another_version_is_not_read_even_if_it_has_the_same_shape():
     made = json_export.as_json(build.facts(a_day(5))) | {"v": 3}
 
     with pytest.raises(Permanent, match="version 3"):
@@ -183,7 +183,7 @@ def test_show_prints_the_summary_and_the_json_as_they_are(out):
     assert isinstance(run(app, [str(out), "--out", "/elsewhere"]).exception, UsageError)
 
 
-def test_show_says_what_there_is(out, tmp_path):
+def test_show_reports_what_there_is(out, tmp_path):
     with pytest.raises(Unavailable, match="2026-11-20"):
         cli.find_report(out, "2026-11-19")
     with pytest.raises(UsageError):

@@ -94,7 +94,7 @@ def test_hours_are_added_up_by_partition_and_by_large_host():
     assert sum(hour.lines for hour in made.host_hours if hour.host == "web1") == 6
 
 
-def test_patterns_are_told_with_their_templates_and_counted_with_the_others():
+def test_patterns_are_reported_with_their_templates_and_counted_with_the_others():
     rows = [
         a_row(
             "pattern_daily",
@@ -117,7 +117,7 @@ def test_patterns_are_told_with_their_templates_and_counted_with_the_others():
     assert (surging.template, surging.example, surging.is_new) == ("a <*>", "a 1", False)
 
 
-def test_of_too_many_patterns_the_worst_new_the_most_surging_and_the_noisiest_are_told(monkeypatch):
+def test_of_too_many_patterns_the_worst_new_the_most_surging_and_the_noisiest_are_reported(monkeypatch):
     monkeypatch.setattr(load, "MAX_PATTERNS", 1)
     rows = [
         a_row("pattern_daily", pattern_id=name, level=level, lines=lines, is_new=is_new, surge=surge)
@@ -139,7 +139,7 @@ def test_of_too_many_patterns_the_worst_new_the_most_surging_and_the_noisiest_ar
     assert {row.file for row in made.patterns} == {"/var/log/app.log"}
 
 
-def test_log_files_with_errors_are_told_worst_first_with_what_is_usual(monkeypatch):
+def test_log_files_with_errors_are_reported_worst_first_with_what_is_usual(monkeypatch):
     monkeypatch.setattr(load, "MAX_FILES", 2)
     rows = [
         a_row("file_daily", file=file, err=errors, lines=100, warn=7, baseline_days=days, median7_err_rate=rate)
@@ -175,7 +175,7 @@ def test_on_the_first_day_of_all_nothing_is_new():
     assert row.is_new is False
 
 
-def test_failed_passwords_are_ranked_by_address_and_who_got_in_is_not_lost_among_the_busy():
+def test_failed_passwords_are_ranked_by_address_and_successful_sign_ins_are_not_lost_among_the_busy():
     auth = [
         a_row("auth_daily", kind="failed_password", user="root", remote=f"10.0.{n // 250}.{n % 250}", n=1000 - n)
         for n in range(500)
@@ -241,7 +241,7 @@ def test_requests_of_the_days_before_are_those_of_their_statuses():
     assert [(top.key, top.times) for top in web.codes] == [("200", 5)]
 
 
-def test_of_too_many_keys_the_most_asked_for_of_each_kind_are_told(monkeypatch):
+def test_of_too_many_keys_the_most_frequent_of_each_kind_are_reported(monkeypatch):
     monkeypatch.setattr(load, "MAX_KEYS", 2)
     rows = [
         a_row("access_top", kind=kind, key=key, n=times)
@@ -259,7 +259,7 @@ def test_of_too_many_keys_the_most_asked_for_of_each_kind_are_told(monkeypatch):
     ]
 
 
-def test_of_too_many_who_failed_the_busiest_are_told_and_as_many_that_got_in(monkeypatch):
+def test_of_too_many_addresses_that_failed_the_busiest_are_reported_and_as_many_that_got_in(monkeypatch):
     monkeypatch.setattr(load, "MAX_NAMES", 1)
     given = (
         ("busy", "failed_password", 9),
@@ -306,7 +306,7 @@ def test_a_kind_that_only_the_days_before_had_is_none_today():
         ("gap_bytes", "gap"),
     ],
 )
-def test_every_trouble_of_the_audit_reaches_the_verdict(column, kind):
+def test_every_error_of_the_audit_reaches_the_verdict(column, kind):
     path = f"date={DATE}/partition=3/host=web1/app.log-1.log.zst"
     row = a_row("audit", status=kind, segments=4, example=path, lines_manifest=9, lines_counted=5, **{column: 1})
 

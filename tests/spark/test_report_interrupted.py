@@ -342,7 +342,7 @@ def test_descendants_are_killed_also_if_there_is_no_time_to_wait_for_their_paren
     assert left_of(mark) == []
 
 
-def test_directories_of_runs_that_still_go_on_and_of_others_are_left_alone(tmp_path, monkeypatch):
+def test_directories_of_running_runs_and_of_others_are_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
     fresh = tmp_path / f"{session.SCRATCH_PREFIX}being-made"
     aged = tmp_path / f"{session.SCRATCH_PREFIX}of-an-older-version"

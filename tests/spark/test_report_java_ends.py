@@ -80,7 +80,7 @@ def test_where_java_ends_two_lines_say_so_and_what_was_there_is_whole(closed, sp
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_where_java_ends_behind_the_tables_the_report_is_there_all_the_same(closed, tmp_path):
+def test_where_java_ends_after_the_tables_the_report_is_there_all_the_same(closed, tmp_path):
     ended = report(closed, tmp_path / "out", tmp_path / "state", "killed", "publish")
 
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -88,7 +88,7 @@ def test_where_java_ends_behind_the_tables_the_report_is_there_all_the_same(clos
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), EOFError(), Py4JError("nothing of Java's")], ids=repr)
-def test_while_java_answers_nobody_says_that_it_ended(spark, tmp_path, error):
+def test_while_java_answers_no_message_reports_its_end(spark, tmp_path, error):
     with pytest.raises(type(error)) as raised, spark_io.translated_errors(tmp_path / "spark.log"):
         raise error
 
@@ -98,14 +98,14 @@ def test_while_java_answers_nobody_says_that_it_ended(spark, tmp_path, error):
 @pytest.mark.parametrize(
     "error", [ConnectionRefusedError(), EOFError(), Py4JError("does not exist in the JVM")], ids=repr
 )
-def test_whatever_a_question_to_a_java_that_is_gone_ends_with_it_is_told_as_that(tmp_path, monkeypatch, error):
+def test_whatever_error_a_call_to_an_ended_java_raises_it_is_reported_as_the_end_of_java(tmp_path, monkeypatch, error):
     monkeypatch.setattr(jvm, "is_responding", lambda: False)
 
     with pytest.raises(jvm.JavaEnded), spark_io.translated_errors(tmp_path / "spark.log"):
         raise error
 
 
-def test_who_stops_reading_what_sql_prints_is_told_nothing(closed, tmp_path):
+def test_a_closed_pipe_of_sql_output_is_no_error(closed, tmp_path):
     program = [sys.executable, "-m", "spark_analytics", "query", "SELECT explode(sequence(1, 300000)) x"]
     asking = subprocess.Popen(
         [*program, "--out", str(tmp_path / "out"), "--format", "csv"],

@@ -237,7 +237,7 @@ def test_a_refused_mail_is_sent_by_the_next_run(reports):
     assert len(receiver.messages) == 1
 
 
-def test_a_server_that_is_not_there_is_trouble_of_send_only(reports):
+def test_a_missing_server_is_an_error_of_send_only(reports):
     before = (reports / DATE / "report.json").read_bytes()
     with smtp(Receiver()) as port:
         pass

@@ -31,7 +31,7 @@ def test_a_closed_day_is_not_waited_for(archive, said):
     assert said == []
 
 
-def test_who_has_not_closed_the_day_is_named_and_the_wait_ends_when_all_have(archive, said):
+def test_collectors_that_have_not_closed_the_day_are_named_and_the_wait_ends_when_all_have(archive, said):
     archive.seal(b"x\n")
     archive.manifest.with_name("collector-b.jsonl").write_bytes(b"")
 
@@ -83,7 +83,7 @@ def test_an_archive_that_is_not_there_is_not_waited_for(archive, said, tmp_path)
         inventory.until_closed(tmp_path / "nowhere", [DATE], 60, said.append)
 
 
-def test_the_command_says_whom_it_waits_for_on_stderr(archive, capsys, tmp_path):
+def test_the_command_names_on_stderr_whom_it_waits_for(archive, capsys, tmp_path):
     arguments = ["--archive", str(archive.root), "--out", str(tmp_path / "out"), "--date", DATE]
 
     assert program.main([*arguments, "--wait", "10ms"]) == 69  # nothing was sealed meanwhile

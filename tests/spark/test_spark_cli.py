@@ -82,7 +82,7 @@ def test_what_is_wrong_is_one_sentence_with_an_exit_code(archive, capsys, tmp_pa
     assert "Traceback" not in text
 
 
-def test_a_day_that_is_not_there_tells_how_to_seal_what_is_open(archive, capsys):
+def test_a_missing_day_gets_the_hint_how_to_seal_open_files(archive, capsys):
     assert "fshipper consume --drain --seal" in ended_with(capsys, "--archive", archive.root, "--date", DATE)[1]
 
 
@@ -96,7 +96,7 @@ def test_no_archive_is_a_usage_error_and_a_wrong_one_a_configuration_error(capsy
     assert "there is no archive at" in text
 
 
-def test_an_output_that_cannot_be_written_is_said_before_spark_starts(archive, capsys, tmp_path):
+def test_an_output_that_cannot_be_written_is_reported_before_spark_starts(archive, capsys, tmp_path):
     archive.seal(b"x\n")
     (tmp_path / "file").write_text("")
 
@@ -106,7 +106,7 @@ def test_an_output_that_cannot_be_written_is_said_before_spark_starts(archive, c
     assert "cannot write to" in text
 
 
-def test_a_missing_java_is_said_with_the_package_to_install(archive, capsys, monkeypatch):
+def test_a_missing_java_is_reported_with_the_package_to_install(archive, capsys, monkeypatch):
     archive.seal(b"x\n")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
@@ -117,7 +117,7 @@ def test_a_missing_java_is_said_with_the_package_to_install(archive, capsys, mon
     assert "openjdk-17-jre-headless" in text
 
 
-def test_a_missing_pyspark_is_said_with_the_extra_to_install(archive, capsys, monkeypatch):
+def test_a_missing_pyspark_is_reported_with_the_extra_to_install(archive, capsys, monkeypatch):
     archive.seal(b"x\n")
     monkeypatch.setitem(sys.modules, "pyspark", None)
 

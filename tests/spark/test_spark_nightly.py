@@ -53,7 +53,7 @@ def test_the_same_input_is_left_alone_and_another_one_makes_that_day_again_and_n
     assert [row["median7_lines"] for row in table_of(tmp_path / "out", "host_daily", "2026-11-21")] == [1.0]
 
 
-def test_while_the_first_day_goes_on_there_is_nothing_to_do(archive, report, tmp_path):
+def test_while_the_first_day_lasts_there_is_nothing_to_do(archive, report, tmp_path):
     archive.seal(b"x\n")
 
     code, said = report("--until", "2026-11-19")
@@ -67,7 +67,7 @@ def test_where_no_day_ever_began_something_is_wrong(report):
     assert report("--until", "2026-11-19")[0] == 69
 
 
-def test_a_day_that_nobody_changed_is_made_again_by_force(archive, report):
+def test_an_unchanged_day_is_built_again_by_force(archive, report):
     archive.seal(b"x\n")
 
     assert [report("--date", DATE)[0], report("--date", DATE)[0], report("--date", DATE, "--force")[0]] == [0, 4, 0]
@@ -144,7 +144,7 @@ def test_sql_reaches_the_tables_and_the_lines(archive, report, tmp_path, capsys)
     }
 
 
-def test_sql_that_cannot_be_answered_is_told_in_two_lines_and_its_log_is_there(archive, tmp_path):
+def test_sql_that_cannot_be_answered_is_reported_in_two_lines_and_its_log_is_there(archive, tmp_path):
     archive.seal(b"2026-11-20T10:00:00Z INFO c\n")
     out = ["--archive", str(archive.root), "--out", str(tmp_path / "out")]
     place = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -158,7 +158,7 @@ def test_sql_that_cannot_be_answered_is_told_in_two_lines_and_its_log_is_there(a
     assert "CAST_INVALID_INPUT" in Path(hint.split()[-1]).read_text()
 
 
-def test_a_report_asks_no_sum_whether_it_overflows_and_who_asks_behind_it_in_that_session_is_told(
+def test_overflow_checks_are_off_within_a_report_and_on_for_later_queries_of_the_session(
     archive, report, spark, monkeypatch
 ):
     archive.seal(b"x\n")
@@ -176,7 +176,7 @@ def test_a_report_asks_no_sum_whether_it_overflows_and_who_asks_behind_it_in_tha
     assert (within, spark.conf.get("spark.sql.ansi.enabled")) == (["false"], "true")
 
 
-def test_java_is_asked_once_what_functions_are(spark):
+def test_the_list_of_functions_is_requested_from_java_once(spark):
     assert spark._jvm.functions is spark._jvm.functions
     assert spark._jvm.functions.lit is spark._jvm.functions.lit
 

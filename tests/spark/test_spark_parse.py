@@ -116,7 +116,7 @@ def test_the_hour_of_a_line_is_the_one_it_names(parsed, line, hour):
 @pytest.mark.parametrize(
     ("line", "hour"), [(line, hour) for line, _, hour in PRECEDED], ids=lambda value: str(value)[-40:]
 )
-def test_a_time_that_begins_the_other_lines_may_stand_behind_a_few_characters(parsed, line, hour):
+def test_a_time_at_the_start_of_other_lines_may_follow_a_few_characters(parsed, line, hour):
     assert parsed[line][0] == hour
 
 
@@ -226,7 +226,7 @@ def test_levels_and_hours_of_the_loghub_samples_are_the_known_ones(archive, spar
     assert dt.date.fromisoformat(made.date) == DAY
 
 
-def test_what_a_group_says_is_what_its_lines_say_by_themselves(archive, spark, tmp_path):
+def test_a_group_classifies_as_its_lines_do_one_by_one(archive, spark, tmp_path):
     """Level and message of lines without a request's id are asked of their groups; numbers are masked by then."""
     plain = [
         "<11>Nov 20 05:00:00 host app[1]: disk 7 is full",

@@ -78,7 +78,7 @@ def test_levels_are_the_known_ones(sources, spark):
     assert rows["/var/log/Apache_2k.log"] == (595, 0)
 
 
-def test_a_pattern_that_is_told_has_a_line_as_it_was(sources):
+def test_a_pattern_that_is_reported_has_a_line_as_it_was(sources):
     _, out, _ = sources
     examples = {row["text"]: row["example"] for row in table_of(out, "fingerprints") if row["example"]}
 

@@ -39,7 +39,7 @@ def test_more_errors_than_lines_count_as_all_of_them():
     assert measures.wilson(2, 1) == measures.wilson(1, 1)
 
 
-def test_one_error_in_three_lines_says_little():
+def test_one_error_in_three_lines_has_a_wide_interval():
     low, high = measures.wilson(1, 3)
 
     assert low < 0.05
@@ -93,7 +93,7 @@ def test_medians_of_nothing_are_unknown():
     assert measures.ratio(1, 0) is None
 
 
-def test_gini_and_skew_tell_even_from_uneven():
+def test_gini_and_skew_distinguish_even_from_uneven():
     assert measures.gini([5, 5, 5, 5]) == pytest.approx(0)
     assert measures.gini([0, 0, 0, 9]) == pytest.approx(0.75)
     assert measures.gini([]) == 0

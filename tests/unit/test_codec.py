@@ -102,7 +102,7 @@ def test_a_path_of_any_bytes_survives(raw):
         st.sampled_from([*GOOD, "Log-End", "Log-Gap", "Log-Encoding", "Log-Edits", "Log-Labels"]), st.text()
     )
 )
-def test_headers_from_anybody_are_a_block_or_poison_and_nothing_else(headers):
+def test_headers_from_any_client_are_a_block_or_poison_and_nothing_else(headers):
     try:
         block = codec.from_headers(GOOD | headers)
     except Poison:
@@ -192,5 +192,5 @@ def test_of_an_edited_block_the_text_is_what_takes_room():
     assert codec.decoded_bytes({"Log-Span": "0-1000", "Log-Edits": "9999999-0"}, b"abc") == 3
 
 
-def test_a_block_that_nobody_edited_has_no_newer_header():
+def test_a_block_without_edits_has_no_newer_header():
     assert not {"Log-Edits", "Log-Labels"} & codec.to_headers(codec.from_headers(GOOD)).keys()

@@ -115,7 +115,7 @@ def test_a_bomb_is_poison_and_takes_no_more_memory_than_a_few_blocks(encoding, p
 
 @pytest.mark.parametrize("encoding", [Encoding.ZSTD, Encoding.GZIP])
 @pytest.mark.parametrize("content", [0, 1000, MAX_BLOCK_BYTES])
-def test_a_bomb_behind_the_text_of_an_edited_block_is_poison(encoding, content):
+def test_a_bomb_after_the_text_of_an_edited_block_is_poison(encoding, content):
     text = bytes(content)
     honest = dataclasses.replace(block_of(text, encoding), edited=Edited(content, 0))
     bomb = Compressor(encoding).encode(text + bytes(50 * 1024 * 1024))
@@ -128,7 +128,7 @@ def test_a_bomb_behind_the_text_of_an_edited_block_is_poison(encoding, content):
 
 
 @pytest.mark.parametrize("behind", [b"x", gzip.compress(b"another member", mtime=0)])
-def test_bytes_behind_the_one_gzip_member_are_poison(behind):
+def test_bytes_after_the_one_gzip_member_are_poison(behind):
     data = b"line\n"
     with pytest.raises(Poison, match="one whole gzip member"):
         Decompressor().decode(block_of(data, Encoding.GZIP), gzip.compress(data) + behind)

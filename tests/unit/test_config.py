@@ -110,7 +110,7 @@ def test_a_key_like_no_other_points_to_the_help(toml):
     assert "--help" in problem
 
 
-def test_all_problems_are_told_together_each_with_its_origin(toml):
+def test_all_problems_are_reported_together_each_with_its_origin(toml):
     path = toml('[producer]\nwindow = "8 bananas"\ncolour = "red"\n')
     problems = problems_of(
         {"SHIPPER_BLOCK": "1", "SHIPPER_BLOK": "1", "HOSTNAME": "web 1"},
@@ -137,7 +137,7 @@ def test_all_problems_are_told_together_each_with_its_origin(toml):
         ({"NATS_URL": ","}, "NATS_URL"),
     ],
 )
-def test_a_wrong_value_is_said_with_the_variable_it_came_from(environment, said):
+def test_a_wrong_value_is_reported_with_the_variable_it_came_from(environment, said):
     (problem,) = problems_of(environment)
     assert problem.startswith(next(iter(environment)))
     assert said in problem or said == "NATS_URL"
@@ -154,7 +154,7 @@ def test_a_secret_is_in_no_message_and_no_repr(toml):
     assert settings.nats.shown_url == "nats://h:4222"
 
 
-def test_what_kubernetes_sets_beside_a_service_named_shipper_is_ignored():
+def test_what_kubernetes_sets_for_a_service_named_shipper_is_ignored():
     environment = {
         "SHIPPER_SERVICE_HOST": "10.0.0.1",
         "SHIPPER_SERVICE_PORT": "80",
@@ -221,7 +221,7 @@ def test_this_machine_has_a_name():
         ("logs.partitions", -1, "greater than or equal to 0"),
     ],
 )
-def test_a_limit_is_said_in_units_that_can_be_typed(key, value, said):
+def test_a_limit_is_reported_in_units_that_can_be_typed(key, value, said):
     with pytest.raises(ConfigError) as raised:
         load({key: value}, environment={})
     assert said in str(raised.value)

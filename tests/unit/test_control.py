@@ -26,7 +26,7 @@ UP, DOWN, MOVER = f"ctl.up.{WEB1}", f"ctl.down.{WEB1}", "ctl.up.fshipper-partiti
         (DOWN, "_R_.abc.def"),
     ],
 )
-def test_who_may_ask_is_answered(subject: str, reply: str) -> None:
+def test_an_authorized_question_is_answered(subject: str, reply: str) -> None:
     assert control.may_answer(subject, reply)
 
 
@@ -90,7 +90,7 @@ def test_json_objects_are_read_as_they_were_written(content: dict[str, object]) 
     assert control.decode(json.dumps(content).encode()) == content
 
 
-def test_copies_of_stored_messages_are_told_by_the_headers_of_the_server() -> None:
+def test_copies_of_stored_messages_are_recognized_by_the_headers_of_the_server() -> None:
     assert control.is_republished({"Nats-Stream": "LOGS_1"})
     assert control.is_republished({"Log-Id": "x", "Nats-Subject": "logs.p1.a"})
     assert not control.is_republished(

@@ -12,7 +12,7 @@ spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda at
 
 
 @given(spans)
-def test_what_was_held_already_is_what_a_set_of_bytes_says(added: list[tuple[int, int]]) -> None:
+def test_duplicate_bytes_are_those_of_a_set_of_bytes(added: list[tuple[int, int]]) -> None:
     held, there, index = list[int](), set[int](), Index()
     for start, end in added:
         own = set(range(start, end))

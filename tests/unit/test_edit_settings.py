@@ -20,7 +20,7 @@ def problem(**flags):
         ("a{99999999999}", "too large"),
     ],
 )
-def test_an_expression_that_is_none_is_told_with_its_key_its_place_and_the_way_out(key, pattern, why):
+def test_an_invalid_expression_is_reported_with_its_key_its_place_and_the_next_step(key, pattern, why):
     told = problem(**{key: ("fine", pattern)})
     assert f"--{key.replace('_', '-')}: producer.{key}" in told
     assert repr(pattern) in told
@@ -53,10 +53,10 @@ def test_a_list_in_a_file_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("labels", [{"x": "y" * 1100}, {"x": "é" * 200}, {str(n): "value" for n in range(200)}])
-def test_labels_that_are_too_long_for_a_header_are_told(labels):
+def test_labels_that_are_too_long_for_a_header_are_reported(labels):
     assert "at most 1024 travel with each block" in problem(labels=labels)
 
 
 @pytest.mark.parametrize("labels", [("=x",), ("novalue",), {"": "x"}])
-def test_a_label_without_a_name_is_told(labels):
+def test_a_label_without_a_name_is_reported(labels):
     assert "write NAME=VALUE" in problem(labels=labels)

@@ -21,7 +21,7 @@ def made(edits, behind):
 
 
 @given(EDITS)
-def test_a_map_tells_the_edits_it_was_made_of(edits):
+def test_an_edit_map_contains_the_edits_it_was_made_of(edits):
     assert from_map(to_map(edits)) == edits
 
 
@@ -31,7 +31,7 @@ def test_any_length_in_a_block_fits_into_a_map(length):
 
 
 @given(EDITS, SIZES, st.data())
-def test_behind_any_offset_is_what_was_not_written_and_an_edit_across_it_whole(edits, behind, data):
+def test_after_any_offset_follows_what_was_not_written_with_an_edit_across_it_whole(edits, behind, data):
     source, content = made(edits, behind)
     span, edited = Span(1000, 1000 + len(source)), Edited(len(content), filtered_bytes(edits))
     at = data.draw(st.integers(0, len(source)))

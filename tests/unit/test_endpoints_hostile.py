@@ -64,7 +64,7 @@ def asked(program, path, *headers, address="127.0.0.1", seconds=10.0):
     return int(first.split()[1]) if first else 0
 
 
-def test_health_is_answered_beside_70_connections_that_send_a_byte_now_and_then(program, stack):
+def test_health_is_answered_during_70_connections_that_send_a_byte_now_and_then(program, stack):
     slow = [stack.enter_context(connected(program)) for _ in range(70)]
     sent = 0
     for _ in range(5):
@@ -106,7 +106,7 @@ def test_one_address_cannot_take_all_streams(program, stack):
     assert asked(program, "/metrics", address="127.0.0.2") == 200
 
 
-def test_answers_that_nobody_takes_leave_room_for_others(program, stack):
+def test_connections_that_are_not_read_leave_room_for_others(program, stack):
     for address in ("127.0.0.2", "127.0.0.3", "127.0.0.4"):
         for _ in range(http_endpoints.MOST_STREAMS_AN_ADDRESS):
             link = stack.enter_context(connected(program, address))

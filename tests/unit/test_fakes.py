@@ -125,7 +125,7 @@ async def test_while_the_server_is_down_no_session_begins(bus, stream, publisher
     assert (await MemoryInbox(bus, "LOGS_0").state()).messages == 0
 
 
-async def test_ended_sessions_may_be_followed_by_others_at_once(bus, stream, publisher):
+async def test_ended_sessions_may_be_followed_by_others_immediately(bus, stream, publisher):
     bus.end_sessions("for a test")
     with pytest.raises(SessionLost, match="for a test"):
         publisher.acknowledged()
@@ -161,7 +161,7 @@ async def test_a_message_id_is_remembered_for_two_minutes():
     assert bus.store("dlq.x", {"Nats-Msg-Id": "a"}, b"") == 2
 
 
-async def test_a_listener_that_fails_ends_his_own_session_and_the_asker_goes_on(bus, publisher, inbox):
+async def test_a_listener_that_fails_ends_its_own_session_and_the_client_continues(bus, publisher, inbox):
     async def stumble(_subject, _message):
         raise ValueError("stumbled")
 
@@ -187,7 +187,7 @@ async def test_control_messages_are_copies_as_json_makes_them(publisher, inbox):
         await inbox.tell("ctl.down.web1", {"bytes": b""})
 
 
-async def test_nobody_hears_for_a_closed_session(publisher, inbox):
+async def test_a_closed_session_receives_no_message(publisher, inbox):
     async def answer(_subject, _message):
         return {}
 

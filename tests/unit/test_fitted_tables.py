@@ -36,7 +36,7 @@ def test_the_wrapped_column_gets_the_room_that_is_left():
     assert any(PATH[:LEAST_WIDTH] in line for line in lines)
 
 
-def test_a_path_has_a_line_of_its_own_where_it_would_be_narrow_and_is_said_once():
+def test_a_path_has_a_line_of_its_own_where_it_would_be_narrow_and_is_reported_once():
     lines = shown(60)
     assert lines[0] == "host  file"
     assert [line for line in lines if PATH in line] == [f"web1.example.net  {PATH}"]

@@ -18,7 +18,7 @@ def fields(**changed: object) -> bytes:
     return json.dumps(json.loads(encode(BEAT)) | changed).encode()
 
 
-def test_what_was_said_is_what_is_heard():
+def test_an_encoded_heartbeat_is_decoded_unchanged():
     beat = dataclasses.replace(
         BEAT, backlog=9, trouble="stream full", leaves=True, unreadable=2, worst=(behind("/var/log/ä\udcff.log"),)
     )
@@ -53,7 +53,7 @@ def test_what_is_no_heartbeat_is_none(content):
     assert decode(content) is None
 
 
-def test_what_a_newer_version_says_besides_is_passed_over():
+def test_additional_fields_of_a_newer_version_are_ignored():
     assert decode(fields(mood="good")) == BEAT
 
 
@@ -71,12 +71,12 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([field.name for field in dataclasses.fields(Heartbeat)]), JSON))
-def test_nothing_that_anybody_sends_raises(changed):
+def test_no_message_of_any_client_raises(changed):
     heard = decode(fields(**changed))
     assert heard is None or len(encode(heard)) <= MAX_BYTES
 
 
-def test_numbers_that_cannot_be_are_in_no_sum_and_said_to_be_wrong():
+def test_impossible_numbers_are_in_no_sum_and_reported_as_wrong():
     for wrong in ({"backlog": 2**62}, {"held": 2**51}, {"backlog_age": 1e12}, {"worst": (behind("/f", 2**60),)}):
         beat = plausible(dataclasses.replace(BEAT, backlog_files=7, **wrong))
         assert (beat.backlog, beat.backlog_age, beat.held, beat.worst) == (0, 0, 0, ())

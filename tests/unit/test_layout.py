@@ -76,7 +76,7 @@ def test_two_paths_never_share_a_name(paths):
     ("one", "other"),
     [("/a/b", "/a~b"), ("/a%2Fb", "/a/b"), ("/a%7Eb", "/a~b"), ("/_a", "/%5Fa"), ("/x" * 150, "/x" * 149 + "/y")],
 )
-def test_paths_that_look_alike_when_escaped_have_names_of_their_own(one, other):
+def test_paths_that_are_alike_when_escaped_have_names_of_their_own(one, other):
     assert layout.file_name(one) != layout.file_name(other)
 
 
@@ -202,5 +202,5 @@ def test_every_component_of_a_live_link_fits_the_file_system(file):
 
 @pytest.mark.parametrize("file", ["/a.log", "/a.zst", "/a.gz", "/a-00000000000000000007.zst"])
 @pytest.mark.parametrize("codec", layout.CODEC_SUFFIXES)
-def test_the_name_of_a_segment_tells_its_codec_whatever_the_log_is_called(file, codec):
+def test_the_name_of_a_segment_contains_its_codec_whatever_the_log_is_called(file, codec):
     assert layout.codec_of(layout.segment_path(FileKey(DAY, 0, "web1", file), 5, codec)) == codec

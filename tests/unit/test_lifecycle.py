@@ -39,7 +39,7 @@ def program():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_asks_to_stop_and_lets_the_program_drain(program, number):
+def test_a_signal_requests_a_stop_and_lets_the_program_drain(program, number):
     program.send_signal(number)
     assert program.stdout.readline() == "draining\n"
     out, _ = program.communicate("\n", timeout=20)
@@ -47,7 +47,7 @@ def test_a_signal_asks_to_stop_and_lets_the_program_drain(program, number):
 
 
 @pytest.mark.parametrize("numbers", [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGTERM)])
-def test_a_second_signal_ends_the_program_at_once(program, numbers):
+def test_a_second_signal_ends_the_program_immediately(program, numbers):
     program.send_signal(numbers[0])
     assert program.stdout.readline() == "draining\n"
     program.send_signal(numbers[1])
@@ -78,7 +78,7 @@ async def test_a_nap_without_a_stop_ends_by_itself():
     assert (stop.asked, stop.asked_for) == (False, 0.0)
 
 
-async def test_asking_twice_changes_nothing_and_tells_once():
+async def test_asking_twice_changes_nothing_and_reports_once():
     stop, told = Stop(), []
     stop.on_ask(lambda: told.append("told"))
     stop.ask()
@@ -90,7 +90,7 @@ async def test_asking_twice_changes_nothing_and_tells_once():
 
 
 @pytest.mark.parametrize("abstract", [False, True])
-def test_systemd_is_told_where_it_listens(tmp_path, monkeypatch, abstract):
+def test_systemd_is_notified_of_the_address(tmp_path, monkeypatch, abstract):
     address = f"\0fshipper-test-{tmp_path.name}" if abstract else str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address)

@@ -74,7 +74,7 @@ def test_what_it_replaces_is_a_list_of_paths(replaces):
         manifest.from_line(line)
 
 
-def test_a_segment_counts_once_and_not_beside_what_it_was_merged_into():
+def test_a_segment_counts_once_and_not_in_addition_to_its_merged_segment():
     one, two, other = (replace(SEGMENT, path=path) for path in "abo")
     both = replace(SEGMENT, path="c", replaces=("a", "b"))
     again = replace(SEGMENT, path="e", replaces=("c", "d"))
@@ -110,7 +110,7 @@ def test_a_span_that_is_none_is_a_value_error():
         manifest.from_line(line)
 
 
-def test_a_reader_yields_every_segment_and_says_what_is_wrong_with_the_other_lines():
+def test_a_reader_yields_every_segment_and_reports_what_is_wrong_with_the_other_lines():
     sound = manifest.to_line(SEGMENT)
     typed = json.loads(sound)
     wrong = [

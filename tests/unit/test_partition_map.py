@@ -65,7 +65,7 @@ def test_what_is_stored_is_read_again(partitions: int, slots: bool, overrides: d
         {"slots": [9] * SLOTS},
     ],
 )
-def test_what_cannot_be_understood_moves_nobody(fields: dict[str, object]) -> None:
+def test_an_unreadable_map_moves_no_host(fields: dict[str, object]) -> None:
     sound = {"v": 1, "version": 2, "partitions": 4}
     assert decode(json.dumps(sound).encode()) is not None
     assert decode(json.dumps(sound | fields).encode()) is None

@@ -43,7 +43,7 @@ def test_a_file_without_a_byte_has_no_lines():
     assert templates(b"\n\n") == ["<*>", "<*>"]
 
 
-def test_a_header_without_a_message_says_nothing():
+def test_a_header_without_a_message_yields_nothing():
     assert templates(b"2026-11-20 05:00:00 INFO a.B:\n" * 9) == ["<*>"] * 9
 
 
@@ -103,13 +103,13 @@ def test_the_header_is_cut_off(family, line):
     assert masked(line, family) == HEADERS[family, line]
 
 
-def test_a_message_is_cut_behind_its_most_characters():
+def test_a_message_is_cut_at_its_maximum_length():
     cut = masked("word " * 1000, "none")
     assert len(cut) == 513
     assert cut.endswith("0")
 
 
-def test_of_json_the_message_is_told():
+def test_the_pattern_of_json_is_its_message():
     json_lines = LogFormat("json", LineKind.JSON)
     assert pattern_text('{"time":"2026-11-20T05:00:00Z","msg":"job 7 done"}', json_lines) == "job 0 done"
     assert pattern_text('{"time":7,"a":1}', json_lines) == '{"time":0,"a":0}'
@@ -117,7 +117,7 @@ def test_of_json_the_message_is_told():
     assert pattern_text('{"a":' * 5000, json_lines).startswith('{"a":')
 
 
-def test_of_a_request_the_method_and_the_status_are_told():
+def test_the_pattern_of_a_request_keeps_its_method_and_status():
     request = '10.0.0.1 - - [20/Nov/2026:05:00:00 +0000] "GET /x HTTP/1.1" 404 12 "-" "curl"'
     assert pattern_text(request, LogFormat("clf", LineKind.ACCESS)) == "GET 404"
 

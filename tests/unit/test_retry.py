@@ -37,7 +37,7 @@ def test_no_delay_is_longer_than_the_cap():
     assert max(Backoff(first=0.1, cap=5.0).delay(attempt) for attempt in range(1, 200)) <= 5.0
 
 
-def test_patience_is_short_before_the_first_session_and_long_behind_it(clock):
+def test_patience_is_short_before_the_first_session_and_long_after_it(clock):
     patience = Patience(at_start=10, later=1000, clock=clock)
     patience.after(Transient("no server"), AT_ONCE)
     clock.turn(11)
@@ -51,7 +51,7 @@ def test_patience_is_short_before_the_first_session_and_long_behind_it(clock):
         patience.after(Transient("gone"), AT_ONCE)
 
 
-def test_who_has_company_that_was_served_is_not_at_the_start_any_more(clock):
+def test_a_session_whose_group_was_served_is_no_longer_at_the_start(clock):
     company = SessionGroup()
     first, second = (Patience(at_start=10, later=1000, clock=clock, company=company) for _ in range(2))
     first.served()
@@ -62,7 +62,7 @@ def test_who_has_company_that_was_served_is_not_at_the_start_any_more(clock):
         second.after(Transient("no stream"), AT_ONCE)
 
 
-def test_the_end_of_patience_hands_on_the_hint_of_the_last_trouble(clock):
+def test_the_end_of_patience_keeps_the_hint_of_the_last_error(clock):
     patience = Patience(at_start=1, later=1, clock=clock)
     clock.turn(2)
     with pytest.raises(Unavailable) as caught:
@@ -102,20 +102,20 @@ class Failing:
         return "done"
 
 
-async def test_work_is_tried_again_behind_transient_trouble():
+async def test_work_is_tried_again_after_transient_errors():
     work = Failing(Transient(), StreamFull())
     assert await until_done(work, policy=AT_ONCE, stop=Stop(), attempts=3) == "done"
     assert work.attempts == 3
 
 
-async def test_the_last_attempts_trouble_is_raised():
+async def test_the_last_attempts_error_is_raised():
     work = Failing(*[Transient(str(number)) for number in range(5)])
     with pytest.raises(Transient, match="2"):
         await until_done(work, policy=AT_ONCE, stop=Stop(), attempts=3)
     assert work.attempts == 3
 
 
-async def test_permanent_trouble_is_raised_at_once():
+async def test_permanent_errors_are_raised_immediately():
     work = Failing(Permanent())
     with pytest.raises(Permanent):
         await until_done(work, policy=AT_ONCE, stop=Stop(), attempts=3)
@@ -135,7 +135,7 @@ FOR_A_PERSON = [InsecureConnection, CertificateRefused, RightMissing]
 
 
 @pytest.mark.parametrize("error", FOR_A_PERSON)
-def test_what_only_a_person_can_cure_ends_a_start_and_a_command_at_once_with_its_own_exit_code(clock, error):
+def test_errors_that_only_a_person_can_mend_end_a_start_and_a_command_immediately_with_their_exit_code(clock, error):
     for patience in (
         Patience(at_start=10.0, later=math.inf, clock=clock),
         Patience(at_start=5.0, later=60.0, clock=clock),

@@ -14,6 +14,6 @@ GIVE_WAY = "import os; from shipper.lifecycle import give_way; {before}; give_wa
     [("pass", os.SCHED_BATCH), ("os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))", os.SCHED_IDLE)],
     ids=["nobody chose", "somebody chose"],
 )
-def test_a_program_gives_way_unless_somebody_chose_otherwise(before: str, policy: int):
+def test_a_program_lowers_its_scheduling_unless_another_policy_was_chosen(before: str, policy: int):
     said = subprocess.check_output([sys.executable, "-c", GIVE_WAY.format(before=before)], text=True)
     assert int(said) == policy

@@ -9,7 +9,7 @@ HOSTS = st.from_regex(r"\A[a-z0-9_-]{1,20}(\.[a-z0-9_-]{1,20}){0,4}\Z")
 
 
 @given(st.integers(0, 4095), HOSTS, st.sampled_from(["logs", "audit", "L-2"]))
-def test_a_log_subject_says_partition_and_host_again(partition, host, prefix):
+def test_a_log_subject_is_parsed_back_into_partition_and_host(partition, host, prefix):
     assert subjects.parse_log_subject(subjects.log_subject(prefix, partition, host)) == (partition, host)
 
 
@@ -22,7 +22,7 @@ def test_a_host_name_is_made_lower_case_and_trimmed(given_name, host):
 
 
 @pytest.mark.parametrize("name", ["", ".", "a..b", "web 1", "web*", "a.>", "wéb", "a/b", "a\0b", "x" * 201])
-def test_a_host_name_that_cannot_stand_in_a_subject_is_a_configuration_error_that_says_what_to_set(name):
+def test_a_host_name_that_cannot_be_in_a_subject_is_a_configuration_error_that_names_the_setting(name):
     with pytest.raises(ConfigError) as caught:
         subjects.checked_host(name)
     assert "HOSTNAME" in caught.value.hint

@@ -45,14 +45,14 @@ def passed(repeats, method="warning", **event):
         return None
 
 
-def test_a_repeated_warning_is_held_back_and_the_next_one_says_how_often(repeats, clock):
+def test_a_repeated_warning_is_held_back_and_the_next_one_reports_how_often(repeats, clock):
     assert passed(repeats, event="e", error="EIO") == {"event": "e", "error": "EIO"}
     assert [passed(repeats, event="e", error="EIO") for _ in range(5)] == [None] * 5
     clock.turn(REPEAT_SECONDS + 1)
     assert passed(repeats, event="e", error="EIO") == {"event": "e", "error": "EIO", "repeated": 5}
 
 
-def test_trouble_that_lasts_is_said_ever_less_often_and_anew_when_it_comes_back(repeats, clock):
+def test_an_error_that_lasts_is_reported_with_back_off_and_again_when_it_comes_back(repeats, clock):
     said = []
     for second in range(100):
         if passed(repeats, event="e", error="EIO"):
@@ -65,12 +65,12 @@ def test_trouble_that_lasts_is_said_ever_less_often_and_anew_when_it_comes_back(
     assert passed(repeats, event="e", error="EIO")
 
 
-def test_every_loss_is_said(repeats):
+def test_every_loss_is_reported(repeats):
     assert all(passed(repeats, "error", event="bytes_lost", file="/a", bytes=7) for _ in range(5))
     assert all(passed(repeats, "error", event="messages_lost", input="/syslog", lost=7) for _ in range(5))
 
 
-def test_the_first_event_is_logged_whatever_the_clock_says():
+def test_the_first_event_is_logged_whatever_the_clock_shows():
     assert passed(telemetry._Repeats(lambda: 0.0), event="e") is not None
 
 
@@ -81,7 +81,7 @@ def test_another_event_file_or_partition_is_no_repetition(repeats, other):
 
 
 @pytest.mark.parametrize("method", ["info", "debug"])
-def test_what_is_no_trouble_is_never_held_back(repeats, method):
+def test_normal_events_are_never_held_back(repeats, method):
     assert all(passed(repeats, method, event="e") for _ in range(5))
 
 
@@ -105,14 +105,14 @@ def test_json_logs_go_to_stderr_one_object_a_line_with_stable_names():
     assert info["timestamp"].endswith("Z")
 
 
-def test_text_logs_hold_the_same_without_colours_where_nobody_sees_them():
+def test_text_logs_hold_the_same_without_colours_outside_a_terminal():
     warning, info = said("text", "info")
     assert "file_unreadable" in warning
     assert "web1" in info
     assert "\x1b" not in warning + info
 
 
-def test_the_level_decides_what_is_said():
+def test_the_level_decides_what_is_logged():
     assert [json.loads(line)["event"] for line in said("json", "debug")][-1] == "file_followed"
     assert [json.loads(line)["event"] for line in said("json", "warning")] == ["file_unreadable"]
 
@@ -159,7 +159,7 @@ def test_the_program_is_healthy_while_it_answers():
         assert program.get("/healthz")[::2] == (200, "ok\n")
 
 
-def test_readiness_says_why_not():
+def test_readiness_gives_the_reason_why_not():
     with Program() as program:
         assert program.get("/readyz")[::2] == (200, "ready\n")
         program.reason = "no session with the server yet"
@@ -172,7 +172,7 @@ def test_the_status_is_json():
     assert (code, kind, json.loads(body)) == (200, "application/json", {"sources": 2})
 
 
-def test_another_path_says_which_there_are():
+def test_an_unknown_path_lists_the_valid_ones():
     with Program() as program:
         code, _, body = program.get("/")
     assert code == 404
@@ -225,7 +225,7 @@ def test_a_program_may_serve_pages_of_its_own():
         assert (code, headers["Content-Length"], body) == (200, "3", b"")
 
 
-def test_a_page_that_fails_is_said_and_the_others_go_on(capfd):
+def test_a_page_that_fails_is_reported_and_the_others_are_written(capfd):
     def failing():
         raise KeyError("secret")
 
@@ -236,7 +236,7 @@ def test_a_page_that_fails_is_said_and_the_others_go_on(capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_status_that_changes_while_it_is_asked_for_is_asked_for_again():
+def test_a_status_that_changes_while_it_is_computed_is_computed_again():
     asked = []
 
     def changing():
@@ -278,7 +278,7 @@ def test_an_address_that_cannot_be_used_costs_a_warning_and_not_the_program(list
     assert ("perhaps another fshipper" in said) == ("{port}" in listen)
 
 
-def test_the_port_is_free_again_behind_the_block():
+def test_the_port_is_free_again_after_the_block():
     with serving("127.0.0.1:0", ready=str, status=dict) as endpoints:
         port = endpoints.port
     with serving(f"127.0.0.1:{port}", ready=str, status=dict) as endpoints:
