@@ -1,4 +1,4 @@
-"""What somebody with the key of one host can try: every subject, every API, every reply target; and what it changed.
+"""What a client with the key of one host can try: every subject, every API, every reply target; and what it changed.
 
 The server's own list of subjects is read from its executable, so that an API of a newer server is tried, too.
 """
@@ -66,12 +66,12 @@ def subjects_of_server() -> list[str]:
 
 
 def targets() -> list[str]:
-    """Every subject that somebody may want to reach."""
+    """Every subject that an attacker may want to reach."""
     return sorted({*subjects_of_server(), *FIXED, *(each.format(name) for each in OURS for name in NAMES)})
 
 
 class Ears:
-    """Clients of the others, which hear what the attacker sends them."""
+    """Clients of the others, which receive what the attacker sends them."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str, bytes]] = []
@@ -169,7 +169,7 @@ async def ships(client: Client, host: str) -> bool:
 
 
 async def attack(client: Client, *, partition: int = 1) -> list[bytes]:
-    """Everything that the attacker can try, with replies to every target; what it heard in the end."""
+    """Everything that the attacker can try, with replies to every target; what it received in the end."""
     heard: list[bytes] = []
 
     async def on_message(message: Any) -> None:
@@ -219,7 +219,7 @@ def tls_of(directory: Path, authority: Any, name: str) -> dict[str, Any]:
 
 
 async def attack_as_site(client: Client) -> list[tuple[str, bytes]]:
-    """Everything that somebody with the key of a site's server can try at the centre; what it heard, and where."""
+    """Everything that a client with the key of a site's server can try at the centre; what it received, and where."""
     heard: list[tuple[str, bytes]] = []
 
     async def on_message(message: Any) -> None:
@@ -251,7 +251,7 @@ async def attack_as_site(client: Client) -> list[tuple[str, bytes]]:
 
 
 async def attack_as_monitor(client: Client) -> list[bytes]:
-    """Everything that somebody who may read can try to change; what it heard in the end."""
+    """Everything that a client with read rights can try to change; what it received in the end."""
     heard: list[bytes] = []
 
     async def on_message(message: Any) -> None:
@@ -267,7 +267,7 @@ async def attack_as_monitor(client: Client) -> list[bytes]:
     for question, payload in questions.items():
         await client.publish(question, payload, reply="_INBOX_monitor.answer")
     for target in targets():
-        if target != f"ctl.ask.{VICTIM}":  # that it may ask
+        if target != f"ctl.ask.{VICTIM}":  # that it may request
             for payload in PAYLOADS:
                 await client.publish(target, payload, reply="_INBOX_monitor.direct")
             for question, payload in questions.items():

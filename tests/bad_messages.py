@@ -7,7 +7,7 @@ import nats
 
 
 async def main(count: int) -> None:
-    """Their headers say that they are blocks, and their bodies are none."""
+    """Their headers claim that they are blocks, and their bodies are none."""
     client = await nats.connect("nats://127.0.0.1:4222")
     stream = client.jetstream()
     for number in range(count):

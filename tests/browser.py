@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to over two pipes (DevTools): what a page looks like, and what it complains of."""
+"""A headless Chromium, controlled over two pipes (DevTools): how a page is drawn, and its errors."""
 
 import base64
 import json
@@ -71,7 +71,7 @@ def close() -> None:
 class Browser:
     """A page of its own: no other one has its cookies, its storage and its cache.
 
-    `complaints` are all entries of its console, `requests` the addresses it asked for.
+    `complaints` are all entries of its console, `requests` the addresses it requested.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Browser:
         self.ask("Browser.grantPermissions", permissions=permissions, browserContextId=self._context)
 
     def until(self, expression: str, *, within=60.0) -> None:
-        """Wait until the page says yes; the limit is a failure, not a pace."""
+        """Wait until the condition is true in the page; the limit is a failure, not a pace."""
         deadline = time.monotonic() + within
         while not self.says(expression):
             assert time.monotonic() < deadline, (expression, self.complaints)

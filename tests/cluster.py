@@ -37,7 +37,7 @@ class Node(ShippedServer):
             more.write(self._extra)
 
     def leads_all(self) -> bool:
-        """Whether it is the leader of the cluster and hears every other node: before, streams find no place."""
+        """Whether it is the leader of the cluster and reaches every other node: before, streams cannot be placed."""
         try:
             meta = self.monitor("jsz").get("meta_cluster", {})
         except OSError:

@@ -23,10 +23,10 @@ from hypothesis import HealthCheck, settings
 from natsd import NatsServer, running
 
 # `tests` is on the path, so the folder tests/partitioner would pass for a namespace package `partitioner` before an
-# editable install is asked; a regular package anywhere on the path wins over it.
+# editable install is searched; a regular package anywhere on the path wins over it.
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-# The same examples at every run, however busy the machine is; FSHIPPER_RANDOM=1 looks for new ones.
+# The same examples at every run, however busy the machine is; FSHIPPER_RANDOM=1 draws new ones.
 RANDOM = {
     "deadline": None,
     "database": None,

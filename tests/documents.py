@@ -1,7 +1,7 @@
-"""What the documents tell people to type: whole commands in fenced blocks, and the names of ours in the text.
+"""The commands of the documents: whole commands in fenced blocks, and the names of ours in the text.
 
-A fenced block without a language, or one of `sh`, `bash`, `console`, holds commands (in `console` those behind `$ `,
-the rest is what they print). Blocks of anything else say what they are: `text`, `toml`, `ini`.
+A fenced block without a language, or one of `sh`, `bash`, `console`, holds commands (in `console` those after `$ `,
+the rest is what they print). Other blocks have a language: `text`, `toml`, `ini`.
 """
 
 import re
@@ -31,7 +31,7 @@ class Command(NamedTuple):
 
     @property
     def code(self) -> int:
-        """What it says of itself: `# ... ends with 2`; else 0."""
+        """Its comment: `# ... ends with 2`; else 0."""
         told = ENDS_WITH.search(self.text)
         return int(told[1]) if told else 0
 
@@ -60,7 +60,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def commands(text: str) -> list[Command]:
-    """Every command that a document tells to type, in its order."""
+    """Every command of a document, in its order."""
     return [command for block in blocks(text) for command in _typed(block)]
 
 
@@ -87,7 +87,7 @@ def _typed(block: Block) -> Iterator[Command]:
 
 
 def mentions(text: str) -> set[str]:
-    """Every `fshipper ...` that the text names beside its blocks."""
+    """Every `fshipper ...` that the text names outside its blocks."""
     fenced = {n for block in blocks(text) for n in range(block.line - 1, block.line + len(block.lines) + 1)}
     prose = "\n".join(line for number, line in enumerate(text.splitlines(), 1) if number not in fenced)
     return set(INLINE.findall(prose))

@@ -86,7 +86,7 @@ class End(ShippedServer):
         return self.fleet.must(*arguments, **self.as_("partitioner"))
 
     def configure(self, *, centre_port: int) -> None:
-        """`centre_port`: where the centre is reached; it tells nobody another way there, which would miss the wire."""
+        """`centre_port`: where the centre is reached; it announces no other address, which would bypass the wire."""
         own = self.certificate("server", "127.0.0.1", "localhost")
         changes = {
             "port: 7422": f"port: {self.leaf_port}, no_advertise: true",
@@ -127,7 +127,7 @@ class End(ShippedServer):
         return self.log.count("Leafnode connection created")
 
     def stream(self, name: str) -> dict:
-        """What the server says of a stream; {}: there is none."""
+        """The state of a stream on the server; {}: there is none."""
         details = self.monitor("jsz?streams=true&config=true").get("account_details") or [{}]
         return next((each for each in details[0].get("stream_detail") or [] if each["name"] == name), {})
 

@@ -124,7 +124,7 @@ class Fleet:
         return self.must("consume", "--drain", *options)
 
     def drain_unseen(self, partition: int) -> None:
-        """Archive a partition as older versions did, which did not ask what other partitions of the archive hold."""
+        """Archive a partition as older versions did, which did not check what other partitions of the archive hold."""
         older = self.directory / f"older-{partition}"
         options = ("--partitions", str(partition))
         collector = self.start("consume", *options, SHIPPER_DIRECTORY=str(older), SHIPPER_CONFIG=None)
@@ -155,7 +155,7 @@ class Fleet:
     def archived(self, host: str, file: Path | str) -> bytes:
         """Everything of one log file: its sealed segments in order, then what is being sealed, then what is open."""
         for _ in range(LOOKS - 1):
-            with contextlib.suppress(FileNotFoundError):  # sealed while it was looked at
+            with contextlib.suppress(FileNotFoundError):  # sealed while it was read
                 return self._archived(host, file)
         return self._archived(host, file)
 

@@ -1,12 +1,12 @@
-"""A machine that nobody used yet, for one document: its commands are typed one by one; what became of each is told.
+"""An unused machine, for one document: its commands are typed one by one; the result of each is printed.
 
     unshare --mount --net --pid --fork --uts --mount-proc --map-root-user python fresh_machine.py DIRECTORY < commands
 
 It runs as process 1 of namespaces of its own: what is started here listens, writes and ends here. `/etc`, `/var` and
 the checkout are written over a layer that is thrown away; `/srv`, `/run` and `/var/log` are empty but for the logs of
 some programs, which grow. Every command is a shell of its own with the directory and the variables that the one before
-left. One that follows is interrupted (Ctrl-C) when it has shown something; one behind `&` goes on to the end, when it
-gets SIGTERM.
+left. One that follows is interrupted (Ctrl-C) when it has shown something; one with `&` runs to the end, when it gets
+SIGTERM.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ exit $code
 SHIMS = {
     "sudo": '#!/bin/sh\nexec "$@"\n',  # root is who types here
     "make": '#!/bin/sh\nexec {make} -n "$@"\n',  # it has the target; what that does takes minutes, and has tests
-    "systemctl": f'#!/bin/sh\nexec {{python}} {HERE / "start_units.py"} "$@"\n',  # starts what the unit says
+    "systemctl": f'#!/bin/sh\nexec {{python}} {HERE / "start_units.py"} "$@"\n',  # starts the program of the unit
 }
 LOGS = {
     "/var/log/syslog": "Nov 20 10:00:{0:02d} web1 app[17]: request {0} took {1} ms",
@@ -61,7 +61,7 @@ LOGS = {
 
 
 def layered(directory: Path) -> None:
-    """Everything that commands write to lies in memory; what was there is seen below it."""
+    """Everything that commands write to is in memory; what was there is seen below it."""
     mount("tmpfs", directory)
     for number, place in enumerate(("/etc", "/var", str(ROOT))):
         upper, work = directory / f"upper{number}", directory / f"work{number}"
@@ -121,7 +121,7 @@ class Machine:
         """What became of one command: `code` (None: it had to be killed), `output`, `seconds`."""
         output = self._directory / f"output{len(list(self._directory.glob('output*')))}"
         master, terminal = pty.openpty()
-        os.write(master, b"y\n")  # to whoever asks
+        os.write(master, b"y\n")  # to every client
         begun = time.monotonic()
         with output.open("wb") as stream:
             process = subprocess.Popen(
@@ -153,7 +153,7 @@ class Machine:
 
 
 def shown(process: "subprocess.Popen[bytes]", output: Path) -> bool:
-    """Whether it said something and runs on; returns when it is quiet, as a person does who types the next command."""
+    """Whether it printed something and runs; returns when it is quiet, as a person does who types the next command."""
     begun, size, changed = time.monotonic(), 0, 0.0
     while process.poll() is None and (now := time.monotonic()) < begun + 20.0:
         if output.stat().st_size != size:
@@ -165,7 +165,7 @@ def shown(process: "subprocess.Popen[bytes]", output: Path) -> bool:
 
 
 def ended(process: "subprocess.Popen[bytes]", by: signal.Signals) -> int | None:
-    """Its exit code behind this signal to it and what it started."""
+    """Its exit code after this signal to it and what it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, by)
     return waited(process, STOP_SECONDS)

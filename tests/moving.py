@@ -1,4 +1,4 @@
-"""Hosts that change their partition: who writes, who is killed, and what of a host lies in which partition."""
+"""Hosts that change their partition: who writes, who is killed, and what of a host is in which partition."""
 
 import json
 import random

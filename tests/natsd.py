@@ -92,7 +92,7 @@ class NatsServer:
 
     @property
     def log(self) -> str:
-        """What the server said, over all its starts."""
+        """The output of the server, over all its starts."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def start(self) -> "NatsServer":
@@ -133,7 +133,7 @@ class NatsServer:
             time.sleep(0.01)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open, nobody answers."""
+        """SIGSTOP: connections stay open, the server does not answer."""
         assert self._process is not None, "the server does not run"
         self._process.send_signal(signal.SIGSTOP)
 

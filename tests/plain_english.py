@@ -74,10 +74,28 @@ def python_findings(source: str) -> list[Finding]:
     return sorted(set(found))
 
 
+def remark_findings(source: str) -> list[Finding]:
+    """As `python_findings`, of docstrings and comments only: the strings of a test are data of its case."""
+    texts = [*_docstrings(source), *_comments(source)]
+    return sorted({each._replace(line=line + each.line - 1) for line, text in texts for each in findings(text)})
+
+
 def _texts(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 1:
             yield node.lineno, node.value
+    yield from _comments(source)
+
+
+def _docstrings(source: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node, clean=False)
+            if text is not None:
+                yield node.body[0].lineno, text
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith(("# noqa", "# type:", "# fmt:")):
             yield token.start[0], token.string.partition("# noqa")[0]

@@ -1,6 +1,6 @@
 """Free ports for servers of tests: no other test process of this machine gets a port that one of them holds.
 
-A port stays locked until the process that asked for it ends. The range is below the ports that the kernel gives to
+A port stays locked until the process that requested it ends. The range is below the ports that the kernel gives to
 outgoing connections, so a server can be killed and started again on its port.
 """
 

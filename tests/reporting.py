@@ -30,7 +30,7 @@ ALLOWED_SKIPS = {
 
 
 class Progress:
-    """One line that says how far the run is, and what is left by the durations of the last run."""
+    """One line on the progress of the run, and what is left by the durations of the last run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

@@ -74,7 +74,7 @@ class ShippedServer:
             time.sleep(0.05)
 
     def monitor(self, what: str) -> dict[str, Any]:
-        """What it tells of itself. Raises OSError: nobody is there, or it is not healthy."""
+        """Its status. Raises OSError: it is not there, or it is not healthy."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/{what}", timeout=2) as answer:
             found: dict[str, Any] = json.load(answer)
             return found

@@ -1,4 +1,4 @@
-"""A small `systemctl` for a machine without systemd: starts what a unit says, and waits until it is ready."""
+"""A small `systemctl` for a machine without systemd: starts the program of a unit, and waits until it is ready."""
 
 import os
 import shlex
@@ -36,7 +36,7 @@ def environment_of(unit: str) -> dict[str, str]:
 
 
 def start(unit: str) -> None:
-    """Run it as the unit says, but as who types; a timer only waits."""
+    """Run it as the unit describes, but as the current user; a timer only waits."""
     if unit.endswith(".timer"):
         assert (UNITS / unit.replace(".timer", ".service")).exists()
         return

@@ -1,4 +1,4 @@
-"""The house rules that a machine can hold: who imports whom, how long a file is, what it is not called."""
+"""The rules of the code base that a test can hold: who imports whom, how long a file is, what it is not called."""
 
 import ast
 import functools

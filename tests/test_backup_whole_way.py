@@ -1,6 +1,6 @@
-"""The server is lost, and another one gets a backup: the archive goes on, byte for byte.
+"""The server is lost, and another one gets a backup: the archive continues, byte for byte.
 
-FSHIPPER_BACKUP_MB says how much is in the stream.
+FSHIPPER_BACKUP_MB: the size of the stream's content.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ def lines(seed: int, octets: int) -> bytes:
 
 
 def say(server: NatsServer, *texts: bytes) -> None:
-    """Plain messages: one line each, from anybody."""
+    """Plain messages: one line each, from any client."""
 
     async def within() -> None:
         connection = await connect(NatsSettings(url=server.url), name="test", inbox="_INBOX_test")

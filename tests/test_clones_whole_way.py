@@ -1,4 +1,4 @@
-"""Two machines that are copies of each other: the archive has both logs, and everybody sees that there are two."""
+"""Two machines that are copies of each other: the archive has both logs, and every view shows that there are two."""
 
 import json
 import shutil
@@ -140,7 +140,7 @@ def test_undetected_clones_are_red_in_status_and_the_archive_has_both(fleet, mac
     assert "two producers continued one log file" in fleet.run("status", HOST).stdout
     hosts = fleet.run("audit", "--hosts", "--archive", str(fleet.archive))
     assert (hosts.returncode, "MISSING" in hosts.stdout) == (2, False), hosts.stdout
-    collector.restart()  # what the journal says is shown again
+    collector.restart()  # the content of the journal is shown again
     until(lambda: fleet.run("status", "--state", "shared").returncode == 2, what=lambda: collector.log)
     for program in running:
         assert program.stop() == 0
@@ -219,7 +219,7 @@ def moved(fleet: Fleet, machine: Machine) -> None:
 
 
 def reinstalled(fleet: Fleet, machine: Machine) -> None:
-    """The state directory is lost; a collector says where to go on."""
+    """The state directory is lost; a collector reports where to continue."""
     collector = fleet.consume()
     until(lambda: fleet.lag() == 0, what=lambda: collector.log)
     shutil.rmtree(machine.state)

@@ -1,4 +1,4 @@
-"""Every command in the documents is typed as it stands there, on a machine that nobody used yet."""
+"""Every command in the documents is typed as it is written there, on an unused machine."""
 
 import json
 import os

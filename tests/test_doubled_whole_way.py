@@ -1,4 +1,4 @@
-"""An archive that an older version doubled is seen everywhere, and repaired beside a running collector."""
+"""An archive that an older version doubled is seen everywhere, and repaired while a collector runs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""An edge site with both ends killed: byte for byte, in order, nothing twice, and the site keeps what nobody hears.
+"""An edge site with both ends killed: byte for byte, in order, nothing twice, and the site keeps what was not received.
 
 The first takes a minute: when the centre's server was away, nats-server sources again after 38 seconds.
 """
@@ -56,7 +56,7 @@ def kill_both(centre: End, edge: End, programs: list[Program]) -> None:
     edge.kill()
     for program in programs:
         program.restart()
-    time.sleep(1.0)  # of lines that no server hears
+    time.sleep(1.0)  # of lines that no server receives
     for end in (edge, centre):
         end.start()
         end.wait_until_ready()
@@ -105,7 +105,7 @@ def noise(kib: int) -> bytes:
 
 
 async def refused(end: End, subject: str) -> bool:
-    """Whether nobody takes a message on `subject` there."""
+    """Whether no subscriber receives a message on `subject` there."""
     client = await nats.connect(end.url, inbox_prefix=f"_INBOX_{SITE[0]}", **end.options(SITE[0]))
     try:
         await client.request(subject, b"a line", timeout=3)
@@ -118,7 +118,7 @@ async def refused(end: End, subject: str) -> bool:
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory):
-    """A site with one host, whose stream has room for 4 MB; nothing is shipped yet."""
+    """A site with one host, whose stream has space for 4 MB; nothing is shipped yet."""
     directory = tmp_path_factory.mktemp("quiet")
     with site(directory, hosts=SITE[:1]) as (centre, edge, _), Fleet(directory, centre.url) as fleet:
         edge.run("partition", "edge", "100", "--max-bytes", "4MB")

@@ -125,7 +125,7 @@ def test_a_full_spool_makes_the_writer_wait_and_nothing_is_lost(tmp_path: Path, 
     os.mkfifo(path)
     text = b"".join(b"%d\n" % number for number in range(600_000))
     with Fleet(tmp_path, natsd.url) as fleet, open(path, "r+b", buffering=0) as fifo:
-        producer = fleet.produce(HOST, path, options=("--config", str(config)))  # nobody made the stream yet
+        producer = fleet.produce(HOST, path, options=("--config", str(config)))  # the stream does not exist yet
         writer = threading.Thread(target=fifo.write, args=(text,))
         writer.start()
         until(lambda: "spool_full" in producer.log, what=lambda: producer.log)
@@ -204,7 +204,7 @@ def test_what_an_input_left_is_shipped_by_a_run_without_it(tmp_path: Path, natsd
     other = tmp_path / "app.log"
     other.write_bytes(b"a file\n")
     with Fleet(tmp_path, natsd.url) as fleet:
-        producer = fleet.produce(HOST, path)  # nobody made the stream yet
+        producer = fleet.produce(HOST, path)  # the stream does not exist yet
         path.write_bytes(b"one\ntwo\ntor")
         until(lambda: spooled(tmp_path) == 11, what=lambda: producer.log)
         producer.kill()

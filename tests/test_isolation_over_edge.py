@@ -75,7 +75,7 @@ def test_a_host_of_a_site_reaches_nothing_of_others(ends: tuple[End, End]) -> No
             before = await state(admin), await state(at_site)
             heard = await attack(thief, partition=100)
             await thief.publish(f"logs.beat.{ATTACKER}", b"the end")
-            await arrival(admin, ATTACKER, b"the end")  # behind everything else that crosses the link
+            await arrival(admin, ATTACKER, b"the end")  # after everything else that crosses the link
             assert (await state(admin), await state(at_site)) == before
             assert not ears.to_others()
             assert heard
@@ -118,7 +118,7 @@ def test_the_server_of_a_site_speaks_and_hears_for_its_own_hosts_only(ends: tupl
 
             await victim.subscribe(f"ctl.down.{VICTIM}", cb=answer)
             await settle(victim)
-            for _ in range(20):  # else somebody who may answer first would be seen by luck only
+            for _ in range(20):  # else a client that answers first would be seen by luck only
                 said = await collector.request(f"ctl.down.{VICTIM}", SECRET, timeout=ANSWER_SECONDS)
                 assert said.data == b"the victim's own answer"
             assert not [each for each in heard if SECRET in each[1] or b"own answer" in each[1]]

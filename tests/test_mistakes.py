@@ -223,7 +223,7 @@ def test_draining_into_a_new_directory_is_refused_where_another_archive_has_the_
 
 
 def test_a_collector_with_an_archive_of_its_own_reports_where_the_rest_is(world: World) -> None:
-    """What the first archive told the producer is not sent to the second; the rest is recorded as being in both."""
+    """What the first archive confirmed to the producer is not sent to the second; the rest is recorded in both."""
     other = world.directory / "archive2"
     world.ship()
     world.drain()

@@ -1,4 +1,4 @@
-"""Another number of partitions under traffic, with kills: byte for byte, in order, and no stream left behind."""
+"""Another number of partitions under traffic, with kills: byte for byte, in order, and no stream is left."""
 
 import os
 import random

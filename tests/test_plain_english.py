@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 from documents import DOCUMENTS, ROOT, name
-from plain_english import WORDS, findings, python_findings
+from plain_english import WORDS, findings, python_findings, remark_findings
 
 README_WORDS = 900
 """Maximum words of README.md before "Read on"."""
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, *sorted((ROOT / "deploy").rglob("*.md"))], ids=name)
+@pytest.mark.parametrize(
+    "document", [*DOCUMENTS, ROOT / "CHANGELOG.md", *sorted((ROOT / "deploy").rglob("*.md"))], ids=name
+)
 def test_a_document_contains_no_word_that_misleads(document: Path) -> None:
     found = findings(document.read_text())
     assert not found, "\n".join(f"{name(document)}:{each.line}: {each.word!r}: {each.write}" for each in found)
@@ -31,6 +33,23 @@ def test_docstrings_comments_and_messages_contain_no_word_that_misleads(program:
     found = [(path, each) for path in paths for each in python_findings(path.read_text())]
     text = "\n".join(f"{path.relative_to(ROOT)}:{each.line}: {each.word!r}: {each.write}" for path, each in found)
     assert not found, text
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=name)
+def test_docstrings_and_comments_of_tests_contain_no_word_that_misleads(path: Path) -> None:
+    found = remark_findings(path.read_text())
+    assert not found, "\n".join(f"{name(path)}:{each.line}: {each.word!r}: {each.write}" for each in found)
+
+
+@pytest.mark.parametrize(
+    "source", ['"""Nobody reads it."""', "x = 1  # lies in memory", 'def f():\n    """It says."""']
+)
+def test_a_word_that_misleads_is_found_in_remarks(source: str) -> None:
+    assert remark_findings(source)
+
+
+def test_strings_of_a_test_are_no_remarks() -> None:
+    assert not remark_findings('assert printed == "nobody says"')
 
 
 @pytest.mark.parametrize(

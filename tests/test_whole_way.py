@@ -29,7 +29,7 @@ MADE = {
 
 
 def sources(directory: Path) -> list[Path]:
-    """Awkward files, and the real ones where they are at hand."""
+    """Awkward files, and the real ones where they are available."""
     directory.mkdir()
     for name, content in MADE.items():
         (directory / name).write_bytes(content)

@@ -94,7 +94,7 @@ def info(**fields: object) -> bytes:
 
 
 def plaintext(tap: Wiretap, client: socket.socket) -> None:
-    """A NATS server without TLS that lets everybody in."""
+    """A NATS server without TLS that admits every client."""
     client.sendall(info())
     while octets := tap.read(client):
         if b"PING\r\n" in octets:
@@ -111,7 +111,7 @@ def says(*lines: bytes) -> Reply:
 
 
 def answers_the_handshake(answer: bytes) -> Reply:
-    """Says that TLS is required, and answers the client's first bytes in plaintext; b"": it resets the connection."""
+    """Demands TLS, and answers the client's first bytes in plaintext; b"": it resets the connection."""
 
     def reply(tap: Wiretap, client: socket.socket) -> None:
         client.sendall(info(tls_required=True))
@@ -126,7 +126,7 @@ def answers_the_handshake(answer: bytes) -> Reply:
 
 
 def stripped(port: int) -> Reply:
-    """Forwards to the NATS server on `port`, and removes every word of TLS from what the server says first."""
+    """Forwards to the NATS server on `port`, and removes every word of TLS from the server's first message."""
     return _forwarding(port, lambda first: re.sub(rb'"tls_\w+":(true|false),?', b"", first))
 
 

@@ -77,7 +77,7 @@ class Setting(NamedTuple):
 
 
 def settings_of(section: type[BaseModel], name: str) -> Iterator[Setting]:
-    """The settings of one section; the meaning is the `#:` comment behind each field."""
+    """The settings of one section; the meaning is the `#:` comment after each field."""
     variables = {key: variable for variable, keys in reversed(ENVIRONMENT.items()) for key in keys}
     comments = dict(re.findall(r"^    (\w+): .*  #: (.*)$", inspect.getsource(section), re.MULTILINE))
     for field, found in section.model_fields.items():

@@ -2,7 +2,7 @@
 
     python bare_pull.py URL FILE BATCH_BYTES      until the stream of partition 0 is empty
 
-No rules: no watermark, no journal, no check of what a block says of itself. One batch is written while the next comes.
+No rules: no watermark, no journal, no check of the header of a block. One batch is written while the next comes.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ async def pull_all(url: str, path: Path, batch_bytes: int) -> None:
 
 
 async def next_batch(arrived: "asyncio.Queue[nats.aio.msg.Msg]", left: int, at_most_bytes: int) -> list:
-    """What a pull brought: until its end is said, until the stream is empty, or until it is large enough."""
+    """The messages of a pull: until its end is reported, until the stream is empty, or until it is large enough."""
     batch, size = [], 0
     while len(batch) < left and size < at_most_bytes:
         message = await arrived.get()

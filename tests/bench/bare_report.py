@@ -1,9 +1,9 @@
-"""The limit of a report: DuckDB makes the same groups of the same segments, in one query, with what it has for it.
+"""The limit of a report: DuckDB makes the same groups of the same segments, in one query, with its own means.
 
 python bare_report.py ARCHIVE DATE     JSON: {"lines": ..., "bytes": ..., "groups": ..., "hours": {file: {hour: lines}}}
 
 Groups are by host, log file, hour, level, masked message, and who signed in; of each lines, bytes, first and last time.
-It is told how each log file writes its times (a sample tells the report) and knows nothing else: no manifests, no
+It receives the time format of each log file (the report finds it by a sample) and knows nothing else: no manifests, no
 other formats, no lines without a newline, no tables and no page.
 """
 

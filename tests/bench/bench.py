@@ -1,11 +1,11 @@
-"""How fast, at what cost, and beside what limit: the cases of the suite, one after the other, each some times.
+"""How fast, at what cost, and compared with what limit: the cases of the suite, one after the other, each some times.
 
     make bench                                                     the quick whole: 1 GiB sources, three runs of each
     make bench BENCH="--only end-to-end --mb 2048 --runs 5"        one case
     make bench BENCH="--only producer --only collector --mb 256"   two
     make bench BENCH="--long"                                      with the cases that take long (growth to 8 GiB)
 
-Only the ratios travel between machines: every figure stands beside its limit from the same run.
+Only the ratios travel between machines: every figure stands next to its limit from the same run.
 Ends with 0: every line that was measured holds; 1: one does not; 70: a program failed, or the archive is wrong;
 75: others use the machine, nothing was judged.
 """
@@ -95,14 +95,14 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen(arguments: argparse.Namespace) -> list[Case]:
-    """The cases that were asked for; without a word, all that are not long."""
+    """The requested cases; without a request, all that are not long."""
     if arguments.only:
         return [case for case in CASES if case.name in arguments.only]
     return [case for case in CASES if arguments.long or not case.is_long]
 
 
 def before(arguments: argparse.Namespace) -> float:
-    """What others use, in cores, once it is quiet; with --anyway at once."""
+    """What others use, in cores, once it is quiet; with --anyway immediately."""
     return machine.look_around() if arguments.anyway else machine.quiet()
 
 
@@ -120,7 +120,7 @@ def run_all(
 
 
 def code(outcomes: Sequence[Outcome]) -> int:
-    """What the shell is told."""
+    """The exit code."""
     verdicts = {
         judged.verdict
         for found in outcomes

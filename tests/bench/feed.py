@@ -1,4 +1,4 @@
-"""Many hosts in one cheap process: each publishes blocks as a producer does, encoded ahead as far as possible.
+"""Many hosts in one process: each publishes blocks as a producer does, encoded ahead as far as possible.
 
 python feed.py URL HOSTS PARTITIONS RATE SECONDS REPORT     blocks a second of all hosts together; 0: as fast as it goes
 

@@ -73,7 +73,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A line beside what was measured."""
+    """A limit and what was measured."""
 
     line: Line
     value: float | None
@@ -136,7 +136,7 @@ def _figure(readings: list[Reading]) -> Figure:
 
 
 def judge(lines: Iterable[Line], found: Iterable[Figure], *, noisy: bool) -> list[Judged]:
-    """Each line beside its figure; nothing is passed or failed by a machine that others use."""
+    """Each limit with its figure; nothing is passed or failed by a machine that others use."""
     medians = {(figure.of, figure.what): figure.median for figure in found}
     return [_judged(line, medians.get((line.of, line.what)), noisy=noisy) for line in lines]
 

@@ -2,7 +2,7 @@
 
     make bench HOSTS="--hosts 10000 --seconds 60"
     python tests/bench/hosts.py --only slow        the hosts as they write: does the collector keep up?
-    python tests/bench/hosts.py --only backlog     the most it takes, beside a loop that only receives the same messages
+    python tests/bench/hosts.py --only backlog     the most it takes, and that of a loop that only receives
 
 Server and feeder have the other core. The archive is compared with what was sent, every byte.
 """
@@ -41,7 +41,7 @@ FED = "fed.json"
 
 @dataclass(frozen=True)
 class Row:
-    """One case: what was asked of the collector, and what that took."""
+    """One case: the load of the collector, and what that took."""
 
     case: str
     blocks: int

@@ -32,7 +32,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Moment:
-    """The CPU clock of everybody and of us."""
+    """The CPU time of all processes and of ours."""
 
     at: float
     busy_s: float  #: of all cores together, with what the hypervisor gave to others
@@ -84,7 +84,7 @@ def _processes() -> dict[int, Share]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields behind the name of a process; empty when it is gone."""
+    """The fields after the name of a process; empty when it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -128,7 +128,7 @@ def tree_cpu_s(pid: int) -> float:
 
 
 def adopt_orphans() -> None:
-    """What a child leaves behind becomes ours: a Java that outlives its report would pass for somebody else's."""
+    """Orphans of a child become ours: a Java that outlives its report would count as a foreign process."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

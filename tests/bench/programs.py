@@ -38,7 +38,7 @@ class Used:
 
 
 class Program:
-    """One process. A thread reads how much memory it has had: when it is over, the kernel does not tell any more."""
+    """One process. A thread reads how much memory it has had: when it is over, the kernel no longer reports it."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.name = " ".join(Path(part).name for part in command[:3])
@@ -143,7 +143,7 @@ class Stage:
         return self._start([FSHIPPER, "consume", *arguments])
 
     def loop(self, script: str, *arguments: object) -> Program:
-        """A bare loop of this folder, told where the server is."""
+        """A bare loop of this folder, with the address of the server."""
         return self._start([sys.executable, str(HERE / script), self.server.url, *map(str, arguments)])
 
     def server_cpu_s(self) -> float:

@@ -3,7 +3,7 @@
     make scale                              all cases, about two minutes
     make scale SCALE="--only flat"          one of them
 
-Each number stands beside its target. A real server, a real `fshipper produce`, and a subscriber that sees what arrives.
+Each number has its target. A real server, a real `fshipper produce`, and a subscriber that sees what arrives.
 """
 
 import argparse
@@ -42,7 +42,7 @@ OTHER_TREE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.e
 
 @dataclass(frozen=True)
 class Measured:
-    """One number beside its target."""
+    """One number and its target."""
 
     case: str
     what: str
@@ -233,7 +233,7 @@ async def arrivals(url: str) -> AsyncIterator[Arrivals]:
 
 @contextlib.asynccontextmanager
 async def producer(fleet: Fleet, *arguments: str) -> AsyncIterator[tuple[int, float]]:
-    """A producer that says READY; its process id and the seconds that took. Its own log is `produce.log`."""
+    """A producer that reports READY; its process id and the seconds that took. Its own log is `produce.log`."""
     with told(fleet.directory / "notify") as link, (fleet.directory / "produce.log").open("ab") as log:
         begun = time.monotonic()
         process = await asyncio.create_subprocess_exec(
@@ -253,7 +253,7 @@ async def producer(fleet: Fleet, *arguments: str) -> AsyncIterator[tuple[int, fl
 
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[socket.socket]:
-    """Where the producer tells what it tells systemd."""
+    """The socket on which the producer notifies systemd."""
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
         link.bind(str(path))

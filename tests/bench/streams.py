@@ -1,4 +1,4 @@
-"""What the server knows of a stream and of its collector, asked over a plain connection that costs next to nothing."""
+"""What the server knows of a stream and of its collector, requested over a plain connection that costs little."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ TIMEOUT_SECONDS = 10.0
 
 
 class Asking:
-    """A connection that asks the server's API, one question after the other."""
+    """A connection for the server's API, one request after the other."""
 
     def __init__(self, url: str) -> None:
         where = urlsplit(url)

@@ -14,7 +14,7 @@ REPETITIONS = 2  # of a run that others disturbed
 
 
 class MissingError(Exception):
-    """What a case needs is not here; its message says how to get it."""
+    """What a case needs is not here; its message names how to get it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Case:
     lines: tuple[Line, ...] = ()
     notes: tuple[str, ...] = ()
     most_runs: int = 100
-    is_long: bool = False  #: only when it is asked for
+    is_long: bool = False  #: only on request
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def test_what_others_use_is_what_all_use_without_us():
 
 def test_ours_are_our_children_those_that_ended_and_the_kernel():
     processes = {
-        1: Share(0, 50.0, 0.0),  # somebody else
+        1: Share(0, 50.0, 0.0),  # another process
         2: Share(0, 0.0, 0.0),
         3: Share(2, 4.0, 0.0),  # a thread of the kernel
         10: Share(1, 1.0, 2.0),  # we, with what we waited for
@@ -161,7 +161,7 @@ def test_lines_lost_and_doubled_are_counted_apart():
     assert compared(Counter([b"a", b"b"]), Counter()) == (2, 0)
 
 
-# -- what is told -------------------------------------------------------------------------------------------------
+# -- what is printed ----------------------------------------------------------------------------------------------
 
 
 def test_the_document_holds_facts_figures_ratios_and_verdicts(tmp_path):

@@ -6,7 +6,11 @@ import sys
 from pathlib import Path
 
 BENCH = Path(__file__).with_name("bench.py")
-JUDGED = {0, 1, 75}  # all lines hold, one does not, others use the machine: of a tiny source all say nothing
+JUDGED = {
+    0,
+    1,
+    75,
+}  # all lines hold, one does not, others use the machine: with a tiny source none of them means anything
 
 
 def bench(*arguments, directory):

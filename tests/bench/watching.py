@@ -1,4 +1,4 @@
-"""A collector while it is measured: its CPU, memory, descriptors, and how far it is behind."""
+"""A collector while it is measured: its CPU, memory, descriptors, and its lag."""
 
 import asyncio
 import os

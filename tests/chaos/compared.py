@@ -1,4 +1,4 @@
-"""Two long texts that should be one: where they part, and what they have in common."""
+"""Two long texts that should be one: where they differ, and their common part."""
 
 
 def common_prefix(one: bytes, other: bytes) -> int:

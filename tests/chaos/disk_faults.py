@@ -13,7 +13,7 @@ from volumes import Limits
 
 @contextlib.contextmanager
 def disk_full(scene: Scene, blow: Blow) -> Iterator[None]:
-    """The archive's disk has room for a part of what comes."""
+    """The archive's disk has space for a part of what comes."""
     assert scene.disk is not None
     pids = [collector.pid for collector in scene.collectors]
     for pid in pids:
@@ -27,7 +27,7 @@ def disk_full(scene: Scene, blow: Blow) -> Iterator[None]:
 
 @contextlib.contextmanager
 def read_only(scene: Scene, blow: Blow) -> Iterator[None]:
-    """The archive is read-only; a collector that is started says so and ends."""
+    """The archive is read-only; a collector that is started reports it and ends."""
     assert scene.disk is not None
     for collector in scene.collectors:
         collector.kill()

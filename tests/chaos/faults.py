@@ -44,7 +44,7 @@ def _killed(scene: Scene, blow: Blow) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hung(scene: Scene, blow: Blow) -> Iterator[None]:
-    """SIGSTOP for less time than anybody waits."""
+    """SIGSTOP for less time than any program waits."""
     with _stopped(scene.victim(blow)):
         yield
         time.sleep(blow.seconds)
@@ -52,7 +52,7 @@ def _hung(scene: Scene, blow: Blow) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hung_for_long(scene: Scene, blow: Blow) -> Iterator[None]:
-    """SIGSTOP for longer than anybody waits, so the others go on without it."""
+    """SIGSTOP for longer than any program waits, so the others continue without it."""
     with _stopped(scene.victim(blow)):
         yield
         time.sleep(LONG_SECONDS)
@@ -67,7 +67,7 @@ def _stopped(actor: Actor) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _killed_in_a_call(scene: Scene, blow: Blow) -> Iterator[None]:
-    """It dies before or behind a write, a sync, a rename, a commit: the same one whenever the seed is run."""
+    """It dies before or after a write, a sync, a rename, a commit: the same one whenever the seed is run."""
     actor, chance = scene.victim(blow), random.Random(blow.number)
     calls = PRODUCER_CALLS if blow.victim == "producer" else COLLECTOR_CALLS
     actor.start_doomed(f"{_some_call(calls, chance)}:kill")
@@ -93,7 +93,7 @@ def _hung_in_a_call(scene: Scene, blow: Blow) -> Iterator[None]:
         scene.notes.append(f"{actor.name} stopped at {actor.doom}")
         time.sleep(LONG_SECONDS)
         actor.signal(signal.SIGCONT)
-    else:  # it has nothing to do; one that is doomed for good would stop when nobody wakes it any more
+    else:  # it has nothing to do; one with a permanent fault would stop when no other wakes it any more
         scene.notes.append(_wait_for_death(actor, 0))
         actor.start()
 

@@ -1,4 +1,4 @@
-"""A producer that is alive at once: a process that has imported everything forks one child for each life.
+"""A producer that starts immediately: a process that has imported everything forks one child for each life.
 
 A producer needs a third of a second for its imports; one that is killed every 200 ms would never get further. The
 child is a process of its own in everything else: SIGKILL ends it wherever it is.

@@ -74,11 +74,13 @@ class Logger:
             seen = self._seen()
             for away, size in self._rotated:
                 if away.exists() and seen.get(away.stat().st_ino, -1) >= size:
-                    self._deleted.append(os.open(away, os.O_RDONLY))  # nobody else gets its inode, which tells it apart
+                    self._deleted.append(
+                        os.open(away, os.O_RDONLY)
+                    )  # no other file gets its inode, which identifies it
                     away.unlink()
 
     def _seen(self) -> dict[int, int]:
-        """How large the producer saw each file, by inode, as its checkpoint says; nothing while it is busy."""
+        """How large the producer saw each file, by inode, from its checkpoint; nothing while it is busy."""
         with (
             contextlib.suppress(sqlite3.Error),
             contextlib.closing(sqlite3.connect(f"file:{self._checkpoint}?mode=ro", uri=True, timeout=0.1)) as database,

@@ -12,7 +12,7 @@ from schedule import Round, schedule
 
 
 def play(seed: int, directory: Path) -> str:
-    """A line of what happened; the directory stays only where something failed, with everything to look at."""
+    """A line of what happened; the directory stays only where something failed, with everything for an analysis."""
     chosen, begun = schedule(seed), time.monotonic()
     with scene(directory, chosen) as world:
         try:

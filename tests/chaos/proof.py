@@ -1,4 +1,4 @@
-"""What every run has to show in the end: byte for byte, or a gap record that says exactly which bytes are missing."""
+"""What every run has to show in the end: byte for byte, or a gap record that names exactly which bytes are missing."""
 
 import signal
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def _is_whole(fleet: Fleet, logger: Logger) -> None:
 def _not_under_a_name_of_their_own(fleet: Fleet, logger: Logger) -> Iterator[bytes]:
     """The generations that have to be in the log's own file.
 
-    A copy of what came and went between two looks is a file like any other where its name is watched, too.
+    A copy of what came and went between two scans is a file like any other where its name is watched, too.
     """
     for number, generation in enumerate(logger.generations, start=1):
         copy = fleet.archived(logger.host, logger.path.with_name(f"{logger.path.name}.{number}"))

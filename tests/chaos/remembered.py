@@ -1,4 +1,4 @@
-"""What the collectors' journals hold: read from outside, while they work, hang or lie dead."""
+"""What the collectors' journals hold: read from outside, while they work, hang or are dead."""
 
 import contextlib
 import sqlite3
@@ -20,7 +20,7 @@ def not_listed(journal: Path) -> list[tuple[str, int]]:
 
 
 def lost(journal: Path) -> int:
-    """Bytes that its gap records say are missing."""
+    """Bytes that are missing by its gap records."""
     return sum(length for (length,) in _asked(journal, "SELECT end - start FROM gaps"))
 
 

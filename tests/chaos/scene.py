@@ -76,7 +76,7 @@ class Actor:
 
     @property
     def has_begun(self) -> bool:
-        """Whether its present life has said so: from then on SIGTERM is heard."""
+        """Whether its present process has reported it: from then on it handles SIGTERM."""
         with self._program.log_file.open("rb") as log:
             log.seek(self._said)
             return b"_started" in log.read()
@@ -134,7 +134,7 @@ class Scene:
         return actors[blow.number % len(actors)]
 
     def begin(self) -> None:
-        """Every program works, and every log was looked at: what is rotated away before is nobody's."""
+        """Every program works, and every log was scanned: what is rotated away before has no owner."""
         self.fleet.apply()
         for logger in self.loggers:
             self.producers.append(self._actor("produce", str(logger.watched), HOSTNAME=logger.host))
@@ -173,7 +173,7 @@ class Scene:
 
     @property
     def lost(self) -> int:
-        """Bytes that gap records say are missing, in sealed files and in open ones."""
+        """Bytes that are missing by gap records, in sealed files and in open ones."""
         octets = sum(gap.end - gap.start for segment in self.fleet.segments() for gap in segment.gaps)
         return octets + sum(map(remembered.lost, self.journals().values()))
 
@@ -218,7 +218,7 @@ class Scene:
             until(lambda: actor.has_begun, what=lambda: actor.log)  # noqa: B023
 
     def describe(self) -> str:
-        """For a failure: what was to happen, and what everybody said."""
+        """For a failure: the schedule, and the output of every program."""
         return "\n".join([str(self.schedule), *self.notes, *(actor.log for actor in self.actors)])
 
     def close(self) -> None:
@@ -232,7 +232,7 @@ class Scene:
 
 @contextlib.contextmanager
 def scene(directory: Path, chosen: Schedule) -> Iterator[Scene]:
-    """The world of a run while it lasts; of an archive on a disk of its own a copy stays, to be looked at."""
+    """The world of a run while it lasts; of an archive on a disk of its own a copy stays for an analysis."""
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(running(directory / "natsd"))
         disk = volume_at(directory / "archive") if chosen.needs_volume else None

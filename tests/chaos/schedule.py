@@ -66,7 +66,7 @@ class Rotation(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blow:
-    """One fault; `number` is for what it has to choose by itself."""
+    """One fault; `number` seeds its own choices."""
 
     fault: str
     number: int

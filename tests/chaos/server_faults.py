@@ -24,7 +24,7 @@ def killed(scene: Scene, blow: Blow) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hung(scene: Scene, blow: Blow) -> Iterator[None]:
-    """SIGSTOP of the server for less time than anybody waits."""
+    """SIGSTOP of the server for less time than any program waits."""
     with _stopped(scene):
         yield
         time.sleep(blow.seconds)
@@ -32,7 +32,7 @@ def hung(scene: Scene, blow: Blow) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hung_for_long(scene: Scene, blow: Blow) -> Iterator[None]:
-    """SIGSTOP of the server for longer than anybody waits."""
+    """SIGSTOP of the server for longer than any program waits."""
     with _stopped(scene):
         yield
         time.sleep(LONG_SECONDS)
@@ -62,7 +62,7 @@ def rolled_back(scene: Scene, blow: Blow) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stream_full(scene: Scene, blow: Blow) -> Iterator[None]:
-    """The streams have no more room, and nobody reads them."""
+    """The streams have no more space, and no consumer reads them."""
     for collector in scene.collectors:
         collector.kill()
     limits = {}
@@ -111,7 +111,7 @@ def _delete_consumers(scene: Scene) -> None:
 
 @contextlib.contextmanager
 def ack_floor_moved(scene: Scene, blow: Blow) -> Iterator[None]:
-    """Somebody resets the consumer to the first message, or beyond the last."""
+    """An operator resets the consumer to the first message, or beyond the last."""
     chance = random.Random(blow.number)
     for stream in scene.streams():
         state = scene.api(f"STREAM.INFO.{stream}")["state"]

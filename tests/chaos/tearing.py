@@ -1,6 +1,6 @@
 """What power loss leaves of a SQLite database: the last transaction, whose sync had not returned, is torn.
 
-Only for a database whose program died right behind that commit, before it did anything that follows from it. Everything
+Only for a database whose program died right after that commit, before it did anything that follows from it. Everything
 that was synced earlier stays, as a disk keeps it.
 """
 
@@ -40,7 +40,7 @@ def tear(database: Path, chance: random.Random) -> str:
 
 
 def spoil_what_does_not_count(archive: Path, journal: Path, chance: random.Random) -> int:
-    """Put noise, zeros or nothing behind the committed length of every open file: nobody promised it. How many."""
+    """Put noise or zeros after the committed length of every open file: those bytes are not promised. How many."""
     spoiled = 0
     for name, length in _committed(journal):
         path = archive / name

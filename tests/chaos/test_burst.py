@@ -17,7 +17,7 @@ CHUNK_BYTES = 1_000_000
 
 
 def burst(path: Path, megabytes: int) -> None:
-    """So much into one file at once, lines numbered across the whole."""
+    """All of it into one file without a pause, lines numbered across the whole."""
     line = b"%012d " + os.urandom(20).hex().encode() + b" GET /index.html HTTP/1.1 200\n"
     with path.open("ab") as stream:
         for number in range(megabytes):

@@ -1,4 +1,4 @@
-"""The archive's disk is full for a while under load: nothing is lost or doubled, and everybody is told."""
+"""The archive's disk is full for a while under load: nothing is lost or doubled, and every program reports it."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def disk(tmp_path: Path) -> Iterator[Volume | Limits]:
 
 
 class Load(threading.Thread):
-    """Numbered lines at a pace, until told to end."""
+    """Numbered lines at a pace, until the end is requested."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(daemon=True)
@@ -47,7 +47,7 @@ class Load(threading.Thread):
 
 
 class Seen:
-    """What an operator sees of the collector: readiness and the metric, asked again and again."""
+    """What an operator sees of the collector: readiness and the metric, polled."""
 
     def __init__(self, port: int) -> None:
         self._address = f"http://127.0.0.1:{port}"
@@ -75,7 +75,7 @@ def test_a_full_disk_under_load_loses_and_doubles_nothing_is_reported_and_heals_
     tmp_path: Path, natsd: NatsServer, disk: Volume | Limits
 ) -> None:
     load, port = Load(tmp_path / "app.log"), free_port()
-    seen, state = Seen(port), {"SHIPPER_STATE": ""}  # the journal lies on the same disk, as it does by default
+    seen, state = Seen(port), {"SHIPPER_STATE": ""}  # the journal is on the same disk, as it does by default
     with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
         fleet.apply()
         producer = fleet.produce(HOST, load.path, options=("--poll", "100ms"))
@@ -105,7 +105,7 @@ def test_a_full_disk_under_load_loses_and_doubles_nothing_is_reported_and_heals_
 
 
 def _stays_red(seen: Seen, collector: Program) -> None:
-    """For as long as the disk is full nobody is told that all is well."""
+    """As long as the disk is full no program reports that all is well."""
     green, deadline = 0, time.monotonic() + FULL_SECONDS
     while time.monotonic() < deadline:
         green += seen.ready() or not seen.trouble()

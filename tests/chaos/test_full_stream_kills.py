@@ -1,4 +1,4 @@
-"""Hosts that share a stream with too little room: each byte once, whoever is killed while they wait for each other."""
+"""Hosts that share a stream with too little space: each byte once, whichever is killed while they wait."""
 
 import os
 import random

@@ -76,7 +76,7 @@ def test_after_kills_of_producers_server_and_collector_every_byte_is_there_once(
         ]
         collector = fleet.consume()
         victims = [*producers, collector, natsd]
-        for producer in producers:  # what was rotated away before the first look ever is nobody's
+        for producer in producers:  # what was rotated away before the first scan has no owner
             until(lambda: "session_begun" in producer.log)  # noqa: B023
         for writer in writers:
             writer.start()

@@ -73,7 +73,7 @@ class Logging(threading.Thread):
 
 
 class CopyTruncating(Logging):
-    """The file is copied and cut off; nobody writes meanwhile, so the copy holds all of it."""
+    """The file is copied and cut off; no program writes meanwhile, so the copy holds all of it."""
 
     def rotate(self) -> None:
         shutil.copyfile(self.path, self.path.with_name(f"app.log.{self.rotations + 1}"))
@@ -81,9 +81,9 @@ class CopyTruncating(Logging):
 
 
 class Truncating(Logging):
-    """The file is cut off without a copy once the producer has seen its size; what came later nobody could know of.
+    """The file is cut off without a copy once the producer has seen its size; what came later is unknown to it.
 
-    At every third time the server hangs, and what is logged behind a kill is lost: nobody reads without a session.
+    At every third time the server hangs, and what is logged after a kill is lost: no program reads without a session.
     """
 
     def __init__(self, path: Path, checkpoint: Path, server: NatsServer) -> None:
@@ -115,7 +115,7 @@ class Truncating(Logging):
 
 
 def rows_of(checkpoint: Path, query: str) -> list[tuple]:
-    """What a checkpoint says; nothing while it is busy."""
+    """The content of a checkpoint; nothing while it is busy."""
     with (
         contextlib.suppress(sqlite3.OperationalError),
         contextlib.closing(sqlite3.connect(checkpoint, timeout=0.1)) as database,

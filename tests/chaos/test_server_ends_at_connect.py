@@ -15,7 +15,7 @@ LAST_WORDS = [b"", b"PING\r\n", b"-ERR 'Server Shutdown'\r\n", b"INF"]
 
 @contextlib.asynccontextmanager
 async def way_to(port: int, last_words: bytes):
-    """The port of a way to the server at `port`; behind the first PONG come `last_words` and the end."""
+    """The port of a way to the server at `port`; after the first PONG come `last_words` and the end."""
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         up_reader, up_writer = await asyncio.open_connection("127.0.0.1", port)

@@ -11,7 +11,7 @@ ROOMY_BYTES = 256 * 1024 * 1024
 
 
 class Volume:
-    """A file system of its own at `path`, as large as we say. Where it may not be mounted, `Limits` stand in for it."""
+    """A file system of its own at `path`, of the given size. Where it may not be mounted, `Limits` stand in for it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,7 +31,7 @@ class Volume:
         self._remount(f"size={ROOMY_BYTES}")
 
     def protect(self) -> None:
-        """Read-only; nobody may have a file open for writing."""
+        """Read-only; no process may have a file open for writing."""
         self._remount("ro")
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""An archive of a harness that `fshipper audit` finds its way in, and what it says of it.
+"""An archive of a harness that `fshipper audit` finds its way in, and its findings.
 
 archive = Audited(tmp_path)
 archive.send(Log(LINES), 0, len(LINES))
@@ -46,7 +46,7 @@ class Said(NamedTuple):
 
 
 class Audited(PartitionHarness):
-    """A harness whose journal lies in the archive, as a collector's does."""
+    """A harness whose journal is in the archive, as a collector's does."""
 
     def __init__(self, directory: Path, **task: Any) -> None:
         directory.mkdir(exist_ok=True)

@@ -131,7 +131,7 @@ class PartitionHarness:
         return self.bus.store(f"logs.p0.{host}", {}, line)
 
     def producer(self, host: str, answer: Callable[[dict[str, Any]], Any]) -> MemoryPublisher:
-        """Somebody who answers questions to `host`; what `answer` returns may be awaitable."""
+        """A client that answers requests to `host`; what `answer` returns may be awaitable."""
         session = MemoryPublisher(self.bus, "LOGS_0")
 
         async def heard(_subject: str, question: Any) -> Any:
@@ -230,7 +230,7 @@ class PartitionHarness:
 
 
 def kill_at(monkeypatch: Any, owner: object, name: str, *, after: bool = False) -> None:
-    """The next call of `owner.name` is where the process dies: before it does anything, or behind it."""
+    """The next call of `owner.name` is where the process dies: before it does anything, or after it."""
     original = getattr(owner, name)
 
     def killed(*arguments: Any, **named: Any) -> Any:

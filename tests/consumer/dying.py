@@ -71,7 +71,7 @@ class Lives:
 
 
 class Places:
-    """Copies of one place, each where nobody was before."""
+    """Copies of one place, each in a new directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

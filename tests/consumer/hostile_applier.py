@@ -2,7 +2,7 @@
 
 applier = HostileApplier(tmp_path)
 applier.judge([message, ...])        # what becomes of each; good lines between them are archived exactly
-applier.close()                      # raises where a file lies outside of where files may lie
+applier.close()                      # raises if a file is outside of the allowed places
 """
 
 import base64
@@ -32,7 +32,7 @@ _PLACES = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What anybody published."""
+    """What any client published."""
 
     subject: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class HostileApplier:
         return outcomes
 
     def check(self) -> None:
-        """The good lines are there, exactly, and nothing lies where nothing may."""
+        """The good lines are there, exactly, and no file is in a forbidden place."""
         (good,) = self.archive.glob(f"date=*/partition=0/host={GOOD_HOST}/_open-var~log~good.log")
         assert good.read_bytes() == self.good
         assert {path.name for path in self.directory.iterdir()} - {"journal.sqlite-wal", "journal.sqlite-shm"} == {
@@ -109,7 +109,7 @@ class HostileApplier:
 
 
 class DeadLetterLimits:
-    """Where dead letters go: it looks at them as a server does."""
+    """Where dead letters go: it checks them as a server does."""
 
     def __init__(self) -> None:
         self.subject, self.size = "", 0

@@ -49,7 +49,7 @@ def write_open(
     behind: bytes = b"",
     stored_ns: tuple[int, int] = (DAY_NS, DAY_NS + 5),
 ) -> OpenFile:
-    """An open file of one source and one gap, committed; `behind` is what a kill, or a sleeper, left behind it."""
+    """An open file of one source and one gap, committed; `behind` is what a kill, or a fenced owner, wrote after it."""
     key = FileKey(date, 0, host, file)
     text = b"".join(blocks)
     stored = b"".join(map(Compressor(Encoding(frames)).encode, blocks)) if frames else text

@@ -120,7 +120,7 @@ def wake(program: Program) -> None:
 
 
 def stop(*programs: Program) -> None:
-    """SIGTERM to all at once; each has to end well."""
+    """SIGTERM to all in parallel; each has to end well."""
     for program in programs:
         program.process.send_signal(signal.SIGTERM)
     for program in programs:
@@ -135,7 +135,7 @@ def is_paused(program: Program) -> bool:
 
 
 def held(program: Program) -> set[int]:
-    """The partitions that a collector writes, by what it says."""
+    """The partitions that a collector writes, by its own report."""
     found: set[int] = set()
     for line in program.log_file.read_text().splitlines():
         partition = re.search(r"partition=(\d+)", line)

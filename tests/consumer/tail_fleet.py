@@ -3,7 +3,7 @@
 with TailFleet(tmp_path, natsd.url, partitions=4) as fleet:
     fleet.send(*fleet.blocks("web1.example.net", b"one\\ntwo\\n"))
     fleet.tail("web*")                           # what it wrote, once it ended with 0
-    following = fleet.follow("web*")             # a process; .said() is what it wrote so far
+    following = fleet.follow("web*")             # a process, and its output so far
 """
 
 import asyncio

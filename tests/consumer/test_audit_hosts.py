@@ -1,4 +1,4 @@
-"""What producers say of their files, beside what the journals say."""
+"""Reports of producers on their files, compared with the journals."""
 
 import contextlib
 from pathlib import Path

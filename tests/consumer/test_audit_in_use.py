@@ -1,4 +1,4 @@
-"""The audit beside programs that run: collectors that write and seal, producers that answer."""
+"""The audit during the work of other programs: collectors that write and seal, producers that answer."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ def fleet(tmp_path: Path, natsd: NatsServer):
 
 @contextlib.contextmanager
 def written(path: Path):
-    """Somebody appends to `path` all the time, some 100 KB a second."""
+    """Another process appends to `path` all the time, some 100 KB a second."""
     stop = threading.Event()
 
     def write() -> None:
@@ -166,14 +166,14 @@ def test_people_get_findings_a_table_and_on_a_terminal_a_bar(fleet: Fleet, tmp_p
 
 
 def test_the_copy_of_a_journal_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each commit moves everything at once; a copy of two moments would disagree with itself, or lack what it had."""
+    """Each commit changes everything in one step; a copy of two moments would contradict itself, or lack content."""
     path = tmp_path / "logs.p0.sqlite"
     with contextlib.closing(Journal(path)) as journal:
         commit(journal, 1)
         copy, moments = journal_snapshot.shutil.copyfile, iter(range(2, 9))
 
         def copied(source: Path, target: Path) -> None:
-            """Behind every second copy of the -wal, and of the main file, the journal is checkpointed and goes on."""
+            """After every second copy of the -wal, and of the main file, the journal is checkpointed and continues."""
             copy(source, target)
             if (moment := next(moments, None)) is not None and moment % 2:
                 commit(journal, moment)

@@ -1,4 +1,4 @@
-"""What is wrong with manifests, journals and names is found; what a kill leaves behind is not called wrong."""
+"""What is wrong with manifests, journals and names is found; what a kill leaves is not called wrong."""
 
 import contextlib
 import json
@@ -157,7 +157,7 @@ async def test_a_day_that_retention_removed_is_no_damage(tmp_path: Path) -> None
     (day,) = archive.archive.glob("date=*")
     removed = archive.archive / "_manifest/removed.jsonl"
     removed.write_bytes(json.dumps({"v": 1, "date": day.name[5:]}).encode() + b"\n")
-    said = archive.audit()  # killed behind its first line
+    said = archive.audit()  # killed after its first line
     assert (said.code, said.kinds) == (0, [])
     assert "removed by retention" in said.notes[0]
     manifests = archive.manifest.parent
@@ -215,7 +215,7 @@ async def die_while_sealing(
     with monkeypatch.context() as patched:
         kill_at(patched, owner, name, after=after)
         with archive.worker(Until.SEALED) as worker, contextlib.suppress(KilledError, ArchiveTrouble):
-            await worker.run()  # a kill beside the work ends its own task only
+            await worker.run()  # a kill in a parallel task ends that task only
 
 
 async def test_a_manifest_line_that_a_kill_tore_is_a_note_until_the_next_start(

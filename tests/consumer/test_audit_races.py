@@ -1,4 +1,4 @@
-"""What changes between listing a file and reading it is looked up again before it is called missing."""
+"""What changes between listing a file and reading it is checked again before it is called missing."""
 
 import asyncio
 import json

@@ -29,7 +29,7 @@ def lose(harness: PartitionHarness, number: int, octets: int, *, host: str = HOS
 
 
 def far(harness: PartitionHarness, number: int, start: int, *, host: str = HOST) -> None:
-    """A block that begins so far behind what the archive has of its source."""
+    """A block that begins so far after the archived bytes of its source."""
     subject, headers, payload = log(number, host=host).message(0, len(TEXT))
     span = {"Log-Span": f"{start}-{start + len(TEXT)}"}
     harness.bus.store(subject, headers | span, payload)
@@ -41,7 +41,7 @@ def over_budget(budget: str) -> float:
 
 
 async def drained(harness: PartitionHarness) -> dict[str, int]:
-    """A collector that reads the stream to its end; what its status says of budgets."""
+    """A collector that reads the stream to its end; the budgets in its status."""
     with harness.worker() as worker:
         await worker.run()
         told: dict[str, int] = worker.status()["over_budget"]
@@ -126,7 +126,7 @@ async def test_what_was_dropped_is_remembered_for_a_month_and_other_budgets_for_
             assert journal.spent(Account(first, HOST, Budget.LETTERS)) == 0
 
 
-# -- bytes that are said to be lost -----------------------------------------------------------------------------------
+# -- bytes that are reported as lost ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", [(1 << 44) + 1, 1 << 52, (1 << 53) - 9, (1 << 60), (1 << 63) - 9])

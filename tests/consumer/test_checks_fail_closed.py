@@ -1,4 +1,4 @@
-"""A check that found nothing to check is never green: empty, foreign and unknown places are told apart and named."""
+"""A check that found nothing to check is never green: empty, foreign and unknown places are distinguished and named."""
 
 import contextlib
 import io
@@ -28,7 +28,7 @@ def ended(*arguments: object) -> tuple[int, str, str]:
 
 
 def foreign(directory: Path, kind: str) -> Path:
-    """A directory that somebody may take for an archive."""
+    """A directory that a person may take for an archive."""
     place = directory / kind
     match kind:
         case "nowhere":

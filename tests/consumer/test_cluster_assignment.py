@@ -1,4 +1,4 @@
-"""Which collector should have which partition: even, stable, and the same for everybody."""
+"""Which collector should have which partition: even, stable, and the same for every collector."""
 
 from collections import Counter
 

@@ -43,7 +43,7 @@ def test_two_collectors_keep_their_shares_whatever_happens_to_the_leases(shared:
         for host in HOSTS:
             shared.send(host, 20)
         shared.wait_until_archived(first, second)
-        time.sleep(1.5 * LEASE)  # whoever would take something over does so now
+        time.sleep(1.5 * LEASE)  # a collector that would take something over does so now
         assert (held(first), held(second)) == everybody
         assert "previous" not in first.log + second.log
 
@@ -73,7 +73,7 @@ async def delete_bucket(url: str) -> None:
 
 
 def test_without_the_right_to_have_leases_the_locks_decide_and_the_next_collector_stands_by(tmp_path: Path) -> None:
-    """One with leases never goes around one without: that one would not be fenced, it asks nobody before it writes."""
+    """A collector with leases never bypasses one without: that one would not be fenced, as it checks no lease."""
     with (
         running(tmp_path / "natsd", extra=USERS) as natsd,
         Fleet(tmp_path, natsd.url.replace("//", "//admin:x@"), partitions=1) as fleet,

@@ -1,4 +1,4 @@
-"""In which epoch a partition is begun, by what lock and lease say; and copies of a journal that is being written."""
+"""In which epoch a partition is begun, by lock and lease; and copies of a journal that is being written."""
 
 import contextlib
 import os
@@ -71,14 +71,14 @@ def test_an_owner_that_returned_its_partition_is_followed_in_its_epoch() -> None
 
 
 def test_a_lock_that_is_held_without_a_lease_is_never_gone_around() -> None:
-    """That process would not be fenced: it asks nobody before it writes."""
+    """That process would not be fenced: it checks no lease before it writes."""
     assert step(sight(claim=None, locked=False, expired=True)) is ClaimAction.WAIT
     assert step(sight(claim=CLAIM.ended(), locked=False, expired=True)) is ClaimAction.WAIT
     assert step(sight(locked=False, expired=True, holder=8)) is ClaimAction.WAIT
 
 
 def test_a_new_epoch_that_was_claimed_and_never_made_is_not_claimed_again() -> None:
-    """Whoever claimed it may sleep with its copy in the hand; its number has to stay below ours."""
+    """The collector that claimed it may be paused after its copy; its number has to stay below ours."""
     unmade = Claim(owner="c1", instance="i1", host="h", pid=7, archive="mine", lock="k/9:9", epoch=3)
     assert step(sight(claim=unmade, expired=True)) is ClaimAction.BEGIN
     assert step(sight(claim=unmade.ended())) is ClaimAction.BEGIN
@@ -111,7 +111,7 @@ def test_the_number_of_a_new_epoch_is_above_every_claim_and_every_journal(place:
     footing.locks.close()
 
 
-# -- what they say ------------------------------------------------------------------------------------------------
+# -- what they report ---------------------------------------------------------------------------------------------
 
 
 def test_fields_of_a_newer_version_are_ignored_and_an_invalid_entry_yields_nothing() -> None:
@@ -155,7 +155,7 @@ async def test_a_day_is_not_over_while_another_partition_of_the_archive_may_add_
 
 
 async def others_past(place: ArchiveLocation, claim: Claim | None, *, looked: bool = True) -> bool:
-    """What a collector that stands by says of 2026-11-20, where `claim` is all that it sees."""
+    """What a standby collector reports of 2026-11-20, where `claim` is all that it sees."""
 
     class One(LocalBucket):
         async def entries(self, keys: Sequence[str]) -> dict[str, Entry]:

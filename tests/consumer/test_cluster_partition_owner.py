@@ -40,7 +40,7 @@ class LeaseLostAfter:
 
 
 class UnprovenLease(LocalFence):
-    """A lease of which nobody answers whether it is still there."""
+    """A lease whose state cannot be requested."""
 
     asked = 0
 
@@ -126,7 +126,7 @@ async def test_files_of_an_epoch_that_is_over_are_sealed_before_those_of_the_nex
         await harness.drain()
     assert open_names(harness) == ["_open-var~log~app.log", "_open-var~log~app.log=1", "_open-var~log~app.log=2"]
     harness.send(log, 3000, len(LINES))
-    await harness.drain(segment_bytes=100)  # the newest is to be sealed at once
+    await harness.drain(segment_bytes=100)  # the newest is to be sealed immediately
     assert b"".join(unpack(harness.archive / segment.path) for segment in harness.segments()) == LINES
     assert open_names(harness) == []
 
@@ -164,7 +164,7 @@ async def test_a_fenced_collector_that_wakes_takes_nothing_that_the_next_owner_i
     in_epoch(harness, 1)
     harness.fence = UnprovenLease()
     harness.send(log, 1000, len(LINES))
-    async with harness.running(segment_bytes=100):  # it puts aside what is its own behind what is older
+    async with harness.running(segment_bytes=100):  # it renames its own files after those that are older
         await becomes(lambda: len(list(harness.archive.rglob("_sealing-*"))) > 1)
     assert taken.exists()
 
@@ -201,7 +201,7 @@ async def test_a_day_is_over_when_nothing_can_come_for_it_and_all_of_it_is_seale
         assert worker.is_past("2026-11-20")
         assert len([segment for segment in harness.segments() if segment.path.startswith("date=2026-11-20/")]) == 1
         harness.clock.turn(86400)
-        harness.send(log, 3000, 4000)  # behind a hole
+        harness.send(log, 3000, 4000)  # after a missing range
         await becomes(lambda: worker.position.is_behind)
         assert worker.past() == ""
 

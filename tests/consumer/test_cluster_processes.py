@@ -158,7 +158,7 @@ def test_a_partition_that_cannot_be_read_from_the_start_ends_no_collector_of_oth
     asyncio.run(delete_consumer())
     collector = shared.consume()
     until(lambda: "has no consumer" in collector.log and held(collector) == {0, 1}, what=lambda: collector.log)
-    time.sleep(11)  # at its start a collector that nobody serves gives up after ten seconds
+    time.sleep(11)  # at its start a collector without a server gives up after ten seconds
     send(shared)
     shared.apply()  # makes the consumer anew
     shared.wait_until_archived(collector)

@@ -1,4 +1,4 @@
-"""Bytes that no UTF-8 decoder takes, in places where nats-py expects text: they stop nobody else's lines."""
+"""Bytes that no UTF-8 decoder takes, in places where nats-py expects text: they stop no other lines."""
 
 import socket
 from pathlib import Path
@@ -8,7 +8,7 @@ from natsd import NatsServer
 
 
 def publish_raw(server: NatsServer, *commands: bytes) -> None:
-    """Speak the protocol by hand, as a hostile or broken publisher does; a PONG says that all was taken."""
+    """Write the protocol directly, as a hostile or broken publisher does; a PONG confirms that all was received."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as link:
         link.sendall(b'CONNECT {"verbose":false,"headers":true}\r\n' + b"".join(commands) + b"PING\r\n")
         said = b""

@@ -103,7 +103,7 @@ async def test_a_copy_of_a_stored_message_that_the_server_sent_to_another_hosts_
 
 async def test_what_is_read_again_is_not_buried_twice(tmp_path: Path) -> None:
     harness, log, holed = PartitionHarness(tmp_path), Log(LINES), Log(LINES, id="00000000000000b2")
-    harness.bus.acks.hold()  # nobody answers
+    harness.bus.acks.hold()  # no program answers
     sequence = harness.send(holed, 4, 8)  # a hole: the next session begins here
     harness.bus.store(*damaged(log, 0, 4, {"Log-Crc": "xyz"}))
     harness.patience = 0.5

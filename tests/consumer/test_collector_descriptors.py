@@ -33,7 +33,7 @@ async def test_more_files_than_descriptors_are_all_written(tmp_path: Path) -> No
 def test_a_file_that_makes_room_and_cannot_be_synced_is_still_open_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_io, "_reports", lambda _: False)  # else all are synced at once, open or closed
+    monkeypatch.setattr(disk_io, "_reports", lambda _: False)  # else all are synced by one call, open or closed
     sink = Sink(tmp_path, open_files=1, links=False)
     files = [OpenFile(path=name, key=FileKey("2026-11-20", 0, HOST, name)) for name in ("a", "b")]
     for file in files:

@@ -105,7 +105,7 @@ def sessions(draw: st.DrawFn) -> list[tuple[int, int]]:
 def test_any_interleaving_of_resends_gives_the_source_exactly(
     order: list[tuple[int, int]], at_once: int, data: bytes
 ) -> None:
-    """A session that began too late makes a hole; a last resend from the origin, as is asked for, fills it."""
+    """A session that began too late leaves a missing range; a last resend from the origin, as requested, fills it."""
     log = Log(data, encoding=Encoding.IDENTITY)
     with TemporaryDirectory() as directory:
         archive = Path(directory)

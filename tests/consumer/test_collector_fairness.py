@@ -40,7 +40,7 @@ def flood(fleet: Fleet) -> Path:
 
 
 def say(fleet: Fleet, partition: int) -> float:
-    """The slow host says a line; when the server has it."""
+    """The slow host sends a line; when the server has it."""
 
     async def publish() -> None:
         client = await nats.connect(fleet.url)
@@ -85,7 +85,7 @@ def test_a_flood_in_another_partition_delays_a_host_by_a_few_batches(fleet: Flee
 
 
 def test_however_much_is_in_a_stream_no_batch_is_longer_than_it_must_be(fleet: Fleet) -> None:
-    """In its own partition a host waits for what lies before it: the stream's order is the order of the files."""
+    """In its own partition a host waits for what is before it: the stream's order is the order of the files."""
     path = flood(fleet)
     say(fleet, partition_for(FLOODING, 2))
     program = collector(fleet)

@@ -1,4 +1,4 @@
-"""An operator deletes the consumer of the collector, which creates it again if it has the right to, or says who can."""
+"""An operator deletes the consumer of the collector, which creates it again, or names who has the right to."""
 
 import asyncio
 import json

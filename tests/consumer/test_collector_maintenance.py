@@ -1,4 +1,4 @@
-"""Beside the work: the stream is purged behind the archive, producers are told, memory stays bounded."""
+"""Maintenance: the stream is purged after archiving, producers get receipts, memory stays bounded."""
 
 import asyncio
 import json
@@ -70,11 +70,11 @@ async def test_a_stream_that_fills_up_between_two_checks_is_checked_before_its_t
         await becomes(lambda: worker._maintenance.stream.checked_at)
         for _ in range(150):
             harness.say(b"x" * 100)
-        await becomes(lambda: not len(harness.stream), within=4.0)  # the next look is 10 s behind the first
+        await becomes(lambda: not len(harness.stream), within=4.0)  # the next check is 10 s after the first
 
 
 async def told_to(harness: PartitionHarness, question: dict[str, Any]) -> Any:
-    """What a producer is told, which it may have to ask for again where a disk is slow."""
+    """The receipts of a producer, which it may have to request again where a disk is slow."""
     async with asyncio.timeout(15):
         while (told := await harness.bus.ask(f"ctl.up.{HOST}", question, 5)) is None:
             await asyncio.sleep(0.01)
@@ -140,7 +140,7 @@ async def test_a_drained_collector_sends_receipts_before_it_ends(tmp_path: Path)
 
 
 async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_proven(tmp_path: Path) -> None:
-    """Behind a gap, or where the file was rewritten, the host's own sum still tells its file again."""
+    """After a gap, or where the file was rewritten, the host's own sum still identifies its file."""
     harness = PartitionHarness(tmp_path)
     harness.producer(HOST, lambda question: {"v": 1, "answer": "gone"})
     gap, rewritten = Log(LINES, id="0" * 15 + "1", file="/gap"), Log(LINES, id="0" * 15 + "2", file="/rewritten")

@@ -1,4 +1,4 @@
-"""Missing blocks: waited for, asked for, and given up only when nobody has them; nothing behind them is lost."""
+"""Missing blocks: waited for, requested, and given up only when no file has them; nothing after them is lost."""
 
 import asyncio
 import time
@@ -122,7 +122,7 @@ async def test_bytes_that_are_gone_leave_a_gap_record_and_the_later_ones_are_wri
 
 
 async def test_giving_up_one_hole_keeps_what_follows_another(tmp_path: Path) -> None:
-    """The older hole's blocks are in the stream: reading on behind the younger one would lose them."""
+    """The older hole's blocks are in the stream: reading on after the younger one would lose them."""
     harness, old, young = (
         PartitionHarness(tmp_path),
         Log(LINES),
@@ -167,7 +167,7 @@ async def test_nothing_is_purged_past_an_open_hole(
 
 @pytest.fixture
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PartitionHarness:
-    """A stream that is nearly full of what lies behind a hole of `LINES`: two blocks and much else."""
+    """A stream that is nearly full of what follows a hole of `LINES`: two blocks and much else."""
     for seconds in ("PURGE_SECONDS", "PURGE_AGAIN_SECONDS"):
         monkeypatch.setattr(f"consumer.partition.purge.{seconds}", 0.01)
     monkeypatch.setattr("consumer.partition.maintenance.PeriodicTask.is_due", lambda *_: True)
@@ -258,7 +258,7 @@ async def test_many_hosts_are_queried_in_parallel(tmp_path: Path) -> None:
     harness.bus.longest_wait = 0.3
     for number in range(20):
         log = Log(LINES, id=f"{number:016x}", host=f"web{number}.example.net")
-        harness.producer(log.host, lambda question: asyncio.sleep(10))  # hears, and never answers
+        harness.producer(log.host, lambda question: asyncio.sleep(10))  # receives, and never answers
         harness.send(log, 4, 8)
     began = time.monotonic()
     with pytest.raises(ShipperError):

@@ -44,7 +44,7 @@ async def test_what_comes_after_a_hosts_marker_by_an_older_map_is_dropped(tmp_pa
     other = Log(LINES, host="web2.example.net")
     send(harness, log, 0, 4)
     leave(harness, 3)
-    send(harness, log, 4, 8, version=2)  # of a connection that nobody has any more
+    send(harness, log, 4, 8, version=2)  # of a connection that is closed
     send(harness, other, 0, 4)
     await harness.drain()
     assert harness.text(log) == LINES[:4]
@@ -102,7 +102,7 @@ async def test_a_host_that_leaves_takes_its_holes_along(tmp_path: Path) -> None:
     send(harness, log, 0, 4)
     send(harness, log, 8, 14)
     leave(harness, 1)
-    await harness.drain()  # else it would ask for the bytes, and fail
+    await harness.drain()  # else it would request the bytes, and fail
     assert harness.text(log) == LINES[:4]
 
 

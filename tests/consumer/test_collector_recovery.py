@@ -136,7 +136,7 @@ async def test_an_error_of_the_archive_is_tried_again_and_nothing_is_acknowledge
 async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed commit may be on the disk all the same: what the journal says then is what counts."""
+    """A failed commit may be on the disk all the same: the content of the journal is what counts."""
     harness = PartitionHarness(tmp_path)
     fill(harness)
     original, tries = Journal.commit, []
@@ -145,7 +145,7 @@ async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut
         tries.append(1)
         if len(tries) == 1:
             with contextlib.closing(Journal(self.path)) as other:
-                other.commit(changes)  # it is durable, but nobody was told
+                other.commit(changes)  # it is durable, but not acknowledged
             raise sqlite3.OperationalError("disk I/O error")
         original(self, changes)
 
@@ -188,7 +188,7 @@ async def test_a_collector_that_runs_waits_for_the_disk_as_long_as_it_takes(
     monkeypatch.setattr("consumer.partition.stream.ARCHIVE.delay", lambda attempt: 0.001)
     async with harness.running() as worker:
         await becomes(lambda: harness.stream.ack_floor == harness.stream.last_sequence)
-        await becomes(lambda: worker.trouble == "")  # not at once: a nearly full disk takes a batch now and then
+        await becomes(lambda: worker.trouble == "")  # not immediately: a nearly full disk takes a batch now and then
     is_whole(harness)
 
 
@@ -278,7 +278,7 @@ def test_a_new_journal_over_an_old_archive_is_refused(what: str, trace: str, tmp
     if trace == "files":
         (tmp_path / "date=2026-11-20/partition=0").mkdir(parents=True)
     else:
-        note_journal(tmp_path, 0)  # a template's files do not tell whose they are
+        note_journal(tmp_path, 0)  # the files of a template do not name their host
     if what == "empty":
         journal.touch()
     with pytest.raises(Fatal, match="holds files of partition 0"):
@@ -292,7 +292,7 @@ def test_two_collectors_that_begin_an_archive_together_agree_on_its_identity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = open_archive(tmp_path)
-    monkeypatch.setattr(Path, "exists", lambda self: False)  # the other one looked before the first had written
+    monkeypatch.setattr(Path, "exists", lambda self: False)  # the other one scanned before the first had written
     assert open_archive(tmp_path) == first
     assert [path.name for path in tmp_path.iterdir()] == ["_archive.json"]
 

@@ -52,7 +52,7 @@ async def test_a_kill_at_any_step_of_sealing_makes_the_same_segment_once(
     with monkeypatch.context() as patched:
         kill_at(patched, owner, name, after=after)
         with harness.worker(Until.SEALED) as worker, contextlib.suppress(KilledError, ArchiveTrouble):
-            await worker.run()  # a kill beside the work ends its own task only
+            await worker.run()  # a kill in a parallel task ends that task only
     assert harness.text(log) == LINES
     await harness.drain(Until.SEALED)
     await harness.drain(Until.SEALED)

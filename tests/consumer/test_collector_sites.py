@@ -1,4 +1,4 @@
-"""A partition that is sourced from an edge site: what is said to its producers, and what leaves the site when."""
+"""A partition that is sourced from an edge site: what its producers receive, and what leaves the site when."""
 
 import functools
 from pathlib import Path
@@ -18,7 +18,7 @@ AHEAD = 100
 
 
 class Site:
-    """What the site says when it is asked, and up to where it was purged."""
+    """The answers of the site, and up to where it was purged."""
 
     def __init__(self) -> None:
         self.state = StreamState(AHEAD + 1, AHEAD + 9, 9, 900, 1000, "then")  # nearly full

@@ -1,4 +1,4 @@
-"""Many files are made durable at once, where the file system tells what it could not write; else one by one."""
+"""Many files are made durable by one call, where the file system reports what it could not write; else one by one."""
 
 import ctypes
 import errno
@@ -24,7 +24,7 @@ LINES = b"".join(b"%d a line\n" % number for number in range(200))
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is asked of the kernel; the file system below the test counts as one that reports."""
+    """The calls of the kernel; the file system below the test counts as one that reports."""
     made: list[str] = []
     sync_all, sync_one, sync_directory = FileSystem.sync, os.fdatasync, disk_io.sync_directory
 
@@ -274,7 +274,7 @@ def test_the_reason_of_a_failed_syncfs_is_reported(tmp_path: Path, monkeypatch: 
 
 @pytest.fixture
 def shrinking(tmp_path: Path) -> Iterator[Path]:
-    """An ext4 that believes in 200 MB, on a disk that has 24: what is written behind them fails, long after `write`."""
+    """An ext4 that believes in 200 MB, on a disk that has 24: what is written after them fails, long after `write`."""
     disk, mounted = tmp_path / "disk", tmp_path / "mounted"
     disk.mkdir()
     mounted.mkdir()
@@ -301,7 +301,9 @@ def test_a_failed_write_is_reported_to_every_caller_that_syncs_all(shrinking: Pa
     mine, others = FileSystem(shrinking), FileSystem(shrinking)
     failed: list[OSError] = []
     for number in range(60):
-        (shrinking / str(number)).write_bytes(os.urandom(1 << 20))  # closed behind it: nobody has a descriptor any more
+        (shrinking / str(number)).write_bytes(
+            os.urandom(1 << 20)
+        )  # closed after the write: no process has a descriptor any more
         try:
             mine.sync()
         except OSError as error:

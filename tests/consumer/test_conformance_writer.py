@@ -89,7 +89,7 @@ def test_79_a_restart_appends_to_the_file_and_never_overwrites_it(fleet: Fleet, 
     assert len(inodes) == 1
     until(
         lambda: collector.log.count("session_begun") == 4, what=lambda: collector.log
-    )  # before, a signal ends it at once
+    )  # before, a signal ends it immediately
     until(lambda: fleet.lag() == 0, what=lambda: str(collector.log_file))
     assert collector.stop() == 0
     assert opened(fleet).read_bytes() == expected

@@ -136,7 +136,7 @@ async def test_while_much_waits_in_the_stream_the_page_cache_is_used(
 def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_io, "UNIT", 256)  # disks ask for 512 at least
+    monkeypatch.setattr(disk_io, "UNIT", 256)  # disks require 512 at least
     file = new(sink, "a")
     sink.append_direct(file, [TEXT[:300]], at=0)
     sink.sync()

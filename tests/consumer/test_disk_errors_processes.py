@@ -49,12 +49,12 @@ class Disk:
         self._ballast.unlink()
 
     def protect(self) -> None:
-        """Read-only, for whoever opens something from now on."""
+        """Read-only, for every open from now on."""
         self._run("mount", "--bind", self.path, self.path)
         self._run("mount", "-o", "remount,bind,ro", self.path)
 
     def vanish(self) -> None:
-        """An empty directory lies where it was, as a disk that is not mounted."""
+        """An empty directory is in its place, as a disk that is not mounted."""
         self._run("mount", "-t", "tmpfs", "-o", "size=8m", "other", self.path)
 
     def uncover(self) -> None:
@@ -84,7 +84,7 @@ def disk(fleet: Fleet) -> Iterator[Disk]:
 
 
 class Observed:
-    """A collector that runs, and what it says of itself. It may not do what file modes forbid."""
+    """A collector that runs, and its findingsself. It may not do what file modes forbid."""
 
     def __init__(self, fleet: Fleet, natsd: NatsServer, *options: str) -> None:
         self.fleet, self._natsd = fleet, natsd
@@ -117,7 +117,7 @@ class Observed:
         publish(self._natsd, (f"logs.p0.{host}", {}, line))
 
     def endures(self, what: str, hurt: Callable[[], None], mend: Callable[[], None], *hosts: str) -> None:
-        """`hurt`, then a line of each host, then `mend`: red in between and nothing acknowledged, green behind it."""
+        """`hurt`, then a line of each host, then `mend`: red in between and nothing acknowledged, green afterwards."""
         said = len(self.log)
         hurt()
         for host in hosts:
@@ -133,7 +133,7 @@ class Observed:
             until(lambda: what.encode() in self.fleet.archived(host, "messages.log"), what=lambda: self.log)  # noqa: B023
         news = self.log[said:]
         reasons = [line.partition("archive_failed")[2] for line in news.splitlines() if "archive_failed" in line]
-        assert len(reasons) == len(set(reasons)), news  # each is said once, however often it was tried
+        assert len(reasons) == len(set(reasons)), news  # each is logged once, however often it was tried
         assert news.count("archive_recovered") == 1, news
         assert "session_begun" not in news
 

@@ -1,4 +1,4 @@
-"""Somebody else deletes, renames, replaces or cuts what the collector has open: nothing is written into the void."""
+"""A process deletes, renames, replaces or cuts open files of the collector: no byte goes to a deleted file."""
 
 import os
 import shutil
@@ -86,11 +86,11 @@ async def test_a_file_that_was_replaced_by_a_longer_one_gets_nothing_more_until_
         replace(opened(harness, log))
         harness.send(log, 4, 8)
         await becomes(lambda: worker.position.applied == 2)
-    assert opened(harness, log).read_bytes() == b"foretwo\n"  # its sum tells when it is sealed, and the audit before
+    assert opened(harness, log).read_bytes() == b"foretwo\n"  # its sum shows it when it is sealed, and the audit before
 
 
 async def test_what_is_in_a_link_under_live_is_never_written_through(tmp_path: Path) -> None:
-    """A directory that somebody replaced by a link to elsewhere: `live/` is a convenience, the archive is not."""
+    """A directory that another user replaced by a link to elsewhere: `live/` is a convenience, the archive is not."""
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

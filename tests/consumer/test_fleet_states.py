@@ -1,4 +1,4 @@
-"""How a host is, as a function of what it said and when; and the bounded table of all hosts."""
+"""How a host is, as a function of its heartbeats and their times; and the bounded table of all hosts."""
 
 import dataclasses
 
@@ -219,7 +219,7 @@ RUNS = {name: dataclasses.replace(BEAT, run=name, machine=f"machine-{name}", sta
 
 
 def hear(table: HostTable, *beats: Heartbeat, at: float = 0.0, host: str = "web1") -> HostStatus:
-    """The host after one look for each heartbeat."""
+    """The host after one poll for each heartbeat."""
     for number, beat in enumerate(beats):
         stored = Stored(number + 1, int(at * SECOND), f"logs.beat.{host}", {}, encode(beat))
         table.hear(HeartbeatUpdate(int(at * SECOND), [stored], complete=number == 0))

@@ -47,7 +47,7 @@ async def test_the_frames_of_the_blocks_are_the_segment(tmp_path: Path, codec: s
 
 
 async def test_what_did_not_come_as_a_frame_of_this_codec_becomes_one(tmp_path: Path) -> None:
-    """Other codecs, no codec, lines from anybody, the rest of a block of which the first half is there, a join."""
+    """Other codecs, no codec, foreign lines, the rest of a block of which the first half is there, a join."""
     harness = PartitionHarness(tmp_path, frames="zstd", output=FILE.removeprefix("/"))
     one, two = Log(TEXT, encoding=Encoding.GZIP), Log(TEXT[:995], id="00000000000000b2", encoding=Encoding.IDENTITY)
     harness.send(one, 0, 1000)

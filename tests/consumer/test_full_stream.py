@@ -1,4 +1,4 @@
-"""A stream without room: producers wait in their sessions, and what is missing before a hole always finds its way."""
+"""A full stream: producers wait in their sessions, and what is missing before a hole always arrives."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ def small_fleet(tmp_path: Path, natsd: NatsServer) -> Fleet:
 
 
 def blocked(fleet: Fleet, path: Path, *, lines: int) -> Program:
-    """A producer of a file for which its stream has no room."""
+    """A producer of a file for which its stream has no space."""
     path.write_bytes(random_lines(lines))
     producer = fleet.produce(HOST, path, options=("--once",))
     until(lambda: "10077" in producer.log, what=lambda: producer.log)
@@ -33,7 +33,7 @@ def blocked(fleet: Fleet, path: Path, *, lines: int) -> Program:
 
 
 def archived_whole(fleet: Fleet, producer: Program, path: Path) -> str:
-    """The log of a collector that made room until the producer had sent all, and archived it byte for byte."""
+    """The log of a collector that freed space until the producer had sent all, and archived it byte for byte."""
     collector = fleet.consume()
     assert producer.wait(60) == 0, collector.log
     until(lambda: fleet.archived(HOST, path) == path.read_bytes(), what=lambda: collector.log)
@@ -65,10 +65,10 @@ def test_a_producer_that_is_blocked_by_a_full_stream_continues_when_the_collecto
 def test_a_hole_that_is_longer_than_a_full_stream_has_room_is_filled_and_not_given_up(
     tmp_path: Path, natsd: NatsServer
 ) -> None:
-    """What lies behind the hole would keep the room that what is missing needs, and so the other way round."""
+    """What follows the hole would keep the space that the missing bytes need, and vice versa."""
     with small_fleet(tmp_path, natsd) as fleet:
         path = tmp_path / "app.log"
         producer = blocked(fleet, path, lines=200_000)
-        asyncio.run(_delete(natsd.url, 2, 9))  # the producer fills the room with what comes behind
+        asyncio.run(_delete(natsd.url, 2, 9))  # the producer fills the space with what comes after
         until(lambda: fleet.messages() > 12, what=lambda: producer.log)
         assert "gap" not in archived_whole(fleet, producer, path)

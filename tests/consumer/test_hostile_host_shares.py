@@ -32,7 +32,7 @@ async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are
     assert harness.text(OTHER) == b"sound\n"
     assert [dead.headers["Log-File"] for dead in harness.dead] == ["/var/log/3.log", "/var/log/4.log"]
     assert all("as in 3 other files of its host" in dead.headers["Dlq-Reason"] for dead in harness.dead)
-    for log in holed:  # go-back-N: what is missing and what came behind it
+    for log in holed:  # go-back-N: what is missing and what came after it
         harness.send(log, 0, 4)
         harness.send(log, 4, 8)
     await harness.drain(Until.SEALED)
@@ -53,7 +53,7 @@ async def test_holes_of_one_host_leave_room_for_those_of_another(
     with pytest.raises(Exception, match="does not answer"):
         await harness.drain()
     assert len(harness.dead) == 1
-    assert harness.text(behind) == b"one\n"  # its block behind the hole is expected again, and is no dead letter
+    assert harness.text(behind) == b"one\n"  # its block after the hole is expected again, and is no dead letter
 
 
 async def test_lines_of_more_files_than_a_host_may_have_open_are_in_its_overflow_once_and_in_order(

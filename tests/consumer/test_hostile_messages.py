@@ -1,4 +1,4 @@
-"""Anybody may publish anything on a subject: it ends in its own host's files or with the dead letters, nowhere else."""
+"""Clients may publish anything on a subject: it ends in its own host's files or with the dead letters, nowhere else."""
 
 import gzip
 import tracemalloc
@@ -154,7 +154,7 @@ def zstd(size: int, **options: object) -> bytes:
 
 
 def windowed() -> bytes:
-    """A frame of few bytes that asks its reader for 2 GiB."""
+    """A frame of few bytes that decompresses to 2 GiB."""
     parameters = zstandard.ZstdCompressionParameters(window_log=31, write_content_size=False)
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     return packer.compress(b"x") + packer.flush()

@@ -224,7 +224,7 @@ def test_a_kill_is_made_good_also_with_other_settings(lives: Lives, places: Plac
 
 
 def test_journal_and_sealer_know_nothing_of_it(tmp_path: Path) -> None:
-    """A merged segment is found by the same rules as any other: its name parses, and sorts behind its parts."""
+    """A merged segment is found by the same rules as any other: its name parses, and sorts after its parts."""
     parts = write_segments(tmp_path, FILE, PARTS)
     tend(tmp_path)
     (whole,) = standing(tmp_path)

@@ -79,7 +79,7 @@ def lines_of(archive: Path) -> list[Segment]:
 
 
 def repair(archive: Path, *arguments: str) -> tuple[int, dict]:
-    """`fshipper audit --repair-duplicates --json`: its exit code, and what it says; {} where it complains."""
+    """`fshipper audit --repair-duplicates --json`: its exit code and its output; {} after an error."""
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         code = run(["audit", str(archive), "--repair-duplicates", "--json", *arguments])
@@ -87,7 +87,7 @@ def repair(archive: Path, *arguments: str) -> tuple[int, dict]:
 
 
 def copied(archive: Path, segment: Segment, path: str, **more: object) -> Path:
-    """A segment is copied by hand, with its manifest line."""
+    """A segment is copied manually, with its manifest line."""
     fields = json.loads(to_line(segment)) | {"path": path} | more
     target = archive / path
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Old days are removed whole, the oldest first, and only what the settings say; what is gone stays noted."""
+"""Old days are removed whole, the oldest first, and only as the settings require; what is gone stays noted."""
 
 import datetime as dt
 import shutil

@@ -1,4 +1,4 @@
-"""What is not as it was committed when a file is sealed: it is told and listed, and what is there is kept."""
+"""What is not as it was committed when a file is sealed: it is reported and listed, and what is there is kept."""
 
 import contextlib
 import gzip
@@ -31,7 +31,7 @@ def damages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def begun(place: Path, *, codec: str = "zstd") -> tuple[Sealer, OpenFile, Callable[[], None]]:
-    """A file that was put aside; the last one finishes it."""
+    """A file that was renamed for sealing; the last one finishes it."""
     opened = write_open(place, FILE, BLOCKS)
     journal = Journal(place / "journal.sqlite")
     sink = Sink(place / "archive", open_files=8, links=True)
@@ -117,7 +117,7 @@ def test_the_manifest_has_the_sum_of_the_stored_bytes(tmp_path: Path, codec: str
 
 
 def test_a_codec_that_was_chosen_after_a_kill_is_for_the_next_segment(tmp_path: Path) -> None:
-    """The name in the journal says how it is packed."""
+    """The name in the journal contains its codec."""
     begun(tmp_path, codec="gzip")
     seal_all(tmp_path, codec="zstd")
     (segment,) = standing(tmp_path)

@@ -47,7 +47,7 @@ def test_a_worker_that_is_killed_after_it_sent_hits_is_replaced_and_no_hit_comes
     archive = write_archive(tmp_path, {FILE: text}, lambda text: [text])
     with searching(archive, "line") as search:
         hits = search.hits(lambda: None)
-        found = [next(hits)]  # the worker waits: nobody reads what it sends
+        found = [next(hits)]  # the worker waits: its output is not read
         kill_the_worker()
         found += hits
     assert [hit.at for hit in found] == list(range(0, len(text), len(text) // LINES))

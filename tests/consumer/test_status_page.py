@@ -29,7 +29,7 @@ COLOUR = "getComputedStyle(document.body).backgroundColor"
 
 
 class Served(Fleet):
-    """A fleet with one collector whose page is looked at."""
+    """A fleet with one collector whose page is open."""
 
     def __init__(self, directory, natsd):
         super().__init__(directory, natsd.url, partitions=2)
@@ -169,7 +169,7 @@ def test_the_policy_lets_nothing_in(served, browser):
     browser.says("document.body.insertAdjacentHTML('beforeend', '<img src=https://example.net/x.png>')")
     browser.says("var s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s)")
     assert browser.says("window.ran") is None
-    assert browser.complaints  # the browser says what it refused
+    assert browser.complaints  # the browser reports what it refused
 
 
 def test_events_are_bounded_and_the_place_of_a_closed_client_is_free_again(served):

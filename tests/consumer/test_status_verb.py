@@ -1,4 +1,4 @@
-"""`fshipper status` of real programs on a real server: who ships, who is dead, and what the exit code says."""
+"""`fshipper status` of real programs on a real server: who ships, who is dead, and the exit code."""
 
 import asyncio
 import json
@@ -120,7 +120,7 @@ def test_a_partition_without_a_collector_is_not_well(fleet):
     assert [each["why"] for each in found["partitions"] if each["lag"]] == [
         "1 message waits, and no collector reads them"
     ]
-    assert [host["state"] for host in found["hosts"]] == ["unknown"]  # --once tells nobody
+    assert [host["state"] for host in found["hosts"]] == ["unknown"]  # --once notifies no program
     fleet.drain()
     assert status(fleet)[0] == 0
 

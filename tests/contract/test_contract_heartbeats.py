@@ -1,4 +1,4 @@
-"""What nobody has to hear: stored where somebody keeps it, and never the end of a session."""
+"""Heartbeats: stored where a stream keeps them, and never the end of a session."""
 
 import asyncio
 
@@ -73,7 +73,7 @@ async def look(settings):
 
 
 def host_on(natsd, work):
-    """`work(session, last_sequence)` with the rights of a host, and the newest heartbeats behind it."""
+    """`work(session, last_sequence)` with the rights of a host, and the newest heartbeats afterwards."""
 
     async def within():
         admin = NatsSettings(url=natsd.url, user="admin", password="x")
@@ -137,7 +137,7 @@ async def test_the_newest_heartbeat_can_be_read_where_a_stream_keeps_it(world):
         found = await soon(session.mentioned(BEATS, BEAT))
         assert (found.subject, found.payload) == (BEAT, b"second")
         assert await soon(session.mentioned(BEATS, "logs.beat.nobody")) is None
-        assert await soon(session.mentioned("NOBODYS_BEATS", BEAT)) is None  # nobody keeps it
+        assert await soon(session.mentioned("NOBODYS_BEATS", BEAT)) is None  # no stream keeps it
         await publish(session, 2)
         assert len(await settled(session, 1)) == 1
 

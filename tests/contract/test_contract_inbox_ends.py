@@ -131,7 +131,7 @@ async def test_a_second_reader_is_noticed_by_one_of_both_and_neither_leaves_anyt
 
 
 async def take_from_start(inbox):
-    """Reads on behind what was taken; the order must not break."""
+    """Reads on after what was taken; the order must not break."""
     last = 0
     while True:
         for each in await inbox.take(MIB, 1.0):

@@ -1,4 +1,4 @@
-"""TLS that the settings ask for is there, or nothing is sent: what each client does with each server."""
+"""TLS that the settings require is there, or nothing is sent: what each client does with each server."""
 
 import json
 import socket
@@ -73,7 +73,7 @@ def servers(files: Certificates, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def settings_for(wish: str, port: int, files: Certificates) -> NatsSettings:
-    """What a client asks for. The token is what must never be seen."""
+    """What a client requires. The token is what must never be seen."""
     fields = {
         "nats": {"url": f"nats://127.0.0.1:{port}"},
         "tls": {"url": f"tls://127.0.0.1:{port}"},
@@ -114,7 +114,7 @@ TABLE = [
     ("nats", "plain", "plain"),
     ("nats", "required", "TLS"),
     ("nats", "optional", "plain"),
-    ("nats", "stripped", "lost"),  # nobody asked for TLS: the token was sent, and the server closes the connection
+    ("nats", "stripped", "lost"),  # TLS was not required: the token was sent, and the server closes the connection
     *(
         (wish, offer, end)
         for wish in ("tls", "TLS", "ca", "no scheme, ca", "certificate", "mixed")

@@ -173,7 +173,7 @@ class ServerWorld:
 
     @contextlib.asynccontextmanager
     async def losing_one_ack(self):
-        """Somebody in the place of the stream who answers every publish but the first."""
+        """A client in place of the stream, which answers every publish but the first."""
         await self.remove_stream()
         seen = []
 
@@ -229,7 +229,7 @@ def numbered(count):
 
 
 async def last_sequence(settings, stream):
-    """The sequence of the newest message of a stream, as its server tells it."""
+    """The sequence of the newest message of a stream, as its server reports it."""
     async with administration(settings) as admin:
         return (await admin.stream(stream))["state"]["last_seq"]
 

@@ -69,7 +69,7 @@ class Manager:
 
 
 class HangingDisk:
-    """A small file system at `path`. While it is frozen, whoever writes to it waits, as on a disk that hangs."""
+    """A small file system at `path`. While it is frozen, every writer waits, as on a disk that hangs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

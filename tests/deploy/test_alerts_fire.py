@@ -91,7 +91,7 @@ class Watched:
             return json.load(answer)["data"]["result"]
 
     def metrics(self, name: str) -> str:
-        """What a program itself says now; Prometheus remembers what another one said before."""
+        """What a program itself reports now; Prometheus remembers the values of earlier ones."""
         address = f"http://127.0.0.1:{self.ports[name]}/metrics"
         with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5) as answer:
             return str(answer.read().decode())

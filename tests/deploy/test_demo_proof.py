@@ -1,4 +1,4 @@
-"""The demo's proof finds what is wrong with an archive: it must not say yes to everything."""
+"""The demo's proof finds what is wrong with an archive: it must not accept everything."""
 
 import gzip
 import hashlib

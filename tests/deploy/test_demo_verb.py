@@ -1,4 +1,4 @@
-"""`fshipper demo` as a person runs it: real programs, real kills, and nothing left behind."""
+"""`fshipper demo` as a person runs it: real programs, real kills, and no leftovers."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ def run(*arguments):
 
 @contextlib.contextmanager
 def running(out, *arguments):
-    """A demo that has begun to kill; what it says is in `<out>.txt`."""
+    """A demo that has begun to kill; its output is in `<out>.txt`."""
     said = out.with_suffix(".txt")
     with said.open("wb") as target:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`fshipper install`: says what it would do, does it once, and never touches what somebody changed."""
+"""`fshipper install`: prints what it would do, does it once, and never touches files that an operator changed."""
 
 import json
 import os

@@ -45,7 +45,7 @@ def needed(program, package):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built from a copy: what lies in `build/` of somebody's checkout is not shipped."""
+    """Built from a copy: the content of `build/` in a checkout is not shipped."""
     place = tmp_path_factory.mktemp("wheel")
     source = place / "source"
     source.mkdir()
@@ -317,7 +317,7 @@ def test_volumes_ports_and_services_fit_together():
 
 
 def test_no_image_is_pulled_that_was_not_chosen():
-    """A name without a registry would be somebody else's image; zeros are no digest of any."""
+    """A name without a registry would be the image of a stranger; zeros are no digest of any."""
     assert {container["image"] for container in CONTAINERS} == {"registry.example.net/fshipper"}
     (image,) = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["images"]
     assert (image["name"], image["digest"]) == ("registry.example.net/fshipper", f"sha256:{'0' * 64}")

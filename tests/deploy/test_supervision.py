@@ -1,4 +1,4 @@
-"""Real programs tell a real socket that they are ready, what they do, and that their work goes on: while it does."""
+"""Real programs notify a real socket of readiness, of their state, and of progress as long as there is progress."""
 
 import os
 import signal

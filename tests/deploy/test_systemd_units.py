@@ -1,4 +1,4 @@
-"""The units as systemd sees them: valid wherever they lie, confined, and tied to programs and settings that exist."""
+"""The units as systemd sees them: valid in every directory, confined, and tied to programs and settings that exist."""
 
 import os
 import re
@@ -56,7 +56,7 @@ def test_systemd_has_nothing_to_say_about_any_unit(analyze):
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_systemd_has_nothing_to_say_about_a_unit_alone(analyze, tmp_path, path):
-    """A timer wants its service beside it, and nothing else wants anything."""
+    """A timer requires its service, and nothing else has requirements."""
     for each in [path, *([path.with_suffix(".service")] if path.suffix == ".timer" else [])]:
         shutil.copy(each, tmp_path)
     assert analyze("verify", tmp_path / path.name) == (0, "")

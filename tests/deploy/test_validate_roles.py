@@ -1,4 +1,4 @@
-"""`fshipper validate --role`: what a unit asks before it starts its program, and what it hears."""
+"""`fshipper validate --role`: what a unit checks before it starts its program, and the results."""
 
 import json
 
@@ -81,7 +81,7 @@ def test_the_server_is_queried_with_a_hosts_rights_only(tmp_path):
 
 
 def test_a_day_without_a_manifest_yet_holds_up_no_other_day(tmp_path):
-    """The nightly service asks for every day there is: one that cannot be reported would end it each night."""
+    """The nightly service requests every existing day: one that cannot be reported would end it each night."""
     days = tmp_path / "_manifest"
     (days / "date=2026-11-18").mkdir(parents=True)
     (days / "date=2026-11-19").mkdir()

@@ -1,4 +1,4 @@
-"""What tests of the partitioner do to a real server beside the command that they try."""
+"""What tests of the partitioner do to a real server in addition to the command under test."""
 
 import asyncio
 

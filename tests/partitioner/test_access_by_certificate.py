@@ -1,4 +1,4 @@
-"""Where TLS certificates tell who is who: each program works with its own, and each wrong one is told apart."""
+"""Where TLS certificates identify clients: each program works with its own, and each wrong one is refused."""
 
 import datetime as dt
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""An installation with one account for all is migrated while its hosts run: nothing is lost, nobody is locked out."""
+"""An installation with one account for all is migrated while its hosts run: nothing is lost, no host is locked out."""
 
 import datetime as dt
 import json
@@ -81,7 +81,7 @@ class Old:
         return self.fleet.must("hosts", *arguments, SHIPPER_ACCESS=str(self.place))
 
     def reload(self) -> None:
-        """As the command says: nats-server joins accounts that are new at the second time."""
+        """As the command requires: nats-server joins accounts that are new at the second time."""
         self.server.reload()
         self.server.reload()
 

@@ -65,7 +65,7 @@ def secured(tmp_path: Path, *, tokens: bool) -> Iterator[Secured]:
 
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """One server for all that only asks and changes nothing."""
+    """One server for all tests that only read."""
     with contextlib.contextmanager(secured)(tmp_path_factory.mktemp("keyed"), tokens=False) as found:
         apply(found)
         yield found
@@ -198,7 +198,7 @@ async def test_what_a_host_may_not_publish_is_nowhere_in_the_streams(world: Secu
 
 
 async def refused(world: Secured, who: str, *, publish: str = "", subscribe: str = "") -> bool:
-    """Whether the server said so to a plain client with the key of `who`."""
+    """Whether the server reported it to a plain client with the key of `who`."""
     client = await world.connect(who)
     try:
         if publish:

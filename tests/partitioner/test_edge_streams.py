@@ -1,4 +1,4 @@
-"""Streams of edge sites: which are wanted, how they are made on both ends, and that nobody moves or prunes them."""
+"""Streams of edge sites: which are wanted, how they are made on both ends, and that no command moves or prunes them."""
 
 import json
 

@@ -233,7 +233,7 @@ def test_in_one_account_the_same_attack_succeeds(world: World, server: NatsServe
     assert [
         each for each in after["LOGS_0"][4] if "_INBOX_" in str(each)
     ]  # a consumer that delivers lines to the thief
-    assert ears.to_others()  # told the victim something in the collector's name
+    assert ears.to_others()  # sent the victim a message in the collector's name
 
 
 def test_the_list_of_targets_has_the_apis_of_server_and_programs() -> None:

@@ -39,7 +39,9 @@ def test_a_move_is_planned_requested_and_done_and_then_nothing_is_left_to_do(tmp
         until(lambda: b"two\n" in fleet.archived(HOST, log), what=lambda: producer.log)
         (opened,) = fleet.archive.glob("live/**/app.log")
         assert "partition=3/" in str(opened.readlink())
-        again = fleet.must("partition", "move", "--partitions", "4", "--override", f"{HOST}=3")  # nobody is asked
+        again = fleet.must(
+            "partition", "move", "--partitions", "4", "--override", f"{HOST}=3"
+        )  # no confirmation is requested
         assert "has 4 partitions already" in again
         fleet.must("partition", "move", "--partitions", "2", "--no-override", HOST, "--yes")
         assert streams_of(fleet) == [0, 1]

@@ -52,7 +52,7 @@ def test_a_stream_comes_back_in_another_server_message_by_message_with_its_consu
         await client.flush()
         while (await admin.consumer("LOGS_1", "collector"))["ack_floor"]["stream_seq"] != 1:
             await asyncio.sleep(0.02)
-        await asyncio.sleep(0.3)  # the server writes the floor behind every 100 ms
+        await asyncio.sleep(0.3)  # the server writes the floor every 100 ms
 
     on_server(natsd, ack_some)
     code, out, err = partition("backup", tmp_path / "b")

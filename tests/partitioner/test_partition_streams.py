@@ -29,7 +29,7 @@ def info(natsd, name):
 
 
 def archive(natsd, upto, stream="LOGS_0"):
-    """Acknowledge everything to `upto`, as a collector does behind its journal."""
+    """Acknowledge everything to `upto`, as a collector does after its journal commit."""
 
     async def work(admin):
         client = admin.connection.client

@@ -25,7 +25,7 @@ from shipper.model import End, Span
 class Archive:
     """What a collector makes of the pieces: accept iff start <= watermark < end, each source apart.
 
-    `holes`: pieces behind missing ones are ignored, as go-back-N sends them again; else they fail the test.
+    `holes`: pieces after missing ones are ignored, as go-back-N sends them again; else they fail the test.
     """
 
     def __init__(self, *, holes: bool = False) -> None:

@@ -121,7 +121,7 @@ class Producer:
 
 
 class Collector:
-    """A collector that answers with receipts of `archive`, and says them unasked."""
+    """A collector that answers with receipts of `archive`, and sends them unrequested."""
 
     def __init__(self, bus: Bus, archive: Archive, *, name: str = "a1") -> None:
         self.bus = bus

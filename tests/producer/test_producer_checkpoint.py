@@ -287,7 +287,7 @@ def test_what_an_empty_file_begins_with_is_durable_before_it_is_read(tmp_path: P
     path.touch()
     host = Host(tmp_path, "*.log")
     append(path, b"old 1\n")
-    assert host.read() == []  # nobody has looked yet
+    assert host.read() == []  # no scan has run yet
     host.sources.scan()
     host.read()
     host.deliver()

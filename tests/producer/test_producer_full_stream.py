@@ -1,4 +1,4 @@
-"""A stream without room: its producer waits in the session, answers there, and sends little until it is taken."""
+"""A full stream: its producer waits in the session, answers there, and sends little until it is taken."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ BLOCK = 4000
 
 
 class Blocked:
-    """A producer of one file whose stream has taken two blocks of it and has no room for another."""
+    """A producer of one file whose stream has taken two blocks of it and has no space for another."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "app.log"
@@ -32,7 +32,7 @@ class Blocked:
         return self.producer.pipeline.ready()
 
     async def is_waiting(self) -> None:
-        await becomes(lambda: len(self.stream) >= 2)  # or three: a small one may fit behind a refused one
+        await becomes(lambda: len(self.stream) >= 2)  # or three: a small one may fit after a refused one
         await self.has_no_room()
 
     async def has_no_room(self) -> None:

@@ -117,7 +117,7 @@ async def test_the_status_holds_the_same(tmp_path):
 
 
 class Waiting:
-    """Looks at a host's backlog, at times that the test chooses."""
+    """Measures the backlog of a host, at times that the test chooses."""
 
     def __init__(self, host: Host) -> None:
         self.host, self.backlogs = host, BacklogMeter()

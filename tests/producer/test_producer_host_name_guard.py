@@ -101,7 +101,7 @@ async def test_a_clone_is_refused_by_name_machine_and_way_out():
 @pytest.mark.parametrize(
     ("me", "newest", "age_seconds", "waits"),
     [
-        (CLONE, None, 0, 0),  # nobody ever said anything
+        (CLONE, None, 0, 0),  # no heartbeat was ever sent
         (CLONE, encode(Heartbeat(version="0", partition=0, every=5.0, up=1.0, files=1)), 0, 0),  # an older producer
         (
             dataclasses.replace(FIRST, run="3" * 16),

@@ -1,4 +1,4 @@
-"""A producer whose partition changes: it leaves in order, goes on just behind what is archived, and remembers that."""
+"""A producer whose partition changes: it leaves in order, continues just after what is archived, and remembers that."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ class Partition:
 
     @property
     def blocks(self) -> list[Stored]:
-        """What counts: nothing that a host sent behind its marker by an older map."""
+        """What counts: nothing that a host sent after its marker by an older map."""
         counted, left = [], 0
         for message in self.stream:
             version = codec.leaves(message.headers)
@@ -92,7 +92,7 @@ class World:
             yield
 
     def look(self) -> None:
-        """What a mover asks lets the host look at the map at once."""
+        """The request of a mover lets the host read the map immediately."""
         self.producer.pipeline._sessions._migration.answer()
 
     @property
@@ -104,7 +104,7 @@ class World:
             stream.write(data)
 
     def archived(self) -> bytes:
-        """What both partitions archive of the file: the second goes on where each block says that the first ended."""
+        """What both partitions archive of the file: the second continues where, by each block, the first ended."""
         text = b""
         for partition in self.partitions:
             for message in partition.blocks:

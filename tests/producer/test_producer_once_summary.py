@@ -1,4 +1,4 @@
-"""`produce --once` ends with one exact line, and says what matched nothing with an exit code of its own."""
+"""`produce --once` ends with one exact line, and reports patterns without a match with an exit code of its own."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def fleet(tmp_path, natsd):
 
 
 def sums(said: str) -> tuple[int, int, int]:
-    """Files, lines and bytes of the one line that was said."""
+    """Files, lines and bytes of the one line that was printed."""
     (found,) = SUMMARY.findall(said)
     assert SUMMARY.fullmatch(said), said
     return tuple(int(number.replace(",", "")) for number in found)

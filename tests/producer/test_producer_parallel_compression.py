@@ -1,4 +1,4 @@
-"""Two threads pack: what they make comes in the order in which it was read, whoever is slower."""
+"""Two threads pack: what they make comes in the order in which it was read, whichever is slower."""
 
 import asyncio
 import random

@@ -112,7 +112,7 @@ async def test_without_an_answer_in_time_files_start_again_which_is_reported(tmp
     await producer.ship_once()
     assert said == ["recovery_waits", "recovery_gave_up"]
     archive = producer.archived()
-    assert len(archive.files) == 5 + 4  # the newest message tells of one of them
+    assert len(archive.files) == 5 + 4  # the newest message names one of them
     assert all(archive.text(path).endswith(text) for path, text in wanted.items())
 
 

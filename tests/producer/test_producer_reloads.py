@@ -45,7 +45,7 @@ class Reloaded:
         return self.log.count(event)
 
     def reload(self, event: str = "settings_reloaded") -> None:
-        """SIGHUP, and wait until the producer says `event` once more."""
+        """SIGHUP, and wait until the producer logs `event` once more."""
         before = self.said(event)
         self.hup()
         until(lambda: self.said(event) > before, what=lambda: self.log)
@@ -226,7 +226,7 @@ def test_metrics_are_served_all_through_a_reload(tmp_path: Path, natsd: NatsServ
 
 
 def next_phase(systemd: socket.socket) -> bytes:
-    """What systemd is told next, besides what the producer does just now."""
+    """The next notification of systemd, other than what the producer does just now."""
     while (told := systemd.recv(4096)).startswith(b"STATUS="):
         pass
     return told

@@ -91,7 +91,7 @@ def test_no_helper_packs_before_the_cores_were_sampled_and_then_as_long_as_there
     assert not spare.is_there()
     machine.run(SAMPLE_SECONDS / 2, own=1.0, others=0.0)
     assert spare.is_there()
-    machine.run(SAMPLE_SECONDS, own=1.7, others=0.3)  # no core is idle any more, and nobody else wants one
+    machine.run(SAMPLE_SECONDS, own=1.7, others=0.3)  # no core is idle any more, and no other process wants one
     assert spare.is_there()
 
 

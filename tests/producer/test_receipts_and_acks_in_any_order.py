@@ -1,4 +1,4 @@
-"""Receipts that come before the PubAck of their bytes, and receipts that nobody asked for."""
+"""Receipts that come before the PubAck of their bytes, and receipts without a request."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ TEXT = b"one line\n" * 900
 
 
 class InFlight:
-    """A host with two blocks in flight, and what a collector says of them."""
+    """A host with two blocks in flight, and the receipts of a collector."""
 
     def __init__(self, directory: Path) -> None:
         append(directory / "app.log", TEXT)
@@ -34,7 +34,7 @@ class InFlight:
         )
 
     def hear(self, watermark: int, crc: int, *, archive: str = "a1", source: str = "") -> list[str]:
-        """The same as a message that nobody asked for."""
+        """The same as a message without a request."""
         receipt = Receipt(source or self.id, self.pieces[0].file, 0, watermark, crc)
         return self.host.sources.ended_files.note_unsolicited(ReceiptsReply(archive, 0, (receipt,)))
 
@@ -74,7 +74,7 @@ def test_the_newest_receipt_is_the_one_that_waits(tmp_path: Path, later: int) ->
     assert told.archives[-1] == Archived("a2", later)
 
 
-# -- what a producer believes although it did not ask ----------------------------------------------------------------
+# -- what a producer accepts without a request ----------------------------------------------------------------
 
 
 def test_an_unsolicited_receipt_counts_where_its_sum_is_that_of_the_acknowledged_bytes(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_an_unsolicited_receipt_that_proves_nothing_changes_nothing_and_the_coll
     assert told.hear(watermark, crc) == [told.id]
     assert told.acks.known[told.id] == before
     assert told.archives == ()
-    told.tell(45, -1)  # the answer of the collector, which was asked, counts as before
+    told.tell(45, -1)  # the answer of the collector to a request counts as before
     assert told.archives == (Archived("a1", 45),)
 
 

@@ -1,4 +1,4 @@
-"""A question that only those hear who have no answer must not cost a producer's start the whole of its patience."""
+"""A request that reaches only collectors without an answer must not delay a producer until its time limit."""
 
 from collections.abc import Mapping
 from typing import Any

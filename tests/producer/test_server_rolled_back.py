@@ -64,7 +64,7 @@ class Writer(threading.Thread):
             if older.exists():
                 older.rename(self.path.with_name(f"{self.path.name}.{number + 1}"))
         self.path.rename(self.path.with_name(f"{self.path.name}.1"))
-        time.sleep(0.15)  # some of it is read before the next one comes: a look finds it under its name, or beside
+        time.sleep(0.15)  # some of it is read before the next one comes: a scan finds it under its name, or next to it
         self.path.with_name(f"{self.path.name}.{self._keep + 1}").unlink(missing_ok=True)
 
 
@@ -73,7 +73,7 @@ def produce(fleet: Fleet, host: str, path: Path) -> Program:
 
 
 def acknowledged(directory: Path, host: str) -> int:
-    """Bytes of all sources that the checkpoint of `host` says the server has."""
+    """Bytes of all sources that the server has by the checkpoint of `host`."""
     database = sqlite3.connect(f"file:{directory}/state/producer/{host}/checkpoint.sqlite?mode=ro", uri=True)
     with contextlib.closing(database):
         return int(database.execute("SELECT coalesce(sum(offset - origin), 0) FROM sources").fetchone()[0])
@@ -129,7 +129,7 @@ class Scene:
 def test_a_store_that_is_rolled_back_while_files_are_rotated_and_deleted_costs_no_byte(
     collector: str, keep: int, natsd: NatsServer, fleet: Fleet
 ) -> None:
-    """Deleted files are behind their descriptors only; where they stay, the producers are killed meanwhile."""
+    """Deleted files exist through their descriptors only; where they stay, the producers are killed meanwhile."""
     with fleet:
         scene = Scene(fleet, natsd, keep=keep)
         scene.begin(collector=collector)
@@ -142,9 +142,11 @@ def test_a_store_that_is_rolled_back_while_files_are_rotated_and_deleted_costs_n
         for host, writer in scene.writers.items():
             until(lambda: len(scene.archived(host)) >= len(writer.written), within=60, what=scene.said)  # noqa: B023
             assert scene.archived(host) == writer.written
-        if collector != "had all":  # else it is said only by who had not heard yet that all is archived
+        if collector != "had all":  # else it is reported only by a host that had not yet received that all is archived
             assert "server_lost_data" in scene.said()
-        until(lambda: "session_begun" in scene.collectors[-1].log_file.read_text())  # else nobody minds the signal yet
+        until(
+            lambda: "session_begun" in scene.collectors[-1].log_file.read_text()
+        )  # else no handler of the signal is installed yet
         assert [program.stop() for program in (*scene.producers, scene.collectors[-1])] == [0, 0, 0]
         assert "gap_recorded" not in scene.said()
 

@@ -29,7 +29,7 @@ def compressed(content: bytes, codec: str) -> bytes:
 
 @dataclass
 class Archive:
-    """Writes an archive as a collector does, and keeps what `wc -l -c` says of it."""
+    """Writes an archive as a collector does, and keeps the counts of `wc -l -c`."""
 
     root: Path
     date: str = DATE

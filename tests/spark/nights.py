@@ -1,4 +1,4 @@
-"""A fleet's day as evidence: hosts of all sizes, a week before, and the incidents that a morning's reader looks for."""
+"""A fleet's day as evidence: hosts of all sizes, a week before, and the incidents that readers expect."""
 
 import dataclasses
 import math
@@ -82,7 +82,7 @@ def a_run(**other) -> ev.Run:
 
 
 def an_account(hosts=(), *, troubles=(), closed=True, **other) -> ev.Account:
-    """What the manifests say of `hosts`, with `troubles`."""
+    """The manifests' account of `hosts`, with `troubles`."""
     counts = {}
     for trouble in troubles:
         counts[trouble.kind] = counts.get(trouble.kind, 0) + 1

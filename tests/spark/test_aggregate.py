@@ -1,4 +1,4 @@
-"""The tables are the same whether what the scan counted is held as columns or asked of Spark."""
+"""The tables are the same whether what the scan counted is held as columns or queried from Spark."""
 
 import datetime as dt
 import itertools
@@ -112,7 +112,7 @@ def a_generated_day(archive: Archive) -> None:
 
 
 def a_damaged_day(archive: Archive) -> None:
-    """One segment of which ends amid its frame, beside whole ones."""
+    """One segment of which ends within its frame, and whole ones."""
     archive.date = NEW_YEAR
     archive.seal(b"2026-01-01T05:00:00Z INFO x\n" * 9, file="/log/whole")
     cut = archive.root / archive.seal(random.Random(1).randbytes(9000) + b"\n", file="/log/cut").path
@@ -336,7 +336,7 @@ def test_the_hour_of_a_manifest_is_taken_where_it_can_be_one(told, hour):
 
 
 def rows_of(spark, out: Path, name: str) -> list[str]:
-    """Every row as text, sorted; of a sketch what it says."""
+    """Every row as text, sorted; of a sketch its estimate."""
     table = spark.read.schema(schemas.TABLES[name]).parquet(str(Tables(out).day(name, NEW_YEAR)))
     for column, says in SKETCHES.items():
         if column in table.columns:

@@ -156,7 +156,7 @@ def test_a_standalone_cluster_yields_what_two_threads_here_do(
 def test_a_cluster_of_two_executors_yields_what_two_threads_here_do_from_a_store_to_a_store(
     archive, expected, wheel, settings, environment, spark, tmp_path
 ):
-    """The store has another name for the directory, so nobody can open it as a path."""
+    """The store has another name for the directory, so it cannot be opened as a path."""
     (tmp_path / "out").mkdir()
     stored = tmp_path / "spark-defaults.conf"
     links = {"archive": archive.root, "out": tmp_path / "out"}

@@ -1,4 +1,4 @@
-"""What the report asks of the directories it reads and writes: one contract, held here and on a store of Spark's."""
+"""What a report requires of directories it reads and writes: one contract, held here and on a store of Spark's."""
 
 import contextlib
 import dataclasses
@@ -32,7 +32,7 @@ def store(spark, tmp_path):
 
 @pytest.fixture(params=["here", *Renaming])
 def place(request, spark, tmp_path):
-    """A directory of this machine, and one of a store, which renames at once or by copying."""
+    """A directory of this machine, and one of a store, which renames in one step or by copying."""
     if request.param == "here":
         return tmp_path
     there = hadoop_fs.remote_path(spark, f"{request.getfixturevalue('store')}/place", tmp_path / "spark.log")

@@ -247,7 +247,7 @@ def test_each_page_is_printed_within_the_paper_and_without_navigation(browser, t
 
 
 def test_the_browser_would_complain(browser, tmp_path):
-    """Else its silence says nothing."""
+    """Else its silence proves nothing."""
     (tmp_path / "bad.html").write_text("<script>console.error('x')</script><img src='nowhere.png'>")
 
     browser.open(tmp_path / "bad.html")

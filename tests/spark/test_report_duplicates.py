@@ -1,4 +1,4 @@
-"""Bytes that the archive holds twice: the report says so, and its totals are those of the source after the repair."""
+"""Bytes that the archive holds twice: the report states it, and its totals are those of the source after the repair."""
 
 import contextlib
 import dataclasses

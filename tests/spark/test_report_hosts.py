@@ -1,4 +1,4 @@
-"""A fleet's day through Spark: how long it takes to list, how large the page is, and what a browser says of it."""
+"""A fleet's day through Spark: how long it takes to list, how large the page is, and its measurements in a browser."""
 
 import os
 import random
@@ -45,7 +45,7 @@ def out(archive, spark, tmp_path_factory):
 
 
 def test_a_day_is_listed_within_seconds(archive, spark):
-    """By us and by Spark, which lists when it is told the paths. The machine may be busy once, not three times."""
+    """By us and by Spark, which lists when it gets the paths. The machine may be busy once, not three times."""
     assert min(listed(archive, spark) for _ in range(3)) < LISTING_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""Java may be ended by the kernel at any moment: the report says so, and the next one finds everything whole."""
+"""Java may be ended by the kernel at any moment: it is reported, and the next report finds everything whole."""
 
 import json
 import os

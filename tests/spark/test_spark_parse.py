@@ -227,7 +227,7 @@ def test_levels_and_hours_of_the_loghub_samples_are_the_known_ones(archive, spar
 
 
 def test_a_group_classifies_as_its_lines_do_one_by_one(archive, spark, tmp_path):
-    """Level and message of lines without a request's id are asked of their groups; numbers are masked by then."""
+    """Level and message of lines without a request's id are computed from their groups; numbers are masked by then."""
     plain = [
         "<11>Nov 20 05:00:00 host app[1]: disk 7 is full",
         "<14>Nov 20 05:00:01 host app[2]: disk 8 is full",

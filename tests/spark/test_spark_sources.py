@@ -65,7 +65,7 @@ def test_requests_are_counted_by_status(sources):
 
 
 def test_levels_are_the_known_ones(sources, spark):
-    """Of 2,000 rows each: a last line without a newline says its level, though `wc` does not count it."""
+    """Of 2,000 rows each: a last line without a newline has a level, though `wc` does not count it."""
     _, out, _ = sources
     rows = {row["file"]: (row["err"], row["warn"]) for row in table_of(out, "file_daily")}
 

@@ -1,4 +1,4 @@
-"""How much memory there is: what the system tells, in its own files laid out in a directory."""
+"""How much memory there is: the values of the system, from its own files laid out in a directory."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a host that moves says on the wire: where it goes on, and its last word where it was."""
+"""The messages of a host that moves: where it continues, and its marker in the old partition."""
 
 from dataclasses import replace
 

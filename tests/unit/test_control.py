@@ -16,7 +16,7 @@ UP, DOWN, MOVER = f"ctl.up.{WEB1}", f"ctl.down.{WEB1}", "ctl.up.fshipper-partiti
     ("subject", "reply"),
     [
         (UP, f"_INBOX_{WEB1}.abc.1"),
-        (UP, "_INBOX.abc.1"),  # any NATS client, where nobody has rights
+        (UP, "_INBOX.abc.1"),  # any NATS client, where no rights are configured
         (UP, "_R_.abc.def"),  # nats-server, of a question from another account
         (UP, f"_GR_.cluster.server._INBOX_{WEB1}.abc.1"),  # nats-server, of a question from another cluster
         (MOVER, "_INBOX_partitioner.abc.1"),

@@ -1,4 +1,4 @@
-"""The HTTP listener beside clients that are slow, many, or sent by a page of another site."""
+"""The HTTP listener with clients that are slow, many, or sent by a page of another site."""
 
 import contextlib
 import socket

@@ -38,7 +38,7 @@ async def publish(publisher, *tokens):
 
 
 async def a_turn():
-    """Let the event loop hand on what is due."""
+    """Let the event loop deliver what is due."""
     for _ in range(3):
         await asyncio.sleep(0)
 

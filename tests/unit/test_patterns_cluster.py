@@ -161,7 +161,7 @@ def test_more_texts_than_the_most_leave_the_rarest_to_the_rest(monkeypatch):
 
 
 def test_hostile_templates_are_matched_in_bounded_steps():
-    """Each token fits two branches; what only the last of 4,096 paths finds is not worth looking for."""
+    """Each token fits two branches; what only the last of 4,096 paths finds is not worth searching."""
     paths = [" ".join(path) for path in itertools.product(("<*>", "<*>a"), repeat=12)]
     found = f"{paths[-1]} at last"
     matcher = Matcher(pattern_of(text) for text in [found, *(f"{path} or not" for path in paths[:-1])])

@@ -1,4 +1,4 @@
-"""How the programs share the cores: they give way, and keep what somebody chose."""
+"""How the programs share the cores: they lower their priority, and keep what an operator chose."""
 
 import os
 import subprocess

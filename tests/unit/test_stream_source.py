@@ -1,4 +1,4 @@
-"""What a stream's configuration and a message's header say of the edge site that they come from."""
+"""The edge site of a stream and a message, from the configuration and the header."""
 
 import pytest
 

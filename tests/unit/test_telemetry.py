@@ -118,7 +118,7 @@ def test_the_level_decides_what_is_logged():
 
 
 class Program:
-    """A program that somebody scrapes."""
+    """A program that is scraped."""
 
     reason = ""
 
@@ -195,7 +195,7 @@ def fetched(endpoints, path, method="GET"):
 
 
 class Numbers:
-    """A body in pieces."""
+    """A body in chunks."""
 
     closed = 0
 
@@ -252,7 +252,7 @@ def test_a_status_that_changes_while_it_is_computed_is_computed_again():
 def test_connections_are_bounded_and_the_oldest_silent_ones_give_way(capfd):
     before = threading.active_count()
     with contextlib.closing(served()) as endpoints, contextlib.ExitStack() as stack:
-        for _ in range(2 * http_endpoints.MOST_CONNECTIONS):  # each says nothing
+        for _ in range(2 * http_endpoints.MOST_CONNECTIONS):  # each is silent
             stack.enter_context(socket.create_connection(("127.0.0.1", endpoints.port)))
         assert fetched(endpoints, "/healthz")[0] == 200
         until(lambda: threading.active_count() - before <= http_endpoints.MOST_REQUESTS_AN_ADDRESS + 2)

@@ -1,4 +1,4 @@
-"""The collector out of a full stream, beside a bare loop that pulls, decompresses, writes and syncs the same blocks."""
+"""The collector out of a full stream, compared with a bare loop that pulls, decompresses, writes and syncs."""
 
 import time
 

@@ -10,7 +10,7 @@ from suite import Case, Place
 
 OF = "producer"
 LINES = b"2026-11-20T10:00:00.000Z app[4711]: request served in 12 ms, user=17 path=/index.html status=200\n" * 100
-REST_SECONDS = 2.0  # the first checkpoint and the first looks are over
+REST_SECONDS = 2.0  # the first checkpoint and the first scans are over
 IDLE_SECONDS = 30.0
 
 

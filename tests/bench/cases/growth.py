@@ -1,4 +1,4 @@
-"""Does the cost stay linear: a GiB of eight beside a GiB of one, and of a thousand hosts beside one host?"""
+"""Does the cost stay linear: a GiB of eight and a GiB of one, a thousand hosts and one host?"""
 
 import json
 import sys

@@ -87,7 +87,7 @@ class Watched:
 
 
 def _delays(files: list[Watched], writer: Program) -> list[float]:
-    """Seconds from write to readable of every line behind the warm-up, until all are there."""
+    """Seconds from write to readable of every line after the warm-up, until all are there."""
     warm = time.monotonic_ns() + int(WARM_SECONDS * 1e9)
     delays: list[float] = []
     last = time.monotonic()

@@ -18,7 +18,7 @@ UNITS = {
 
 
 def files(place: Place) -> list[Reading]:
-    """10,000 files that rest, in one directory: over a minute, as everything is looked at twice or so in it."""
+    """10,000 files that rest, in one directory: over a minute, as everything is scanned about twice in it."""
     rows = _said("scale.py", "--only", "flat", "--seconds", "60", "--lines", "20", place=place)
     return [Reading(FILES_OF, row["what"], row["value"], row["unit"]) for row in rows]
 

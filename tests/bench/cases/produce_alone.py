@@ -1,4 +1,4 @@
-"""The producer into an idle stream, beside a bare loop that compresses and publishes the same blocks."""
+"""The producer into an idle stream, compared with a bare loop that compresses and publishes the same blocks."""
 
 from figures import Line, Reading, cost, memory, share, throughput
 from machine import settled

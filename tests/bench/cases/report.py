@@ -1,4 +1,4 @@
-"""Reports of days of several sizes, beside DuckDB making the same groups: what a GB costs, and what any day costs."""
+"""Reports of days of several sizes and DuckDB making the same groups: what a GB costs, and what any day costs."""
 
 import statistics
 from collections.abc import Sequence

@@ -46,7 +46,7 @@ class Took:
 
 
 def taken(place: Place, sizes: Sequence[Size], turns: int) -> Took:
-    """`turns` turns, each of all programs over all sizes: an hour in which a machine is dear is dear for all of them.
+    """`turns` turns, each of all programs over all sizes: an hour in which the machine is slow is slow for all of them.
 
     Raises:
         MissingError: Java, pyspark or DuckDB is not here.

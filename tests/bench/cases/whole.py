@@ -35,7 +35,7 @@ class Flow:
 
 
 def flow(on: Stage, source: Source) -> Flow:
-    """Ship a source through an idle server, both programs at once; the archive is compared afterwards."""
+    """Ship a source through an idle server, both programs in parallel; the archive is compared afterwards."""
     server_before, began = on.server_cpu_s(), time.monotonic()
     collector = on.consume()
     producer = on.produce("--once", source.path)
@@ -53,7 +53,7 @@ def flow(on: Stage, source: Source) -> Flow:
 
 
 def readings(found: Flow, source: Source, of: str = OURS) -> list[Reading]:
-    """What a flow says."""
+    """The values of a flow."""
     return [
         throughput(of, source.size, found.seconds),
         throughput(of, source.size, found.flow_seconds, "throughput without start"),

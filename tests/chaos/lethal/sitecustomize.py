@@ -1,10 +1,10 @@
 """Death at a chosen call: a program that is started with this on its path ends, or hangs, or fails there.
 
 CHAOS_CALL=os.fdatasync:7:before:kill    at the 7th call of os.fdatasync, before it is made
-CHAOS_CALL=commit:3:after:kill           behind the 3rd transaction of a SQLite database
+CHAOS_CALL=commit:3:after:kill           after the 3rd transaction of a SQLite database
 CHAOS_CALL=os.fdatasync:2:before:fail    the 2nd call and every one in the next second fails with EIO
 
-The file that CHAOS_NOTE names says which database's transaction it was.
+The file that CHAOS_NOTE names records which database's transaction it was.
 """
 
 import errno
@@ -31,7 +31,7 @@ class DeletionOutcome:
         self._fails_until = 0.0
 
     def around(self, work: Callable[..., Any], note: str = "") -> Callable[..., Any]:
-        """`work`, which may be the call; `note` says what it was about."""
+        """`work`, which may be the call; `note` describes the call."""
 
         def called(*arguments: Any, **named: Any) -> Any:
             number = next(self._numbers)  # its own, whatever other threads do: it must strike once
