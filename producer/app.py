@@ -12,10 +12,9 @@ import re
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from producer.checkpoint.store import Checkpoints, acknowledged_sources
 from producer.discovery.safe_open import Links, NotFollowed
@@ -59,16 +58,16 @@ class PipelineCycles:
         self._reloading = reloading
         self._checkpoints = checkpoints
         self._endpoints = contextlib.ExitStack()
-        self._served: tuple[str, tuple[str, ...]] = (
-            "",
-            (),
-        )  # address, and the host names that are accepted
+        self._served: tuple[str, tuple[str, ...]] = ("", ())  # address, and the host names that are accepted
         self._retained = RetainedFiles(hands_over=True)
         self._is_first = True  # pipeline of this process
         self._pipeline = self._next(reloading.begin())
 
-    async def run(self) -> None:
-        """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
+    async def run(self) -> Shipped:
+        """Ship until stopped, or with `once` to the ends of the files: what the last pipeline shipped.
+
+        Raises Fatal, and Unavailable with `once`.
+        """
         with self._endpoints, contextlib.closing(self._retained):
             while True:
                 self._serve()
@@ -79,7 +78,7 @@ class PipelineCycles:
                         raise
                 else:
                     if not self._reloading.goes_on():
-                        return
+                        return self._pipeline.delivery.shipped
                 self._pipeline = self._next(self._reloading.begin())
 
     def _next(self, turn: Stop) -> Pipeline:
@@ -112,18 +111,13 @@ class PipelineCycles:
             self._endpoints.close()
             served = serving(
                 listen,
-                ready=self._ready,
-                status=self._status,
+                ready=lambda: self._pipeline.ready(),  # noqa: PLW0108 - another pipeline after a reload
+                status=lambda: self._pipeline.status(),  # noqa: PLW0108
                 allowed_hosts=names,
                 hidden_metrics=events.COLLECTOR_METRICS | events.BROWSE_METRICS,
             )
             self._endpoints.enter_context(served)
             self._served = (listen, names)
-
-    @property
-    def shipped(self) -> Shipped:
-        """What the current or last pipeline shipped."""
-        return self._pipeline.shipped
 
     def pulses(self) -> list[Pulse]:
         """The loops that the watchdog supervises."""
@@ -131,17 +125,11 @@ class PipelineCycles:
 
     def sentence(self) -> str:
         """What the producer does now, in a line for people."""
-        if trouble := self._ready():
+        if trouble := self._pipeline.ready():
             return f"waiting: {trouble}"
-        now = self._status()
+        now = self._pipeline.status()
         backlog, in_flight = format_bytes(now["backlog_bytes"]), format_bytes(now["in_flight_bytes"])
         return f"shipping as {now['host']}: {counted(now['sources'], 'file')}, {backlog} to send, {in_flight} in flight"
-
-    def _ready(self) -> str:
-        return self._pipeline.ready()
-
-    def _status(self) -> dict[str, Any]:
-        return self._pipeline.status()
 
 
 INPUTS = (
@@ -153,6 +141,8 @@ FIXED = ("producer.host", "producer.state", "logs.subject", "logs.partitions", "
 another producer. The log is set up once. An input lives as long as the program: closing a socket loses its content."""
 CHECKPOINT = "checkpoint.sqlite"
 """Name of the checkpoint in the state directory of a host."""
+SPOOLS = "spool"
+"""Name of the directory of the spools there."""
 MAX_OTHER_HOSTS = 1000
 """Further checkpoints in the same state directory that are read before a host's first session."""
 CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
@@ -173,28 +163,17 @@ def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None
     _allow_many_files()
     keep_freed_memory()
     give_way()
-    with _locked(state, host, settings.producer, once=once):
-        inputs = inputs_of(settings.producer, state / "spool", once=once)
-        checkpoints = Checkpoints(state / CHECKPOINT)
-        try:
-            checkpoints.check_prefix(settings.logs.subject)
-            if checkpoints.fresh and not checkpoints.damaged:
-                _check_other_name(state, settings, host, watched)
-            asyncio.run(_run(settings, host, watched, checkpoints, inputs, once=once, read=read))
-        finally:
-            checkpoints.close()
-
-
-@contextlib.contextmanager
-def _locked(state: Path, host: str, chosen: ProducerSettings, *, once: bool) -> Iterator[None]:
-    """The lock on the checkpoint. Raises Fatal: another producer of this host runs, with how to find it."""
-    with contextlib.ExitStack() as stack:
-        try:
-            listen = "" if once else chosen.listen
-            stack.enter_context(Lock(state / "lock", f"the checkpoint of host {host}", listen=listen))
-        except LockHeld as held:
-            raise Fatal(str(held), hint=_hint_of(held.holder)) from None
-        yield
+    listen = "" if once else settings.producer.listen
+    try:
+        with Lock(state / "lock", f"the checkpoint of host {host}", listen=listen):
+            inputs = inputs_of(settings.producer, state / SPOOLS, once=once)
+            with contextlib.closing(Checkpoints(state / CHECKPOINT)) as checkpoints:
+                checkpoints.check_prefix(settings.logs.subject)
+                if checkpoints.fresh and not checkpoints.damaged:
+                    _check_other_name(state, settings, host, watched)
+                asyncio.run(_run(settings, host, watched, checkpoints, inputs, once=once, read=read))
+    except LockHeld as held:
+        raise Fatal(str(held), hint=_hint_of(held.holder)) from None
 
 
 def _hint_of(holder: LockHolder) -> str:
@@ -220,7 +199,8 @@ async def _run(
     read: Callable[[], Settings],
 ) -> None:
     new = checkpoints.fresh and not checkpoints.damaged
-    plan = Plan(settings, with_spools(_task(settings, host, watched, once=once, new=new), inputs))
+    task = _task(settings, host, watched, once=once, new=new)
+    plan = Plan(settings, replace(task, following=with_spools(task.following, inputs.names)))
     stop = Stop()
     stop.on_ask(inputs.stop)  # first: what was read until then is shipped before the end
     unlisted = named(settings.producer)  # standard input and FIFOs: the program keeps those that it started with
@@ -250,14 +230,13 @@ async def _run(
         guard = HostNameGuard(host, plan.task.prefix, this_instance(checkpoints.directory))
         cycles = PipelineCycles(reloading, checkpoints, inputs, guard)
         async with supervised(cycles.pulses, cycles.sentence):
-            await cycles.run()
+            shipped = await cycles.run()
     finally:
         inputs.close()
     if once:
-        shipped = cycles.shipped
         if is_empty and not shipped.files:  # else the rest of a file that was renamed is shipped
             raise nothing_to_ship(unmatched)
-        counts = {"file": shipped.files, "line": shipped.lines, "byte": shipped.bytes}
+        counts = {"file": len(shipped.files), "line": shipped.lines, "byte": shipped.bytes}
         print_summary("shipped", counts, time.monotonic() - began, style=settings.log.format)
 
 
@@ -292,9 +271,9 @@ def _without_match(pattern: str, watched: Watched, named: set[str]) -> str:
 
 def _planned_again(settings: Settings, inputs: Inputs) -> Plan[Task]:
     """A plan for a producer that is running: its first scan is done, and no error of the server ends it."""
-    plan = planned(settings, once=False, new=False)
-    for_ever = Patience(at_start=math.inf, later=math.inf)
-    return plan._replace(task=replace(with_spools(plan.task, inputs), patience=for_ever))
+    task = planned(settings, once=False, new=False).task
+    following = with_spools(task.following, inputs.names)
+    return Plan(settings, replace(task, following=following, patience=Patience(at_start=math.inf, later=math.inf)))
 
 
 def planned(settings: Settings, *, once: bool, new: bool) -> Plan[Task]:
@@ -313,17 +292,12 @@ def host_of(settings: Settings) -> str:
         ConfigError: it has none that can stand in a subject, or one that every machine has.
     """
     host = settings.producer.host or checked_host(default_host())
-    if is_everybodys(host) and not has_shipped(settings.producer, host):
+    if is_everybodys(host) and not (state_path(settings.producer, host) / CHECKPOINT).exists():
         own = "" if settings.producer.host else socket.gethostname().lower()
         if own and not is_everybodys(own):  # /etc/hosts calls it by its own name and `localhost`
             return checked_host(own)
         raise ConfigError(f"every machine is called {host}: hosts of this name would share one archive", hint=NAME_IT)
     return host
-
-
-def has_shipped(settings: ProducerSettings, host: str) -> bool:
-    """Whether a producer was started here under the name `host`."""
-    return (state_path(settings, host) / CHECKPOINT).exists()
 
 
 def _report_host_name(host: str) -> None:
@@ -340,7 +314,16 @@ def state_path(settings: ProducerSettings, host: str) -> Path:
 
 def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: bool) -> Task:
     chosen = settings.producer
-    edits = _edits(chosen)
+    edits = Edits.of(
+        keep_lines=chosen.keep_lines,
+        drop_lines=chosen.drop_lines,
+        redact=chosen.redact,
+        charset=chosen.charset,
+        labels=chosen.labels,
+        most_bytes=min(2 * chosen.block, MAX_BLOCK_BYTES),
+        pattern_seconds=chosen.pattern_time,
+    )
+    recover_wait = math.inf if chosen.recover_wait is None else chosen.recover_wait
     following = Following(
         watched=watched,
         cut=edits.cut(chosen.block, line_a_piece=chosen.encoding is Encoding.PLAIN),
@@ -368,27 +351,10 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         drain_within=chosen.drain_within,
         rate=chosen.rate,
         heartbeat=0.0 if once else chosen.heartbeat,
-        recover_wait=_recover_wait(chosen, once=once),
+        recover_wait=min(recover_wait, ONCE_RECOVER_SECONDS) if once else recover_wait,
         when_silent=WhenSilent.REFUSE if chosen.recover_wait is None else WhenSilent.BEGIN_ANEW,
         delete_archived=None if once else chosen.delete_archived,
         patience=Patience(at_start=5.0, later=60.0) if once else Patience(at_start=10.0, later=math.inf),
-    )
-
-
-def _recover_wait(settings: ProducerSettings, *, once: bool) -> float:
-    wait = math.inf if settings.recover_wait is None else settings.recover_wait
-    return min(wait, ONCE_RECOVER_SECONDS) if once else wait
-
-
-def _edits(settings: ProducerSettings) -> Edits:
-    return Edits.of(
-        keep_lines=settings.keep_lines,
-        drop_lines=settings.drop_lines,
-        redact=settings.redact,
-        charset=settings.charset,
-        labels=settings.labels,
-        most_bytes=min(2 * settings.block, MAX_BLOCK_BYTES),
-        pattern_seconds=settings.pattern_time,
     )
 
 
@@ -464,16 +430,11 @@ def _shipped_as_another(state: Path, watched: Watched, links: Links) -> tuple[st
 
 
 def _holds(path: str, mark: Mark, links: Links) -> bool:
-    try:
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
         descriptor = links.open(path)
-    except OSError:
-        return False
-    try:
+        stack.callback(os.close, descriptor)
         return mark.agrees(descriptor)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+    return False
 
 
 def _allow_many_files() -> None:

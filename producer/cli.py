@@ -1,6 +1,6 @@
 """`fshipper produce`: settings in, one pipeline out."""
 
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,6 @@ from shipper.model import Encoding
 
 if TYPE_CHECKING:
     from shipper.config import Layer
-    from shipper.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -122,28 +121,17 @@ def produce(
         from shipper.config import load  # noqa: PLC0415
         from shipper.telemetry import set_up_logging  # noqa: PLC0415
 
-    def read() -> "Settings":
-        return load(flags, config=config)
-
+    read = partial(load, flags, config=config)
     settings = read()
-    if dry_run:
-        _rehearse(settings, once=once, as_json=as_json)
-        return
-    if as_json:
-        raise UsageError("--json goes with --dry-run only")
-    set_up_logging(style=settings.log.format, level=settings.log.level)
-    run(settings, once=once, read=read)
+    if not dry_run:
+        if as_json:
+            raise UsageError("--json goes with --dry-run only")
+        set_up_logging(style=settings.log.format, level=settings.log.level)
+        return run(settings, once=once, read=read)
 
-
-def _rehearse(settings: "Settings", *, once: bool, as_json: bool) -> None:
     with importing():
         from producer.preflight.dry_run import report  # noqa: PLC0415 - its tables would double what a producer takes to start
-        from producer.preflight.report import print_report, report_json  # noqa: PLC0415
-        from shipper.telemetry import set_up_logging  # noqa: PLC0415
+        from producer.preflight.report import print_report  # noqa: PLC0415
 
     set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
-    found = report(settings, once=once)
-    if as_json:
-        sys.stdout.write(report_json(found) + "\n")
-    else:
-        print_report(found)
+    return print_report(report(settings, once=once), as_json=as_json)

@@ -10,7 +10,7 @@ import functools
 import heapq
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import shipper
@@ -65,15 +65,21 @@ class BacklogMeter:
         behind: list[tuple[int, str, str]] = []
         for reader in readers:
             source = known.get(reader.id)
-            if source is None or source.offset >= reader.size or _is_held_back(reader, source):
+            if source is None or source.offset >= reader.size:
+                continue
+            if reader.outcome is ReadOutcome.PARTIAL_LINE and source.offset >= reader.offset:
                 continue
             octets += reader.size - source.offset
             self._since[reader.id] = self._aged(before.get(reader.id), reader.size, source.offset, now)
             behind.append((reader.size - source.offset, reader.id, names.get(reader.file, reader.file)))
         self._measured_at = now
         oldest = min((since.seen_at for since in self._since.values()), default=now)
-        worst = tuple(self._told(*each, now) for each in heapq.nlargest(MAX_FILES, behind))
-        return Backlog(octets, now - oldest, len(behind), worst)
+        worst = []
+        for unacknowledged, id_, file in heapq.nlargest(MAX_FILES, behind):
+            since = self._since[id_]
+            age, still = round(now - since.seen_at, 3), round(now - since.still_since, 3)
+            worst.append(FileBehind(file=file, offset=since.offset, behind=unacknowledged, age=age, still=still))
+        return Backlog(octets, now - oldest, len(behind), tuple(worst))
 
     def _aged(self, before: _Since | None, size: int, offset: int, now: float) -> _Since:
         if before is None:
@@ -82,20 +88,6 @@ class BacklogMeter:
         if offset < before.size:
             return _Since(before.seen_at, before.size, offset, still_since)
         return _Since(self._measured_at, size, offset, still_since)  # found after the previous measurement
-
-    def _told(self, octets: int, id_: str, file: str, now: float) -> FileBehind:
-        since = self._since[id_]
-        return FileBehind(
-            file=file,
-            offset=since.offset,
-            behind=octets,
-            age=round(now - since.seen_at, 3),
-            still=round(now - since.still_since, 3),
-        )
-
-
-def _is_held_back(reader: FileReader, source: Source) -> bool:
-    return reader.outcome is ReadOutcome.PARTIAL_LINE and source.offset >= reader.offset
 
 
 MEASURE_SECONDS = 5.0
@@ -160,14 +152,9 @@ class Heartbeats(Periodic):
 
     async def check_name(self, publisher: Publisher, scheduler: Scheduler) -> None:
         """Once, at the start: check that no other live producer has this name. Raises ConfigError, SessionLost."""
-        await self._guard.check_at_start(
-            publisher,
-            pause=scheduler.pause,
-            is_stopping=lambda: scheduler.is_stopping,
-            tell=lambda: self.refuse(publisher),
-        )
+        await self._guard.check_at_start(publisher, scheduler, lambda: self._refuse(publisher))
 
-    async def refuse(self, publisher: Publisher) -> bool:
+    async def _refuse(self, publisher: Publisher) -> bool:
         """Report that this process ends because another live one has this host's name; False: heartbeats are off."""
         if self._task.heartbeat:
             await publisher.mention(self._subject, encode(self._beat(time.monotonic(), refused=True)))
@@ -189,6 +176,8 @@ class Heartbeats(Periodic):
         ]
         left_out = sources.excluded_bytes
         return {
+            "map_version": self._destination.place.version,
+            "moving": bool(self._destination.place.leaving),
             "host": task.host,
             "subject": self._destination.subject,
             "sources": len(sources.acks.known),
@@ -231,7 +220,6 @@ class Heartbeats(Periodic):
         if now > self._rated_at:
             self._rate = (self._shipped - self._rated) / (now - self._rated_at)
             self._rated_at, self._rated = now, self._shipped
-        me = self._guard.me
         return Heartbeat(
             version=_version(),
             partition=self._destination.partition,
@@ -250,14 +238,9 @@ class Heartbeats(Periodic):
             trouble=self._trouble or _held_back(self._task.edits.budget.held_back),
             leaves=leaves,
             refused=refused,
-            instance=me.id if me else "",
-            kernel=me.kernel if me else "",
-            run=me.run if me else "",
-            machine=me.machine if me else "",
-            state=me.state if me else "",
-            pid=me.pid if me else 0,
             other=self._guard.other,
             worst=self._backlog.worst,
+            **(asdict(self._guard.me) if self._guard.me else {}),
         )
 
 

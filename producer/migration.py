@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from producer import receipts
 from producer.checkpoint.ack_tracker import AckTracker
@@ -29,6 +29,12 @@ from shipper.ports import Publisher
 from shipper.subjects import control_up, log_subject, map_key, stream_name
 
 STREAM_SECONDS = 10.0
+"""Maximum wait for a stream that was requested."""
+ASK_AGAIN_SECONDS = 0.25
+MARK_AGAIN_SECONDS = 10.0
+"""Interval between two markers: a collector with another archive may have taken over without reading the first."""
+MARKER = 0
+"""Token of the marker: no block has it."""
 
 
 class Migration:
@@ -55,25 +61,19 @@ class Migration:
         await self.watch.read(publisher)
         if self._checkpoints.place is None:
             self._save_place(await self._first_place(publisher))
-        self._adopt_version()
-        self._report_settings()
-
-    async def _first_place(self, publisher: Publisher) -> Place:
-        """The place of a host whose checkpoint has none: it is new, or an older version wrote it."""
-        partition_map = self.watch.known
-        if partition_map is None or not self._checkpoints.fresh:
-            task = self._task
-            seen = await partitions_there(publisher, task.prefix, task.host, partition_map, first=self.place.partition)
-            past = past_of(seen, self._acks().known)
-            if past is not None:
-                return Place(partition=past)
-        return self.watch.belongs(self.place)
-
-    def _adopt_version(self) -> None:
         there = self.watch.belongs(self.place)
         stays = not self.place.leaving and there.partition == self.place.partition
         if there != self.place and (stays or self._checkpoints.fresh):
             self._save_place(there)
+        self._report_settings()
+
+    async def _first_place(self, publisher: Publisher) -> Place:
+        """The place of a host whose checkpoint has none: it is new, or an older version wrote it."""
+        if self.watch.known is None or not self._checkpoints.fresh:
+            past = past_of(await self._partitions_there(publisher), self._acks().known)
+            if past is not None:
+                return Place(partition=past)
+        return self.watch.belongs(self.place)
 
     def _report_settings(self) -> None:
         """Report once that SHIPPER_PARTITIONS differs from the partition in which this host ships."""
@@ -94,9 +94,22 @@ class Migration:
 
     async def others_with_a_past(self, publisher: Publisher) -> list[int]:
         """The other partitions whose streams hold blocks of this host."""
-        task = self._task
-        seen = await partitions_there(publisher, task.prefix, task.host, self.watch.known, first=self.place.partition)
+        seen = await self._partitions_there(publisher)
         return [each.partition for each in seen if each.partition != self.place.partition and each.has_block]
+
+    async def _partitions_there(self, publisher: Publisher) -> list["PartitionState"]:
+        """Every partition with a stream. Without a map: this host's, and those from 0 on without an interruption."""
+        found, known, own = [], self.watch.known, self.place.partition
+        for number in sorted(known.used) if known else [own, *(n for n in range(MAX_PARTITIONS) if n != own)]:
+            stream = stream_name(self._task.prefix, number)
+            try:
+                last = await publisher.last_stored_in(stream, log_subject(self._task.prefix, number, self._task.host))
+            except StreamMissing:
+                if known or number == own:
+                    continue
+                break
+            found.append(PartitionState(number, last))
+        return found
 
     async def explained(self, publisher: Publisher, missing: StreamMissing) -> StreamMissing:
         """`missing` with the cause, if the server has other partitions than the settings or the map."""
@@ -109,9 +122,7 @@ class Migration:
                 hint="create it: fshipper partition apply",
             )
         with contextlib.suppress(ShipperError):
-            seen = await partitions_there(publisher, task.prefix, task.host, None, first=place.partition)
-            if seen:
-                there = len(seen)
+            if there := len(await self._partitions_there(publisher)):
                 return StreamMissing(
                     f"stream {stream} does not exist: SHIPPER_PARTITIONS is {task.partitions}, the server has"
                     f" {there} partition{'s' if there != 1 else ''} ({stream_name(task.prefix, 0)} to"
@@ -126,11 +137,6 @@ class Migration:
         if version > self.place.version:
             self._save_place(Place(partition=self.place.partition, version=version))
 
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether the map names another partition for this host."""
-        return self.watch.belongs(self.place).partition != self.place.partition
-
     def set_out(self) -> None:
         """Save the state "leaving": from now on only the marker is published in this partition."""
         version = self.watch.belongs(self.place).version
@@ -142,8 +148,10 @@ class Migration:
 
         Raises SessionLost, StreamFull, StreamMissing: the next session continues the move.
         """
-        acks, asked = self._acks(), set[str]()
-        told = await self._last_receipts(publisher, acks, asked, scheduler)
+        acks = self._acks()
+        told, asked = await scheduler.run_until(
+            self._last_receipts(publisher, acks), before="the old partition was left"
+        )  # files are scanned meanwhile, so that no rename is missed
         await self.watch.read(publisher)  # it may have changed again; if it is gone, the host stays
         before, there = self.place, self.watch.belongs(self.place)
         if there == before:
@@ -168,30 +176,49 @@ class Migration:
             events.stream_denied(partition=self.place.partition, reason=reply.reason)
         return reply is not None and reply.answer is StreamAnswer.CREATED
 
-    def status(self) -> dict[str, Any]:
-        """The place of the host, for people and scripts."""
-        return {"map_version": self.place.version, "moving": bool(self.place.leaving)}
-
     def answer(self) -> PlaceReply:
         """The partition of this host, for the partitioner; the map is read again immediately."""
         self.watch.hint()
         place = self.place
         return PlaceReply(place.partition, max(place.version, place.leaving), bool(place.leaving))
 
-    async def _last_receipts(
-        self, publisher: Publisher, acks: AckTracker, asked: set[str], scheduler: Scheduler
-    ) -> ReceiptsReply:
-        """The final receipts; files are scanned meanwhile, so that no rename is missed."""
+    async def _last_receipts(self, publisher: Publisher, acks: AckTracker) -> tuple[ReceiptsReply, set[str]]:
+        """The final receipts of the old partition, with the sources for which they were requested; no limit of time.
 
-        def ask() -> list[str]:
-            found = asked_for(acks.known.values())
-            asked.clear()
-            asked.update(found)
-            return found
+        Marker -> PubAck -> the collector journals it -> its receipts are final. The old partition drops every message
+        of this host that is stored after the marker, for example from a connection that is still open. So the receipts
+        that follow name all that the old partition will ever archive of this host, and the new partition continues
+        after those bytes.
 
-        task = self._task
-        leaving = Departure(publisher, task.prefix, task.host, self.place, ack_timeout=task.ack_timeout)
-        return await scheduler.run_until(leaving.last_receipts(ask), before="the old partition was left")
+        Raises SessionLost, StreamFull; StreamMissing: the stream is closed, and its collector has not finished it.
+        """
+        place, marked_at = self.place, -math.inf
+        while True:
+            asked = asked_for(acks.known.values())
+            told = await receipts.ask(publisher, self._task.host, place.partition, asked, leaving=place.leaving)
+            if told is not None and (told.is_retired or told.left >= place.leaving):
+                return told, set(asked)
+            if time.monotonic() - marked_at >= MARK_AGAIN_SECONDS:
+                await self._mark(publisher)
+                marked_at = time.monotonic()
+            else:
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _mark(self, publisher: Publisher) -> None:
+        """Publish the marker; returns when it is stored."""
+        subject, version, ack_timeout = self.destination.subject, self.place.leaving, self._task.ack_timeout
+        news = asyncio.Event()
+        publisher.on_news(news.set)
+        publisher.acknowledged()
+        await publisher.publish(MARKER, subject, codec.move_marker(version), b"")
+        try:
+            async with asyncio.timeout(ack_timeout):
+                while not publisher.acknowledged():
+                    news.clear()
+                    await news.wait()
+        except TimeoutError:
+            raise SessionLost(f"no ack for the move marker in {ack_timeout:.0f} s") from None
+        events.move_marked(subject=subject, version=version)
 
     def _save_place(self, place: Place) -> None:
         with checkpoint_needed():
@@ -219,10 +246,10 @@ class MapWatcher(Periodic):
         self._destination = destination
         self._acks = acks
         self._rouse = rouse
-        self._known: PartitionMap | None = None
+        self.known: PartitionMap | None = None  #: the newest map; None: there is none, or this host may not read it
         self._is_refused = False
         self._next_at = 0.0
-        self._wanted_since: float | None = None
+        self._wanted_since = math.inf  # when the map first named another partition
         self._reading: asyncio.Task[ReceiptsReply | None] | None = None
         self.is_time = False  #: to stop publishing, and to leave
 
@@ -233,14 +260,9 @@ class MapWatcher(Periodic):
             return -math.inf if self._reading.done() else math.inf
         return self._next_at
 
-    @property
-    def known(self) -> PartitionMap | None:
-        """The newest map; None: there is none, or this host has no permission to read it."""
-        return self._known
-
     def belongs(self, place: Place) -> Place:
         """The place of a host that is at `place`, by the newest map."""
-        return place.under(self._known, self._destination.host) if self._known else place
+        return place.under(self.known, self._destination.host) if self.known else place
 
     def hint(self) -> None:
         """The map may have changed: read it now."""
@@ -261,8 +283,8 @@ class MapWatcher(Periodic):
         found = decode(entry.value) if entry else None
         if entry and found is None:
             events.map_damaged(key=self._key)
-        if found is not None and (self._known is None or found.version > self._known.version):
-            self._known = found
+        if found is not None and (self.known is None or found.version > self.known.version):
+            self.known = found
 
     async def run(self, session: Publisher | None) -> None:
         """Start to read the map when that is due, or use what was read: sets `is_time`."""
@@ -273,7 +295,8 @@ class MapWatcher(Periodic):
             told = None if looking.cancelled() else looking.result()
             if told is not None:
                 self._acks().note_receipts(told)
-                self._judge()
+                waited = time.monotonic() - self._wanted_since
+                self.is_time = self._acks().unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
         elif self._reading is None and time.monotonic() >= self._next_at:
             self._reading = asyncio.ensure_future(self._read_and_ask(session, self._destination.place))
             self._reading.add_done_callback(lambda _: self._rouse())
@@ -290,79 +313,16 @@ class MapWatcher(Periodic):
         try:
             await self.read(publisher)
             if self.belongs(place) == place:
-                self._wanted_since = None
+                self._wanted_since = math.inf
                 return None
             self._next_at = time.monotonic() + RECEIPTS_SECONDS
-            self._wanted_since = time.monotonic() if self._wanted_since is None else self._wanted_since
+            self._wanted_since = min(self._wanted_since, time.monotonic())
             return await receipts.ask(publisher, self._destination.host, place.partition)
         except ShipperError:
             return None  # the main loop gets the same error
 
-    def _judge(self) -> None:
-        waited = time.monotonic() - (time.monotonic() if self._wanted_since is None else self._wanted_since)
-        self.is_time = self._acks().unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
 
-
-# -- leaving a partition ----------------------------------------------------------------------------------------------
-#
-# marker -> PubAck -> the collector journals it -> its receipts are final
-#
-# The old partition drops every message of this host that is stored after the marker, for example from a connection that
-# is still open. So the receipts that follow name all that the old partition will ever archive of this host, and the new
-# partition continues after those bytes.
-
-ASK_AGAIN_SECONDS = 0.25
-MARK_AGAIN_SECONDS = 10.0
-"""Interval between two markers: a collector with another archive may have taken over without reading the first."""
-MARKER = 0
-"""Token of the marker: no block has it."""
-
-
-class Departure:
-    """One attempt, in one session, to leave `place`."""
-
-    def __init__(self, publisher: Publisher, prefix: str, host: str, place: Place, *, ack_timeout: float) -> None:
-        self._publisher = publisher
-        self._subject = log_subject(prefix, place.partition, host)
-        self._host = host
-        self._place = place
-        self._ack_timeout = ack_timeout
-        self._news = asyncio.Event()
-        publisher.on_news(self._news.set)
-
-    async def last_receipts(self, asked: Callable[[], Sequence[str]]) -> ReceiptsReply:
-        """The final receipts of the old partition for the sources of `asked`; waits for them without limit.
-
-        Raises SessionLost, StreamFull; StreamMissing: the stream is closed, and its collector has not finished it.
-        """
-        marked_at: float | None = None
-        while True:
-            told = await self._ask(asked())
-            if told is not None and (told.is_retired or told.left >= self._place.leaving):
-                return told
-            if marked_at is None or time.monotonic() - marked_at >= MARK_AGAIN_SECONDS:
-                await self._mark()
-                marked_at = time.monotonic()
-            else:
-                await asyncio.sleep(ASK_AGAIN_SECONDS)
-
-    async def _ask(self, sources: Sequence[str]) -> ReceiptsReply | None:
-        place = self._place
-        return await receipts.ask(self._publisher, self._host, place.partition, sources, leaving=place.leaving)
-
-    async def _mark(self) -> None:
-        """Publish the marker; returns when it is stored."""
-        self._publisher.acknowledged()
-        await self._publisher.publish(MARKER, self._subject, codec.move_marker(self._place.leaving), b"")
-        try:
-            async with asyncio.timeout(self._ack_timeout):
-                while not self._publisher.acknowledged():
-                    self._news.clear()
-                    await self._news.wait()
-        except TimeoutError:
-            raise SessionLost(f"no ack for the move marker in {self._ack_timeout:.0f} s") from None
-        events.move_marked(subject=self._subject, version=self._place.leaving)
-
+# -- what archives have of the sources of a host that moves -----------------------------------------------------------
 
 NAMELESS = "_"
 """Identity of an archive that did not report one."""
@@ -424,22 +384,6 @@ class PartitionState(NamedTuple):
     def has_block(self) -> bool:
         """Whether the newest message is a block."""
         return self.last is not None and receipt_of(self.last) is not None
-
-
-async def partitions_there(
-    publisher: Publisher, prefix: str, host: str, known: PartitionMap | None, *, first: int = 0
-) -> list[PartitionState]:
-    """Every partition with a stream. Without a map: partition `first`, and those from 0 on without an interruption."""
-    found = []
-    for number in sorted(known.used) if known else [first, *(n for n in range(MAX_PARTITIONS) if n != first)]:
-        try:
-            last = await publisher.last_stored_in(stream_name(prefix, number), log_subject(prefix, number, host))
-        except StreamMissing:
-            if known or number == first:
-                continue
-            break
-        found.append(PartitionState(number, last))
-    return found
 
 
 def past_of(seen: Iterable[PartitionState], known: Mapping[str, Source]) -> int | None:

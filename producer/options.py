@@ -25,9 +25,7 @@ class Order(enum.Enum):
     """Which of the files that have unread bytes is read next."""
 
     FAIR = "fair"  #: one block of each in turn
-    OLDEST = (
-        "oldest"  #: the one whose last change is the oldest, to its end; a file that is written to becomes the newest
-    )
+    OLDEST = "oldest"  #: the one whose last change is the oldest, to its end; a write makes a file the newest
 
 
 UNBOUNDED = 1 << 30

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from producer.batcher import BATCHES_AHEAD, Batch, Batcher, BatchReader, Encoder, RateLimit, is_full
-from producer.checkpoint.ack_tracker import CheckpointSaver
 from producer.checkpoint.recovery import Recovery
 from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.discovery.scanner import name_filter
@@ -23,21 +22,14 @@ from producer.model import Destination, Entry, Place
 from producer.options import Task
 from producer.periodic import Scheduler
 from producer.session.control import ControlHandler
-from producer.session.delivery import ALL_AT_ONCE, ONE_AT_FIRST, Delivery, ResendQueue, Sender, Shipped, Window
+from producer.session.delivery import ALL_AT_ONCE, ONE_AT_FIRST, Delivery
 from producer.session.delivery_check import DeliveryCheck
 from producer.session.handshake import Handshake
 from producer.session.host_name_guard import HostNameGuard
 from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.scan_schedule import ScanSchedule
 from producer.tailer.tailer import new_tailer
-from producer.tasks import (
-    CloseFilesTask,
-    DeletionTask,
-    InputsTask,
-    ResendTask,
-    SaveTask,
-    ScanTask,
-)
+from producer.tasks import DeletionTask, EachIteration, SaveTask, ScanTask
 from shipper import events
 from shipper.errors import Fatal, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Pulse, Stop, notify
@@ -61,32 +53,32 @@ class SessionFactory:
         self._connect = connect
         self._delivery = delivery
         self._scheduler = scheduler
-        self._heartbeats = heartbeats
-        self._migration = migration
+        self.heartbeats = heartbeats
+        self.migration = migration
         self._handshake = handshake
         self._control = control
 
     async def connected(self) -> Publisher:
         """A new connection, with the stream of the host's partition."""
-        return await self._scheduler.connected(self._connect(self._migration.place.partition))
+        return await self._scheduler.connected(self._connect(self.migration.place.partition))
 
     async def start(self, session: Publisher) -> bool:
         """Prepare to ship; False: the host has moved, and the next session connects to its new partition.
 
         Raises ConfigError: another live producer has this host's name.
         """
-        await self._heartbeats.check_name(session, self._scheduler)
+        await self.heartbeats.check_name(session, self._scheduler)
         if not await self._is_in_its_partition(session):
             return False
         session.on_news(self._scheduler.rouse)
-        await self._heartbeats.run(session)  # first: the handshake ends without a stream
+        await self.heartbeats.run(session)  # first: the handshake ends without a stream
         with checkpoint_needed():
             await self._handshake.run(session, self._scheduler)
         await self._control.listen(session)
         return True
 
     async def _is_in_its_partition(self, session: Publisher) -> bool:
-        migration, delivery = self._migration, self._delivery
+        migration, delivery = self.migration, self._delivery
         before = migration.place
         with checkpoint_needed():
             await migration.read_map(session)
@@ -103,11 +95,12 @@ class SessionFactory:
 
         Raises StreamMissing: with the cause, unless the stream exists now.
         """
-        if self._migration.is_elsewhere:  # what is not acknowledged is sent there, after what this partition archived
-            self._migration.set_out()
-        elif await self._migration.ask_for_stream(session):
+        migration = self.migration
+        if migration.watch.belongs(migration.place).partition != migration.place.partition:
+            migration.set_out()  # what is not acknowledged is sent there, after what this partition archived
+        elif await migration.ask_for_stream(session):
             return
-        raise await self._migration.explained(session, missing) from None
+        raise await migration.explained(session, missing) from None
 
     async def end(self, session: Publisher) -> None:
         """Take the acks that arrived before the session ended, and close it."""
@@ -115,26 +108,8 @@ class SessionFactory:
         with contextlib.suppress(ShipperError):
             self._delivery.take_acks(session)
             if self._scheduler.is_stopping:
-                await self._heartbeats.farewell(session)
+                await self.heartbeats.farewell(session)
         await session.close()
-
-    @property
-    def subject(self) -> str:
-        """The subject of the blocks."""
-        return self._migration.destination.subject
-
-    @property
-    def must_leave(self) -> bool:
-        """Whether the host must leave its partition as soon as nothing is in flight."""
-        return self._migration.watch.is_time
-
-    def leave(self) -> None:
-        """Leave the partition, durably: the next session moves the host."""
-        self._migration.set_out()
-
-    def status(self) -> dict[str, Any]:
-        """What the producer does now, for people and scripts."""
-        return {**self._migration.status(), **self._heartbeats.status()}
 
 
 class SessionHealth:
@@ -179,11 +154,6 @@ class Drain:
         self._stop = stop
         self._inputs = inputs
         self._delivery = delivery
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether a stop was requested."""
-        return self._stop.asked
 
     @property
     def may_read(self) -> bool:
@@ -246,6 +216,7 @@ class Pipeline:
         self._scheduler = scheduler
         self._health = health
         self._drain = drain
+        self.pulse = scheduler.pulse  #: the progress of the main loop, for the watchdog
 
     async def run(self) -> None:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
@@ -263,21 +234,11 @@ class Pipeline:
 
     def status(self) -> dict[str, Any]:
         """What the producer does now, for people and scripts."""
-        return self._sessions.status()
+        return self._sessions.heartbeats.status()
 
     def ready(self) -> str:
         """Why there is no working session with the server; empty while there is one."""
         return self._health.trouble
-
-    @property
-    def pulse(self) -> Pulse:
-        """The progress of the main loop, for the watchdog."""
-        return self._scheduler.pulse
-
-    @property
-    def shipped(self) -> Shipped:
-        """What the server has acknowledged in a run with `once`."""
-        return self.delivery.shipped
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -291,7 +252,7 @@ class Pipeline:
                 delay = self._health.failed(error)
                 events.session_ended(program="producer", error=str(error), hint=error.hint, retry_in=delay)
                 await self._scheduler.pause(delay)
-                if self._drain.is_stopping:
+                if self._scheduler.is_stopping:
                     await asyncio.sleep(min(delay, MAX_SLEEP_DRAINING_SECONDS))
 
     async def _session(self) -> None:
@@ -306,7 +267,7 @@ class Pipeline:
 
     async def _serve(self, session: Publisher) -> None:
         self._health.started(is_progress=not len(self.delivery.window))
-        events.session_begun(program="producer", subject=self._sessions.subject)
+        events.session_begun(program="producer", subject=self._sessions.migration.destination.subject)
         notify("READY=1")
         at_once = ALL_AT_ONCE
         while True:
@@ -325,7 +286,7 @@ class Pipeline:
         """
         with contextlib.suppress(StreamFull):
             self.delivery.take_acks(session)  # acks that arrived before the refusal
-        if self._drain.is_stopping:
+        if self._scheduler.is_stopping:
             raise full
         session.start_over()
         delay = self._health.failed(full)
@@ -341,18 +302,18 @@ class Pipeline:
             while True:
                 if batcher:
                     batch = await batcher.next()  # read
-                    tokens = delivery.open(batch)  # in flight: if the next line fails, the next session sends it
+                    blocks = delivery.open(batch)  # in flight: if the next line fails, the next session sends it
                     self._read_ahead(batch)
-                    await delivery.send(session, tokens, batch)
+                    await delivery.send(session, blocks)
                 delivery.take_acks(session)  # PubAck
                 await delivery.save_if_due()  # checkpoint
-                scheduler.pulse.turn()
+                self.pulse.turn()
                 if batcher:
                     continue
                 await scheduler.run_due(session)
-                if self._sessions.must_leave and not len(delivery.window):
+                if self._sessions.migration.watch.is_time and not len(delivery.window):
                     await delivery.save()
-                    return self._sessions.leave()
+                    return self._sessions.migration.set_out()
                 if self._may_read and not delivery.tailer.idle:
                     batcher.begin()
                 elif self._drain.is_done:
@@ -373,20 +334,17 @@ class Pipeline:
     @property
     def _may_read(self) -> bool:
         delivery = self.delivery
-        may_begin = self._drain.may_read and not delivery.resends.is_any and not self._sessions.must_leave
+        may_begin = self._drain.may_read and not delivery.must_resend and not self._sessions.migration.watch.is_time
         return may_begin and delivery.window.room and self._batcher.has_budget
 
     async def _rest(self) -> None:
         """Sleep until there is news, a task or an ack is due, the rate limit allows to read, or the drain ends."""
-        delivery = self.delivery
-        due = [self._scheduler.next_at]
-        if delivery.window.room and not (self._drain.is_stopping or delivery.tailer.idle):
-            due.append(self._batcher.budget_at)
-        if (late_at := delivery.late_at) is not None:
-            due.append(late_at)
-        if self._drain.is_stopping:
-            due.append(time.monotonic() + MAX_SLEEP_DRAINING_SECONDS)
-        await self._scheduler.sleep(min(due), is_idle=delivery.tailer.idle)
+        delivery, until = self.delivery, self.delivery.late_at
+        if self._scheduler.is_stopping:
+            until = min(until, time.monotonic() + MAX_SLEEP_DRAINING_SECONDS)
+        elif delivery.window.room and not delivery.tailer.idle:
+            until = min(until, self._batcher.budget_at)
+        await self._scheduler.sleep(until, is_idle=delivery.tailer.idle)
 
 
 def pipeline_of(
@@ -397,15 +355,7 @@ def pipeline_of(
     wake, pulse, following = Wake(), Pulse("the session"), task.following
     guard = guard or HostNameGuard(task.host, task.prefix, None)
     destination = Destination(task.prefix, task.host, checkpoints.place or Place(partition=task.partition))
-    delivery = Delivery(
-        task,
-        checkpoints,
-        new_tailer(following, checkpoints, retained),
-        Sender(task, destination, Window(task.window_bytes), wake),
-        CheckpointSaver(checkpoints, task.checkpoint_every),
-        ResendQueue(wake.rouse),
-        Shipped(following.spools.values()),
-    )
+    delivery = Delivery(task, checkpoints, destination, new_tailer(following, checkpoints, retained), wake)
     encoder = Encoder(task.compressor, task.edits)
     encoder.destination = destination
     batcher = Batcher(BatchReader(delivery.read, delivery.put_back, encoder, RateLimit(task.rate)))
@@ -417,11 +367,11 @@ def pipeline_of(
     delivery.on_acknowledged(health.acknowledged)
     delivery.on_acknowledged(heartbeats.acknowledged)
     tasks = (
-        CloseFilesTask(delivery),
+        EachIteration(lambda _: delivery.tailer.retire()),
         check,
-        ResendTask(delivery),
+        EachIteration(delivery.go_back_if_requested),  # before `DeletionTask`: no file goes that must be read again
         ScanTask(ScanSchedule(task, wake), delivery),
-        InputsTask(inputs, delivery),
+        EachIteration(lambda _: inputs.tend(delivery.progress, delivery.tailer.release)),
         heartbeats,
         migration.watch,
         DeletionTask(task, destination, delivery, stop, wake),
@@ -436,15 +386,9 @@ def pipeline_of(
         is_wanted=name_filter(following.watched),
         links=following.links,
     )
-    sessions = SessionFactory(
-        connect,
-        delivery,
-        scheduler,
-        heartbeats,
-        migration,
-        Handshake(checkpoints, delivery, recovery, migration, check.doubt),
-        ControlHandler(task, delivery, migration.answer, check.unproven),
-    )
+    handshake = Handshake(checkpoints, delivery, recovery, migration, check.doubt)
+    control = ControlHandler(task, delivery, migration.answer, check.unproven)
+    sessions = SessionFactory(connect, delivery, scheduler, heartbeats, migration, handshake, control)
     stop.on_ask(task.edits.budget.end_soon)
     inputs.hint_to(wake.hint)
     return Pipeline(task, delivery, batcher, sessions, scheduler, health, Drain(task, stop, inputs, delivery))

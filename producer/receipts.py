@@ -65,12 +65,10 @@ def surviving(last: Stored | None, known: Mapping[str, Source]) -> int:
         return 0
     newest = receipt_of(last)
     source = known.get(newest.source) if newest else None
-    if (
-        newest is None or source is None
-    ):  # written by another producer: counts only if it is newer than all blocks of these sources
-        acknowledged = max((each.sequence for each in known.values()), default=0)
-        return last.sequence if last.sequence > acknowledged else 0
-    return last.sequence if _fits_at(last.sequence, newest, source) else 0
+    if newest and source:
+        return last.sequence if _fits_at(last.sequence, newest, source) else 0
+    # Another producer wrote it: it counts only if it is newer than all blocks of these sources.
+    return last.sequence if last.sequence > max((each.sequence for each in known.values()), default=0) else 0
 
 
 def receipt_of(last: Stored) -> Receipt | None:

@@ -1,12 +1,8 @@
-"""The periodic tasks of a producer, in the order in which the scheduler runs them.
+"""Periodic tasks of a producer that connect its delivery with a schedule."""
 
-`CloseFilesTask` and `ResendTask` come before `DeletionTask`: no file is deleted whose bytes must be read again.
-"""
-
-import math
+from collections.abc import Callable
 
 from producer.discovery.watcher import Wake
-from producer.inputs.factory import Inputs
 from producer.model import Destination
 from producer.options import Task
 from producer.periodic import Periodic
@@ -17,27 +13,15 @@ from shipper.lifecycle import Stop
 from shipper.ports import Publisher
 
 
-class CloseFilesTask(Periodic):
-    """Closes files whose last block is acknowledged."""
+class EachIteration(Periodic):
+    """A task without a time of its own: `work` is called whenever the main loop runs the tasks."""
 
-    def __init__(self, delivery: Delivery) -> None:
-        self._delivery = delivery
-
-    async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
-        """Close what is due."""
-        self._delivery.tailer.retire()
-
-
-class ResendTask(Periodic):
-    """Goes back to bytes that an archive lacks."""
-
-    def __init__(self, delivery: Delivery) -> None:
-        self._delivery = delivery
+    def __init__(self, work: Callable[[Publisher | None], None]) -> None:
+        self._work = work
 
     async def run(self, session: Publisher | None) -> None:
-        """Raises SessionLost: files went back, and the next session sends from there."""
-        if session is not None:
-            self._delivery.go_back_if_requested()
+        """Call `work`."""
+        self._work(session)
 
 
 class ScanTask(Periodic):
@@ -65,18 +49,6 @@ class ScanTask(Periodic):
         self._schedule.close()
 
 
-class InputsTask(Periodic):
-    """Rotates and deletes the spools of the inputs."""
-
-    def __init__(self, inputs: Inputs, delivery: Delivery) -> None:
-        self._inputs = inputs
-        self._delivery = delivery
-
-    async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
-        """Raises Fatal: an input cannot continue."""
-        self._inputs.tend(self._delivery.progress, self._delivery.tailer.release)
-
-
 class DeletionTask(Periodic):
     """Deletes files that have been archived for long enough, once the checkpoint contains all of them."""
 
@@ -90,10 +62,8 @@ class DeletionTask(Periodic):
         destination.on_move(self._start_over)
 
     def _start_over(self) -> None:
-        task = self._task
-        self._removal = ArchivedFileDeletion(
-            task.delete_archived, task.host, self._destination.partition, rouse=self._wake.rouse
-        )
+        grace_seconds, partition = self._task.delete_archived, self._destination.partition
+        self._removal = ArchivedFileDeletion(grace_seconds, self._task.host, partition, rouse=self._wake.rouse)
 
     @property
     def next_at(self) -> float:
@@ -124,8 +94,8 @@ class SaveTask(Periodic):
 
     @property
     def next_at(self) -> float:
-        """When the next save is due; never while everything is saved."""
-        return self._delivery.save_at if self._delivery.tailer.acks.has_unsaved else math.inf
+        """When the next save is due."""
+        return self._delivery.save_at
 
     async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
         """Save what is due."""

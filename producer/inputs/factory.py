@@ -15,12 +15,13 @@ from producer.discovery.safe_open import Links, NotFollowed
 from producer.inputs.journald import NAME, Chosen, Journald
 from producer.inputs.pipes import Fifo, Stdin
 from producer.inputs.reader import Reader
-from producer.inputs.spool import Hint, Progress, Spool, directory_of
+from producer.inputs.spool import Hint, Progress, Spool
 from producer.inputs.syslog import Syslog, parse
 from producer.model import Source
-from producer.options import Task
+from producer.options import Following
 from shipper import events
 from shipper.errors import ConfigError
+from shipper.layout import file_name
 from shipper.settings import ProducerSettings
 
 TEND_SECONDS = 0.1
@@ -74,14 +75,10 @@ class Inputs:
         for spool in self._spools:
             spool.close()
 
-    def check(self) -> None:
-        """Raises Fatal: an input could not go on."""
-        for reader in self._readers:
-            reader.check()
-
     def tend(self, progress: Callable[[], Progress], release: Callable[[Source], None]) -> None:
         """Rotate and delete what is due, now and then. Raises Fatal: an input could not go on."""
-        self.check()
+        for reader in self._readers:
+            reader.check()
         if self._spools and time.monotonic() >= self._tended_at + TEND_SECONDS:
             self._tended_at = time.monotonic()
             now = progress()
@@ -130,8 +127,7 @@ def is_any(settings: ProducerSettings) -> bool:
 
 def inputs_of(settings: ProducerSettings, root: Path, *, once: bool) -> Inputs:
     """The inputs, not yet started, and the spools below `root` that earlier runs left. Raises ConfigError."""
-    for path, refused in _refused_fifos(settings):
-        events.link_not_followed(path=path, reason=refused.reason)
+    _report_refused_fifos(settings)
     if once:
         _check_that_all_end(settings)
     readers = list(_readers(settings, root, once=once))
@@ -148,16 +144,15 @@ def inputs_of(settings: ProducerSettings, root: Path, *, once: bool) -> Inputs:
     return Inputs(readers, left, alone=not files_of(settings))
 
 
-def with_spools(task: Task, inputs: Inputs) -> Task:
-    """A task that follows the spools, too."""
-    following, names = task.following, inputs.names
+def with_spools(following: Following, names: Mapping[str, str]) -> Following:
+    """The same with the spools, too; `names`: archive names by the local path of the spool."""
     watched = replace(following.watched, patterns=(*following.watched.patterns, *names), own=frozenset(names))
-    return replace(task, following=replace(following, watched=watched, spools=names))
+    return replace(following, watched=watched, spools=names)
 
 
 def _readers(settings: ProducerSettings, root: Path, *, once: bool) -> Iterator[Reader]:
     def spool(name: str) -> Spool:
-        return Spool(directory_of(root, name), name, limit_bytes=settings.spool)
+        return Spool(root / file_name(name), name, limit_bytes=settings.spool)
 
     if STDIN in settings.files:
         yield Stdin(spool(_checked_name(settings)))
@@ -207,13 +202,13 @@ def _is_named_fifo(path: str, settings: ProducerSettings) -> bool:
         return False
 
 
-def _refused_fifos(settings: ProducerSettings) -> Iterator[tuple[str, NotFollowed]]:
-    """The FIFOs that are not read, because another user can have made the link to them."""
+def _report_refused_fifos(settings: ProducerSettings) -> None:
+    """Report the FIFOs that are not read, because another user can have made the link to them."""
     for path in settings.files:
         try:
             if path != STDIN and stat.S_ISFIFO(os.stat(path).st_mode):
                 Links(settings.link_roots).status(os.path.abspath(path))
         except NotFollowed as refused:
-            yield path, refused
+            events.link_not_followed(path=path, reason=refused.reason)
         except OSError:
             continue  # it is gone

@@ -1,13 +1,7 @@
 """The systemd journal: every entry once in a spool, through kills of this program and of journalctl.
 
 Append, then bookmark. A kill between leaves entries in the spool that the bookmark does not know: they are read again,
-prove to be the same bytes, and are passed over.
-
-How far the journal is read: the cursor of the last entry that is in the spool, and where the spool ended then.
-
-Entries of the journal as journalctl prints them -> lines. Pure; the same entry always gives the same bytes.
-
-What is read again after a kill, against what the spool has of it already. Pure.
+prove to be the same bytes, and are passed over: the same entry always gives the same line.
 """
 
 import contextlib
@@ -22,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from producer.inputs.reader import Reader
 from producer.inputs.spool import Spool, rotated
@@ -231,7 +225,11 @@ class Journald(Reader):
     def read(self) -> None:
         """Follow the journal, also when journalctl ends for reasons of its own."""
         self._holding.enter_context(self.spool.held())  # a torn last line goes on where it is
-        self._mark = self._first_mark()
+        self._mark = self._bookmarks.load()
+        if self._mark is None and self._chosen.start_at_end and self.spool.position == (1, 0):
+            newest = self._ask("--lines=1", *self._chosen.match)
+            if newest is not None:
+                self._bookmark(cursor_of(newest))
         retry = FIRST_RETRY_SECONDS
         while not self._stopping.is_set():
             try:
@@ -245,15 +243,6 @@ class Journald(Reader):
             retry = FIRST_RETRY_SECONDS if got_some else min(2 * retry, MAX_RETRY_SECONDS)
             events.journal_ended(error=error or "it ended by itself", retry_in=retry)
             self._stopping.wait(retry)
-
-    def _first_mark(self) -> Bookmark | None:
-        mark = self._bookmarks.load()
-        if mark is None and self._chosen.start_at_end and self.spool.position == (1, 0):
-            newest = self._ask("--lines=1", *self._chosen.match)
-            if newest is not None:
-                self._bookmark(cursor_of(newest))
-                return self._mark
-        return mark
 
     def _command(self, *more: str) -> list[str]:
         directory = [f"--directory={self._chosen.directory}"] if self._chosen.directory else []
@@ -270,31 +259,27 @@ class Journald(Reader):
 
     def _follow(self) -> tuple[bool, str]:
         """One run of journalctl: whether anything came, and why it ended; "" where all is well."""
-        self._again = self.spool.unrecorded(self._mark.number, self._mark.length) if self._mark else self._unmarked()
+        number, length = (self._mark.number, self._mark.length) if self._mark else (0, 0)
+        self._again = self.spool.unrecorded(number, length)
         if not self._again:
             self._holding.close()
         where = ["--no-tail", *([] if self._chosen.once else ["--follow"])]
         if self._mark:
             where.append(f"--cursor={self._mark.cursor}")
+        command = self._command(*where, *self._chosen.match)
         with tempfile.TemporaryFile() as complaints:
-            process = subprocess.Popen(
-                self._command(*where, *self._chosen.match),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=complaints,
-            )
-            try:
-                got_some = self._take_all(process)
-            finally:
-                process.kill()
-                code = process.wait()
-                if process.stdout:
-                    process.stdout.close()
-            return got_some, _complaint(complaints, code)
-
-    def _unmarked(self) -> bytes:
-        """What is in the spool before the first bookmark."""
-        return self.spool.unrecorded(0, 0)
+            with subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints
+            ) as process:
+                try:
+                    got_some = self._take_all(process)
+                finally:
+                    process.kill()
+            if process.returncode == 0:
+                return got_some, ""
+            complaints.seek(0)
+            lines = complaints.read().decode("utf-8", "replace").strip().splitlines()
+            return got_some, lines[-1] if lines else f"exit code {process.returncode}"
 
     def _take_all(self, process: "subprocess.Popen[bytes]") -> bool:
         """Entries into the spool until journalctl ends, or until the stop; whether any came."""
@@ -382,12 +367,3 @@ class Journald(Reader):
         number = self._mark.number if self._mark else 0
         if not any(each.lost and each.number >= number for each in rotated(self.spool.directory)):
             self.spool.cut(lost - spooled)
-
-
-def _complaint(complaints: IO[bytes], code: int) -> str:
-    """Why journalctl ended with `code`; "" where it did not fail."""
-    if code == 0:
-        return ""
-    complaints.seek(0)
-    lines = complaints.read().decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else f"exit code {code}"

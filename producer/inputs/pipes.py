@@ -1,16 +1,13 @@
 """Standard input and FIFOs: bytes go from the pipe to the spool in the kernel, so that a kill loses none between."""
 
 import errno
-import fcntl
 import os
 import select
 import stat
-import struct
 import sys
-import termios
 
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
-from producer.inputs.reader import Reader
+from producer.inputs.reader import Reader, unread_bytes
 from producer.inputs.spool import Spool
 from shipper.errors import ConfigError
 
@@ -41,17 +38,14 @@ class Pipe(Reader):
                 return
             if not ready and (replaced := self._replaced()) >= 0:
                 poll.unregister(self.descriptor)
+                os.close(self.descriptor)
+                self.descriptor, self._goes_on = replaced, False
                 poll.register(replaced, select.POLLIN)
-                self._take_up(replaced)
+                self._end_torn_line()
 
     def _replaced(self) -> int:
         """The descriptor of what took the place of the medium; -1: nothing did."""
         return -1
-
-    def _take_up(self, replaced: int) -> None:
-        before, self.descriptor, self._goes_on = self.descriptor, replaced, False
-        os.close(before)
-        self._end_torn_line()
 
     def _end_torn_line(self) -> None:
         """A kill cut the last line of another stream: what comes now is no part of it."""
@@ -106,7 +100,8 @@ class Fifo(Pipe):
                 f"cannot read the FIFO {self._path}: {error.strerror}",
                 hint="this user needs the right to read and to write it",
             ) from None
-        self._goes_on = self._holds_bytes()
+        # Only if another process has had the FIFO open since before our start can it hold bytes already.
+        self._goes_on = unread_bytes(self.descriptor) > 0
 
     def release(self) -> None:
         """Close it; a writer meets EPIPE until the next start."""
@@ -129,8 +124,3 @@ class Fifo(Pipe):
             os.close(descriptor)
             raise OSError(errno.EINVAL, "it is no FIFO", self._path)
         return descriptor
-
-    def _holds_bytes(self) -> bool:
-        """Whether another process has had the FIFO open since before our start: only then can it hold bytes already."""
-        waiting = struct.unpack("i", fcntl.ioctl(self.descriptor, termios.FIONREAD, struct.pack("i", 0)))
-        return bool(waiting[0])

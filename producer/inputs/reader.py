@@ -1,6 +1,9 @@
 """A thread that reads from a medium and appends to a spool; it can be stopped at any time, and never dies silently."""
 
+import fcntl
 import os
+import struct
+import termios
 import threading
 from abc import ABC, abstractmethod
 
@@ -87,3 +90,9 @@ class Reader(ABC):
             if self.ends:
                 self.spool.finish()
             self.spool.news()
+
+
+def unread_bytes(descriptor: int) -> int:
+    """The bytes that the kernel holds for an open pipe or socket."""
+    (unread,) = struct.unpack("=i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
+    return int(unread)

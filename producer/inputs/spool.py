@@ -18,7 +18,6 @@ from typing import NamedTuple
 from producer.model import Source
 from shipper import events
 from shipper.durable_files import make_directory, replace_file
-from shipper.layout import file_name
 
 # -- the files of one spool: `log`, which grows, and what rotation made of it ------------------------------------------
 
@@ -63,10 +62,6 @@ class Progress:
         """Whether the last block of a file is acknowledged."""
         source = self.sources.get(key)
         return source is not None and source.ended_at > 0
-
-    def is_over_for_good(self, key: Key) -> bool:
-        """The same, and the checkpoint on disk has it."""
-        return self.is_over(key) and self.sources[key].id not in self.unsaved
 
     def is_archived(self, key: Key) -> bool:
         """Whether an archive is known to have all that was acknowledged of a file."""
@@ -133,15 +128,6 @@ def end_of_lines(descriptor: int, size: int) -> int:
     return start + os.pread(descriptor, size - start, start).rfind(b"\n") + 1 if size else 0
 
 
-def step_to_end_of_line(descriptor: int, size: int, *, due: int) -> int:
-    """How many bytes a file of `size` may take next, that is to end at the first whole line after `due`.
-
-    Byte by byte, so that nothing of the next line comes along; in a very long line that would take hours.
-    """
-    in_long_line = size - due >= _BACK_BYTES and b"\n" not in os.pread(descriptor, _BACK_BYTES, size - _BACK_BYTES)
-    return _STEP_BYTES if in_long_line else 1
-
-
 # -- the spool ---------------------------------------------------------------------------------------------------------
 
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -151,11 +137,6 @@ RETRY_SECONDS = 1.0
 """Between two attempts to write to a full disk."""
 
 Hint = Callable[[str | None], None]
-
-
-def directory_of(root: Path, name: str) -> Path:
-    """The directory of the spool of the input `name`, below the directory of all spools."""
-    return root / file_name(name)
 
 
 class Spool:
@@ -201,11 +182,14 @@ class Spool:
         """The same for a stream of bytes: how many may come before a file must end, which it does after a whole line.
 
         Byte for byte then: the content of a pipe cannot be inspected, and bytes taken out of it must be in a file.
+        Within a very long line that would take hours.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or not self._is_at_end_of_file)
-            if self._size >= self._segment_bytes and not self._stopped:
-                return step_to_end_of_line(self._descriptor, self._size, due=self._segment_bytes)
+            if (past := self._size - self._segment_bytes) >= 0 and not self._stopped:
+                is_long = past >= _BACK_BYTES
+                is_long = is_long and b"\n" not in os.pread(self._descriptor, _BACK_BYTES, self._size - _BACK_BYTES)
+                return _STEP_BYTES if is_long else 1
         room = self.wait_for_room()
         return min(room, max(1, self._segment_bytes - self._size))
 
@@ -235,10 +219,9 @@ class Spool:
                 with self._changed:
                     moved = os.splice(source, self._opened(), most, flags=os.SPLICE_F_NONBLOCK)
                     self._size += moved
-            except BlockingIOError:
-                raise
             except OSError as error:
-                if not _is_full(error) or not self._wait_for_disk(error):
+                is_full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}
+                if not is_full or not self._wait_for_disk(error):
                     raise
             else:
                 self._hint(str(self.log))
@@ -409,17 +392,12 @@ class Spool:
 
     def _may_go(self, segment: Segment, later: list[Segment], progress: Progress, *, short: bool) -> bool:
         if segment.key not in progress.sources:  # forgotten, or the checkpoint was lost after it
-            return short and any(progress.has_begun(key) for key in self._keys(later))
-        return progress.is_over_for_good(segment.key) and (short or progress.is_archived(segment.key))
-
-    def _keys(self, later: list[Segment]) -> list[Key]:
-        return [each.key for each in later] + ([_key(self._descriptor)] if self._descriptor >= 0 else [])
+            keys = [each.key for each in later] + ([_key(self._descriptor)] if self._descriptor >= 0 else [])
+            return short and any(map(progress.has_begun, keys))
+        is_saved = progress.is_over(segment.key) and progress.sources[segment.key].id not in progress.unsaved
+        return is_saved and (short or progress.is_archived(segment.key))
 
 
 def _key(descriptor: int) -> Key:
     stat = os.fstat(descriptor)
     return stat.st_dev, stat.st_ino
-
-
-def _is_full(error: OSError) -> bool:
-    return error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}

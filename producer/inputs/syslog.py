@@ -9,7 +9,6 @@ message: `<digits> <` begins a counted one.
 
 import contextlib
 import errno
-import fcntl
 import ipaddress
 import math
 import os
@@ -18,12 +17,11 @@ import selectors
 import socket
 import stat
 import struct
-import termios
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from producer.discovery.safe_open import check_directory
-from producer.inputs.reader import Reader
+from producer.inputs.reader import Reader, unread_bytes
 from producer.inputs.spool import Spool
 from shipper import events
 from shipper.errors import ConfigError
@@ -82,9 +80,29 @@ def parse(text: str) -> Address:
 
 
 def listen(address: Address) -> socket.socket:
-    """A listening socket that never blocks. Raises ConfigError: in use, not allowed, or not there."""
+    """A listening socket that never blocks. Raises ConfigError: in use, not allowed, or not there.
+
+    A unix socket takes messages of every user of this host, as /dev/log does; one without a listener is replaced.
+    """
+    kind = socket.SOCK_STREAM if address.is_stream else socket.SOCK_DGRAM
     try:
-        return _unix(address) if address.path else _internet(address)
+        family, place = _place(address, kind)
+        with contextlib.ExitStack() as opening:
+            opened = opening.enter_context(socket.socket(family, kind))
+            if address.kind == "tcp":
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind(place)
+            if address.path:
+                _open_to_all(address.path)
+            opened.setblocking(False)
+            if address.is_stream:
+                opened.listen(BACKLOG)
+            else:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+            if address.kind == "udp":
+                opened.setsockopt(socket.SOL_SOCKET, RXQ_OVFL, 1)
+            opening.pop_all()
+            return opened
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {address.kind}:{address.path or f'{address.host}:{address.port}'}:"
@@ -95,34 +113,15 @@ def listen(address: Address) -> socket.socket:
         ) from None
 
 
-def _internet(address: Address) -> socket.socket:
-    kind = socket.SOCK_STREAM if address.is_stream else socket.SOCK_DGRAM
+def _place(address: Address, kind: socket.SocketKind) -> tuple[socket.AddressFamily, Any]:
+    """Family and address to bind to. Raises OSError."""
+    if address.path:
+        check_directory(os.path.dirname(address.path))
+        _remove_stale(address.path)
+        return socket.AF_UNIX, address.path
     host = address.host.strip("[]")
     family, _, _, _, place = socket.getaddrinfo(host, address.port, type=kind, flags=socket.AI_PASSIVE)[0]
-    opened = socket.socket(family, kind)
-    try:
-        if address.is_stream:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind(place)
-        return _ready(opened, address)
-    except BaseException:
-        opened.close()
-        raise
-
-
-def _unix(address: Address) -> socket.socket:
-    """A unix socket that every user of this host may write to, as /dev/log; one without a listener is replaced."""
-    kind = socket.SOCK_STREAM if address.is_stream else socket.SOCK_DGRAM
-    check_directory(os.path.dirname(address.path))
-    _remove_stale(address.path)
-    opened = socket.socket(socket.AF_UNIX, kind)
-    try:
-        opened.bind(address.path)
-        _open_to_all(address.path)
-        return _ready(opened, address)
-    except BaseException:
-        opened.close()
-        raise
+    return family, place
 
 
 def _open_to_all(path: str) -> None:
@@ -134,17 +133,6 @@ def _open_to_all(path: str) -> None:
         os.chmod(f"/proc/self/fd/{descriptor}", 0o666)  # noqa: S103 - as /dev/log
     finally:
         os.close(descriptor)
-
-
-def _ready(opened: socket.socket, address: Address) -> socket.socket:
-    opened.setblocking(False)
-    if address.is_stream:
-        opened.listen(BACKLOG)
-        return opened
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-    if address.kind == "udp":
-        opened.setsockopt(socket.SOL_SOCKET, RXQ_OVFL, 1)
-    return opened
 
 
 def _remove_stale(path: str) -> None:
@@ -183,15 +171,11 @@ _PERHAPS_COUNT = re.compile(rb"[1-9][0-9]{0,8} ?")
 
 def line_of(message: bytes) -> bytes:
     """A whole message as one line with its newline; b"" where nothing is in it."""
-    body = _trimmed(message)
-    return body.replace(b"\n", b"#012") + b"\n" if body else b""
-
-
-def _trimmed(message: bytes) -> bytes:
     body = message.rstrip(b"\0")
     if body.endswith(b"\n"):
         body = body[:-1].removesuffix(b"\r")
-    return body.rstrip(b"\0")
+    body = body.rstrip(b"\0")
+    return body.replace(b"\n", b"#012") + b"\n" if body else b""
 
 
 class Frames:
@@ -255,8 +239,13 @@ MAX_CONNECTIONS_AN_ADDRESS = 256
 IDLE_SECONDS = 10.0
 """Seconds without a message after which a connection may be closed for a new one. Below the limit none is closed: a
 sender of plain TCP does not notice it immediately, and loses what it writes next."""
-KEEPALIVE_SECONDS = 60
-"""Time after which the kernel checks whether a silent sender still exists."""
+_KEEP_ALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
+)
+"""After 60 s of silence the kernel checks whether a sender still exists: one that lost its power never closes."""
 MAX_DATAGRAM_BYTES = 256 * 1024
 """More than UDP can carry, and than a unix socket takes by default."""
 BATCH_BYTES = 1024 * 1024
@@ -274,7 +263,6 @@ _COUNTER = struct.Struct("=I")
 _SO_MEMINFO, _DROPS_AT = 55, 8
 """Of Linux: memory figures of a socket, nine counters; the last one: dropped datagrams, modulo 2**32."""
 _WRAPS = 1 << 32
-_LENGTH = struct.Struct("=i")
 
 
 class _Sender(NamedTuple):
@@ -340,8 +328,7 @@ class Syslog(Reader):
         until = time.monotonic() + LAST_SECONDS
         while self._turn(0) and time.monotonic() < until:
             pass
-        unread = sum(map(_unread_bytes, self._connections))
-        if unread:
+        if unread := sum(unread_bytes(connection.fileno()) for connection in self._connections):
             events.bytes_lost(file=self.spool.name, lost=unread, reason="stop")
         if self._address.kind == "udp":
             with contextlib.suppress(OSError):  # an old kernel
@@ -380,14 +367,10 @@ class Syslog(Reader):
                 message, more, _, _ = self._socket.recvmsg(MAX_DATAGRAM_BYTES, socket.CMSG_SPACE(_COUNTER.size))
                 lines.append(line_of(message))
                 size += len(message) + MESSAGE_COST_BYTES
-                self._count_dropped(more)
+                for level, kind, data in more:  # with each datagram the total number that the kernel has dropped
+                    if (level, kind) == (socket.SOL_SOCKET, RXQ_OVFL):
+                        self._note_dropped(data)
         return b"".join(lines)
-
-    def _count_dropped(self, more: list[tuple[int, int, bytes]]) -> None:
-        """With each datagram the kernel sends the total number that it has dropped."""
-        for level, kind, data in more:
-            if (level, kind) == (socket.SOL_SOCKET, RXQ_OVFL):
-                self._note_dropped(data)
 
     def _note_dropped(self, counter: bytes) -> None:
         (dropped,) = _COUNTER.unpack(counter[: _COUNTER.size])
@@ -421,8 +404,8 @@ class Syslog(Reader):
             return b""
         begun = self._close_idle(idle) if idle else b""
         connection.setblocking(False)
-        if address:
-            _keep_alive(connection)
+        for option in _KEEP_ALIVE if address else ():
+            connection.setsockopt(*option)
         frames = Frames(b"\n" if self._address.kind == "tcp" else b"\n\0")
         self._connections[connection] = _Sender(frames, address, time.monotonic())
         self._selector.register(connection, selectors.EVENT_READ)
@@ -434,7 +417,7 @@ class Syslog(Reader):
         for connection, sender in self._connections.items():
             if sender.last_message > latest:
                 return None  # as all that follow
-            if address in {None, sender.address} and not _unread_bytes(connection):
+            if address in {None, sender.address} and not unread_bytes(connection.fileno()):
                 return connection
         return None
 
@@ -472,19 +455,3 @@ class Syslog(Reader):
     def _accept_again(self) -> None:
         self._accepts = True
         self._selector.register(self._socket, selectors.EVENT_READ)
-
-
-def _keep_alive(connection: socket.socket) -> None:
-    """A sender that has lost its power never closes."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        (socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
-        (socket.TCP_KEEPINTVL, 10),
-        (socket.TCP_KEEPCNT, 6),
-    ):
-        connection.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def _unread_bytes(connection: socket.socket) -> int:
-    (unread,) = _LENGTH.unpack(fcntl.ioctl(connection, termios.FIONREAD, _LENGTH.pack(0)))
-    return int(unread)

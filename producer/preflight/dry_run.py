@@ -12,14 +12,13 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from producer.app import host_of, planned, state_path
+from producer.app import CHECKPOINT, SPOOLS, host_of, planned, state_path
 from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Key, Seen, Watched, names
-from producer.inputs.factory import STDIN, files_of, names_below
+from producer.inputs.factory import STDIN, files_of, names_below, with_spools
 from producer.inputs.spool import LOG
 from producer.inputs.syslog import parse
 from producer.model import Piece
@@ -31,9 +30,6 @@ from shipper.errors import ConfigError, Fatal
 from shipper.model import End
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import stream_name
-
-CHECKPOINT = "checkpoint.sqlite"
-SPOOLS = "spool"
 
 
 class Skip(NamedTuple):
@@ -78,28 +74,21 @@ def report(settings: Settings, *, once: bool) -> Report:
     with tempfile.TemporaryDirectory(prefix="fshipper-dry-run-") as directory:
         copy = Path(directory) / CHECKPOINT
         copy_checkpoint(state / CHECKPOINT, copy)
-        checkpoints = Checkpoints(copy)
-        try:
+        with contextlib.closing(Checkpoints(copy)) as checkpoints:
             return _report(settings, checkpoints, state / SPOOLS, once=once)
-        finally:
-            checkpoints.close()
 
 
 def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once: bool) -> Report:
     task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged).task
-    watched, known = task.following.watched, checkpoints.load()
-    following = _with_spools(task.following, spools)
-    sources = new_tailer(following, checkpoints)
-    try:
+    known = checkpoints.load()
+    following = with_spools(task.following, {str(path / LOG): name for path, name in names_below(spools).items()})
+    with contextlib.closing(new_tailer(following, checkpoints)) as sources:
         sources.resume(known)
         sources.scan()
-        lost = _lost(sources.read(0))  # no bytes, only the last blocks of lost files, and where their unread bytes are
+        farewells = sources.read(0)  # no bytes, only the last blocks of lost files, and where their unread bytes are
         reads = _reads(sources, {source.id for source in known}, following.spools)
         skipped = list(skips(task.following, sources))
-        left_out = _left_out(sources)
-    finally:
-        sources.close()
-    notes = [*_unmatched(watched), *left_out, *lost, *_about(checkpoints)]
+        notes = list(_warnings(task.following.watched, sources, farewells, checkpoints))
     stream = stream_name(task.prefix, task.partition)
     inputs = inputs_named(settings.producer)
     return Report(task.host, task.subject, task.partition, stream, inputs, reads, skipped, notes)
@@ -118,13 +107,6 @@ def inputs_named(settings: ProducerSettings) -> list[str]:
     ]
 
 
-def _with_spools(following: Following, root: Path) -> Following:
-    """With what inputs left in their spools: a start ships it as it ships files."""
-    names = {str(directory / LOG): name for directory, name in names_below(root).items()}
-    watched = replace(following.watched, patterns=(*following.watched.patterns, *names), own=frozenset(names))
-    return replace(following, watched=watched, spools=names)
-
-
 def _reads(sources: Tailer, known: set[str], spools: Mapping[str, str]) -> list[Read]:
     return [
         Read(
@@ -139,35 +121,17 @@ def _reads(sources: Tailer, known: set[str], spools: Mapping[str, str]) -> list[
     ]
 
 
-def _lost(farewells: list[Piece]) -> list[str]:
-    return [
-        f"{piece.file}: {piece.gap} bytes are lost ({piece.end.value}); a gap would be recorded"
-        for piece in farewells
-        if piece.gap and piece.end and piece.end is not End.EXCLUDED
-    ]
-
-
-def _left_out(sources: Tailer) -> list[str]:
-    """The files that the checkpoint knows and the configuration no longer names."""
-    return [
-        f"{file} is excluded or no longer named: it is not read; {unread} unread bytes stay on this host"
-        for file, unread in sorted(sources.excluded_bytes.items())
-    ]
-
-
-def _unmatched(watched: Watched) -> list[str]:
-    """The patterns that lead to no file now; one that comes later is read from its first byte."""
-    return [
-        f"{pattern} {'matches no file' if glob.has_magic(pattern) else 'does not exist'} yet"
-        for pattern in watched.patterns
-        if not any(os.path.isfile(name) for name in names(pattern))
-    ]
-
-
-def _about(checkpoints: Checkpoints) -> list[str]:
+def _warnings(watched: Watched, sources: Tailer, farewells: list[Piece], checkpoints: Checkpoints) -> Iterator[str]:
+    for pattern in watched.patterns:  # a file that comes later is read from its first byte
+        if not any(os.path.isfile(name) for name in names(pattern)):
+            yield f"{pattern} {'matches no file' if glob.has_magic(pattern) else 'does not exist'} yet"
+    for file, unread in sorted(sources.excluded_bytes.items()):
+        yield f"{file} is excluded or no longer named: it is not read; {unread} unread bytes stay on this host"
+    for piece in farewells:
+        if piece.gap and piece.end and piece.end is not End.EXCLUDED:
+            yield f"{piece.file}: {piece.gap} bytes are lost ({piece.end.value}); a gap would be recorded"
     if checkpoints.damaged:
-        return ["the checkpoint is damaged: a start would rename it and request the offsets from the archive"]
-    return []
+        yield "the checkpoint is damaged: a start would rename it and request the offsets from the archive"
 
 
 # -- why a name that a pattern matches is not read -------------------------------------------------------------------
@@ -183,18 +147,18 @@ OTHER_KINDS = {
 def skips(following: Following, sources: Tailer) -> Iterator[Skip]:
     """Each name that matches and is not read, once, in the order of the patterns. `sources` have scanned."""
     read = {reader.key: reader.path for reader in sources.reading}
-    matched = dict.fromkeys((name, pattern) for pattern in following.watched.patterns for name in names(pattern))
+    matched: dict[str, str] = {}  # each name with the first pattern that matches it
+    for pattern in following.watched.patterns:
+        for name in names(pattern):
+            matched.setdefault(name, pattern)
     refused, links = sources.resolver.refused, sources.resolver.links_not_followed
-    told: set[str] = set()
-    for name, pattern in matched:
-        if name not in told:
-            told.add(name)
-            if name in links:
-                yield Skip(name, "link_not_followed", f"{refused[name].reason}; see link_roots")
-            elif name in refused:
-                yield Skip(name, "excluded", refused[name].reason)
-            elif skip := _why(name, pattern, following, read, sources):
-                yield skip
+    for name, pattern in matched.items():
+        if name in links:
+            yield Skip(name, "link_not_followed", f"{refused[name].reason}; see link_roots")
+        elif name in refused:
+            yield Skip(name, "excluded", refused[name].reason)
+        elif skip := _why(name, pattern, following, read, sources):
+            yield skip
 
 
 def _why(name: str, pattern: str, following: Following, read: Mapping[Key, str], sources: Tailer) -> Skip | None:
@@ -203,7 +167,11 @@ def _why(name: str, pattern: str, following: Following, read: Mapping[Key, str],
     try:
         found = os.stat(name)
     except FileNotFoundError:
-        return Skip(name, "dangling", f"a link to {os.readlink(name)}, which is not there") if _is_link(name) else None
+        return (
+            Skip(name, "dangling", f"a link to {os.readlink(name)}, which is not there")
+            if os.path.islink(name)
+            else None
+        )
     except OSError as error:
         return Skip(name, "unreadable", error.strerror or str(error))
     if stat.S_ISDIR(found.st_mode):
@@ -219,8 +187,12 @@ def _why(name: str, pattern: str, following: Following, read: Mapping[Key, str],
 
 def _why_file(seen: Seen, following: Following, read: Mapping[Key, str], sources: Tailer) -> Skip | None:
     path = read.get(seen.key)
+    if path == seen.path:
+        return None
     if path is not None:
-        return None if path == seen.path else _second_name(seen.path, path)
+        hard_link = f"a second name (hard link) of {path}, under which it is read"
+        text = f"a link to a file that is read as {path}" if os.path.islink(seen.path) else hard_link
+        return Skip(seen.path, "second_name", text)
     try:
         os.close(following.links.open(seen.path))
     except OSError as error:
@@ -239,19 +211,6 @@ def _whose(path: str) -> str:
     """Of which file a compressed one is a rotation: only what of it is known to be unread is read from there."""
     names = [name for name in sorted(originals(path)) if name != path and os.path.lexists(name)]
     return f"a compressed rotation of {names[0]} without unread lines" if names else "compressed, of no known file"
-
-
-def _second_name(path: str, first: str) -> Skip:
-    if _is_link(path):
-        return Skip(path, "second_name", f"a link to a file that is read as {first}")
-    return Skip(path, "second_name", f"a second name (hard link) of {first}, under which it is read")
-
-
-def _is_link(path: str) -> bool:
-    try:
-        return stat.S_ISLNK(os.lstat(path).st_mode)
-    except OSError:
-        return False
 
 
 # -- the copy of the checkpoint -------------------------------------------------------------------------------------
@@ -289,13 +248,13 @@ def _is_open(original: Path) -> bool:
 
 def _back_up(original: Path, copy: Path) -> None:
     """By SQLite itself, without a write: `readonly_shm` keeps it from touching even the index of the journal."""
-    source = sqlite3.connect(f"{original.absolute().as_uri()}?mode=ro&readonly_shm=1", uri=True)
-    target = sqlite3.connect(copy)
-    try:
+    with (
+        contextlib.closing(
+            sqlite3.connect(f"{original.absolute().as_uri()}?mode=ro&readonly_shm=1", uri=True)
+        ) as source,
+        contextlib.closing(sqlite3.connect(copy)) as target,
+    ):
         source.backup(target)
-    finally:
-        target.close()
-        source.close()
 
 
 def _copy_files(original: Path, copy: Path) -> None:

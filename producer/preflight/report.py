@@ -5,6 +5,7 @@ What a dry run and a validation found: for people on a terminal or in a file, an
 
 import enum
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -58,8 +59,14 @@ def wrong(check: str, text: str, hint: str) -> Finding:
 SIGNS = {Sign.GOOD: table_printer.GOOD, Sign.NOTE: SAME, Sign.WARNING: CHANGED, Sign.WRONG: BAD}
 
 
-def print_report(report: Report) -> None:
-    """Where it would go, a table of what would be read, then what would not and why."""
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Where it would go, a table of what would be read, then what would not and why; for scripts one object."""
+    if as_json:
+        shown: dict[str, Any] = report._asdict()
+        shown["reads"] = [read._asdict() for read in report.reads]
+        shown["skips"] = [skip._asdict() for skip in report.skips]
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+        return
     console = standard_output()
     total = sum(read.bytes for read in report.reads)
     what = f"{counted(len(report.reads), 'file')}, {format_bytes(total)} to read"
@@ -67,20 +74,12 @@ def print_report(report: Report) -> None:
     for name in report.inputs:
         print_signed(console, table_printer.Sign("+"), name)
     if report.reads:
-        _print_table(console, ("file", "from byte", "bytes", "source"), [_read_cells(read) for read in report.reads])
+        _print_table(console, ("file", "from byte", "bytes", "source"), list(map(_read_cells, report.reads)))
     if report.skips:
         console.print(Text(f"{len(report.skips)} names match and are not read"))
         _print_table(console, ("name", "why"), [[skip.path, skip.text] for skip in report.skips])
     for warning in report.warnings:
         print_signed(console, CHANGED, warning)
-
-
-def report_json(report: Report) -> str:
-    """The same for scripts: one object."""
-    shown: dict[str, Any] = report._asdict()
-    shown["reads"] = [read._asdict() for read in report.reads]
-    shown["skips"] = [skip._asdict() for skip in report.skips]
-    return json.dumps(shown, indent=2)
 
 
 def print_findings(findings: Sequence[Finding]) -> None:

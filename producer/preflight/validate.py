@@ -52,49 +52,16 @@ def run(flags: Layer, config: Path | None, *, role: Role, connect: bool, as_json
     set_up_logging(style=settings.log.format, level="critical")
     origins = places(flags, config=config)
     local = [*(_local(settings, origins) if role is Role.HOST else _other(role, settings, origins))]
-    asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and _has_host(local) else []
-    _show(effective(settings, origins), [*local, *asked], as_json=as_json)
-    return _exit_code(local, asked)
-
-
-def directories(role: Role, settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """What `role` writes, by the name of the check. What a report writes is named by its variable only."""
-    if role is Role.COLLECTOR:
-        yield "archive", settings.collector.directory
-        if settings.collector.state is not None:
-            yield "state", settings.collector.state
-    if role is Role.REPORT:
-        yield "report", Path(environment.get("SHIPPER_REPORT", "report"))
-
-
-def readable_archive(role: Role, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """A report needs an archive that it can read."""
-    if role is not Role.REPORT:
-        return
-    named = environment.get("SHIPPER_DIRECTORY", "")
-    if not named:
-        yield wrong("archive", "no archive is named", "set SHIPPER_DIRECTORY, the collector's directory")
-    elif not os.access(named, os.R_OK | os.X_OK) or not Path(named).is_dir():
-        yield wrong("archive", f"{named} is no directory that can be read", "correct SHIPPER_DIRECTORY or permissions")
-    else:
-        yield good("archive", f"{named} can be read")
-
-
-def program(role: Role, settings: Settings) -> Iterator[Finding]:
-    """The findings of the role's own program."""
-    for entry in entry_points(group=GROUP, name=role.value):
-        try:
-            yield from (good(role.value, text) for text in entry.load()(settings))
-        except ShipperError as error:
-            yield wrong(role.value, str(error), error.hint)
-
-
-def effective(settings: Settings, origins: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Key, value and origin of each setting that is no default, by key; secrets hidden."""
-    return [(key, _shown(settings, key), origins[key]) for key in sorted(origins)]
+    has_host = not any(finding.check == "host" and finding.sign is Sign.WRONG for finding in local)
+    asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and has_host else []
+    _show([(key, _shown(settings, key), origins[key]) for key in sorted(origins)], [*local, *asked], as_json=as_json)
+    if any(finding.sign is Sign.WRONG for finding in local):
+        return EXIT_CONFIG
+    return EXIT_UNAVAILABLE if any(finding.sign is Sign.WRONG for finding in asked) else EXIT_OK
 
 
 def _shown(settings: Settings, key: str) -> str:
+    """The value of a setting; secrets hidden."""
     section, _, name = key.partition(".")
     value = getattr(getattr(settings, section), name)
     if key == "nats.url":
@@ -105,6 +72,7 @@ def _shown(settings: Settings, key: str) -> str:
 
 
 def _show(settings: list[tuple[str, str, str]], findings: list[Finding], *, as_json: bool) -> None:
+    """`settings`: key, value and origin of each that is no default."""
     if as_json:
         shown: dict[str, Any] = {
             "ok": all(finding.sign is not Sign.WRONG for finding in findings),
@@ -115,12 +83,6 @@ def _show(settings: list[tuple[str, str, str]], findings: list[Finding], *, as_j
     else:
         print_settings(settings)
         print_findings(findings)
-
-
-def _exit_code(local: list[Finding], asked: list[Finding]) -> int:
-    if any(finding.sign is Sign.WRONG for finding in local):
-        return EXIT_CONFIG
-    return EXIT_UNAVAILABLE if any(finding.sign is Sign.WRONG for finding in asked) else EXIT_OK
 
 
 # -- what can be checked without the network ------------------------------------------------------------------------
@@ -143,7 +105,8 @@ def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
         )
     if "collector.directory" in origins:
         yield writable("archive", settings.collector.directory)
-    if _ships(settings) or "collector.directory" not in origins:
+    ships = settings.producer.files or settings.producer.syslog or settings.producer.journald
+    if ships or "collector.directory" not in origins:
         yield from _files(settings)
         yield writable("state", state_path(settings.producer, host))
 
@@ -153,9 +116,26 @@ def _other(role: Role, settings: Settings, origins: Mapping[str, str]) -> Iterat
     yield good("settings", "every setting is known and has a value that it can have")
     yield from _unreadable_secrets(settings)
     yield from _exposed(settings, origins)
-    yield from readable_archive(role, os.environ)
-    yield from (writable(check, path) for check, path in directories(role, settings, os.environ))
-    yield from program(role, settings)
+    if role is Role.COLLECTOR:
+        yield writable("archive", settings.collector.directory)
+        if settings.collector.state is not None:
+            yield writable("state", settings.collector.state)
+    if role is Role.REPORT:
+        yield _readable_archive(os.environ.get("SHIPPER_DIRECTORY", ""))
+        yield writable("report", Path(os.environ.get("SHIPPER_REPORT", "report")))
+    for entry in entry_points(group=GROUP, name=role.value):  # the checks of the role's own program
+        try:
+            yield from (good(role.value, text) for text in entry.load()(settings))
+        except ShipperError as error:
+            yield wrong(role.value, str(error), error.hint)
+
+
+def _readable_archive(named: str) -> Finding:
+    if not named:
+        return wrong("archive", "no archive is named", "set SHIPPER_DIRECTORY, the collector's directory")
+    if not os.access(named, os.R_OK | os.X_OK) or not Path(named).is_dir():
+        return wrong("archive", f"{named} is no directory that can be read", "correct SHIPPER_DIRECTORY or permissions")
+    return good("archive", f"{named} can be read")
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
@@ -258,23 +238,11 @@ def writable(check: str, directory: Path) -> Finding:
     return note(check, f"{directory} would be made")
 
 
-def _ships(settings: Settings) -> bool:
-    return bool(settings.producer.files or settings.producer.syslog or settings.producer.journald)
-
-
-def _has_host(local: list[Finding]) -> bool:
-    return not any(finding.check == "host" and finding.sign is Sign.WRONG for finding in local)
-
-
-def _block_bytes(settings: Settings) -> int:
-    """The largest payload; edits of the lines may make it larger than a block."""
-    try:
-        return planned(settings, once=False, new=False).task.message_bytes
-    except ConfigError:  # it is reported with the files
-        return settings.producer.block
-
-
 def _sending(settings: Settings) -> Sending:
+    try:
+        block_bytes = planned(settings, once=False, new=False).task.message_bytes  # with what edits may add to a block
+    except ConfigError:  # it is reported with the files
+        block_bytes = settings.producer.block
     host, prefix = host_of(settings), settings.logs.subject
     partition = partition_for(host, settings.logs.partitions)
     return Sending(
@@ -284,5 +252,5 @@ def _sending(settings: Settings) -> Sending:
         stream=stream_name(prefix, partition),
         partition=partition,
         partitions=settings.logs.partitions,
-        block_bytes=_block_bytes(settings),
+        block_bytes=block_bytes,
     )

@@ -1,6 +1,6 @@
 """Replies of a producer to requests on `ctl.down.<host>` (collectors) and `ctl.ask.<host>` (operators)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from producer.model import Source
@@ -60,17 +60,11 @@ def archived_elsewhere(request: ResendRequest, source: Source) -> ResendReply | 
     return ResendReply(ResendAnswer.ARCHIVED, watermark) if watermark > request.start else None
 
 
-def marks(archive: str, sources: Iterable[Source], names: Mapping[str, str]) -> MarksReply:
-    """How far this host shipped each of its sources, the newest first, as many as fit.
+def _mark(source: Source, archive: str, names: Mapping[str, str]) -> SourceMark:
+    """How far this host shipped a source, and how much of it `archive` and the others hold; empty: all archives count.
 
-    `archived` is what `archive` holds, `elsewhere` what any other does; where it is empty, all archives count.
     `names`: archive names by local path, of inputs without a file.
     """
-    newest_first = sorted(sources, key=lambda source: -source.mtime_ns)
-    return MarksReply(tuple(as_many_as_fit(_mark(source, archive, names) for source in newest_first)))
-
-
-def _mark(source: Source, archive: str, names: Mapping[str, str]) -> SourceMark:
     return SourceMark(
         source=source.id,
         file=names.get(source.file, source.file),
@@ -120,18 +114,16 @@ class ControlHandler:
             self._doubt(tailer.ended_files.note_unsolicited(told))
         match request_from_json(message):
             case ResendRequest() as request:
-                return self._resend(request).to_json()
+                reply = to_missing(request, tailer, self._delivery.window)
+                if reply.answer in {ResendAnswer.RESENT, ResendAnswer.LASTING}:
+                    source = tailer.acks.known[request.source]
+                    if not is_under_way(source, request.start, self._delivery.window):
+                        self._delivery.resend(source.id, request.start)
+                return reply.to_json()
             case MarksRequest(archive):
-                return marks(archive, tailer.acks.known.values(), self._names).to_json()
+                newest_first = sorted(tailer.acks.known.values(), key=lambda source: -source.mtime_ns)
+                marks = as_many_as_fit(_mark(source, archive, self._names) for source in newest_first)
+                return MarksReply(tuple(marks)).to_json()
             case PlaceRequest():
                 return self._place().to_json()
         return None
-
-    def _resend(self, request: ResendRequest) -> ResendReply:
-        tailer, window = self._delivery.tailer, self._delivery.window
-        reply = to_missing(request, tailer, window)
-        if reply.answer in {ResendAnswer.RESENT, ResendAnswer.LASTING}:
-            source = tailer.acks.known[request.source]
-            if not is_under_way(source, request.start, window):
-                self._delivery.resends.add(source.id, request.start)
-        return reply

@@ -74,9 +74,7 @@ class DeliveryCheck(Periodic):
         self._sent_at: dict[str, float] = {}  # time of the last PubAck in this process
         self._unconfirmed: dict[str, int] = {}
         self._claimed: set[str] = set()
-        self._sent_again: dict[
-            str, int
-        ] = {}  # from where; if these bytes are missing again, the server did not lose them
+        self._sent_again: dict[str, int] = {}  # from where; what is missing again was not lost by the server
         self._asking: asyncio.Task[_Answer] | None = None
 
     @property
@@ -110,25 +108,21 @@ class DeliveryCheck(Periodic):
 
         Raises SessionLost: the stream is no longer what it was when the session began.
         """
-        if session is not None:
-            for source, start in self._due(session, self._delivery.tailer.acks).items():
-                self._delivery.resends.add(source, start)
-
-    def _due(self, publisher: Publisher, acks: AckTracker) -> Mapping[str, int]:
-        """The sources of which bytes were lost, with the offset to go back to."""
+        acks = self._delivery.tailer.acks
+        if session is None:
+            return
         if self._asking is not None and self._asking.done():
             asking, self._asking = self._asking, None
             if not asking.cancelled():
-                return self._answered(asking.result(), acks)
+                self._answered(asking.result(), acks)
         elif self._asking is None and self._clock() >= self._next_at:
             self._every = min(max(2 * self._every, 1.0), AT_MOST_SECONDS)
             self._next_at = self._clock() + self._every
             if asked := self._late(acks):
-                self._asking = asyncio.ensure_future(self._ask(publisher, acks, asked))
+                self._asking = asyncio.ensure_future(self._ask(session, acks, asked))
                 self._asking.add_done_callback(lambda _: self._rouse())
             else:
                 self._every = LATE_SECONDS
-        return {}
 
     def session_ended(self) -> None:
         """Cancel the pending request."""
@@ -154,9 +148,8 @@ class DeliveryCheck(Periodic):
     async def _ask(self, publisher: Publisher, acks: AckTracker, asked: Mapping[str, _Sent]) -> _Answer:
         acknowledged = acks.sequence
         try:
-            last = await publisher.last_stored(
-                self._destination.subject
-            )  # first: messages purged by now are archived by now
+            # The stream first: messages that are purged by now are archived by now.
+            last = await publisher.last_stored(self._destination.subject)
             told = await receipts.ask(publisher, self._destination.host, self._destination.partition, list(asked))
         except ShipperError:
             return _Answer(asked)  # the main loop gets the same error
@@ -164,11 +157,11 @@ class DeliveryCheck(Periodic):
             return _Answer(asked, told, stream_is_empty=True)
         return _Answer(asked, told, stream_holds=receipts.surviving(last, acks.known) >= acknowledged)
 
-    def _answered(self, answer: _Answer, acks: AckTracker) -> Mapping[str, int]:
+    def _answered(self, answer: _Answer, acks: AckTracker) -> None:
         if not answer.stream_holds:
             raise SessionLost("the stream lost what it acknowledged")
         if answer.told is None:
-            return {}
+            return
         before = {id_: acks.known[id_].archives for id_ in answer.asked if id_ in acks.known}
         acks.replace_receipts(answer.told, [id_ for id_ in answer.asked if id_ in self._unconfirmed])
         acks.note_receipts(answer.told)
@@ -176,12 +169,11 @@ class DeliveryCheck(Periodic):
             self._every = LATE_SECONDS
         lost = self._lost(answer, answer.told, acks)
         for id_, start in lost.items():
-            source, sent = acks.known[id_], answer.asked[id_]
-            events.bytes_not_arrived(file=source.file, source=id_, start=start, end=sent.offset)
+            events.bytes_not_arrived(file=acks.known[id_].file, source=id_, start=start, end=answer.asked[id_].offset)
+            self._delivery.resend(id_, start)
         self._sent_again.update(lost)
         for id_ in answer.asked:
             self._unconfirmed.pop(id_, None)
-        return lost
 
     def _lost(self, answer: _Answer, told: ReceiptsReply, acks: AckTracker) -> dict[str, int]:
         """By source: from where it must be sent again."""

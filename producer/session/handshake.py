@@ -13,7 +13,7 @@ from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.recovery import Recovery
 from producer.checkpoint.store import Checkpoints
 from producer.migration import Migration
-from producer.model import SETTLED, TRUSTED
+from producer.model import SETTLED, TRUSTED, Destination
 from producer.periodic import Scheduler
 from producer.session.delivery import Delivery
 from shipper import events
@@ -30,9 +30,9 @@ class Agreement(NamedTuple):
     """Sources of which the stream may lack blocks without a sign: the newest message is of another producer."""
 
 
-async def agree(publisher: Publisher, acks: AckTracker, *, subject: str, host: str, partition: int) -> Agreement:
+async def agree(publisher: Publisher, acks: AckTracker, destination: Destination) -> Agreement:
     """Let sources go back to the offset that the server or an archive has."""
-    acknowledged = acks.sequence
+    acknowledged, subject = acks.sequence, destination.subject
     last = await publisher.last_stored(subject)
     stored = receipts.surviving(last, acks.known)
     if stored >= acknowledged:
@@ -40,7 +40,8 @@ async def agree(publisher: Publisher, acks: AckTracker, *, subject: str, host: s
         ids = [each.id for each in unproven if each.archived < each.offset]
         return Agreement(holds=True, unconfirmed=_unconfirmed(acks), unproven=ids)
     doubtful = [each.id for each in acks.known.values() if each.ring and not 0 < each.sequence <= stored]
-    told = await receipts.ask(publisher, host, partition, doubtful, waits=receipts.STARTING_SECONDS)
+    host, partition, waits = destination.host, destination.partition, receipts.STARTING_SECONDS
+    told = await receipts.ask(publisher, host, partition, doubtful, waits=waits)
     if told is not None:
         acks.replace_receipts(told, doubtful)
     # Without a reply a known receipt may be void: the archive may have been restored together with the server. Then the
@@ -80,11 +81,8 @@ class Handshake:
         if checkpoints.fresh:  # a checkpoint without sources is either new here, or was lost
             await self._recover(session, scheduler)
             checkpoints.begin_use()
-        acks = delivery.tailer.acks
         checkpoints.note_prefix(destination.prefix)
-        agreed = await agree(
-            session, acks, subject=destination.subject, host=destination.host, partition=destination.partition
-        )
+        agreed = await agree(session, delivery.tailer.acks, destination)
         self._doubt(agreed)
         if not agreed.holds:
             delivery.reopen()

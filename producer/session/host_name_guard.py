@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from producer.periodic import Scheduler
 from shipper import events
 from shipper.errors import ConfigError, SessionLost, ShipperError
 from shipper.heartbeat import Heartbeat, dead_after, decode
@@ -42,7 +43,7 @@ REMEMBER_SECONDS = 300.0
 class Instance:
     """Which process this is, among all that may have the host's name."""
 
-    id: str  #: the same for every run on one machine, since its boot, with one state directory
+    instance: str  #: the same for every run on one machine, since its boot, with one state directory
     kernel: str  #: the same for all processes that see each other's numbers
     run: str  #: of this process only
     machine: str
@@ -53,9 +54,10 @@ class Instance:
 def this_instance(state: Path) -> Instance:
     """This process, with its checkpoint in `state`, which exists."""
     found = state.stat()
-    boot = (_machine_id(), _text(BOOT_ID))
+    # The machine's id only ever leaves it as part of a hash (machine-id(5)).
+    boot = (next(filter(None, map(_text, MACHINE_IDS)), ""), _text(BOOT_ID))
     return Instance(
-        id=_hash(*boot, str(state.resolve()), str(found.st_dev), str(found.st_ino)),
+        instance=_hash(*boot, str(state.resolve()), str(found.st_dev), str(found.st_ino)),
         kernel=_hash(*boot, str(_number_of(PROCESSES))),
         run=_run(),
         machine=socket.gethostname(),
@@ -83,11 +85,6 @@ def _number_of(path: Path) -> int:
         return path.stat().st_ino
     except OSError:
         return 0
-
-
-def _machine_id() -> str:
-    """The machine's id, which only ever leaves it as part of a hash (machine-id(5)); empty: it has none."""
-    return next(filter(None, map(_text, MACHINE_IDS)), "")
 
 
 def _text(path: Path) -> str:
@@ -120,20 +117,15 @@ class HostNameGuard:
         self.me = me  #: this process
         self._clock = clock
         self._wall_ns = wall_ns
-        self._is_checked = me is None
+        self.is_checked = me is None  #: the check at the start passed
         self._own = self._foreign = 0  # sequences of the newest heartbeats that were seen: this process's, and others'
         self._checking: asyncio.Task[None] | None = None
         self._other, self._other_at = "", -math.inf
 
     async def check_at_start(
-        self,
-        publisher: Publisher,
-        *,
-        pause: Callable[[float], Awaitable[None]],
-        is_stopping: Callable[[], bool],
-        tell: Callable[[], Awaitable[bool]],
+        self, publisher: Publisher, scheduler: Scheduler, tell: Callable[[], Awaitable[bool]]
     ) -> None:
-        """Once in a process: refuse to start while another live process has the name; `pause` may end early.
+        """Once in a process: refuse to start while another live process has the name.
 
         `tell` publishes that this process is refused; False: heartbeats are off.
 
@@ -141,7 +133,7 @@ class HostNameGuard:
             ConfigError: another live producer has this name. SessionLost: a stop was requested, or the session ended
                 and the next one checks again.
         """
-        if self._is_checked:
+        if self.is_checked:
             return
         first = found = await self._newest(publisher)
         age = max(0, self._wall_ns() - first.time_ns) / 1e9 if first else 0.0
@@ -152,34 +144,24 @@ class HostNameGuard:
         while first and found and self._is_foreign(found) and (rest := until - self._clock()) > 0:
             if found.sequence > first.sequence:
                 with contextlib.suppress(ShipperError):
-                    await self._report_refusal(publisher, found.beat.every, pause, is_stopping, tell)
+                    await self._report_refusal(publisher, found.beat.every, scheduler, tell)
                 raise self._refusal(found.beat)
-            await pause(min(_check_interval(first.beat.every), rest))
-            if is_stopping():
+            await scheduler.pause(min(_check_interval(first.beat.every), rest))
+            if scheduler.is_stopping:
                 raise SessionLost("a stop was requested before it was known whether another producer has this name")
             found = await self._newest(publisher)
-        self._is_checked = True
+        self.is_checked = True
 
     async def _report_refusal(
-        self,
-        publisher: Publisher,
-        every: float,
-        pause: Callable[[float], Awaitable[None]],
-        is_stopping: Callable[[], bool],
-        tell: Callable[[], Awaitable[bool]],
+        self, publisher: Publisher, every: float, scheduler: Scheduler, tell: Callable[[], Awaitable[bool]]
     ) -> None:
         """Publish the refusal until the other producer confirms it in a heartbeat, or for a limited time."""
         until = self._clock() + min(3 * every + CHECK_SECONDS, MAX_REPORT_SECONDS)
-        while self._clock() < until and await tell() and not is_stopping():
-            await pause(_check_interval(every))
+        while self._clock() < until and await tell() and not scheduler.is_stopping:
+            await scheduler.pause(_check_interval(every))
             found = await self._newest(publisher)
             if found and found.beat.other:
                 return
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether the check at the start passed."""
-        return self._is_checked
 
     def check_later(self, publisher: Publisher, within: float) -> None:
         """Check again in `within` seconds, without waiting: just before this process sends its next heartbeat.
@@ -212,9 +194,7 @@ class HostNameGuard:
         if found.beat.run == self.me.run:
             self._own = max(self._own, found.sequence)
             return
-        if (
-            min(self._own or math.inf, self._foreign or math.inf) < found.sequence
-        ):  # sent after this process started to check
+        if min(self._own or math.inf, self._foreign or math.inf) < found.sequence:  # it was sent during the checks
             refused = ", which was refused" if found.beat.refused else ""
             self._other, self._other_at = f"{found.beat.sender}{refused}", self._clock()
             events.name_shared(host=self._host, other=self._other)
@@ -228,7 +208,14 @@ class HostNameGuard:
     def _is_foreign(self, found: _Newest) -> bool:
         """Whether a process that may be alive sent it. The lock proves that older runs of this producer ended."""
         beat, me = found.beat, self.me
-        if me is None or not beat.run or beat.leaves or beat.refused or beat.run == me.run or beat.instance == me.id:
+        if (
+            me is None
+            or not beat.run
+            or beat.leaves
+            or beat.refused
+            or beat.run == me.run
+            or beat.instance == me.instance
+        ):
             return False
         return beat.kernel != me.kernel or Path(f"/proc/{beat.pid}").exists()
 

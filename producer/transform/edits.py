@@ -143,16 +143,12 @@ def _cards_of(data: bytes, groups: list[Range]) -> Iterator[Range]:
     Where an adjacent number makes two readings in the usual groups, both go; any other grouping is for what is left.
     """
     used: set[int] = set()
-    for first in range(len(groups)):
-        last = _card_end(data, groups, first, _USUAL.__contains__)
-        if last > first:
-            used.update(range(first, last))
-            yield groups[first][0], groups[last - 1][1]
-    for first in range(len(groups)):
-        last = _card_end(data, groups, first, _is_grouped)
-        if last > first and used.isdisjoint(range(first, last)):
-            used.update(range(first, last))
-            yield groups[first][0], groups[last - 1][1]
+    for is_card, may_overlap in ((_USUAL.__contains__, True), (_is_grouped, False)):
+        for first in range(len(groups)):
+            last = _card_end(data, groups, first, is_card)
+            if last > first and (may_overlap or used.isdisjoint(range(first, last))):
+                used.update(range(first, last))
+                yield groups[first][0], groups[last - 1][1]
 
 
 def _is_grouped(sizes: tuple[int, ...]) -> bool:

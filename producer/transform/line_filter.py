@@ -57,7 +57,8 @@ class Pattern(NamedTuple):
     @classmethod
     def of_re(cls, text: str) -> "Pattern":
         """The pattern for `re`, whose time may be exponential in the text. Raises re.error."""
-        ends = re.sub(rb"\\(.)", _line_ends, text.encode(), flags=re.DOTALL)
+        line_ends = {b"A": b"^", b"Z": b"$"}  # \A and \Z mean the ends of the line, too
+        ends = re.sub(rb"\\(.)", lambda escape: line_ends.get(escape[1], escape[0]), text.encode(), flags=re.DOTALL)
         return cls(re.compile(ends, re.MULTILINE), _SCANNABLE.fullmatch(text) is not None)
 
     def matches_line(self, data: bytes, begin: int, end: int) -> bool:
@@ -140,11 +141,6 @@ def others(ranges: list[Range], length: int) -> list[Range]:
     """What of `length` bytes is in none of the sorted ranges."""
     edges = [0, *(edge for span in ranges for edge in span), length]
     return [(begin, end) for begin, end in zip(edges[::2], edges[1::2], strict=True) if begin < end]
-
-
-def _line_ends(escape: re.Match[bytes]) -> bytes:
-    r"""`\A` and `\Z` mean the ends of the line, too."""
-    return {b"A": b"^", b"Z": b"$"}.get(escape[1], escape[0])
 
 
 def _without_line_end(data: bytes, begin: int, end: int) -> int:

@@ -47,14 +47,10 @@ class Matcher:
             self._budget.check()
             with contextlib.suppress(OSError, EOFError):
                 return self._asked(number, what, data)
-            if self._ended() == -signal.SIGPROF:
+            if self.close() == -signal.SIGPROF:
                 most = f"{self._budget.seconds:g} s of CPU time"
                 raise OverBudget(f"pattern {self._texts[number]!r} takes more than {most} for one block")
         raise OverBudget(f"the process for pattern {self._texts[number]!r} cannot be started, or ends immediately")
-
-    def close(self) -> None:
-        """End the process; another one is started when it is needed."""
-        self._ended()
 
     def _asked(self, number: int, what: int, data: bytes) -> list[Range]:
         process = self._started()
@@ -102,8 +98,8 @@ class Matcher:
             found += octets
         return bytes(found)
 
-    def _ended(self) -> int:
-        """How the process ended; it is killed where it has not."""
+    def close(self) -> int:
+        """End the process; another one is started when it is needed. How it ended; it is killed where it has not."""
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -111,21 +107,14 @@ class Matcher:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        if not _is_over(process):
+        try:
+            return process.wait(0.2)  # its pipes are closed, so it is about to end by itself, unless it is at work
+        except subprocess.TimeoutExpired:
             process.kill()
         return process.wait()
 
     def __del__(self) -> None:
         self.close()
-
-
-def _is_over(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process ends by itself: its pipes were closed, so it is about to, unless it is at work."""
-    try:
-        process.wait(0.2)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 class Apart:

@@ -22,8 +22,8 @@ from shipper.subjects import checked_host, is_everybodys
 from shipper.testing import Bus
 
 BEATS, SUBJECT = "LOGS_BEATS", f"logs.beat.{HOST}"
-FIRST = Instance(id="a" * 16, kernel="k1", run="1" * 16, machine="old", state="/state", pid=11)
-CLONE = dataclasses.replace(FIRST, id="b" * 16, kernel="k2", run="2" * 16, machine="clone", pid=22)
+FIRST = Instance(instance="a" * 16, kernel="k1", run="1" * 16, machine="old", state="/state", pid=11)
+CLONE = dataclasses.replace(FIRST, instance="b" * 16, kernel="k2", run="2" * 16, machine="clone", pid=22)
 EVERY = 0.05
 
 
@@ -33,7 +33,7 @@ def said(bus: Bus) -> list[Heartbeat]:
 
 def sent_by(me: Instance, **more) -> bytes:
     beat = Heartbeat(version="1", partition=0, every=5.0, up=90.0, files=1)
-    about = {"instance": me.id, "kernel": me.kernel, "run": me.run, "machine": me.machine, "state": me.state}
+    about = {"instance": me.instance, "kernel": me.kernel, "run": me.run, "machine": me.machine, "state": me.state}
     return encode(dataclasses.replace(beat, **about, pid=me.pid, **more))
 
 
@@ -56,7 +56,7 @@ class Start:
         self.bus.add_stream(BEATS, "logs.beat.>")
         self.now = 0.0
         self.told = 0
-        self.stopping = False
+        self.is_stopping = False
         self.meanwhile: list[bytes] = []
         self.aged_ns = 0
         self.namesake = HostNameGuard(
@@ -69,18 +69,16 @@ class Start:
     async def check(self) -> None:
         from shipper.testing import MemoryPublisher  # noqa: PLC0415
 
-        async def pause(seconds: float) -> None:
-            self.now += seconds
-            if self.meanwhile:
-                self.hear(self.meanwhile.pop(0))
-
         async def tell() -> bool:
             self.told += 1
             return False
 
-        await self.namesake.check_at_start(
-            MemoryPublisher(self.bus, BEATS), pause=pause, is_stopping=lambda: self.stopping, tell=tell
-        )
+        await self.namesake.check_at_start(MemoryPublisher(self.bus, BEATS), self, tell)
+
+    async def pause(self, seconds: float) -> None:
+        self.now += seconds
+        if self.meanwhile:
+            self.hear(self.meanwhile.pop(0))
 
 
 async def test_a_clone_is_refused_by_name_machine_and_way_out():
@@ -162,7 +160,7 @@ async def test_two_that_began_at_the_same_moment_are_alarmed(tmp_path, capsys):
     first = producer(tmp_path / "first", FIRST)
     second = producer(tmp_path / "second", CLONE, first.bus)
     for each in (first, second):
-        each.namesake._is_checked = True  # neither saw a heartbeat of the other
+        each.namesake.is_checked = True  # neither saw a heartbeat of the other
     async with first.running(), second.running():
         await becomes(lambda: any(beat.other for beat in said(first.bus)))
     assert "name_shared" in capsys.readouterr().err
@@ -202,10 +200,10 @@ def test_an_instance_is_the_same_for_each_run_on_one_state_directory(tmp_path):
     for place in places:
         place.mkdir()
     mine = [this_instance(place) for place in places]
-    assert mine[0].id != mine[1].id
+    assert mine[0].instance != mine[1].instance
     assert (mine[0].kernel, mine[0].run) == (mine[1].kernel, mine[1].run)
     other = subprocess.run([sys.executable, "-c", code, str(places[0])], capture_output=True, text=True, check=True)
-    assert f"id='{mine[0].id}'" in other.stdout
+    assert f"instance='{mine[0].instance}'" in other.stdout
     assert f"kernel='{mine[0].kernel}'" in other.stdout
     assert mine[0].run not in other.stdout
     machine_id = Path("/etc/machine-id")

@@ -93,11 +93,11 @@ class World:
 
     def look(self) -> None:
         """The request of a mover lets the host read the map immediately."""
-        self.producer.pipeline._sessions._migration.answer()
+        self.producer.pipeline._sessions.migration.answer()
 
     @property
     def place(self) -> Place:
-        return self.producer.pipeline._sessions._migration.place
+        return self.producer.pipeline._sessions.migration.place
 
     def append(self, data: bytes) -> None:
         with self.path.open("ab") as stream:

@@ -10,7 +10,6 @@ import pytest
 from producing import Host, append
 
 from producer.model import Archived, Destination, Place
-from producer.session.delivery import ResendQueue
 from producer.session.delivery_check import CLAIM_SECONDS, LATE_SECONDS, DeliveryCheck
 from shipper.control import Receipt, ReceiptsReply
 
@@ -152,8 +151,8 @@ async def test_the_collector_is_queried_soon_and_once_for_what_unsolicited_recei
     told = InFlight(tmp_path)
     told.host.acknowledge()
     collector = Collector(told)
-    resends = ResendQueue(lambda: None)
-    delivery: Any = SimpleNamespace(tailer=SimpleNamespace(acks=told.acks), resends=resends)
+    resends: list[tuple[str, int]] = []
+    delivery: Any = SimpleNamespace(tailer=SimpleNamespace(acks=told.acks), resend=lambda *what: resends.append(what))
     destination = Destination("logs", "h", Place(partition=0))
     arrival = DeliveryCheck(destination, delivery, rouse=lambda: None, clock=lambda: now[0])
     arrival.acknowledged([told.id])
@@ -166,6 +165,6 @@ async def test_the_collector_is_queried_soon_and_once_for_what_unsolicited_recei
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     await arrival.run(collector)  # type: ignore[arg-type]
-    assert not resends.is_any
+    assert resends == []
     assert [question["sources"] for question in collector.questions] == [[told.id]]
     assert told.archives == (Archived("a1", len(TEXT)),)
