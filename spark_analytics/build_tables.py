@@ -2,9 +2,8 @@
 
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -24,7 +23,6 @@ from spark_analytics.tables.store import SMALL, Tables
 _COMPARED = ("file_daily", "host_daily", "pattern_daily", "auth_daily", "access_top")
 """The tables whose days before are read."""
 
-
 WEEKS = 4
 """Weeks before whose same weekday a day is compared with."""
 
@@ -41,11 +39,9 @@ class StagedDay:
     def write(self, name: str, rows: list[Row]) -> None:
         """Stages table `name`."""
         self.rows[name] = rows
-        parquet.write(self._path(name), schemas.TABLES[name], parquet.as_rows(schemas.TABLES[name], rows))
-
-    def write_empty(self, name: str) -> None:
-        """Stages table `name` without rows; its rows are not kept."""
-        parquet.write(self._path(name), schemas.TABLES[name], [])
+        schema = schemas.TABLES[name]
+        values = [tuple(row.get(column) for column in schema.names) for row in rows]  # missing ones are null
+        parquet.write(self.tables.staging(self.date.isoformat()) / name / SMALL, schema, values)
 
     def before(self, name: str) -> dict[str, list[Row]]:
         """Table `name` of the baseline days that have it, by date."""
@@ -67,9 +63,6 @@ class StagedDay:
         """Table `name` of the last day before, however long ago; None if there is none."""
         days = [date for date in self.tables.days(name) if date < self.date.isoformat()]
         return self._read(name, days[-1]) if days else None
-
-    def _path(self, name: str) -> Location:
-        return self.tables.staging(self.date.isoformat()) / name / SMALL
 
     def _read(self, name: str, date: str) -> list[Row]:
         path = self.tables.day(name, date) / SMALL
@@ -104,20 +97,19 @@ class TableBuilder:
         self.bytes = sum(count.bytes for count in scanned.counts.values())
         scanned.groups.write_hourly()
         before = {name: self.staged.before(name) for name in _COMPARED}
-        cells, web, registry, _ = self._in_parallel(
-            lambda: self._volumes(scanned, before),
-            lambda: self._web(scanned),
-            lambda: self._patterns(scanned, before["pattern_daily"]),
-            lambda: self._auth_and_audit(scanned),
-        )
+        with ThreadPoolExecutor(4) as pool:  # each of them waits for Spark most of the time
+            cells = pool.submit(self._volumes, scanned, before)
+            web = pool.submit(self._web, scanned)
+            registry = pool.submit(self._patterns, scanned, before["pattern_daily"])
+            pool.submit(self._auth_and_audit, scanned).result()
         return DayTables(
             rows=self.staged.rows,
             before=before,
             days_before=self.staged.days_before("runs"),
-            hours=cells,
-            web=web.hours,
-            web_sums=web.sums,
-            patterns_before=registry,
+            hours=cells.result(),
+            web=web.result().hours,
+            web_sums=web.result().sums,
+            patterns_before=registry.result(),
             weekdays=self.staged.same_weekdays("host_daily"),
         )
 
@@ -173,7 +165,8 @@ class TableBuilder:
         self.staged.write("pattern_daily", daily)
         wanted = line_examples.texts_without_example(daily, fingerprints, registry or ())
         examples = self._examples(scanned, fingerprints, wanted)
-        self.staged.write("fingerprints", line_examples.with_examples(fingerprints, examples))
+        with_examples = [row | {"example": examples.get(row["text"])} for row in fingerprints]
+        self.staged.write("fingerprints", with_examples)
         by_pattern = {wanted[text]: line for text, line in examples.items()}
         table = pattern_tables.registry(registry or (), lines, dict(patterns), by_pattern, self.day.as_date)
         self.staged.write("patterns", table)
@@ -192,7 +185,7 @@ class TableBuilder:
             web = scanned.groups.write_access_hourly()
         else:
             web = WebAggregates([], [], WebSums())
-            self.staged.write_empty("access_hourly")
+            self.staged.write("access_hourly", [])
         self.staged.write("access_top", web_requests.top_keys(web.keys))
         return web
 
@@ -202,9 +195,3 @@ class TableBuilder:
         before = inventory.segments_of(self.archive, yesterday)
         audited = segment_audit.audit_segments(self.day, scanned.counts)
         self.staged.write("audit", segment_audit.rows(self.day, audited, before))
-
-    @staticmethod
-    def _in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
-        """Runs the tasks in threads: each of them waits for Spark most of the time."""
-        with ThreadPoolExecutor(len(tasks)) as pool:
-            return [done.result() for done in [pool.submit(task) for task in tasks]]

@@ -4,6 +4,9 @@ It serves days whose groups fit into memory. A day of some gigabytes has some mi
 takes longer than adding them up here. Spark makes only the sketches of requests, whose format is Spark's own.
 """
 
+import calendar
+import datetime as dt
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +15,20 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import SparkSession
 
+from shipper.line_times import NONE, PLACEHOLDER_YEAR
 from spark_analytics.aggregate import port
-from spark_analytics.aggregate.arrow_assign import LEVELS, NULL_INT, AssignedGroups, assign, file_column, seconds_of
-from spark_analytics.aggregate.port import Assignment, EmptySegment, LinePlace, WebAggregates
+from spark_analytics.aggregate.port import (
+    AUTH_KINDS,
+    REQUEST_KINDS,
+    Assignment,
+    Correction,
+    LinePlace,
+    WebAggregates,
+)
 from spark_analytics.lines import timestamps
-from spark_analytics.metrics import sign_ins, web_requests
+from spark_analytics.metrics import web_requests
 from spark_analytics.metrics.pattern_tables import FILES_SHOWN, PatternLines
 from spark_analytics.metrics.segment_audit import SegmentCount
 from spark_analytics.metrics.volumes import LEVEL_BITS, LEVEL_MASK, LINES_BITS, SUMMED, FileSums, LogFile
@@ -30,7 +38,8 @@ from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import parquet, schemas
 from spark_analytics.tables.day_tables import ROW_EXAMPLES, ROW_KINDS, AuthCount, Row, RowKey, WebSums
-from spark_analytics.tables.store import SMALL, Tables
+from spark_analytics.tables.schemas import FILE
+from spark_analytics.tables.store import SMALL
 
 MAX_GROUPS = 8_000_000
 """Maximum number of groups that are held as columns if there is memory for them."""
@@ -47,20 +56,24 @@ MAX_BYTES = 500_000_000
 REPEATED = ("level", "text", "auth", "user", "remote", "path")
 """Columns in which the same texts occur many times; they are read as dictionaries."""
 
+LEVELS = pa.array(sorted(schemas.LEVELS))
+"""The values of `level`, sorted by name."""
+
+NULL_INT = pa.scalar(None, pa.int64())
+
 _MICRO = 10**6
 _LEVELS = LEVELS.to_pylist()
-_ERRORS = pa.array([LEVELS.index(level).as_py() for level in ("fatal", "error")], pa.int8())
-_WARN = LEVELS.index("warn").as_py()
-_NO_LEVEL = LEVELS.index("none").as_py()
+_ERRORS = pa.array([_LEVELS.index(level) for level in port.ERROR_LEVELS], pa.int8())
 _SEVERITY = pa.array([schemas.LEVELS.index(level) for level in _LEVELS], pa.int64())
+_ZERO = pa.scalar(0, pa.int64())
 
 _CELL = ("log", "hour", "level")
-_HOURLY_KEY = ("cell", "fingerprint")
-_HOURLY_SUMS = ("lines", "unfinished", "bytes", "late_lines", "no_ts_lines", "continuation_lines")
-_TIMES = (("first_ts", "min"), ("last_ts", "max"))
 _HOUR_BITS = 30
 _STATUS_BITS = 10
-_ACCESS_KEY = ["log", "hour", "status"]
+_BLOCK_BITS = 43
+"""Bits of a byte in a stored file, below the number of its segment."""
+
+_REQUESTS = schemas.schema_of("key INT, remote STRING, latency INT, lines BIGINT")
 
 
 def max_groups() -> int:
@@ -89,100 +102,155 @@ class ArrowSegmentGroups:
 
     spark: SparkSession
     groups: pa.Table
-    tables: Tables
-    date: str
+    staging: Location  #: directory in which the day's tables are made
 
     def by_segment(self) -> list[SegmentCount]:
         """One for each segment that has a row."""
-        sums = _summed(self.groups, ["segment"], ["lines", "bytes"])
-        first = self._positions("min", "first_row")
-        last = self._positions("max", "last_row")
-        return [
-            SegmentCount(row["segment"], row["lines"], row["bytes"], first[row["segment"]], last[row["segment"]])
-            for row in sums.to_pylist()
-        ]
-
-    def _positions(self, function: str, row: str) -> dict[int, tuple[int, int]]:
-        """The position of each segment's first or last row."""
-        block = _summed(self.groups, ["segment"], [], [("block_start", function)])
-        edge = pc.take(block["block_start"], pc.index_in(self.groups["segment"], block["segment"].combine_chunks()))
-        in_block = self.groups.filter(pc.equal(self.groups["block_start"], edge))
-        found = _summed(in_block, ["segment", "block_start"], [], [(row, function)])
-        return {segment: (start, number) for segment, start, number in _tuples(found, found.column_names)}
+        key, rows = ("segment", "block_start"), (("first_row", "min"), ("last_row", "max"))
+        blocks = _summed(self.groups, key, ["lines", "bytes"], rows).sort_by([(name, "ascending") for name in key])
+        counts = []
+        for segment, several in itertools.groupby(_tuples(blocks), key=lambda block: block[0]):
+            _, starts, lines, sizes, first_rows, last_rows = zip(*several, strict=True)
+            first, last = (starts[0], first_rows[0]), (starts[-1], last_rows[-1])
+            counts.append(SegmentCount(segment, sum(lines), sum(sizes), first, last))
+        return counts
 
     def assign(self, assignment: Assignment) -> "ArrowFileGroups":
         """The same groups by log file and hour, with bytes as `wc` counts them."""
-        return ArrowFileGroups(self.spark, assign(self.groups, assignment), assignment, self.tables.staging(self.date))
+        logs, groups = _assigned(self.groups, assignment)
+        return ArrowFileGroups(self.spark, logs, groups, assignment, self.staging)
 
 
 @dataclass(frozen=True)
 class ArrowFileGroups:
-    """`port.FileGroups` as columns; `staging` is the directory in which the day's tables are made."""
+    """`port.FileGroups` as columns; times are in seconds since 1970."""
 
     spark: SparkSession
-    assigned: AssignedGroups
+    logs: Sequence[LogFile]  #: sorted
+    groups: pa.Table  #: see `_assigned`
     assignment: Assignment
     staging: Location
 
-    @cached_property
-    def _hours(self) -> pa.Table:
-        return hourly(self.assigned, self.assignment.empty, seconds_of(timestamps.midnight(self.assignment.day)))
-
     def write_hourly(self) -> None:
         """Stages table `hourly`."""
-        table = _hourly_table(self._hours, self.assigned.logs)
-        parquet.write_table(self.staging / "hourly" / SMALL, schemas.HOURLY, table)
+        hours = self._hours
+        columns = {name: hours[name] for name in hours.column_names}
+        columns |= {name: file_column(hours["log"], self.logs, part) for part, name in enumerate(FILE)}
+        columns |= {name: pc.multiply(hours[name], _MICRO) for name in ("hour", "first_ts", "last_ts")}
+        columns["level"] = pc.take(LEVELS, hours["level"])
+        parquet.write_table(self.staging / "hourly" / SMALL, schemas.HOURLY, pa.table(columns))
+
+    @cached_property
+    def _hours(self) -> pa.Table:
+        """The rows of table `hourly`, by log file, hour (unknown first) and level; `log` is the index in `logs`."""
+        counted = _with_time_counts(self.groups, _seconds_of(timestamps.midnight(self.assignment.day)))
+        number = {log: n for n, log in enumerate(self.logs)}
+        defaults = dict.fromkeys(port.HOURLY_SUMS, 0) | {"level": _LEVELS.index("none"), "fingerprint": 0}
+        empty = [
+            defaults | {"log": number[one[:3]], "hour": one.stored_hour, "bytes": one.bytes}
+            for one in self.assignment.empty
+        ]
+        rows = pa.concat_tables([counted, pa.Table.from_pylist(empty, counted.schema)])
+        # one number is grouped and sorted in a fraction of the time of three columns
+        packed = rows.drop_columns(list(_CELL)).append_column("cell", _packed(rows, "level", LEVEL_BITS))
+        sums = _summed(packed, ("cell", "fingerprint"), port.HOURLY_SUMS, port.TIMES)
+        return _with_unpacked_cell(sums.take(pc.sort_indices(sums["cell"])))
 
     def by_file(self) -> list[FileSums]:
         """One for each log file of table `hourly`."""
-        return _by_file(self._hours, self.assigned.logs)
+        hours, cells = self._hours, _cells(self._hours)
+        level, lines = hours["level"], hours["lines"]
+        table = (
+            hours.append_column("err", pc.if_else(pc.is_in(level, _ERRORS), lines, _ZERO))
+            .append_column("warn", pc.if_else(pc.equal(level, _LEVELS.index("warn")), lines, _ZERO))
+            .set_column(hours.column_names.index("lines"), "lines", pc.subtract(lines, hours["unfinished"]))
+        )
+        sums = _summed(table, ["log"], SUMMED, port.TIMES)
+        columns = {name: sums[name] for name in sums.column_names}
+        columns |= {name: pc.multiply(sums[name], _MICRO) for name, _ in port.TIMES}
+        files = _tuples(pa.table(columns))
+        return [FileSums._make([*self.logs[log], *counted, cells.get(log, [])]) for log, *counted in files]
 
     def texts(self) -> list[tuple[int, str, int]]:
         """(fingerprint, text, lines) of the masked lines with the most lines."""
-        return _texts(self.assigned.groups)
+        known = self.groups.filter(pc.is_valid(self.groups["text"]))
+        sums = _summed(known, ["fingerprint", "text"], ["lines"])
+        sums = sums.set_column(1, "text", sums["text"].cast(pa.string()))
+        ordered = sums.sort_by([("lines", "descending"), ("text", "ascending")]).slice(0, MAX_DISTINCT)
+        return list(_tuples(ordered, ("fingerprint", "text", "lines")))
 
     def by_pattern(self, fingerprints: Sequence[Row]) -> list[PatternLines]:
         """One for each pattern and level."""
         patterns = {row["fingerprint"]: row["pattern_id"] for row in fingerprints}
-        return _by_pattern(self._hours, self.assigned.logs, patterns)
+        ids = list(dict.fromkeys([*patterns.values(), REST.id]))
+        by_log = _summed(_pattern_lines(self._hours, ids, patterns), ["key", "log"], ["lines"])
+        hosts = Counter(key for key, *_ in _sums_by_name(by_log, [host for _, host, _ in self.logs]))
+        files: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        for key, file, lines in _sums_by_name(by_log, [file for _, _, file in self.logs]):
+            files[key].append((lines, file))
+        return [
+            PatternLines(
+                ids[key >> LEVEL_BITS],
+                _LEVELS[key & LEVEL_MASK],
+                sum(lines for lines, _ in of_file),
+                hosts[key],
+                len(of_file),
+                [file for _, file in sorted(of_file, reverse=True)[:FILES_SHOWN]],
+            )
+            for key, of_file in files.items()
+        ]
 
     def segments_of(self, fingerprints: Collection[int]) -> dict[int, int]:
         """For each of `fingerprints` the segment with most of its lines."""
-        return _segments_of(self.assigned.groups, fingerprints)
+        wanted = pc.is_in(self.groups["fingerprint"], pa.array(sorted(fingerprints), pa.int64()))
+        rows = self.groups.filter(pc.and_(wanted, pc.is_valid(self.groups["text"])))
+        sums = _summed(rows, ["fingerprint", "segment"], ["lines"])
+        ascending = sums.sort_by([("lines", "ascending"), ("segment", "descending")])  # a dict keeps the last of equals
+        return dict(_tuples(ascending, ("fingerprint", "segment")))
 
     def first_rows(self, wanted: Collection[RowKey]) -> Mapping[RowKey, Sequence[LinePlace]]:
         """Places of lines of each of `wanted`."""
-        return _first_rows(self.assigned, wanted)
+        block = pc.add(pc.shift_left(self.groups["segment"].cast(pa.int64()), _BLOCK_BITS), self.groups["block_start"])
+        groups = self.groups.append_column("block", block)
+        blocks = _summed(groups, ["block"], [], [("first_row", "min")]).sort_by("block")
+        places = [divmod(number, 1 << _BLOCK_BITS) for number in blocks["block"].to_pylist()]
+        found: dict[RowKey, list[LinePlace]] = {}
+        for kind, values in port.values_by_kind(wanted).items():
+            rows = _with_position(_rows(groups, self.logs, kind, values), blocks)
+            sums = _summed(rows, [*values, "other"], ["lines"], [("position", "min")])
+            ordered = sums.sort_by([("lines", "descending"), ("position", "ascending")])
+            for *names, position in _tuples(ordered, (*values, "position")):
+                key = RowKey(kind, tuple(names))
+                if key in wanted and len(found.setdefault(key, [])) < ROW_EXAMPLES:
+                    row, number = divmod(position, len(places))
+                    found[key].append(LinePlace(row, *places[number]))
+        return found
 
     def auth_counts(self) -> list[AuthCount]:
         """Authentication events by hour, passwords by second."""
-        groups, logs = self.assigned.groups, self.assigned.logs
-        groups = groups.filter(pc.is_valid(groups["auth"]))
-        columns = {
-            "partition": file_column(groups["log"], logs, 0),
-            "host": file_column(groups["log"], logs, 1),
-            **{name: groups[name] for name in ("auth", "user", "remote", "hour", "login_second")},
-            **{name: groups[name] for name in ("lines", "first_ts", "last_ts")},
-            "attempts": pc.multiply(groups["lines"], pc.fill_null(groups["attempts"], 0)),
-        }
-        key = ["partition", "host", "auth", "user", "remote", "hour", "login_second"]
-        sums = _summed(pa.table(columns), key, ["lines", "attempts"], _TIMES)
-        names = ("partition", "host", "auth", "user", "remote", "lines", "attempts", "first_ts", "last_ts")
-        return [AuthCount(*row) for row in _tuples(sums, names)]
+        groups = self.groups.filter(pc.is_valid(self.groups["auth"]))
+        columns = {name: groups[name] for name in ("auth", "user", "remote", "hour", "login_second", "lines")}
+        columns |= {name: groups[name] for name, _ in port.TIMES}
+        columns |= {name: file_column(groups["log"], self.logs, part) for part, name in enumerate(FILE[:2])}
+        columns["attempts"] = pc.multiply(groups["lines"], pc.fill_null(groups["attempts"], 0))
+        sums = _summed(pa.table(columns), port.AUTH_KEY, ["lines", "attempts"], port.TIMES)
+        return [AuthCount(*row) for row in _tuples(sums, AuthCount._fields)]
 
     def write_access_hourly(self) -> WebAggregates:
         """Stages table `access_hourly`."""
-        groups = self.assigned.groups.filter(pc.is_valid(self.assigned.groups["status"]))
+        groups = self.groups.filter(pc.is_valid(self.groups["status"]))
         path = self.staging / "access_hourly" / SMALL
         if not groups.num_rows:
             parquet.write(path, schemas.ACCESS_HOURLY, [])
             return WebAggregates([], [], WebSums())
         sums, requests = _request_sums(groups)
-        sketches, web_sums = _sketches(self.spark, requests, self.staging / "requests")
-        logs = self.assigned.logs
-        rows = [_access_row(logs[row["log"]], row, *sketches[number]) for number, row in enumerate(sums.to_pylist())]
-        parquet.write(path, schemas.ACCESS_HOURLY, rows)
-        return WebAggregates(_web_keys(groups), port.web_hours(_web_hours(sums)), web_sums)
+        clients, latencies, web_sums = _sketches(self.spark, requests, self.staging / "requests")
+        columns = {name: sums[name] for name in ("status", "status_class", "requests", "bytes")}
+        columns |= {name: file_column(sums["log"], self.logs, part) for part, name in enumerate(FILE)}
+        columns |= {"hour": pc.multiply(sums["hour"], _MICRO), "clients_hll": clients, "latency_kll": latencies}
+        parquet.write_table(path, schemas.ACCESS_HOURLY, pa.table(columns))
+        hours = _summed(sums, ["hour", "status_class"], ["requests", "bytes"])
+        return WebAggregates(_web_keys(groups), port.web_hours(_tuples(hours)), web_sums)
 
 
 def _summed(
@@ -194,60 +262,136 @@ def _summed(
     return aggregated.rename_columns([*keys, *(name for name, _ in functions)])
 
 
-def _tuples(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of `table` as tuples of the columns `names`."""
-    return zip(*(table[name].to_pylist() for name in names), strict=True)
+def _tuples(table: pa.Table, names: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+    """The rows of `table` as tuples of the columns `names`, or of all."""
+    return zip(*(table[name].to_pylist() for name in names or table.column_names), strict=True)
+
+
+# -- groups of log files and hours -------------------------------------------------------------------------------------
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DAY_SECONDS = 24 * 3600
+_SLACK_SECONDS = 47 * 3600
+"""Seconds from the start of the day to the latest valid time of a line: a day of slack (`timestamps.resolve_year`)."""
+
+_KEPT = (
+    "segment", "block_start", "first_row", "fingerprint", "text", "lines", "auth", "user", "remote", "attempts",
+    "login_second", "status", "path", "latency", "sent",
+)  # fmt: skip
+"""Columns of the scan that are kept unchanged."""
+
+_CORRECTIONS = pa.schema([(name, pa.int64() if name != "segment" else pa.int32()) for name in Correction._fields])
+
+_CHUNK_ROWS = 2**31 // 4096
+"""Maximum rows of a column of names in one chunk: Arrow counts its bytes in 31 bits, and a path has up to 4,096."""
+
+
+def _assigned(groups: pa.Table, assignment: Assignment) -> tuple[Sequence[LogFile], pa.Table]:
+    """The log files, sorted, and `groups` of the scan (`line_scan.classify_groups`) with their log files and hours.
+
+    The groups have `log`, the index of the log file; `level`, the index in `LEVELS`; `hour` with the year resolved;
+    `bytes` as `wc` counts them; `is_dated`; `is_continuation`: without a time in a file whose other lines have one;
+    `unfinished`; `first_ts` and `last_ts`.
+    """
+    origins, day = assignment.origins, assignment.day
+    logs = sorted({origin[1:4] for origin in origins} | {empty[:3] for empty in assignment.empty})
+    number = {log: n for n, log in enumerate(logs)}
+
+    def of_segment(values: Sequence[Any], kind: pa.DataType) -> pa.ChunkedArray:
+        """The value of each group's segment; `values` are those of the segments by their numbers."""
+        return pc.take(pa.array(values, kind), groups["segment"])
+
+    dated = resolve_year(pc.multiply(groups["hour"], timestamps.HOUR_SECONDS), day)
+    is_dated = pc.is_valid(dated)
+    has_times = of_segment([origin.family != NONE for origin in origins], pa.bool_())
+    unterminated, bom_bytes = _corrections(groups, assignment.corrections)
+    columns = {
+        "log": of_segment([number[origin[1:4]] for origin in origins], pa.int32()),
+        "hour": pc.coalesce(dated, of_segment([origin.stored_hour for origin in origins], pa.int64())),
+        "is_dated": is_dated,
+        "is_continuation": pc.and_not(has_times, is_dated),
+        "level": pc.index_in(groups["level"], LEVELS).cast(pa.int8()),
+        "bytes": pc.add(pc.subtract(groups["bytes"], unterminated), bom_bytes),
+        "unfinished": unterminated,
+        "first_ts": pc.if_else(is_dated, resolve_year(groups["first_second"], day), NULL_INT),
+        "last_ts": pc.if_else(is_dated, resolve_year(groups["last_second"], day), NULL_INT),
+    }
+    return logs, pa.table({name: groups[name] for name in _KEPT} | columns)
+
+
+def file_column(log: pa.ChunkedArray, logs: Sequence[LogFile], part: int) -> pa.ChunkedArray:
+    """One part of each log file by the file's index: 0 is the partition, 1 the host, 2 the file."""
+    parts = pa.array([one[part] for one in logs], pa.string() if part else pa.int32())
+    chunks = [chunk.slice(start, _CHUNK_ROWS) for chunk in log.chunks for start in range(0, len(chunk), _CHUNK_ROWS)]
+    return pc.take(parts, pa.chunked_array(chunks, log.type))
+
+
+def _corrections(groups: pa.Table, corrections: Sequence[Correction]) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Unterminated lines of each group (a line has a byte too many), and bytes of a byte order mark that it lacks."""
+    known = pa.Table.from_pylist([one._asdict() for one in corrections], _CORRECTIONS)
+    index = pc.index_in(groups["segment"], known["segment"].combine_chunks())
+
+    def of_row(row: str, other_block: str, other_row: str, name: str) -> pa.ChunkedArray:
+        """Column `name` of the correction of the group that has its row, 0 of other groups."""
+        is_block = pc.equal(groups["block_start"], pc.take(known[other_block], index))
+        has_row = pc.and_(is_block, pc.equal(groups[row], pc.take(known[other_row], index)))
+        return pc.if_else(pc.fill_null(has_row, False), pc.take(known[name], index), _ZERO)
+
+    return (
+        of_row("last_row", "end_block", "end_row", "unterminated"),
+        of_row("first_row", "head_block", "head_row", "bom_bytes"),
+    )
+
+
+def resolve_year(second: pa.ChunkedArray, day: dt.date) -> pa.ChunkedArray:
+    """`timestamps.resolve_year` for columns: the second with its year; null where the time is not valid."""
+    latest = _seconds_of(timestamps.midnight(day)) + _SLACK_SECONDS
+    first, end = _new_year(PLACEHOLDER_YEAR), _new_year(PLACEHOLDER_YEAR + 1)
+    known = pc.if_else(pc.greater_equal(second, 0), second, NULL_INT)
+    is_yearless = pc.and_(pc.greater_equal(known, first), pc.less(known, end))
+    if pc.any(is_yearless).as_py():
+        number = pc.divide(pc.subtract(pc.if_else(is_yearless, known, NULL_INT), first), _DAY_SECONDS)
+        this_year = pc.add(known, pc.take(_shifts(day.year), number))
+        last_year = pc.add(known, pc.take(_shifts(day.year - 1), number))
+        dated = pc.if_else(pc.less_equal(this_year, latest), this_year, last_year)
+        known = pc.if_else(is_yearless, dated, known)
+    return pc.if_else(pc.less_equal(known, latest), known, NULL_INT)
+
+
+def _seconds_of(time: dt.datetime) -> int:
+    return (time - _EPOCH) // dt.timedelta(seconds=1)
+
+
+def _new_year(year: int) -> int:
+    return _seconds_of(dt.datetime(year, 1, 1, tzinfo=dt.UTC))
+
+
+def _shifts(year: int) -> pa.Array:
+    """For each day of `PLACEHOLDER_YEAR` the seconds from there to the same day of `year`.
+
+    29 February is the 28th in a year without one.
+    """
+    shifts = []
+    for second in range(_new_year(PLACEHOLDER_YEAR), _new_year(PLACEHOLDER_YEAR + 1), _DAY_SECONDS):
+        time = _EPOCH + dt.timedelta(seconds=second)
+        day = min(time.day, calendar.monthrange(year, time.month)[1])
+        shifts.append(_seconds_of(time.replace(year=year, day=day)) - second)
+    return pa.array(shifts, pa.int64())
 
 
 # -- table `hourly` and its sums -----------------------------------------------------------------------------------
 
 
-def hourly(assigned: AssignedGroups, empty: Sequence[EmptySegment], midnight_second: int) -> pa.Table:
-    """The rows of table `hourly`, by log file, hour (unknown first) and level; `log` is the index in `assigned.logs`.
-
-    `midnight_second` is the day's first; times are in seconds since 1970.
-    """
-    counted = _with_time_counts(assigned.groups, midnight_second)
-    number = {log: n for n, log in enumerate(assigned.logs)}
-    without_lines = pa.Table.from_pylist([_without_lines(number[one[:3]], one) for one in empty], counted.schema)
-    sums = _summed(_with_cell(pa.concat_tables([counted, without_lines])), _HOURLY_KEY, _HOURLY_SUMS, _TIMES)
-    return _without_cell(sums.take(pc.sort_indices(sums["cell"])))
-
-
 def _with_time_counts(groups: pa.Table, midnight_second: int) -> pa.Table:
-    lines, is_dated, none = groups["lines"], groups["is_dated"], pa.scalar(0, pa.int64())
+    """The keys and sums of table `hourly`; `midnight_second` is the day's first, in seconds since 1970."""
+    lines, is_dated = groups["lines"], groups["is_dated"]
     is_late = pc.and_kleene(is_dated, pc.less(groups["hour"], midnight_second))
     return (
         groups.select([*_CELL, "fingerprint", "lines", "unfinished", "bytes", "first_ts", "last_ts"])
-        .append_column("late_lines", pc.if_else(is_late, lines, none))
-        .append_column("no_ts_lines", pc.if_else(is_dated, none, lines))
-        .append_column("continuation_lines", pc.if_else(groups["is_continuation"], lines, none))
+        .append_column("late_lines", pc.if_else(is_late, lines, _ZERO))
+        .append_column("no_ts_lines", pc.if_else(is_dated, _ZERO, lines))
+        .append_column("continuation_lines", pc.if_else(groups["is_continuation"], lines, _ZERO))
     )
-
-
-def _without_lines(log: int, empty: EmptySegment) -> dict[str, Any]:
-    keys = {"log": log, "hour": empty.stored_hour, "level": _NO_LEVEL, "fingerprint": 0}
-    return keys | dict.fromkeys(_HOURLY_SUMS, 0) | {"bytes": empty.bytes}
-
-
-def _with_cell(counted: pa.Table) -> pa.Table:
-    """`_CELL` as one number, in the same order: it is grouped and sorted in a fraction of the time."""
-    return counted.drop_columns(list(_CELL)).append_column("cell", _packed(counted, "level", LEVEL_BITS))
-
-
-def _without_cell(sums: pa.Table) -> pa.Table:
-    """The reverse of `_with_cell`."""
-    above = pc.shift_right(sums["cell"], LEVEL_BITS)
-    hour = pc.bit_wise_and(above, (1 << _HOUR_BITS) - 1)
-    second = pc.multiply(pc.subtract(hour, 1), timestamps.HOUR_SECONDS)
-    columns = {
-        "log": pc.shift_right(above, _HOUR_BITS).cast(pa.int32()),
-        "hour": pc.if_else(pc.equal(hour, 0), NULL_INT, second),
-        "level": pc.bit_wise_and(sums["cell"], LEVEL_MASK).cast(pa.int8()),
-    }
-    for name, column in columns.items():
-        sums = sums.append_column(name, column)
-    return sums.drop_columns(["cell"])
 
 
 def _packed(table: pa.Table, name: str, bits: int) -> pa.ChunkedArray:
@@ -257,68 +401,29 @@ def _packed(table: pa.Table, name: str, bits: int) -> pa.ChunkedArray:
     return pc.add(pc.shift_left(above, bits), table[name].cast(pa.int64()))
 
 
-def _hourly_table(hours: pa.Table, logs: Sequence[LogFile]) -> pa.Table:
-    """Table `hourly` with the columns and types of its schema."""
-    columns = {name: file_column(hours["log"], logs, part) for part, name in enumerate(schemas.FILE)}
-    columns |= {name: pc.multiply(hours[name], _MICRO) for name in ("hour", "first_ts", "last_ts")}
-    columns["level"] = pc.take(LEVELS, hours["level"])
-    return pa.table({name: columns[name] if name in columns else hours[name] for name in schemas.HOURLY.names})
-
-
-def _by_file(hours: pa.Table, logs: Sequence[LogFile]) -> list[FileSums]:
-    cells = _cells(hours)
-    level, lines, none = hours["level"], hours["lines"], pa.scalar(0, pa.int64())
-    terminated = pc.subtract(lines, hours["unfinished"])
-    table = (
-        hours.append_column("err", pc.if_else(pc.is_in(level, _ERRORS), lines, none))
-        .append_column("warn", pc.if_else(pc.equal(level, _WARN), lines, none))
-        .set_column(hours.column_names.index("lines"), "lines", terminated)
+def _with_unpacked_cell(sums: pa.Table) -> pa.Table:
+    """`sums` with the columns `_CELL` of its `cell`."""
+    above = pc.shift_right(sums["cell"], LEVEL_BITS)
+    hour = pc.bit_wise_and(above, (1 << _HOUR_BITS) - 1)
+    second = pc.multiply(pc.subtract(hour, 1), timestamps.HOUR_SECONDS)
+    return (
+        sums.append_column("log", pc.shift_right(above, _HOUR_BITS).cast(pa.int32()))
+        .append_column("hour", pc.if_else(pc.equal(hour, 0), NULL_INT, second))
+        .append_column("level", pc.bit_wise_and(sums["cell"], LEVEL_MASK).cast(pa.int8()))
     )
-    rows = _summed(table, ["log"], SUMMED, _TIMES).to_pylist()
-    return [_file_sums(logs[row["log"]], row, cells.get(row["log"], [])) for row in rows]
-
-
-def _file_sums(log: LogFile, row: dict[str, Any], cells: Sequence[int]) -> FileSums:
-    first, last = (None if row[name] is None else row[name] * _MICRO for name in ("first_ts", "last_ts"))
-    sums = {name: row[name] for name in SUMMED}
-    return FileSums(*log, **sums, first_us=first, last_us=last, cells=cells)
 
 
 def _cells(hours: pa.Table) -> dict[int, list[int]]:
     """The cells (`FileSums.cells`) of each log file, without those of an unknown hour."""
     known = hours.filter(pc.is_valid(hours["hour"]))
-    sums = _summed(known, ["log", "hour", "level"], ["lines"])
+    sums = _summed(known, _CELL, ["lines"])
     hour = pc.shift_left(pc.divide(sums["hour"], timestamps.HOUR_SECONDS), LEVEL_BITS)
     key = pc.shift_left(pc.add(hour, pc.take(_SEVERITY, sums["level"])), LINES_BITS)
     cells = pa.table({"log": sums["log"], "cell": pc.add(key, sums["lines"])})
-    lists = cells.group_by("log", use_threads=False).aggregate([("cell", "list")])
-    return dict(zip(lists["log"].to_pylist(), lists["cell_list"].to_pylist(), strict=True))
+    return dict(_tuples(_summed(cells, ["log"], [], [("cell", "list")]), ("log", "cell")))
 
 
 # -- patterns ------------------------------------------------------------------------------------------------------
-
-
-def _texts(groups: pa.Table) -> list[tuple[int, str, int]]:
-    sums = _summed(groups.filter(pc.is_valid(groups["text"])), ["fingerprint", "text"], ["lines"])
-    sums = sums.set_column(1, "text", sums["text"].cast(pa.string()))
-    ordered = sums.sort_by([("lines", "descending"), ("text", "ascending")]).slice(0, MAX_DISTINCT)
-    return list(_tuples(ordered, ("fingerprint", "text", "lines")))
-
-
-def _by_pattern(hours: pa.Table, logs: Sequence[LogFile], patterns: Mapping[int, str]) -> list[PatternLines]:
-    """`patterns` has the pattern id of each fingerprint."""
-    ids = list(dict.fromkeys([*patterns.values(), REST.id]))
-    by_log = _summed(_pattern_lines(hours, ids, patterns), ["key", "log"], ["lines"])
-    by_host = _sums_by_name(by_log, [host for _, host, _ in logs])
-    by_path = _sums_by_name(by_log, [file for _, _, file in logs])
-    hosts = Counter(key for key, _ in _tuples(by_host, ("key", "name")))
-    files: dict[int, dict[str, int]] = defaultdict(dict)
-    for key, file, lines in _tuples(by_path, ("key", "name", "lines")):
-        files[key][file] = lines
-    return [
-        _pattern(ids[key >> LEVEL_BITS], _LEVELS[key & LEVEL_MASK], of_file, hosts[key])
-        for key, of_file in files.items()
-    ]
 
 
 def _pattern_lines(hours: pa.Table, ids: Sequence[str], patterns: Mapping[int, str]) -> pa.Table:
@@ -331,243 +436,100 @@ def _pattern_lines(hours: pa.Table, ids: Sequence[str], patterns: Mapping[int, s
     return known.select(["log", "lines"]).append_column("key", pc.add(above, known["level"].cast(pa.int64())))
 
 
-def _sums_by_name(by_log: pa.Table, names: Sequence[str]) -> pa.Table:
+def _sums_by_name(by_log: pa.Table, names: Sequence[str]) -> Iterator[tuple[int, str, int]]:
     """(key, name, lines), where `names` has the name of each log file."""
     encoded = pa.array(names).dictionary_encode()
     sums = _summed(by_log.append_column("name", pc.take(encoded.indices, by_log["log"])), ["key", "name"], ["lines"])
-    return sums.set_column(1, "name", pc.take(encoded.dictionary, sums["name"]))
+    distinct = encoded.dictionary.to_pylist()
+    return ((key, distinct[name], lines) for key, name, lines in _tuples(sums))
 
 
-def _pattern(pattern_id: str, level: str, files: Mapping[str, int], hosts: int) -> PatternLines:
-    most = sorted(((lines, file) for file, lines in files.items()), reverse=True)[:FILES_SHOWN]
-    return PatternLines(pattern_id, level, sum(files.values()), hosts, len(files), [file for _, file in most])
+# -- example lines -----------------------------------------------------------------------------------------------------
 
 
-def _segments_of(groups: pa.Table, fingerprints: Collection[int]) -> dict[int, int]:
-    wanted = pc.is_in(groups["fingerprint"], pa.array(sorted(fingerprints), pa.int64()))
-    rows = groups.filter(pc.and_(wanted, pc.is_valid(groups["text"])))
-    sums = _summed(rows, ["fingerprint", "segment"], ["lines"])
-    ascending = sums.sort_by([("lines", "ascending"), ("segment", "descending")])  # a dict keeps the last of equal keys
-    return dict(_tuples(ascending, ("fingerprint", "segment")))
+def _rows(groups: pa.Table, logs: Sequence[LogFile], kind: str, values: Mapping[str, Collection[str]]) -> pa.Table:
+    """The groups that have lines of that kind of row, and one of `values` in each of its columns."""
+    groups = groups.filter(_condition(kind, groups))
+    if "host" in values:
+        numbers = [number for number, (_, host, _) in enumerate(logs) if host in values["host"]]
+        groups = groups.filter(pc.is_in(groups["log"], pa.array(numbers, pa.int32())))
+    columns = {name: groups[name] for name in ("block", "first_row", "lines")}
+    for name in values:
+        of_log = name in FILE
+        columns[name] = file_column(groups["log"], logs, FILE.index(name)) if of_log else groups[name].cast(pa.string())
+    rows = pa.table(columns | {"other": groups[ROW_KINDS[kind][1]].cast(pa.string())})
+    for name, known in values.items():
+        rows = rows.filter(pc.is_in(rows[name], pa.array(sorted(known), pa.string())))
+    return rows
 
 
-# -- web requests --------------------------------------------------------------------------------------------------
+def _condition(kind: str, groups: pa.Table) -> pa.ChunkedArray:
+    """Whether a group has lines of that kind of row."""
+    if one := REQUEST_KINDS.get(kind):
+        number = groups[one.number]
+        return pc.and_(pc.greater_equal(number, one.least), pc.less_equal(number, one.most))
+    if kind in AUTH_KINDS:
+        known = [text for text in pc.unique(groups["auth"]).to_pylist() if text]
+        texts = [text for text in known if text.partition(" ")[0] in AUTH_KINDS[kind]]
+        return pc.is_in(groups["auth"].cast(pa.string()), pa.array(texts, pa.string()))
+    return pc.is_in(groups["level"], _ERRORS) if kind == "errors" else pc.greater(groups["lines"], 0)
+
+
+def _with_position(rows: pa.Table, blocks: pa.Table) -> pa.Table:
+    """`rows` with the number of the row in its block and of the block in `blocks`, as one number in this order."""
+    block = pc.index_in(rows["block"], blocks["block"].combine_chunks()).cast(pa.int64())
+    row = pc.subtract(rows["first_row"], pc.take(blocks["first_row"], block))
+    return rows.append_column("position", pc.add(pc.multiply(row, blocks.num_rows), block))
+
+
+# -- web requests ------------------------------------------------------------------------------------------------------
 
 
 def _request_sums(groups: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Sums by log file, hour and status, in this order; and each group with its row's number there (`key`).
 
-    The groups are (key, client, latency, lines), for `_sketches`.
+    The groups are (key, remote, latency, lines), for `_sketches`.
     """
-    sent = groups.set_column(groups.column_names.index("sent"), "sent", pc.fill_null(groups["sent"], 0))
-    sums = _summed(sent, _ACCESS_KEY, ["lines", "sent"])
+    counted = groups.select(["log", "hour", "status"]).append_column("requests", groups["lines"])
+    counted = counted.append_column("bytes", pc.fill_null(groups["sent"], 0))
+    sums = _summed(counted, ["log", "hour", "status"], ["requests", "bytes"])
     sums = sums.take(pc.sort_indices(_packed(sums, "status", _STATUS_BITS)))
+    first = pc.utf8_slice_codeunits(sums["status"].cast(pa.string()), 0, 1)
     rows = _packed(sums, "status", _STATUS_BITS).combine_chunks()
     number = pc.index_in(_packed(groups, "status", _STATUS_BITS), rows).cast(pa.int32())
-    columns = {"key": number, "client": groups["remote"], "latency": groups["latency"], "lines": groups["lines"]}
-    return sums, pa.table(columns)
+    requests = groups.select(["remote", "latency", "lines"]).append_column("key", number)
+    return sums.append_column("status_class", pc.binary_join_element_wise(first, "xx", "")), requests
 
 
-def _access_row(log: LogFile, row: dict[str, Any], clients: bytes, latency: bytes | None) -> tuple[Any, ...]:
-    time = None if row["hour"] is None else row["hour"] * _MICRO
-    status = row["status"]
-    return (*log, time, status, _class_of(status), row["lines"], row["sent"], latency, clients)
-
-
-def _class_of(status: int) -> str:
-    return f"{str(status)[0]}xx"
-
-
-def _web_hours(sums: pa.Table) -> list[tuple[int | None, str, int, int]]:
-    """(hour, status class, requests, bytes); the hour in seconds since 1970, unknown first."""
-    made: dict[tuple[int | None, str], tuple[int, int]] = {}
-    for row in sums.to_pylist():
-        key = (row["hour"], _class_of(row["status"]))
-        requests, sent = made.get(key, (0, 0))
-        made[key] = requests + row["lines"], sent + row["sent"]
-    return [(*key, *made[key]) for key in sorted(made, key=lambda key: (key[0] is not None, key[0] or 0, key[1]))]
-
-
-def _web_keys(groups: pa.Table) -> list[tuple[str, str, int]]:
-    """(kind, key, n), most first: for `web_requests.top_keys`."""
-    status = groups["status"]
-    kinds = [
-        ("client", "remote", groups),
-        ("status", "status", groups),
-        ("path404", "path", groups.filter(pc.equal(status, web_requests.NOT_FOUND))),
-        ("path5xx", "path", groups.filter(pc.greater_equal(status, web_requests.FIRST_SERVER_ERROR))),
-        ("slowpath", "path", groups.filter(_is_slow(groups["latency"]))),
-    ]
-    sums = pa.concat_tables([_key_sums(*kind) for kind in kinds])
-    order = [("lines", "descending"), ("kind", "ascending"), ("key", "ascending")]
-    most = sums.sort_by(order).slice(0, web_requests.MAX_KEYS)
-    return list(_tuples(most, ("kind", "key", "lines")))
-
-
-def _key_sums(kind: str, column: str, groups: pa.Table) -> pa.Table:
-    """(kind, key, lines) of the values of a column, without null."""
-    sums = _summed(groups.filter(pc.is_valid(groups[column])), [column], ["lines"])
-    kinds = pa.array([kind] * sums.num_rows, pa.string())
-    return pa.table({"kind": kinds, "key": sums[column].cast(pa.string()), "lines": sums["lines"]})
-
-
-_Sketches = tuple[bytes, bytes | None]
-"""The sketches of clients and of latencies; None if no request has a latency."""
-
-_REQUESTS = T.StructType(
-    [
-        T.StructField("key", T.IntegerType()),
-        T.StructField("client", T.StringType()),
-        T.StructField("latency", T.IntegerType()),
-        T.StructField("lines", T.LongType()),
-    ]
-)
-
-
-def _sketches(spark: SparkSession, requests: pa.Table, scratch: Location) -> tuple[dict[int, _Sketches], WebSums]:
-    """The sketches of each key, made by Spark in one query, and the values of all of them merged.
+def _sketches(spark: SparkSession, requests: pa.Table, scratch: Location) -> tuple[pa.Array, pa.Array, WebSums]:
+    """The sketches of clients and latencies by key, made by Spark in one query, and the values of all of them merged.
 
     `requests` are groups: key, client, step of the latency, number of lines. `scratch` is a directory that both use.
     """
     file = scratch / SMALL
     parquet.write_table(file, _REQUESTS, requests)
     try:
-        sketched = _sketched(spark.read.schema(_REQUESTS).parquet(locations.for_spark(file)))
+        sketched = web_requests.sketched(spark.read.schema(_REQUESTS).parquet(locations.for_spark(file)), "key")
         with tuning.query_of(spark, pc.sum(requests["lines"]).as_py()):  # each line is a row of the query
             rows = sketched.unionByName(web_requests.sketch_sums(sketched), allowMissingColumns=True).collect()
     finally:
         locations.remove(scratch)
     sums = next(row for row in rows if row["key"] is None)
-    by_key = {row["key"]: _sketch_bytes(row) for row in rows if row["key"] is not None}
-    return by_key, WebSums(sums["clients"], sums["p50"], sums["p95"], sums["p99"])
-
-
-def _sketch_bytes(row: Any) -> _Sketches:
-    latency = row["latency_kll"]
-    return bytes(row["clients_hll"]), None if latency is None else bytes(latency)
-
-
-def _sketched(requests: DataFrame) -> DataFrame:
-    """Quantile sketches have no weights, so a group of equal latencies enters the sketch once for each of its lines."""
-    took = F.array_repeat(web_requests.milliseconds(F.col("latency")), F.col("lines").cast("int"))
-    once = F.array(F.lit(None).cast("double"))
-    timed = F.col("latency").isNotNull()
-    return (
-        requests.select("key", "client", F.explode(F.when(timed, took).otherwise(once)).alias("took"))
-        .groupBy("key")
-        .agg(
-            F.hll_sketch_agg("client", F.lit(web_requests.CLIENTS_LG_K)).alias("clients_hll"),
-            F.kll_sketch_agg_double("took").alias("latency_kll"),
-            F.count("took").alias("n"),
-        )
-        .withColumn("latency_kll", F.when(F.col("n") > 0, F.col("latency_kll")))
-        .drop("n")
+    by_key = sorted((row for row in rows if row["key"] is not None), key=lambda row: row["key"])
+    clients, latencies = (
+        pa.array([row[name] for row in by_key], pa.binary()) for name in ("clients_hll", "latency_kll")
     )
+    return clients, latencies, WebSums(sums["clients"], sums["p50"], sums["p95"], sums["p99"])
 
 
-# -- places of example lines -------------------------------------------------------------------------------------------
-
-_BLOCK_BITS = 43
-"""Bits of a byte in a stored file, below the number of its segment."""
-
-_PASSWORD_KINDS = (sign_ins.FAILED, sign_ins.ODD_NAME, sign_ins.ACCEPTED)
-_OF_LOG = {"host": 1, "file": 2}
-
-
-def _first_rows(assigned: AssignedGroups, wanted: Collection[RowKey]) -> Mapping[RowKey, Sequence[LinePlace]]:
-    """`port.FileGroups.first_rows`."""
-    kinds: dict[str, list[tuple[str, ...]]] = {}
-    for key in wanted:
-        kinds.setdefault(key.kind, []).append(key.names)
-    blocks = _blocks(assigned.groups)
-    places = list(zip(blocks["segment"].to_pylist(), blocks["block_start"].to_pylist(), strict=True))
-    found: dict[RowKey, list[LinePlace]] = {}
-    for kind, names in kinds.items():
-        rows = _rows(assigned, kind, names)
-        columns = ROW_KINDS[kind][0]
-        ordered = _most(_with_position(rows, blocks), columns)
-        for *texts, position in zip(*(ordered[name].to_pylist() for name in (*columns, "position")), strict=True):
-            key = RowKey(kind, tuple(texts))
-            if key in wanted and len(found.setdefault(key, [])) < ROW_EXAMPLES:
-                row, block = divmod(position, len(places))
-                found[key].append(LinePlace(row, *places[block]))
-    return found
-
-
-def _blocks(groups: pa.Table) -> pa.Table:
-    """The first row of each block, by segment and block."""
-    keys = ["segment", "block_start"]
-    first = groups.select([*keys, "first_row"]).group_by(keys, use_threads=False).aggregate([("first_row", "min")])
-    return first.rename_columns([*keys, "block_row"]).sort_by([(name, "ascending") for name in keys])
-
-
-def _rows(assigned: AssignedGroups, kind: str, names: Sequence[tuple[str, ...]]) -> pa.Table:
-    """Groups of a kind of row that have one of the names in each column, with `other`, `lines` and their block."""
-    columns, other = ROW_KINDS[kind]
-    logs = assigned.logs
-    groups = assigned.groups.filter(_condition(kind, assigned.groups))
-    groups = groups.filter(pc.is_in(groups["log"], pa.array(_logs(logs, columns, names), pa.int32())))
-    texts = {name: _texts_of(groups, name, logs) for name in columns}
-    kept = {name: groups[name] for name in ("segment", "block_start", "first_row", "lines")}
-    table = pa.table({**texts, **kept, "other": _texts_of(groups, other, logs)})
-    for place, name in enumerate(columns):
-        table = table.filter(pc.is_in(table[name], pa.array(sorted({one[place] for one in names}), pa.string())))
-    return table
-
-
-def _logs(logs: Sequence[LogFile], columns: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[int]:
-    """The log files that may have lines of `names`."""
-    if columns[0] != "host":
-        return list(range(len(logs)))
-    hosts = {one[0] for one in names}
-    return [number for number, log in enumerate(logs) if log[1] in hosts]
-
-
-def _texts_of(groups: pa.Table, name: str, logs: Sequence[LogFile]) -> pa.ChunkedArray:
-    if name in _OF_LOG:
-        return file_column(groups["log"], logs, _OF_LOG[name])
-    return groups[name].cast(pa.string())
-
-
-def _condition(kind: str, groups: pa.Table) -> pa.ChunkedArray:
-    """Whether a group has lines of that kind of row."""
-    if kind == "host":
-        return pc.greater(groups["lines"], 0)
-    if kind == "errors":
-        return pc.is_in(groups["level"], _ERRORS)
-    if kind == "password" or kind.startswith("failed"):
-        kinds = _PASSWORD_KINDS if kind == "password" else (sign_ins.FAILED,)
-        known = [text for text in pc.unique(groups["auth"]).to_pylist() if text]
-        texts = [text for text in known if text.partition(" ")[0] in kinds]
-        return pc.is_in(groups["auth"].cast(pa.string()), pa.array(texts, pa.string()))
-    if kind == "path404":
-        return pc.equal(groups["status"], web_requests.NOT_FOUND)
-    if kind == "path5xx":
-        return pc.greater_equal(groups["status"], web_requests.FIRST_SERVER_ERROR)
-    return _is_slow(groups["latency"]) if kind == "slowpath" else pc.is_valid(groups["status"])
-
-
-def _is_slow(latency: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whether a request of that step has a latency of at least `web_requests.SLOW_MS`."""
-    steps = [step for step in pc.unique(latency).to_pylist() if step is not None and web_requests.is_slow(step)]
-    return pc.is_in(latency, pa.array(steps, latency.type))
-
-
-def _with_position(rows: pa.Table, blocks: pa.Table) -> pa.Table:
-    """`rows` with the number of the row in its block and of the block in `blocks`, as one number in this order."""
-    block = pc.index_in(_packed_block(rows), _packed_block(blocks).combine_chunks()).cast(pa.int64())
-    row = pc.subtract(rows["first_row"], pc.take(blocks["block_row"], block))
-    position = pc.add(pc.multiply(row, blocks.num_rows), block)
-    return rows.drop_columns(["segment", "block_start", "first_row"]).append_column("position", position)
-
-
-def _packed_block(table: pa.Table) -> pa.ChunkedArray:
-    return pc.add(pc.shift_left(table["segment"].cast(pa.int64()), _BLOCK_BITS), table["block_start"])
-
-
-def _most(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """One row for each value of `columns` and `other`, those with the most lines first."""
-    keys = [*columns, "other"]
-    sums = rows.group_by(keys, use_threads=False).aggregate([("lines", "sum"), ("position", "min")])
-    named = sums.rename_columns([*keys, "lines", "position"])
-    return named.sort_by([("lines", "descending"), ("position", "ascending")])
+def _web_keys(groups: pa.Table) -> list[tuple[str, str, int]]:
+    """(kind, key, lines), most first: for `web_requests.top_keys`."""
+    parts = []
+    for kind, one in REQUEST_KINDS.items():
+        known = groups.filter(pc.and_(_condition(kind, groups), pc.is_valid(groups[one.key])))
+        sums = _summed(known, [one.key], ["lines"])
+        kinds = pa.array([kind] * sums.num_rows, pa.string())
+        parts.append(pa.table({"kind": kinds, "key": sums[one.key].cast(pa.string()), "lines": sums["lines"]}))
+    order = [("lines", "descending"), ("kind", "ascending"), ("key", "ascending")]
+    most = pa.concat_tables(parts).sort_by(order).slice(0, web_requests.MAX_KEYS)
+    return list(_tuples(most))

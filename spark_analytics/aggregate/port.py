@@ -2,7 +2,7 @@
 
 `arrow` aggregates in the driver and serves days whose groups fit into memory; `spark` aggregates with Spark queries and
 has no limit. Both give the same tables (`tests/spark/test_aggregate.py`). On a small day the Arrow adapter is done
-before Spark has planned its first query.
+before Spark has planned its first query. What both know of the tables (keys, sums, conditions) is defined here.
 
 Several groups may have equal keys: consumers of groups add their sums.
 """
@@ -12,10 +12,51 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from spark_analytics.metrics import sign_ins, web_requests
 from spark_analytics.metrics.pattern_tables import PatternLines
 from spark_analytics.metrics.segment_audit import SegmentCount
 from spark_analytics.metrics.volumes import FileSums
-from spark_analytics.tables.day_tables import AuthCount, Row, RowKey, WebHourCount, WebSums
+from spark_analytics.tables.day_tables import ROW_KINDS, AuthCount, Row, RowKey, WebHourCount, WebSums
+
+ERROR_LEVELS = ("fatal", "error")
+
+HOURLY_SUMS = ("lines", "unfinished", "bytes", "late_lines", "no_ts_lines", "continuation_lines")
+"""The columns of table `hourly` that are added up."""
+
+TIMES = (("first_ts", "min"), ("last_ts", "max"))
+"""The columns of times, and how they are aggregated."""
+
+AUTH_KEY = ("partition", "host", "auth", "user", "remote", "hour", "login_second")
+"""What authentication events are counted by."""
+
+AUTH_KINDS = {
+    "password": (sign_ins.FAILED, sign_ins.ODD_NAME, sign_ins.ACCEPTED),
+    "failed_remote": (sign_ins.FAILED,),
+    "failed_user": (sign_ins.FAILED,),
+    "failed_host": (sign_ins.FAILED,),
+}
+"""Kinds of authentication events that a row of that kind (`ROW_KINDS`) is of."""
+
+_ANY = 2**31 - 1
+
+
+class RequestKind(NamedTuple):
+    """Requests of a kind are counted by a key, and have a number in a range."""
+
+    key: str  #: column
+    number: str  #: column
+    least: int
+    most: int
+
+
+REQUEST_KINDS = {
+    "client": RequestKind("remote", "status", 0, _ANY),
+    "status": RequestKind("status", "status", 0, _ANY),
+    "path404": RequestKind("path", "status", web_requests.NOT_FOUND, web_requests.NOT_FOUND),
+    "path5xx": RequestKind("path", "status", web_requests.FIRST_SERVER_ERROR, _ANY),
+    "slowpath": RequestKind("path", "latency", web_requests.SLOW_STEP, _ANY),
+}
+"""The kinds of table `access_top`."""
 
 
 class Correction(NamedTuple):
@@ -72,7 +113,7 @@ class Assignment:
 class WebAggregates(NamedTuple):
     """Requests to web servers, aggregated."""
 
-    keys: Sequence[tuple[str, str, int]]  #: (kind, key, n), most first: for table `access_top`
+    keys: Sequence[tuple[str, str, int]]  #: (kind, key, n), most first, at most `MAX_KEYS`: for table `access_top`
     hours: Sequence[WebHourCount]
     sums: WebSums
 
@@ -100,7 +141,10 @@ class FileGroups(Protocol):
         """(fingerprint, text, lines) of the masked lines, most lines first, at most `MAX_DISTINCT`."""
 
     def by_pattern(self, fingerprints: Sequence[Row]) -> list[PatternLines]:
-        """One for each pattern and level; `fingerprints` is that table, which must be staged."""
+        """One for each pattern and level, in any order; `fingerprints` is that table, which must be staged.
+
+        Continuation lines have no pattern.
+        """
 
     def segments_of(self, fingerprints: Collection[int]) -> dict[int, int]:
         """For each of `fingerprints` the segment with most of its lines, the first of several."""
@@ -118,10 +162,19 @@ class FileGroups(Protocol):
         """Stages table `access_hourly`."""
 
 
+def values_by_kind(wanted: Iterable[RowKey]) -> dict[str, dict[str, set[str]]]:
+    """For each kind of `wanted` the columns of its names, with their values."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for kind, names in wanted:
+        for column, name in zip(ROW_KINDS[kind][0], names, strict=True):
+            found.setdefault(kind, {}).setdefault(column, set()).add(name)
+    return found
+
+
 def web_hours(rows: Iterable[Sequence[Any]]) -> list[WebHourCount]:
-    """(second, status class, requests, bytes) as values, without those of an unknown hour."""
-    return [
+    """(second, status class, requests, bytes) as values in order, without those of an unknown hour."""
+    return sorted(
         WebHourCount(dt.datetime.fromtimestamp(second, tz=dt.UTC), *others)
         for second, *others in rows
         if second is not None
-    ]
+    )

@@ -5,7 +5,7 @@ It serves days whose groups do not fit into the driver's memory.
 
 import datetime as dt
 import functools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -13,22 +13,23 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from shipper.line_times import NONE
 from spark_analytics.aggregate import port
-from spark_analytics.aggregate.port import Assignment, LinePlace, WebAggregates
+from spark_analytics.aggregate.port import AUTH_KINDS, ERROR_LEVELS, REQUEST_KINDS, Assignment, LinePlace, WebAggregates
 from spark_analytics.lines import severity, timestamps
-from spark_analytics.metrics import sign_ins, web_requests
+from spark_analytics.metrics import web_requests
 from spark_analytics.metrics.pattern_tables import FILES_SHOWN, PatternLines
 from spark_analytics.metrics.segment_audit import SegmentCount
 from spark_analytics.metrics.volumes import LEVEL_BITS, LINES_BITS, SUMMED, FileSums
 from spark_analytics.patterns.cluster import MAX_DISTINCT, REST
+from spark_analytics.storage.locations import Location
 from spark_analytics.tables import schemas, spark_io
 from spark_analytics.tables.day_tables import ROW_EXAMPLES, ROW_KINDS, AuthCount, Row, RowKey, WebSums
 from spark_analytics.tables.schemas import FILE
-from spark_analytics.tables.store import Tables
 
-_ORIGINS = "segment INT, partition INT, host STRING, file STRING, family STRING, stored_hour LONG"
-_EMPTY = "partition INT, host STRING, file STRING, stored_hour LONG, bytes LONG"
+_ORIGINS = "segment INT, partition INT, host STRING, file STRING, family STRING, stored_hour BIGINT"
+_EMPTY = "partition INT, host STRING, file STRING, stored_hour BIGINT, bytes BIGINT"
 _CORRECTIONS = (
-    "segment INT, end_block LONG, end_row LONG, unterminated LONG, head_block LONG, head_row LONG, bom_bytes LONG"
+    "segment INT, end_block BIGINT, end_row BIGINT, unterminated BIGINT, head_block BIGINT, head_row BIGINT,"
+    " bom_bytes BIGINT"
 )
 
 
@@ -37,23 +38,27 @@ class SparkSegmentGroups:
     """`port.SegmentGroups` as a data frame with the columns of `line_scan.classify_groups`."""
 
     groups: DataFrame
-    tables: Tables
-    date: str
+    staging: Location  #: directory in which the day's tables are made
 
     def by_segment(self) -> list[SegmentCount]:
         """One for each segment that has a row."""
+        counted = self.groups.groupBy("segment").agg(
+            F.sum("lines"),
+            F.sum("bytes"),
+            F.min(F.struct("block_start", "first_row")),
+            F.max(F.struct("block_start", "last_row")),
+        )
         return [
             SegmentCount(segment, lines, size, tuple(first), tuple(last))
-            for segment, lines, size, first, last in _by_segment(self.groups).collect()
+            for segment, lines, size, first, last in counted.collect()
         ]
 
     def assign(self, assignment: Assignment) -> "SparkFileGroups":
         """The same groups by log file and hour, with bytes as `wc` counts them."""
-        spark = self.groups.sparkSession
-        corrections = assignment.corrections
-        corrected = _corrected(self.groups, spark_io.frame(spark, corrections, _CORRECTIONS) if corrections else None)
-        groups = _assigned(corrected, spark_io.frame(spark, assignment.origins, _ORIGINS), assignment.day)
-        return SparkFileGroups(spark, self.groups, groups, assignment, self.tables, self.date)
+        spark, day = self.groups.sparkSession, assignment.day
+        corrected = _corrected(self.groups, spark_io.frame(spark, assignment.corrections, _CORRECTIONS))
+        groups = _assigned(corrected, spark_io.frame(spark, assignment.origins, _ORIGINS), day)
+        return SparkFileGroups(spark, self.groups, groups, assignment, self.staging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,32 +69,62 @@ class SparkFileGroups:
     segment_groups: DataFrame
     groups: DataFrame
     assignment: Assignment
-    tables: Tables
-    date: str
+    staging: Location
 
     def write_hourly(self) -> None:
         """Stages table `hourly`."""
         empty = spark_io.frame(self.spark, self.assignment.empty, _EMPTY)
-        hours = empty.withColumn("hour", F.timestamp_seconds("stored_hour")).drop("stored_hour")
-        table = _hourly(self.groups, hours, self.assignment.day)
-        spark_io.stage(table, self.tables, "hourly", self.date, (*FILE, "hour", "level"))
+        table = _hourly(self.groups, empty, self.assignment.day)
+        spark_io.stage(table, self.staging, "hourly", (*FILE, "hour", "level"))
 
     def by_file(self) -> list[FileSums]:
         """One for each log file of table `hourly`."""
-        return [FileSums(*row) for row in _by_file(self._staged("hourly")).collect()]
+        level = F.array_position(severity.constants(schemas.LEVELS), F.col("level")) - 1
+        hour = F.expr(f"unix_seconds(hour) div {timestamps.HOUR_SECONDS}")
+        cells = _summed(self._staged("hourly"), (*FILE, "hour", "level"), port.HOURLY_SUMS, port.TIMES).withColumns(
+            {
+                "cell": F.shiftleft(F.shiftleft(hour, LEVEL_BITS) + level, LINES_BITS) + F.col("lines"),
+                "err": F.when(F.col("level").isin(*ERROR_LEVELS), F.col("lines")).otherwise(0),
+                "warn": F.when(F.col("level") == "warn", F.col("lines")).otherwise(0),
+                "lines": F.col("lines") - F.col("unfinished"),
+            }
+        )
+        sums = _summed(cells, FILE, SUMMED, (*port.TIMES, ("cell", "collect_list")))
+        times = {name: F.unix_micros(name) for name, _ in port.TIMES}
+        return [FileSums(*row) for row in sums.withColumns(times).collect()]
 
     def texts(self) -> list[tuple[int, str, int]]:
         """(fingerprint, text, lines) of the masked lines with the most lines."""
-        return [tuple(row) for row in _texts(self.segment_groups).collect()]
+        counted = _summed(self.segment_groups.where(F.col("text").isNotNull()), ("fingerprint", "text"), ("lines",))
+        return [tuple(row) for row in counted.orderBy(F.desc("lines"), "text").limit(MAX_DISTINCT).collect()]
 
     def by_pattern(self, fingerprints: Sequence[Row]) -> list[PatternLines]:  # noqa: ARG002 - read from the staged table
         """One for each pattern and level."""
         patterns = self._staged("fingerprints").select("fingerprint", "pattern_id")
-        return [PatternLines(*row) for row in _by_pattern(self._staged("hourly"), patterns).collect()]
+        known = self._staged("hourly").where(F.col("fingerprint") != 0)
+        named = (
+            _summed(known, ("fingerprint", "level", "file", "host"), ("lines",))
+            .join(F.broadcast(patterns), on="fingerprint", how="left")
+            .fillna(REST.id, "pattern_id")
+        )
+        of_file = named.groupBy("pattern_id", "level", "file").agg(
+            F.sum("lines").alias("lines"), F.collect_set("host").alias("names")
+        )
+        most = F.slice(F.reverse(F.array_sort(F.collect_list(F.struct("lines", "file")))), 1, FILES_SHOWN)
+        of_pattern = of_file.groupBy("pattern_id", "level").agg(
+            F.sum("lines"),
+            F.size(F.array_distinct(F.flatten(F.collect_list("names")))),
+            F.count(F.lit(1)),
+            F.transform(most, lambda entry: entry["file"]),
+        )
+        return [PatternLines(*row) for row in of_pattern.collect()]
 
     def segments_of(self, fingerprints: Collection[int]) -> dict[int, int]:
         """For each of `fingerprints` the segment with most of its lines."""
-        return dict(map(tuple, _segments_of(self.segment_groups, fingerprints).collect()))
+        wanted = F.col("text").isNotNull() & F.col("fingerprint").isin(list(fingerprints))
+        of_segment = _summed(self.segment_groups.where(wanted), ("fingerprint", "segment"), ("lines",))
+        most = F.max_by("segment", F.struct("lines", -F.col("segment")))
+        return dict(map(tuple, of_segment.groupBy("fingerprint").agg(most).collect()))
 
     def first_rows(self, wanted: Collection[RowKey]) -> Mapping[RowKey, Sequence[LinePlace]]:
         """Places of lines of each of `wanted`."""
@@ -101,43 +136,41 @@ class SparkFileGroups:
 
     def auth_counts(self) -> list[AuthCount]:
         """Authentication events by hour, passwords by second."""
-        return [AuthCount(*row) for row in _auth_counts(self.groups).collect()]
+        events = self.groups.where(F.col("auth").isNotNull() & (F.col("lines") > 0))
+        attempts = events.withColumn("attempts", F.col("lines") * F.col("attempts"))
+        sums = _summed(attempts, port.AUTH_KEY, ("lines", "attempts"), port.TIMES)
+        times = {name: F.unix_seconds(name) for name, _ in port.TIMES}
+        return [AuthCount(*row) for row in sums.withColumns(times).select(*AuthCount._fields).collect()]
 
     def write_access_hourly(self) -> WebAggregates:
         """Stages table `access_hourly`."""
-        requests = self.groups.where(F.col("status").isNotNull() & (F.col("lines") > 0)).withColumnRenamed(
-            "remote", "client"
-        )
-        order = (*FILE, "hour", "status")
-        spark_io.stage(_access_hourly(requests), self.tables, "access_hourly", self.date, order)
+        requests = self.groups.where(F.col("status").isNotNull() & (F.col("lines") > 0))
+        spark_io.stage(_access_hourly(requests), self.staging, "access_hourly", (*FILE, "hour", "status"))
         staged = self._staged("access_hourly")
+        hours = _summed(staged, ("hour", "status_class"), ("requests", "bytes"))
         return WebAggregates(
             [tuple(row) for row in _web_keys(requests).collect()],
-            port.web_hours(_web_hours(staged).collect()),
+            port.web_hours(hours.withColumn("hour", F.unix_seconds("hour")).collect()),
             WebSums(*web_requests.sketch_sums(staged).collect()[0]),
         )
 
     def _staged(self, name: str) -> DataFrame:
-        return spark_io.read(self.spark, [self.tables.staging(self.date) / name], schemas.TABLES[name])
+        return spark_io.read(self.spark, [self.staging / name], schemas.TABLES[name])
 
 
-# -- segments ------------------------------------------------------------------------------------------------------
+def _summed(
+    rows: DataFrame, keys: Sequence[str], sums: Sequence[str], others: Sequence[tuple[str, str]] = ()
+) -> DataFrame:
+    """One row for each value of `keys`: the `sums` of its rows, and `others` by (column, function)."""
+    functions = [*((name, "sum") for name in sums), *others]
+    return rows.groupBy(*keys).agg(*(getattr(F, function)(name).alias(name) for name, function in functions))
 
 
-def _by_segment(groups: DataFrame) -> DataFrame:
-    """Per segment: lines, bytes, and the positions of its first and last row."""
-    return groups.groupBy("segment").agg(
-        F.sum("lines").alias("lines"),
-        F.sum("bytes").alias("bytes"),
-        F.min(F.struct("block_start", "first_row")).alias("first"),
-        F.max(F.struct("block_start", "last_row")).alias("last"),
-    )
+# -- groups of log files and hours; table `hourly` ---------------------------------------------------------------------
 
 
-def _corrected(groups: DataFrame, corrections: DataFrame | None) -> DataFrame:
+def _corrected(groups: DataFrame, corrections: DataFrame) -> DataFrame:
     """`groups` with bytes as `wc` counts them, and with `unfinished`: lines that have no newline."""
-    if corrections is None:
-        return groups.withColumn("unfinished", F.lit(0).cast("bigint"))
     has_last_row = F.struct("block_start", "last_row") == F.struct("end_block", "end_row")
     has_first_row = F.struct("block_start", "first_row") == F.struct("head_block", "head_row")
     return (
@@ -155,7 +188,7 @@ def _corrected(groups: DataFrame, corrections: DataFrame | None) -> DataFrame:
 
 def _assigned(groups: DataFrame, origins: DataFrame, day: dt.date) -> DataFrame:
     """Each group with its log file, its hour with the year resolved, and `undated`: it has no valid time."""
-    of_segment = origins.select("segment", *FILE, "family", F.timestamp_seconds("stored_hour").alias("stored_hour"))
+    of_segment = origins.withColumn("stored_hour", F.timestamp_seconds("stored_hour"))
     time = timestamps.resolve_year(F.col("hour") * F.lit(timestamps.HOUR_SECONDS), day)
     return (
         groups.join(F.broadcast(of_segment), on="segment", how="inner")
@@ -171,139 +204,33 @@ def _assigned(groups: DataFrame, origins: DataFrame, day: dt.date) -> DataFrame:
     )
 
 
-# -- table `hourly` and its sums -----------------------------------------------------------------------------------
-
-
 def _hourly(groups: DataFrame, empty: DataFrame, day: dt.date) -> DataFrame:
-    """Table `hourly` of assigned groups; `empty` are segments without a row, which count 0 lines.
-
-    `empty` has (partition, host, file, hour, bytes): bytes of a byte order mark that is the file's whole content.
-    """
-    lines = F.col("lines")
-    late = ~F.col("undated") & (F.col("hour") < F.lit(timestamps.midnight(day)))
-    counted = groups.select(
+    """Table `hourly` of assigned groups and of `empty` (`port.EmptySegment`), which count 0 lines."""
+    lines, undated = F.col("lines"), F.col("undated")
+    late = ~undated & (F.col("hour") < F.lit(timestamps.midnight(day)))
+    counted = groups.withColumns(
+        {
+            "late_lines": F.when(late, lines).otherwise(0),
+            "no_ts_lines": F.when(undated, lines).otherwise(0),
+            "continuation_lines": F.when(undated & (F.col("family") != NONE), lines).otherwise(0),
+        }
+    ).select(*schemas.HOURLY.names)
+    without_lines = empty.select(
         *FILE,
-        "hour",
-        "level",
-        "fingerprint",
-        "lines",
-        "unfinished",
+        F.timestamp_seconds("stored_hour").alias("hour"),
+        F.lit("none").alias("level"),
+        F.lit(0).alias("fingerprint"),
         "bytes",
-        "first_ts",
-        "last_ts",
-        F.when(late, lines).otherwise(0).alias("late_lines"),
-        F.when(F.col("undated"), lines).otherwise(0).alias("no_ts_lines"),
-        F.when(F.col("undated") & (F.col("family") != NONE), lines).otherwise(0).alias("continuation_lines"),
     )
-    return (
-        counted.unionByName(_without_lines(empty))
-        .groupBy(*FILE, "hour", "level", "fingerprint")
-        .agg(
-            *(F.sum(name).alias(name) for name in ("lines", "unfinished", "bytes")),
-            F.min("first_ts").alias("first_ts"),
-            F.max("last_ts").alias("last_ts"),
-            *(F.sum(name).alias(name) for name in ("late_lines", "no_ts_lines", "continuation_lines")),
-        )
-        .select(*schemas.HOURLY.names)
-    )
+    rows = counted.unionByName(without_lines, allowMissingColumns=True)
+    sums = _summed(rows, (*FILE, "hour", "level", "fingerprint"), port.HOURLY_SUMS, port.TIMES)
+    return sums.fillna(0, [*port.HOURLY_SUMS])
 
 
-def _without_lines(empty: DataFrame) -> DataFrame:
-    constants = {"level": F.lit("none")}
-    absent = [field for field in schemas.HOURLY if field.name not in empty.columns]
-    nulls = {"first_ts", "last_ts"}
-    return empty.select(
-        *empty.columns,
-        *(
-            constants.get(field.name, F.lit(None if field.name in nulls else 0)).cast(field.dataType).alias(field.name)
-            for field in absent
-        ),
-    )
+# -- example lines -----------------------------------------------------------------------------------------------------
 
 
-def _by_file(hourly: DataFrame) -> DataFrame:
-    """One row for each log file, as `FileSums`."""
-    level = F.array_position(severity.constants(schemas.LEVELS), F.col("level")) - 1
-    hour = F.expr(f"unix_seconds(hour) div {timestamps.HOUR_SECONDS}")
-    cell = F.shiftleft(F.shiftleft(hour, LEVEL_BITS) + level, LINES_BITS) + F.col("lines")
-    errors = F.when(F.col("level").isin("fatal", "error"), F.col("lines")).otherwise(0)
-    warnings = F.when(F.col("level") == "warn", F.col("lines")).otherwise(0)
-    times = (F.min("first_ts").alias("first_ts"), F.max("last_ts").alias("last_ts"))
-    counted = [name for name in SUMMED if name not in {"err", "warn"}]
-    cells = hourly.groupBy(*FILE, "hour", "level").agg(
-        *(F.sum(name).alias(name) for name in (*counted, "unfinished")), *times
-    )
-    terminated = F.col("lines") - F.col("unfinished")
-    return (
-        cells.withColumns({"cell": cell, "err": errors, "warn": warnings, "lines": terminated})
-        .groupBy(*FILE)
-        .agg(*(F.sum(name).alias(name) for name in SUMMED), *times, F.collect_list("cell").alias("cells"))
-        .select(*FILE, *SUMMED, *(F.unix_micros(name).alias(name) for name in ("first_ts", "last_ts")), "cells")
-    )
-
-
-# -- patterns ------------------------------------------------------------------------------------------------------
-
-
-def _texts(groups: DataFrame) -> DataFrame:
-    """(fingerprint, text, lines) of the masked lines with the most lines."""
-    counted = groups.where(F.col("text").isNotNull()).groupBy("fingerprint", "text").agg(F.sum("lines").alias("lines"))
-    ordered = counted.orderBy(F.desc("lines"), "text").limit(MAX_DISTINCT)
-    return ordered.select("fingerprint", "text", "lines")
-
-
-def _segments_of(groups: DataFrame, fingerprints: Iterable[int]) -> DataFrame:
-    """(fingerprint, segment): for each of the fingerprints the segment with most of its lines, the first of several."""
-    wanted = groups.where(F.col("text").isNotNull() & F.col("fingerprint").isin(list(fingerprints)))
-    of_segment = wanted.groupBy("fingerprint", "segment").agg(F.sum("lines").alias("n"))
-    most = F.max_by("segment", F.struct("n", -F.col("segment")))
-    return of_segment.groupBy("fingerprint").agg(most.alias("segment"))
-
-
-def _by_pattern(hourly: DataFrame, patterns: DataFrame) -> DataFrame:
-    """One row for each pattern and level, as `PatternLines`; `patterns` has (fingerprint, pattern_id).
-
-    Continuation lines have no pattern.
-    """
-    pattern = F.coalesce("pattern_id", F.lit(REST.id)).alias("pattern_id")
-    key = ("pattern_id", "level")
-    named = (
-        hourly.where(F.col("fingerprint") != 0)
-        .groupBy("fingerprint", "level", "file", "host")
-        .agg(F.sum("lines").alias("lines"))
-        .join(F.broadcast(patterns), on="fingerprint", how="left")
-        .select(pattern, "level", "file", "host", "lines")
-    )
-    of_file = named.groupBy(*key, "file").agg(F.sum("lines").alias("lines"), F.collect_set("host").alias("names"))
-    most = F.slice(F.reverse(F.array_sort(F.collect_list(F.struct("lines", "file")))), 1, FILES_SHOWN)
-    return of_file.groupBy(*key).agg(
-        F.sum("lines").alias("lines"),
-        F.size(F.array_distinct(F.flatten(F.collect_list("names")))).alias("hosts"),
-        F.count(F.lit(1)).alias("files"),
-        F.transform(most, lambda entry: entry["file"]).alias("most"),
-    )
-
-
-# -- authentication and web requests -------------------------------------------------------------------------------
-
-
-def _auth_counts(groups: DataFrame) -> DataFrame:
-    """`AuthCount` of groups with its columns, `hour` and `login_second`."""
-    key = ("partition", "host", "auth", "user", "remote")
-    return (
-        groups.where(F.col("auth").isNotNull() & (F.col("lines") > 0))
-        .groupBy(*key, "hour", "login_second")
-        .agg(
-            F.sum("lines").alias("lines"),
-            F.sum(F.col("lines") * F.col("attempts")).alias("attempts"),
-            F.unix_seconds(F.min("first_ts")).alias("first_ts"),
-            F.unix_seconds(F.max("last_ts")).alias("last_ts"),
-        )
-        .select(*key, "lines", "attempts", "first_ts", "last_ts")
-    )
-
-
-def _first_rows(groups: DataFrame, wanted: Iterable[RowKey]) -> DataFrame:
+def _first_rows(groups: DataFrame, wanted: Collection[RowKey]) -> DataFrame:
     """(kind, names, (row, segment, block_start)) of the example lines of `wanted`, and of more names."""
     blocks = groups.groupBy("segment", "block_start").agg(F.min("first_row").alias("block_row"))
     row = (F.col("first_row") - F.col("block_row")).alias("row")
@@ -312,14 +239,11 @@ def _first_rows(groups: DataFrame, wanted: Iterable[RowKey]) -> DataFrame:
         .join(F.broadcast(blocks), on=["segment", "block_start"], how="inner")
         .withColumn("place", F.struct(row, "segment", "block_start"))
     )
-    kinds: dict[str, list[tuple[str, ...]]] = {}
-    for key in wanted:
-        kinds.setdefault(key.kind, []).append(key.names)
-    rows = functools.reduce(DataFrame.unionByName, (_rows_of(placed, kind, names) for kind, names in kinds.items()))
+    kinds = port.values_by_kind(wanted).items()
+    rows = functools.reduce(DataFrame.unionByName, (_rows_of(placed, kind, values) for kind, values in kinds))
     order = Window.partitionBy("kind", "names").orderBy(F.desc("lines"), "place")
     return (
-        rows.groupBy("kind", "names", "other")
-        .agg(F.sum("lines").alias("lines"), F.min("place").alias("place"))
+        _summed(rows, ("kind", "names", "other"), ("lines",), [("place", "min")])
         .withColumn("number", F.row_number().over(order))
         .where(F.col("number") <= ROW_EXAMPLES)
         .orderBy("kind", "names", "number")
@@ -327,84 +251,54 @@ def _first_rows(groups: DataFrame, wanted: Iterable[RowKey]) -> DataFrame:
     )
 
 
-def _rows_of(groups: DataFrame, kind: str, names: Sequence[tuple[str, ...]]) -> DataFrame:
-    columns, other = ROW_KINDS[kind]
+def _rows_of(groups: DataFrame, kind: str, values: Mapping[str, Collection[str]]) -> DataFrame:
+    """The groups that have lines of that kind of row, and one of `values` in each of its columns."""
     condition = _condition(kind)
-    for place, column in enumerate(columns):
-        condition &= F.col(column).isin(sorted({one[place] for one in names}))
-    texts = F.array(*(F.col(column).cast("string") for column in columns)).alias("names")
+    for column, known in values.items():
+        condition &= F.col(column).isin(*known)
     return groups.where(condition).select(
-        F.lit(kind).alias("kind"), texts, F.col(other).cast("string").alias("other"), "lines", "place"
+        F.lit(kind).alias("kind"),
+        F.array(*(F.col(column).cast("string") for column in values)).alias("names"),
+        F.col(ROW_KINDS[kind][1]).cast("string").alias("other"),
+        "lines",
+        "place",
     )
 
 
 def _condition(kind: str) -> Column:
     """Whether a group has lines of that kind of row."""
-    auth, status = F.substring_index("auth", " ", 1), F.col("status")
-    if kind.startswith("failed"):
-        return auth == sign_ins.FAILED
-    conditions = {
-        "host": F.lit(True),
-        "errors": F.col("level").isin("fatal", "error"),
-        "password": auth.isin(sign_ins.FAILED, sign_ins.ODD_NAME, sign_ins.ACCEPTED),
-        "path404": status == web_requests.NOT_FOUND,
-        "path5xx": status >= web_requests.FIRST_SERVER_ERROR,
-        "slowpath": web_requests.milliseconds(F.col("latency")) >= web_requests.SLOW_MS,
-        "client": status.isNotNull(),
-    }
-    return conditions[kind]
+    if one := REQUEST_KINDS.get(kind):
+        return F.col(one.number).between(one.least, one.most)
+    if kind in AUTH_KINDS:
+        return F.substring_index("auth", " ", 1).isin(*AUTH_KINDS[kind])
+    return F.col("level").isin(*ERROR_LEVELS) if kind == "errors" else F.lit(True)
+
+
+# -- web requests ------------------------------------------------------------------------------------------------------
 
 
 def _access_hourly(requests: DataFrame) -> DataFrame:
-    """Table `access_hourly`: a row for each log file, hour and status.
-
-    `requests` has (partition, host, file, hour, status, client, latency, lines, sent). Quantile sketches have no
-    weights, so a group of equal latencies enters the sketch once for each of its lines.
-    """
-    key = (*FILE, "hour", "status")
-    counted = requests.groupBy(*key).agg(
-        F.sum("lines").alias("requests"),
-        F.sum(F.coalesce("sent", F.lit(0))).cast("bigint").alias("bytes"),
-        F.hll_sketch_agg("client", F.lit(web_requests.CLIENTS_LG_K)).alias("clients_hll"),
+    """Table `access_hourly`: a row for each log file, hour and status."""
+    once = F.col("place") == 0
+    sums = (
+        F.sum(F.when(once, F.col("lines"))).alias("requests"),
+        F.sum(F.when(once, F.coalesce("sent", F.lit(0)))).cast("bigint").alias("bytes"),
     )
-    latency = web_requests.milliseconds(F.col("latency"))
-    timed = requests.where(F.col("latency").isNotNull()).select(
-        *key, F.explode(F.array_repeat(latency, F.col("lines").cast("int"))).alias("took")
-    )
-    sketched = timed.groupBy(*key).agg(F.kll_sketch_agg_double("took").alias("latency_kll"))
     return (
-        counted.join(sketched, on=list(key), how="left")
+        web_requests.sketched(requests, *FILE, "hour", "status", sums=sums)
         .withColumn("status_class", F.concat(F.substring(F.col("status").cast("string"), 1, 1), F.lit("xx")))
         .select(*schemas.ACCESS_HOURLY.names)
     )
 
 
 def _web_keys(requests: DataFrame) -> DataFrame:
-    """(kind, key, n) of grouped requests, most first: for `web_requests.top_keys`."""
-    code, slow = F.col("status"), web_requests.milliseconds(F.col("latency")) >= web_requests.SLOW_MS
+    """(kind, key, lines) of grouped requests, most first: for `web_requests.top_keys`."""
     entries = F.array(
-        _key("client", "client", F.lit(True)),
-        _key("path404", "path", code == web_requests.NOT_FOUND),
-        _key("path5xx", "path", code >= web_requests.FIRST_SERVER_ERROR),
-        _key("slowpath", "path", slow),
-        _key("status", "status", F.lit(True)),
+        *(
+            F.struct(F.lit(kind).alias("kind"), F.when(_condition(kind), F.col(one.key).cast("string")).alias("key"))
+            for kind, one in REQUEST_KINDS.items()
+        )
     )
-    return (
-        requests.select(F.explode(entries).alias("entry"), "lines")
-        .where(F.col("entry.key").isNotNull())
-        .groupBy("entry.kind", "entry.key")
-        .agg(F.sum("lines").alias("n"))
-        .orderBy(F.desc("n"), "kind", "key")
-        .limit(web_requests.MAX_KEYS)
-    )
-
-
-def _key(kind: str, column: str, counts: Column) -> Column:
-    return F.struct(F.lit(kind).alias("kind"), F.when(counts, F.col(column).cast("string")).alias("key"))
-
-
-def _web_hours(table: DataFrame) -> DataFrame:
-    """(hour, status class, requests, bytes) of table `access_hourly`; the hour in seconds since 1970."""
-    sums = (F.sum(name).alias(name) for name in ("requests", "bytes"))
-    ordered = table.groupBy("hour", "status_class").agg(*sums).orderBy("hour", "status_class")
-    return ordered.withColumn("hour", F.unix_seconds("hour"))
+    keys = requests.select(F.explode(entries).alias("entry"), "lines").select("entry.*", "lines")
+    sums = _summed(keys.where(F.col("key").isNotNull()), ("kind", "key"), ("lines",))
+    return sums.orderBy(F.desc("lines"), "kind", "key").limit(web_requests.MAX_KEYS)

@@ -8,12 +8,14 @@ import dataclasses
 import datetime as dt
 import functools
 import hashlib
+import io
 import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 from shipper import layout, manifest, units
 from shipper.duplicates import Doubled, Index, doubled
@@ -78,11 +80,6 @@ class Day:
         return tuple(segment for segment in self.manifests.segments if segment.path in self.sizes)
 
     @functools.cached_property
-    def missing(self) -> tuple[Segment, ...]:
-        """Listed segments that are not on disk."""
-        return tuple(segment for segment in self.manifests.segments if segment.path not in self.sizes)
-
-    @functools.cached_property
     def unreadable(self) -> frozenset[str]:
         """Paths of segments that are not read: damaged, or compressed and shorter than listed (Spark would fail)."""
         short = (
@@ -95,8 +92,7 @@ class Day:
     @functools.cached_property
     def readable(self) -> tuple[Segment, ...]:
         """Listed segments that are on disk and can be read."""
-        unreadable = self.unreadable
-        return tuple(segment for segment in self.present if segment.path not in unreadable)
+        return tuple(segment for segment in self.present if segment.path not in self.unreadable)
 
     @functools.cached_property
     def unregistered(self) -> tuple[str, ...]:
@@ -118,13 +114,8 @@ class Day:
         """A hash of all input of the tables: manifests, sizes of the sealed files, collectors that closed the day."""
         listed = sorted(manifest.to_line(segment) for segment in self.manifests.segments)
         sizes = sorted(f"{path} {size}" for path, size in self.sizes.items())
-        others = (
-            TABLES_VERSION,
-            self.date,
-            self.manifests.damaged,
-            self.manifests.torn,
-            self.manifests.open_collectors,
-        )
+        read = self.manifests
+        others = (TABLES_VERSION, self.date, read.damaged, read.torn, read.open_collectors)
         digest = hashlib.sha256(b"".join(listed))
         digest.update(json.dumps([others, sizes]).encode())
         for each in self.doubled:  # without any the hash is that of older versions, so the day is not reported again
@@ -165,12 +156,11 @@ def days(archive: Location) -> list[str]:
     """The days that have a manifest, oldest first."""
     manifests = archive / layout.MANIFEST_DIRECTORY
     found = (_DAY_DIRECTORY.fullmatch(name) for name in locations.names(manifests))
-    return sorted(day[1] for day in found if day and _has_manifest(manifests / day[0]))
-
-
-def _has_manifest(directory: Location) -> bool:
-    """False for an empty directory: a collector was killed before its first line."""
-    return any(name.endswith((".jsonl", ".done")) for name in locations.names(directory))
+    return sorted(  # a collector that was killed before its first line leaves an empty directory
+        day[1]
+        for day in found
+        if day and any(name.endswith((".jsonl", ".done")) for name in locations.names(manifests / day[0]))
+    )
 
 
 def check_archive(archive: Location) -> None:
@@ -180,18 +170,24 @@ def check_archive(archive: Location) -> None:
         ConfigError: there is no directory, it is empty, or it is something else.
     """
     named = "name the collector's directory with --archive or SHIPPER_DIRECTORY"
-    hint = f"{named}; a collector makes it an archive: `fshipper consume --drain --seal`"
     if not archive.is_dir():
         raise ConfigError(f"there is no archive at {archive}", hint=named)
     try:
         names = locations.names(archive)
     except PermissionError as error:
-        raise ConfigError(
-            f"{error.filename or archive} cannot be read", hint="run the report as the collector's user or group"
-        ) from None
+        raise _unreadable(error, archive) from None
     if not layout.is_archive(names):
         content = "is empty" if not names else f"has no {layout.IDENTITY} and no {layout.MANIFEST_DIRECTORY}"
-        raise ConfigError(f"{archive} is no archive of a collector: the directory {content}", hint=hint)
+        raise ConfigError(
+            f"{archive} is no archive of a collector: the directory {content}",
+            hint=f"{named}; a collector makes it an archive: `fshipper consume --drain --seal`",
+        )
+
+
+def _unreadable(error: PermissionError, archive: Location) -> ConfigError:
+    return ConfigError(
+        f"{error.filename or archive} cannot be read", hint="run the report as the collector's user or group"
+    )
 
 
 def read_day(archive: Location, date: str) -> Day:
@@ -204,14 +200,12 @@ def read_day(archive: Location, date: str) -> Day:
     """
     check_archive(archive)
     try:
-        if (removed := _removed(archive, date)) and not (archive / f"date={date}").exists():
+        if removed := _removed(archive, date):
             raise removed
         manifests = _read_manifests(archive, date)
         sizes, open_sizes = _on_disk(archive, date)
     except PermissionError as error:
-        raise ConfigError(
-            f"{error.filename} cannot be read", hint="run the report as the collector's user or group"
-        ) from None
+        raise _unreadable(error, archive) from None
     return Day(
         date=date,
         manifests=manifests,
@@ -231,7 +225,7 @@ def with_duplicates(archive: Location, day: Day) -> Day:
     sources = {source.encode("ascii", "replace") for _, source in hosts}
     index = Index()
     for date in days(archive):
-        if date < day.date and not _is_gone(archive, date):
+        if date < day.date and not _removed(archive, date):
             for segment in _segments_with(archive, date, sources):
                 for span in segment.spans:
                     if (segment.host, span.source) in hosts:
@@ -249,11 +243,6 @@ def _segments_with(archive: Location, date: str, sources: Set[bytes]) -> list[Se
                 with contextlib.suppress(ValueError):  # the report of that day lists damaged lines
                     found.append(_segment(line))
     return manifest.standing(found)
-
-
-def _is_gone(archive: Location, date: str) -> bool:
-    """Whether retention has removed a day; its manifests will be removed later."""
-    return _removed(archive, date) is not None and not (archive / f"date={date}").exists()
 
 
 def segments_of(archive: Location, date: str) -> tuple[Segment, ...]:
@@ -274,13 +263,15 @@ def _read_manifests(archive: Location, date: str) -> Manifests:
     read: list[Segment] = []
     torn, damaged = [], []
     for name in listed:
-        for number, outcome in _outcomes((directory / name).read_bytes()):
-            if isinstance(outcome, Segment):
-                read.append(outcome)
-            elif outcome is None:
-                torn.append(escaped(name))
-            else:
-                damaged.append(f"{escaped(name)}:{number}: {outcome}")
+        for number, line in enumerate(io.BytesIO((directory / name).read_bytes()), start=1):
+            try:
+                if line.strip():
+                    read.append(_segment(line))
+            except ValueError as error:
+                if line.endswith(b"\n"):
+                    damaged.append(f"{escaped(name)}:{number}: {error}")
+                else:
+                    torn.append(escaped(name))
     return Manifests(
         segments=tuple(segment for segment in manifest.standing(read) if not segment.is_emptied),
         merged=frozenset(
@@ -298,51 +289,26 @@ def _read_manifests(archive: Location, date: str) -> Manifests:
     )
 
 
-def _outcomes(content: bytes) -> Iterator[tuple[int, Segment | str | None]]:
-    """Number of each line with its segment, or the error; None for an incomplete last line."""
-    lines = content.split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            yield number, _segment(line)
-        except ValueError as error:
-            yield number, None if number == len(lines) else str(error)
-
-
 def _segment(line: bytes) -> Segment:
-    try:
-        segment = manifest.from_line(line)
-    except json.JSONDecodeError:
-        raise ValueError("no JSON") from None
-    except (TypeError, AttributeError) as error:
-        raise ValueError(str(error)) from None
-    if not all(isinstance(text, str) for text in _texts(segment)) or not all(map(_is_count, _numbers(segment))):
+    """The segment of a manifest line, with numbers that sums of tables can represent.
+
+    Raises:
+        ValueError: the line is not valid.
+    """
+    segment = manifest.from_line(line)
+    numbers = [segment.partition, segment.lines, segment.bytes_raw, segment.bytes_stored]
+    numbers += [segment.first_seq, segment.last_seq, segment.duplicates, segment.joins]
+    for part in _parts(segment):
+        numbers += [part.start, part.end]
+    if min(numbers) < 0 or max(numbers) >= MAX_NUMBER:
         raise ValueError("a field is of the wrong type")
     if not _is_in_place(segment):
         raise ValueError("its path is not that of its host, partition, file and codec")
     return segment
 
 
-def _texts(segment: Segment) -> Iterator[object]:
-    yield from (segment.host, segment.file, segment.path, segment.codec, segment.first_time, segment.last_time)
-    yield from (part.source for part in _parts(segment))
-
-
-def _numbers(segment: Segment) -> Iterator[object]:
-    yield from (segment.partition, segment.lines, segment.bytes_raw, segment.bytes_stored)
-    yield from (segment.first_seq, segment.last_seq, segment.duplicates, segment.joins)
-    for part in _parts(segment):
-        yield from (part.start, part.end)
-
-
 def _parts(segment: Segment) -> tuple[SourceSpan | Gap, ...]:
     return *segment.spans, *segment.gaps
-
-
-def _is_count(number: object) -> bool:
-    """Whether it is a number that sums of tables can represent."""
-    return isinstance(number, int) and 0 <= number < MAX_NUMBER
 
 
 def _is_in_place(segment: Segment) -> bool:
@@ -355,38 +321,34 @@ def _is_in_place(segment: Segment) -> bool:
 
 
 def _removed(archive: Location, date: str) -> Unavailable | None:
-    """The error for a day that retention removed; None if it did not."""
-    try:
-        lines = (archive / layout.REMOVED_PATH).read_bytes().splitlines()
-    except FileNotFoundError:
+    """The error for a day that retention removed, and of which it may still remove the manifests; else None."""
+    noted = _removals(archive / layout.REMOVED_PATH, date)
+    if not noted or (archive / f"date={date}").exists():
         return None
-    for line in reversed(lines):
-        try:
-            noted = json.loads(line)
-        except ValueError:  # incomplete after a kill: nothing was removed yet
-            continue
-        if isinstance(noted, dict) and noted.get("date") == date:
-            return Unavailable(
-                f"{date} was removed from {archive} by {noted.get('reason')} at {noted.get('removed_at')}:"
-                f" {_counted(noted.get('lines'), 'line')} of {_counted(noted.get('hosts'), 'host')}",
-                hint="choose another --date; the collector's keep_days and keep_bytes define how long days are kept",
-            )
-    return None
+    last = noted[-1]
+    return Unavailable(
+        f"{date} was removed from {archive} by {last.get('reason')} at {last.get('removed_at')}:"
+        f" {_counted(last.get('lines'), 'line')} of {_counted(last.get('hosts'), 'host')}",
+        hint="choose another --date; the collector's keep_days and keep_bytes define how long days are kept",
+    )
 
 
 def _removed_hosts(archive: Location, date: str) -> tuple[str, ...]:
     """The hosts of which retention by size removed `date`, or is removing it."""
-    try:
-        lines = (archive / layout.REMOVED_HOSTS_PATH).read_bytes().splitlines()
-    except FileNotFoundError:
-        return ()
-    found: set[str] = set()
-    for line in lines:
-        with contextlib.suppress(ValueError):  # torn by a kill; then nothing was removed yet
-            noted = json.loads(line)
-            if isinstance(noted, dict) and noted.get("date") == date and isinstance(noted.get("hosts"), dict):
-                found.update(map(escaped, noted["hosts"]))
-    return tuple(sorted(found))
+    hosts = (noted.get("hosts") for noted in _removals(archive / layout.REMOVED_HOSTS_PATH, date))
+    return tuple(sorted({escaped(host) for each in hosts if isinstance(each, dict) for host in each}))
+
+
+def _removals(path: Location, date: str) -> list[dict[str, Any]]:
+    """The records of `date` in a file of retention; after a kill a line may be incomplete: nothing was removed yet."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in path.read_bytes().splitlines():
+            with contextlib.suppress(ValueError):
+                noted = json.loads(line)
+                if isinstance(noted, dict) and noted.get("date") == date:
+                    found.append(noted)
+    return found
 
 
 def _counted(number: object, noun: str) -> str:
@@ -469,22 +431,15 @@ def offset_gaps(segments: Sequence[Segment], before: Iterable[Segment] = ()) -> 
         for gap in segment.gaps:
             explained[gap.source].append((gap.start, gap.end))
     for segment in before:
-        ends = [(part.source, part.end) for part in segment.spans] + [(gap.source, gap.end) for gap in segment.gaps]
-        for source, end in ends:
-            at_midnight[source] = max(at_midnight.get(source, 0), end)
+        for part in _parts(segment):
+            at_midnight[part.source] = max(at_midnight.get(part.source, 0), part.end)
     gaps: dict[tuple[int, str, str], int] = defaultdict(int)
     for source, listed in spans.items():
-        known = [(at_midnight[source], at_midnight[source])] if source in at_midnight else []
-        covered = sorted([*known, *listed, *_between(explained[source], min(listed)[0], known)])
-        if missing := _uncovered(covered):
+        begin = at_midnight.get(source, min(listed)[0])
+        later = [gap for gap in explained[source] if gap[1] > begin]  # an earlier one borders no uncovered range
+        if missing := _uncovered(sorted([(begin, begin), *listed, *later])):
             gaps[owner[source]] += missing
     return dict(gaps)
-
-
-def _between(gaps: Iterable[Range], first: int, known: Sequence[Range]) -> list[Range]:
-    """The gaps after the first known byte of a source: an earlier one does not border an uncovered range."""
-    begin = known[0][0] if known else first
-    return [gap for gap in gaps if gap[1] > begin]
 
 
 # -- waiting for the end of a day --------------------------------------------------------------------------------------

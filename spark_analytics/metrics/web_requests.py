@@ -38,6 +38,9 @@ MIN_MS, MAX_MS = 0.01, 1e9
 STEPS = 20
 """Latencies are rounded to steps of 1/20 on the natural logarithm: 2.5 % exact, some hundred different ones a day."""
 
+SLOW_STEP = math.ceil(math.log(SLOW_MS) * STEPS)
+"""The first step of a latency of at least `SLOW_MS`."""
+
 _REQUEST = (
     r'(?s)^(\S+) [^"]*?\] "(?:([A-Z]{3,16}) )?((?:[^"\\]|\\.)*?)(?: HTTP/[\d.]+)?" (\d{3}) (\d+|-)'
     r'(?: "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*")?(?: (?:rt=|request_time=)?"?(\d+(?:\.\d+)?)"?)?.*$'
@@ -115,16 +118,10 @@ def milliseconds(step: Column) -> Column:
     return F.exp(step / STEPS)
 
 
-def is_slow(step: int) -> bool:
-    """Whether a request of that step has a latency of at least `SLOW_MS`."""
-    return math.exp(step / STEPS) >= SLOW_MS
-
-
 def path(found: Column, code: Column, step: Column) -> Column:
     """The path without its query, of errors and slow requests; else null, because no table needs it."""
-    slow = milliseconds(step) >= SLOW_MS
     bare = F.substring(F.substring_index(F.get(found, F.lit(5)), "?", 1), 1, MAX_PATH)
-    return F.when((code >= 400) | slow, bare)  # noqa: PLR2004 - the first status that is an error
+    return F.when((code >= 400) | (step >= SLOW_STEP), bare)  # noqa: PLR2004 - the first status that is an error
 
 
 def top_keys(entries: Iterable[Sequence[Any]]) -> list[Row]:
@@ -135,6 +132,29 @@ def top_keys(entries: Iterable[Sequence[Any]]) -> list[Row]:
         if len(kept) < MAX_TOP_KEYS:
             kept.append({"kind": kind, "key": key, "n": n})
     return [row for kind in sorted(of_kind) for row in of_kind[kind]]
+
+
+def sketched(requests: DataFrame, *key: str, sums: Sequence[Column] = ()) -> DataFrame:
+    """The sketches of clients and latencies by `key`, and `sums`; `requests` also has (remote, latency, lines).
+
+    Quantile sketches have no weights, so a group of equal latencies enters the sketch once for each of its lines. In
+    the first of these rows `place` is 0, for `sums`.
+    """
+    latencies = F.array_repeat(milliseconds(F.col("latency")), F.col("lines").cast("int"))
+    none = F.array(F.lit(None).cast("double"))
+    rows = F.posexplode(F.when(F.col("latency").isNotNull(), latencies).otherwise(none)).alias("place", "took")
+    return (
+        requests.select("*", rows)
+        .groupBy(*key)
+        .agg(
+            *sums,
+            F.hll_sketch_agg("remote", F.lit(CLIENTS_LG_K)).alias("clients_hll"),
+            F.kll_sketch_agg_double("took").alias("latency_kll"),
+            F.count("took").alias("timed"),
+        )
+        .withColumn("latency_kll", F.when(F.col("timed") > 0, F.col("latency_kll")))
+        .drop("timed")
+    )
 
 
 def sketch_sums(table: DataFrame) -> DataFrame:

@@ -1,7 +1,6 @@
 """The lines of a day as rows, for questions that no table answers: `compact` and `query`."""
 
 import contextlib
-import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from shipper import line_times
 from spark_analytics.archive.inventory import Day, escaped
 from spark_analytics.lines import timestamps
-from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.runtime import interrupts
 from spark_analytics.scan import format_detection, line_scan
 from spark_analytics.storage import locations
@@ -25,7 +23,6 @@ _SEGMENT = (
     "uri STRING, partition INT, host STRING, file STRING, family STRING, stamp_form INT, stamp_pattern STRING,"
     " stamp_shape STRING, stamp_characters INT"
 )
-_UNKNOWN = LogFormat(line_times.ANY, LineKind.PLAIN)
 POSITION = ("partition", "host", "file", "uri", "block_start", "row")
 """The order in which the lines were written."""
 
@@ -37,18 +34,13 @@ def compact(spark: SparkSession, archive: Location, out: Location, day: Day) -> 
     """
     target = out / "raw" / f"date={day.date}"
     fresh = target.with_name(f".new-{day.date}")
+    ordered = _with_position(spark, archive, day).hint("rebalance", "partition", "host").sortWithinPartitions(*POSITION)
     locations.remove(fresh)
     with interrupts.removed_at_end(fresh) if isinstance(fresh, Path) else contextlib.nullcontext():
-        _write(spark, archive, day, fresh)
+        ordered.drop("date", "uri", "block_start", "row").write.parquet(locations.target(fresh))
         locations.swap(fresh, target)
         locations.remove(fresh)
     return target
-
-
-def _write(spark: SparkSession, archive: Location, day: Day, fresh: Location) -> None:
-    positioned = _with_position(spark, archive, day)
-    ordered = positioned.hint("rebalance", "partition", "host").sortWithinPartitions(*POSITION)
-    ordered.drop("date", "uri", "block_start", "row").write.parquet(locations.target(fresh))
 
 
 def lines(spark: SparkSession, archive: Location, days: Sequence[Day]) -> DataFrame:
@@ -69,13 +61,12 @@ def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFram
             segment.partition,
             escaped(segment.host),
             escaped(segment.file),
-            *timestamps.stamp_columns(formats.get((segment.partition, segment.host, segment.file), _UNKNOWN).family),
+            *timestamps.stamp_columns(formats[segment.path].family),
         )
         for segment in segments
     ]
     rows = spark_io.read_rows(spark, archive, segments).withColumnRenamed("file_path", "uri")
     forms = {form for _, _, _, _, _, form, *_ in known}
-    date = dt.date.fromisoformat(day.date)
     line, fields = F.col("value"), F.from_json(F.col("value"), line_scan.JSON)
     in_json = F.coalesce(*(fields.getField(key) for key in line_times.TIME_KEYS))
     return (
@@ -83,11 +74,11 @@ def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFram
         .withColumn("stamp", timestamps.stamp_text(line, forms))
         .withColumn("second", timestamps.event_second(line, F.col("stamp"), in_json, forms))
         .select(
-            F.lit(date).alias("date"),
+            F.lit(day.as_date).alias("date"),
             "partition",
             "host",
             "file",
-            timestamps.resolve_year(F.col("second"), date).alias("ts"),
+            timestamps.resolve_year(F.col("second"), day.as_date).alias("ts"),
             line.alias("line"),
             "uri",
             "block_start",

@@ -15,7 +15,7 @@ import zstandard
 from pyspark.sql import SparkSession
 
 from shipper.manifest import Segment
-from spark_analytics.aggregate.arrow_assign import LEVELS, NULL_INT
+from spark_analytics.aggregate.arrow import LEVELS, NULL_INT
 from spark_analytics.runtime import tuning
 from spark_analytics.scan import format_detection, line_scan
 from spark_analytics.scan.line_scan import DayFormats
@@ -131,11 +131,12 @@ def _distinct(numbers: pa.Array, texts: pa.Array) -> pa.Table:
     columns = [
         numbers,
         pc.shift_right(above, _LEVEL_BITS),
-        pc.take(LEVELS, _null_if_negative(level)),
-        pc.take(texts, _null_if_negative(text)),
+        _taken(LEVELS, level),
+        _taken(texts, text),
     ]
     return pa.table(columns, names=_DISTINCT.names).cast(_DISTINCT)
 
 
-def _null_if_negative(index: pa.Array) -> pa.Array:
-    return pc.if_else(pc.less(index, 0), NULL_INT, index)
+def _taken(values: pa.Array, index: pa.Array) -> pa.Array:
+    """The value of each index, null where that is negative."""
+    return pc.take(values, pc.if_else(pc.less(index, 0), NULL_INT, index))

@@ -28,28 +28,25 @@ STORED_BYTES = 132 * 1024
 MAX_SAMPLED_SEGMENTS = 3
 """Segments of a log file that are sampled while they have fewer than `line_times.QUICK_LINES` lines together."""
 
-LogFile = tuple[int, str, str]
-"""(partition, host, file)."""
 
-
-def detect_formats(archive: Location, segments: Iterable[Segment]) -> dict[LogFile, LogFormat]:
-    """The format of each log file of `segments`; one that cannot be read gets the family `any`."""
-    by_file: dict[LogFile, list[Segment]] = defaultdict(list)
+def detect_formats(archive: Location, segments: Iterable[Segment]) -> dict[str, LogFormat]:
+    """The format of each segment by its path; a log file that cannot be read gets the family `any`."""
+    by_file: dict[tuple[int, str, str], list[Segment]] = defaultdict(list)
     for segment in sorted(segments, key=lambda segment: segment.first_seq):
         by_file[segment.partition, segment.host, segment.file].append(segment)
-    lines: dict[LogFile, list[str]] = {name: [] for name in by_file}
+    lines: dict[tuple[int, str, str], list[str]] = {name: [] for name in by_file}
     for number in range(MAX_SAMPLED_SEGMENTS):
         short = {name: parts for name, parts in by_file.items() if len(lines[name]) < line_times.QUICK_LINES}
         sampled = {name: parts[number] for name, parts in short.items() if len(parts) > number}
         streams = locations.heads(archive, [segment.path for segment in sampled.values()], STORED_BYTES)
         for (name, segment), stream in zip(sampled.items(), streams, strict=True):
             lines[name] += _head(stream, segment.codec)
-    return {name: _detect(found) for name, found in lines.items()}
-
-
-def _detect(lines: list[str]) -> LogFormat:
-    detected, quick = log_formats.detect(lines), lines[: line_times.QUICK_LINES]
-    return replace(detected, varies=mask.varies(quick, detected.family), uneven=mask.uneven(quick))
+    formats: dict[str, LogFormat] = {}
+    for name, found in lines.items():
+        detected, quick = log_formats.detect(found), found[: line_times.QUICK_LINES]
+        detected = replace(detected, varies=mask.varies(quick, detected.family), uneven=mask.uneven(quick))
+        formats |= dict.fromkeys((segment.path for segment in by_file[name]), detected)
+    return formats
 
 
 def _head(stored: BinaryIO, codec: str) -> list[str]:

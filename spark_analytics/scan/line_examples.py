@@ -75,11 +75,6 @@ def _lines(archive: Location, segment: Segment) -> Iterator[str]:
         yield from (line.rstrip(b"\r").decode("utf-8", "replace") for line in complete)
 
 
-def with_examples(rows: Sequence[Row], examples: Mapping[str, str]) -> list[Row]:
-    """`rows` of table `fingerprints` with the examples of their texts."""
-    return [row | {"example": examples[row["text"]]} if row["text"] in examples else row for row in rows]
-
-
 # -- of rows; the scan noted where they are (`port.FileGroups.first_rows`) ---------------------------------------------
 
 MAX_BYTES = 64 * 1024 * 1024

@@ -90,16 +90,6 @@ class DayFormats:
         """Whether there may be lines of web servers."""
         return bool(self.kinds & {LineKind.ACCESS, LineKind.JSON})
 
-    @property
-    def immediate_texts(self) -> Sequence[LogFormat]:
-        """The formats of text lines that are not deferred."""
-        return [one for one in self.known if one.kind in {LineKind.PLAIN, LineKind.SYSLOG} and not is_deferred(one)]
-
-    @property
-    def deferred_texts(self) -> Sequence[LogFormat]:
-        """The formats of lines that are deferred."""
-        return [one for one in self.known if is_deferred(one)]
-
     def columns(self, uri: str, number: int, log_format: LogFormat) -> tuple[str | int | bool, ...]:
         """The values of `SEGMENT_SCHEMA` of a segment."""
         _, form, *_, characters = timestamps.stamp_columns(log_format.family)
@@ -113,8 +103,13 @@ class DayFormats:
 
 
 def with_segment(rows: DataFrame, segments: DataFrame) -> DataFrame:
-    """`rows` (value, file_path, block_start, row) with the columns of their segments, which are of `SEGMENT_SCHEMA`."""
-    known = segments.select(F.col("uri").alias("file_path"), *map(_never_null, segments.schema.fields[1:]))
+    """`rows` (value, file_path, block_start, row) with the columns of their segments, which are of `SEGMENT_SCHEMA`.
+
+    The columns are declared to have no nulls, so that Spark's code does not check each line.
+    """
+    defaults = {name: F.lit(False) if name == "deferred" else F.lit(0) for name in segments.columns[1:]}
+    never_null = (F.coalesce(name, default).alias(name) for name, default in defaults.items())
+    known = segments.select(F.col("uri").alias("file_path"), *never_null)
     return rows.join(F.broadcast(known), on="file_path", how="inner")
 
 
@@ -128,7 +123,17 @@ class LineColumns:
     @classmethod
     def of(cls, formats: DayFormats) -> "LineColumns":
         """Those that lines of `formats` need."""
-        return cls((_patterns(formats), _stamp(formats), _second(formats), _parts(formats)), _key(formats))
+        patterns = {
+            "stamp_pattern": formats.each(lambda one: timestamps.stamp_columns(one.family)[2]),
+            "stamp_shape": formats.each(lambda one: timestamps.stamp_columns(one.family)[3]),
+        }
+        return cls((patterns, _stamp(formats), _second(formats), _parts(formats)), _key(formats))
+
+    def of_lines(self, rows: DataFrame) -> DataFrame:
+        """The columns `kept` of each of `rows`."""
+        for step in self.steps:
+            rows = rows.withColumns(dict(step))
+        return rows.select(*self.kept)
 
 
 def group_lines(rows: DataFrame, columns: LineColumns) -> DataFrame:
@@ -141,28 +146,16 @@ def group_lines(rows: DataFrame, columns: LineColumns) -> DataFrame:
     as a key (`login_second`): their order matters.
     """
     summed = [getattr(F, function)(column).alias(name) for name, (column, function) in SUMMED.items()]
-    return _with_valid_names(_evaluated(rows, columns).groupBy(*KEY).agg(*summed))
+    return _with_valid_names(columns.of_lines(rows).groupBy(*KEY).agg(*summed))
 
 
 def lines_to_group(rows: DataFrame, columns: LineColumns) -> DataFrame:
     """What `group_lines` groups: `KEY` and the summed columns of each line."""
-    return _with_valid_names(_evaluated(rows, columns))
-
-
-def _evaluated(rows: DataFrame, columns: LineColumns) -> DataFrame:
-    for step in columns.steps:
-        rows = rows.withColumns(dict(step))
-    return rows.select(*columns.kept)
+    return _with_valid_names(columns.of_lines(rows))
 
 
 def _with_valid_names(rows: DataFrame) -> DataFrame:
     return rows.withColumns({name: F.make_valid_utf8(name) for name in _NAMES})
-
-
-def _never_null(field: T.StructField) -> Column:
-    """A column without nulls, declared so that Spark's code does not check each line."""
-    default = F.lit(False) if isinstance(field.dataType, T.BooleanType) else F.lit(0)
-    return F.coalesce(field.name, default).alias(field.name)
 
 
 def _is(kind: LineKind) -> Column:
@@ -174,23 +167,15 @@ def _is_of(family: str) -> Column:
     return F.col("stamp_form") == timestamps.FORMS[family]
 
 
-def _patterns(formats: DayFormats) -> dict[str, Column]:
-    """The patterns of the time of a line."""
-    return {
-        "stamp_pattern": formats.each(lambda one: timestamps.stamp_columns(one.family)[2]),
-        "stamp_shape": formats.each(lambda one: timestamps.stamp_columns(one.family)[3]),
-    }
-
-
 def _stamp(formats: DayFormats) -> dict[str, Column]:
     """The text of the time of a line, its fields where it is JSON, its first characters, and its bytes."""
-    line = F.col("value")
-    fields = F.when(_is(LineKind.JSON), F.from_json(line, JSON)) if LineKind.JSON in formats.kinds else None
+    line, in_json = F.col("value"), LineKind.JSON in formats.kinds
+    is_short = F.octet_length(line) <= HEAD_CHARACTERS  # bytes: counting characters is a pass over the line
     return {
         "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
         "stamp": timestamps.stamp_text(line, set(formats.forms)),
-        "head": _head(line),
-        "fields": fields if fields is not None else F.lit(None).cast(JSON),
+        "head": F.when(is_short, line).otherwise(F.substring(line, 1, HEAD_CHARACTERS)),
+        "fields": F.when(_is(LineKind.JSON), F.from_json(line, JSON)) if in_json else F.lit(None).cast(JSON),
     }
 
 
@@ -203,17 +188,14 @@ def _second(formats: DayFormats) -> dict[str, Column]:
         parts = F.when(_is(LineKind.JSON), web_requests.json_parts(fields)).otherwise(parts)
     if LineKind.ACCESS in formats.kinds:
         parts = F.when(_is(LineKind.ACCESS), web_requests.parts(line)).otherwise(parts)
+    candidate = F.lit(None).cast("string")
+    if LineKind.SYSLOG in formats.kinds:
+        candidate = F.when(_is(LineKind.SYSLOG) | _is_of(ANY), auth_events.candidate_kind(F.col("head")))
     return {
         "second": timestamps.event_second(line, F.col("stamp"), in_json, set(formats.forms)),
         "parts": parts,
-        "candidate": _of_syslog(auth_events.candidate_kind(F.col("head")), formats),
+        "candidate": candidate,
     }
-
-
-def _of_syslog(column: Column, formats: DayFormats) -> Column:
-    if LineKind.SYSLOG not in formats.kinds:
-        return F.lit(None).cast("string")
-    return F.when(_is(LineKind.SYSLOG) | _is_of(ANY), column)
 
 
 def _parts(formats: DayFormats) -> dict[str, Column]:
@@ -259,31 +241,21 @@ def _key(formats: DayFormats) -> Sequence[Column | str]:
     )
 
 
-def _head(line: Column) -> Column:
-    """The first `HEAD_CHARACTERS`. Bytes are compared first, because counting characters is a pass over the line."""
-    return F.when(F.octet_length(line) <= HEAD_CHARACTERS, line).otherwise(F.substring(line, 1, HEAD_CHARACTERS))
-
-
-def _message(formats: DayFormats) -> Column:
-    """The line; of JSON its message, if it has one."""
-    line = F.col("value")
-    if LineKind.JSON not in formats.kinds:
-        return line
-    return F.when(_is(LineKind.JSON), F.coalesce(_first(F.col("fields"), mask.MESSAGE_KEYS), line)).otherwise(line)
-
-
 def _text(formats: DayFormats) -> Column:
     """The masked message; of a deferred line the whole line without its digits, except those of syslog's PRI."""
     line, pri = cut(F.col("value")), F.regexp_extract("head", mask.PRI, 0)
-    after_pri = F.substr(line, F.length(pri) + 1)
-    with_pri = F.concat(pri, _without_digits(after_pri, formats))
+    with_pri = F.concat(pri, _without_digits(F.substr(line, F.length(pri) + 1), formats))
     deferred = F.when(F.startswith("value", F.lit("<")), with_pri).otherwise(_without_digits(line, formats))
     others = [one for one in formats.known if not is_deferred(one)]
     if not others:
         return deferred
     has_header = any(mask.header_before_masking(one.family) for one in others)
     header = formats.each(lambda one: mask.header_before_masking(one.family)) if has_header else None
-    text = numbered(_message(formats), header)
+    message = F.col("value")
+    if LineKind.JSON in formats.kinds:
+        in_json = F.coalesce(_first(F.col("fields"), mask.MESSAGE_KEYS), message)
+        message = F.when(_is(LineKind.JSON), in_json).otherwise(message)
+    text = numbered(message, header)
     if any(one.varies for one in others):
         masked_header = formats.each(lambda one: "" if is_deferred(one) else mask.header_after_masking(one.family))
         text = headless(text, masked_header)
@@ -300,8 +272,9 @@ def _without_digits(line: Column, formats: DayFormats) -> Column:
 def _level(formats: DayFormats, has_message: Column) -> Column:
     """The level; null of a deferred line."""
     level = F.lit("none")
-    if formats.immediate_texts:
-        level = _level_of_text(F.col("level_head"), formats, formats.immediate_texts)
+    texts = [one for one in formats.known if one.kind in {LineKind.PLAIN, LineKind.SYSLOG} and not is_deferred(one)]
+    if texts:
+        level = _level_of_text(F.col("level_head"), formats, texts)
     if LineKind.JSON in formats.kinds:
         named = severity.of_name(_first(F.col("fields"), LEVEL_KEYS))
         in_json = F.coalesce(named, severity.of_status(F.col("status")), F.lit("none"))
@@ -326,16 +299,16 @@ def classify_groups(groups: DataFrame, formats: DayFormats) -> DataFrame:
 
     `fingerprint` is the xxhash64 of the message, 0 where there is none; `text` is the message as tables have it.
     """
-    is_deferred_group = F.col("format").isin([n for n, one in enumerate(formats.known) if is_deferred(one)])
+    deferred = {number: one for number, one in enumerate(formats.known) if is_deferred(one)}
+    is_deferred_group = F.col("format").isin([*deferred])
     header = formats.each(lambda one: mask.header_after_masking(one.family))
     pri = F.when(F.startswith("text", F.lit("<")), F.regexp_extract("text", mask.PRI, 0)).otherwise("")
     rest = F.when(is_deferred_group, numbered(F.substr("text", F.length(pri) + 1), None))
     text = F.concat(numbered(pri, None), F.col("rest"))  # PRI is masked after it gave the level
     unended = F.when(is_deferred_group, headless(text, header)).otherwise(F.col("text"))
     head = F.substring(F.concat(pri, F.col("rest")), 1, severity.LEVEL_PREFIX)
-    level = F.when(F.col("text").isNull(), "none").otherwise(
-        _level_of_text(F.col("level_head"), formats, formats.deferred_texts)
-    )
+    of_text = _level_of_text(F.col("level_head"), formats, deferred.values())
+    level = F.when(F.col("text").isNull(), "none").otherwise(of_text)
     message, found = F.rtrim("message", F.lit("\r")), F.col("message").isNotNull()
     return (
         groups.withColumn("rest", rest)

@@ -63,11 +63,6 @@ def _kinds(schema: T.StructType) -> pa.Schema:
     return pa.schema([(field.name, _KINDS[type(field.dataType)]) for field in schema])
 
 
-def as_rows(schema: T.StructType, entries: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """The values of `entries` in the order of `schema`; missing ones are null."""
-    return [tuple(entry.get(name) for name in schema.names) for entry in entries]
-
-
 def read(path: Location, schema: T.StructType) -> list[dict[str, Any]]:
     """The rows of a file by the names of its columns; columns of `schema` that the file lacks are left out.
 

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from spark_analytics.runtime import jvm, tuning
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import schemas
-from spark_analytics.tables.store import Tables
 
 _BROKEN_FILE = re.compile(r"(?:reading file|File) ([a-z][a-z0-9+.-]*:\S+?)\.?(?:\s|$)")
 
@@ -43,9 +42,9 @@ def read_rows(spark: SparkSession, archive: Location, segments: Sequence[Segment
     The paths are explicit, so Spark lists no directory; they are escaped, because Spark takes each for a pattern.
     """
     if not segments:
-        return spark.createDataFrame([], "value STRING, file_path STRING, block_start LONG, row LONG")
+        return spark.createDataFrame([], "value STRING, file_path STRING, block_start BIGINT, row BIGINT")
     paths = [locations.for_spark(archive / segment.path) for segment in segments]
-    reader = spark.read.schema(schemas.TEXT).option("lineSep", "\n").option("recursiveFileLookup", "true")
+    reader = spark.read.schema("value STRING").option("lineSep", "\n").option("recursiveFileLookup", "true")
     return reader.text(paths).select(
         F.coalesce("value", F.lit("")).alias("value"),  # declared not null, so that Spark does not check each line
         F.col("_metadata.file_path").alias("file_path"),
@@ -56,7 +55,7 @@ def read_rows(spark: SparkSession, archive: Location, segments: Sequence[Segment
 
 def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
     """A data frame of a few values. They are part of the plan: `createDataFrame` would start Python workers."""
-    kind = cast("T.StructType", T.StructType.fromDDL(schema))
+    kind = schemas.schema_of(schema)
     text = json.dumps([dict(zip(kind.names, row, strict=True)) for row in rows])
     parsed = F.from_json(F.lit(text), T.ArrayType(kind))
     return spark.range(0, 1, 1, 1).select(F.explode(parsed).alias("row")).select("row.*")
@@ -93,14 +92,11 @@ def read(spark: SparkSession, directories: Sequence[Location], schema: T.StructT
     return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
 
 
-def stage(rows: DataFrame, tables: Tables, name: str, date: str, order: Sequence[str]) -> None:
-    """Stages table `name` of `date`, in files of a size that suits readers, sorted by `order`."""
-    schema = schemas.TABLES[name]
-    columns = [F.col(field.name).cast(field.dataType).alias(field.name) for field in schema]
-    target = tables.staging(date) / name
+def stage(rows: DataFrame, staging: Location, name: str, order: Sequence[str]) -> None:
+    """Stages table `name`, in files of a size that suits readers, sorted by `order`."""
+    columns = [F.col(field.name).cast(field.dataType).alias(field.name) for field in schemas.TABLES[name]]
     spread = rows.select(*columns).hint("rebalance")
-    ordered = spread.sortWithinPartitions(*order) if order else spread
-    ordered.write.parquet(locations.target(target))
+    spread.sortWithinPartitions(*order).write.parquet(locations.target(staging / name))
 
 
 @contextlib.contextmanager

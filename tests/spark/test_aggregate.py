@@ -19,7 +19,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from shipper import layout
 from shipper.errors import ShipperError
-from spark_analytics.aggregate import arrow, arrow_assign
+from spark_analytics.aggregate import arrow
 from spark_analytics.archive import inventory
 from spark_analytics.metrics.web_requests import MAX_SENT
 from spark_analytics.runtime import tuning
@@ -107,6 +107,8 @@ def a_generated_day(archive: Archive) -> None:
     archive.seal(b"", file="/log/empty")
     archive.seal(MARK, file="/log/mark", first_time="")
     archive.seal(b"of no known hour\n" * 3, file="/log/never", first_time="never")
+    request = b'10.0.0.1 - - [32/Jan/2026:05:00:00 +0000] "GET /never HTTP/1.1" 404 7 "-" "-" 1.250\n'
+    archive.seal(request * 3, file="/log/request", first_time="never")
     missing = archive.seal(b"x\n", file="/log/missing")
     (archive.root / missing.path).unlink()
 
@@ -282,10 +284,10 @@ def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path,
 
 
 def test_names_of_many_groups_are_laid_out_in_chunks(monkeypatch):
-    monkeypatch.setattr(arrow_assign, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(arrow, "_CHUNK_ROWS", 2)
     logs = [(7, "web1", "/log/a"), (8, "web2", "/log/b")]
 
-    found = arrow_assign.file_column(pa.chunked_array([[0, 1, 1], [], [1, 0, 0, 1]], pa.int32()), logs, 2)
+    found = arrow.file_column(pa.chunked_array([[0, 1, 1], [], [1, 0, 0, 1]], pa.int32()), logs, 2)
 
     assert [len(piece) for piece in found.chunks] == [2, 1, 2, 2]
     assert found.to_pylist() == [logs[n][2] for n in (0, 1, 1, 1, 0, 0, 1)]
@@ -393,6 +395,6 @@ def naive(value):
 
 @pytest.mark.parametrize("second", [None, -1, 0, 1767139200, 1767393999, 1767394801])
 def test_a_time_with_a_year_is_accepted_up_to_the_end_of_the_next_day(second):
-    meant = arrow_assign.resolve_year(pa.chunked_array([[second]], pa.int64()), dt.date(2026, 1, 1)).to_pylist()
+    meant = arrow.resolve_year(pa.chunked_array([[second]], pa.int64()), dt.date(2026, 1, 1)).to_pylist()
 
     assert meant == [second if second is not None and 0 <= second <= 1767394800 else None]
