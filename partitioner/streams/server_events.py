@@ -11,8 +11,8 @@ from typing import Any
 from partitioner.arguments import full_name, seconds_of, settings_of
 from shipper.errors import InsecureConnection, Transient, Unavailable
 from shipper.jetstream.admin import Admin, administration
-from shipper.jetstream.connection import Heard
 from shipper.lifecycle import Stop
+from shipper.ports import Heard
 from shipper.retry import SESSION
 from shipper.settings import Settings
 from shipper.units import counted

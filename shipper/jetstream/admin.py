@@ -9,10 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import nats.errors
-from nats.aio.msg import Msg
-
-from shipper.errors import ConfigError, NodeAway, SessionLost, ShipperError, StreamMissing, Unavailable
+from shipper.errors import ConfigError, NodeAway, ShipperError, StreamMissing, Unavailable
 from shipper.jetstream.connection import (
     API,
     MONITOR_INBOX,
@@ -20,7 +17,6 @@ from shipper.jetstream.connection import (
     ApiError,
     Connection,
     connect_as,
-    describe,
 )
 from shipper.jetstream.pull_loop import read_delivery
 from shipper.settings import NatsSettings
@@ -171,27 +167,17 @@ class Admin:
             "inactive_threshold": FORGOTTEN_SECONDS * NANOSECONDS,
         }
         made = await self._ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
-        name = str(made["name"])
+        name, connection = str(made["name"]), self._connection
         try:
-            found = await self._next_sequence(stream, name) if made["num_pending"] else None
+            if not made["num_pending"]:
+                return None
+            with connection.session_errors(f"reading {stream}: "):
+                async with connection.client.mailbox() as (inbox, arrived), asyncio.timeout(ANSWER_SECONDS):
+                    verb = f"{API}.CONSUMER.MSG.NEXT.{stream}.{name}"
+                    await connection.client.publish(verb, b'{"batch":1,"no_wait":true}', reply=inbox)
+                    message = await arrived.get()
         finally:
             await self.delete_consumer(stream, name)
-        return found
-
-    async def _next_sequence(self, stream: str, consumer: str) -> int | None:
-        client = self._connection.client
-        inbox = client.new_inbox()
-        arrived: asyncio.Queue[Msg] = asyncio.Queue()
-        subscription = await client.subscribe_direct(inbox, arrived.put_nowait)
-        try:
-            verb = f"{API}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
-            await client.publish(verb, b'{"batch":1,"no_wait":true}', reply=inbox)
-            async with asyncio.timeout(ANSWER_SECONDS):
-                message = await arrived.get()
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            raise SessionLost(f"reading {stream}: {describe(error)}") from None
-        finally:
-            await subscription.unsubscribe()
         return read_delivery(message)[0].sequence if message.reply.startswith("$JS.ACK.") else None
 
     async def _message(self, stream: str, which: Json) -> Json | None:

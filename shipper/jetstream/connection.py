@@ -7,7 +7,7 @@ import json
 import random
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from shipper.errors import (
 )
 from shipper.jetstream import load_websockets
 from shipper.jetstream.fast_client import NO_TLS, TolerantClient
+from shipper.ports import Heard
 from shipper.settings import TLS_SCHEMES, NatsSettings
 from shipper.subjects import MONITOR_API, control_down, control_up
 
@@ -207,8 +208,6 @@ CONTROL_SUBJECTS = (control_up(""), control_down(""))
 CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What a handler raises when a message's content is not what it should be; trouble of its own is of other types."""
 
-Heard = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
-
 
 class ApiError(Transient):
     """The JetStream API refused a request."""
@@ -224,7 +223,7 @@ class Connection:
 
     def __init__(self, client: TolerantClient) -> None:
         self.client = client
-        self._reason = ""
+        self.reason = ""  #: why the session ended; empty while it lives
         self._lost = asyncio.Event()
         self._woken: list[Callable[[], None]] = []
         self.dispensable: set[str] = set()  #: subjects whose refusal ends nothing
@@ -236,24 +235,19 @@ class Connection:
         """Bytes of headers and payload that the server takes in one message."""
         return int(self.client.max_payload)
 
-    @property
-    def reason(self) -> str:
-        """Why the session ended; empty while it lives."""
-        return self._reason
-
     def forgive(self) -> None:
         """Connected at the second attempt: the first one's trouble does not count."""
-        self._reason = ""
+        self.reason = ""
         self._lost.clear()
 
     @property
     def open(self) -> bool:
         """Whether nothing went wrong so far."""
-        return not self._reason and self.client.is_connected
+        return not self.reason and self.client.is_connected
 
     def fail(self, reason: str) -> None:
         """End the session; the first reason is kept."""
-        self._reason = self._reason or reason
+        self.reason = self.reason or reason
         self._lost.set()
         for wake in self._woken:
             wake()
@@ -274,10 +268,10 @@ class Connection:
 
     def check(self) -> None:
         """Raise `SessionLost` with the reason if the session has ended; `RightMissing` where a right was."""
-        if self._reason.startswith(REFUSED):
-            raise RightMissing(self._reason, hint=GRANT_HINT)
-        if self._reason:
-            raise SessionLost(self._reason)
+        if self.reason.startswith(REFUSED):
+            raise RightMissing(self.reason, hint=GRANT_HINT)
+        if self.reason:
+            raise SessionLost(self.reason)
 
     async def request(
         self, subject: str, payload: bytes, *, within: float, headers: Mapping[str, str] | None = None
@@ -293,18 +287,36 @@ class Connection:
         )
         lost = asyncio.ensure_future(self._lost.wait())
         try:
-            await asyncio.wait({asking, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                self.check()
-            return await asking
-        except nats.errors.NoRespondersError:
-            raise
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            self.check()
-            raise SessionLost(f"{subject}: {describe(error)}") from None
+            with self.session_errors(f"{subject}: "):
+                await asyncio.wait({asking, lost}, return_when=asyncio.FIRST_COMPLETED)
+                if not asking.done():
+                    self.check()
+                return await asking
         finally:
             asking.cancel()
             lost.cancel()
+
+    @contextlib.contextmanager
+    def session_errors(self, doing: str = "") -> Iterator[None]:
+        """What nats-py and the network raise in the block becomes what ended the session; `doing` begins the message.
+
+        Of a request, NoRespondersError stays as it is.
+        """
+        try:
+            yield
+        except nats.errors.NoRespondersError:
+            raise
+        except (nats.errors.Error, OSError) as error:
+            self.check()
+            raise SessionLost(f"{doing}{describe(error)}") from None
+
+    async def flush(self) -> None:
+        """Return when the server has handled everything that was sent.
+
+        Twice: nats-py writes a PING before its buffered data, so only the second one comes after it.
+        """
+        await self.client.flush(round(API_TIMEOUT_SECONDS))
+        await self.client.flush(round(API_TIMEOUT_SECONDS))
 
     async def api(
         self, verb: str, body: Mapping[str, Any] | None = None, *, within: float = API_TIMEOUT_SECONDS
@@ -330,7 +342,7 @@ class Connection:
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
         """The first reply to a JSON request; None: no listener, or no reply in time."""
         try:
-            answer = await self.request(subject, json.dumps(question).encode(), within=within)
+            answer = await self.request(subject, control.encode(question), within=within)
         except (nats.errors.NoRespondersError, SessionLost):
             self.check()
             return None
@@ -339,10 +351,8 @@ class Connection:
     async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
         """Send a JSON message to all listeners."""
         self.check()
-        try:
-            await self.client.publish(subject, json.dumps(message).encode())
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
+        with self.session_errors():
+            await self.client.publish(subject, control.encode(message))
 
     async def listen(self, subject: str, heard: Heard) -> None:
         """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer.
@@ -353,50 +363,62 @@ class Connection:
 
         async def on_message(message: Msg) -> None:
             reason = unwanted(message)
-            if reason:
-                events.control_ignored(subject=_printable(message.subject), reason=reason)
-                return
-            content = control.decode(message.data)
+            content = None if reason else control.decode(message.data)
             if content is None:
-                events.control_ignored(subject=_printable(message.subject), reason="no JSON object")
-                return
-            try:
-                answer = await heard(message.subject, content)
-                if answer is not None and message.reply:
-                    with contextlib.suppress(nats.errors.Error):
-                        await message.respond(json.dumps(answer).encode())
-            except CONTENT_ERRORS as error:
-                events.control_ignored(subject=_printable(message.subject), reason=type(error).__name__)
+                reason = reason or "no JSON object"
+            else:
+                try:
+                    answer = await heard(message.subject, content)
+                    if answer is not None and message.reply:
+                        with contextlib.suppress(nats.errors.Error):
+                            await message.respond(control.encode(answer))
+                except CONTENT_ERRORS as error:
+                    reason = type(error).__name__
+            if reason:  # the subject is from the network
+                shown = message.subject.encode("utf-8", "backslashreplace").decode()[:200]
+                events.control_ignored(subject=shown, reason=reason)
 
         self.check()
-        try:
+        with self.session_errors():
             await self.client.subscribe(subject, cb=on_message)
-            # Else a request from now on may find no responder. Twice: nats-py writes a PING before its buffered data,
-            # so only the second one comes after the SUB.
-            await self.client.flush(round(API_TIMEOUT_SECONDS))
-            await self.client.flush(round(API_TIMEOUT_SECONDS))
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
+            await self.flush()  # else a request from now on may find no responder
 
     async def close(self) -> None:
         """End the session; idempotent, never raises, never hangs."""
         self.fail("closed")
         closing = asyncio.create_task(self.client.close())
         await asyncio.wait({closing}, timeout=CLOSE_SECONDS)  # not `timeout()`: nats-py swallows the cancellation
-        self._drop()
-        await asyncio.sleep(0)
-        if closing.done() and not closing.cancelled():
-            closing.exception()
-
-    def _drop(self) -> None:
-        """Close the socket, whatever is unsent, if it is open still.
-
-        nats-py waits without limit for a peer that reads no more; each such session would keep 16 MB of buffer.
-        """
+        # nats-py waits without limit for a peer that reads no more; each such session would keep 16 MB of buffer.
         writer = getattr(self.client._transport, "_io_writer", None)  # noqa: SLF001 - nats-py offers no other way
         if writer is not None:
             with contextlib.suppress(AttributeError):  # its rest was sent, and asyncio forgot the loop
                 writer.transport.abort()
+        await asyncio.sleep(0)
+        if closing.done() and not closing.cancelled():
+            closing.exception()
+
+
+class ConnectedSession:
+    """A session of a program, which owns its connection: what the ports have in common."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
+        """Send a JSON message to all listeners."""
+        await self._connection.tell(subject, message)
+
+    async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
+        """The first reply to a JSON request; None: no listener, or no reply in time."""
+        return await self._connection.ask(subject, question, within)
+
+    async def listen(self, subject: str, heard: Heard) -> None:
+        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
+        await self._connection.listen(subject, heard)
+
+    async def close(self) -> None:
+        """End the session; idempotent, never raises, never hangs."""
+        await self._connection.close()
 
 
 async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connection:
@@ -430,27 +452,19 @@ async def connect_as(settings: NatsSettings, *, name: str, inboxes: Sequence[str
     for inbox in inboxes:
         connection = await connect(settings, name=name, inbox=inbox)
         try:
-            await connection.client.subscribe(connection.client.new_inbox(), cb=_ignore)
-            await connection.client.flush(round(API_TIMEOUT_SECONDS))
-            await connection.client.flush(round(API_TIMEOUT_SECONDS))
+            with connection.session_errors():
+                async with connection.client.mailbox():  # only tests the right to subscribe: nothing arrives there
+                    await connection.flush()
             connection.check()
-        except RightMissing as error:
+        except BaseException as error:
+            await connection.close()
+            if not isinstance(error, RightMissing):
+                raise
             refusals.append(error)
-            await connection.close()
-        except (nats.errors.Error, OSError) as error:
-            await connection.close()
-            raise SessionLost(describe(error)) from None
-        except BaseException:
-            await connection.close()
-            raise
         else:
             connection.is_monitor = inbox == MONITOR_INBOX
             return connection
     raise refusals[0]
-
-
-async def _ignore(_: Msg) -> None:
-    """Nothing arrives here: the subscription only tests the right to subscribe."""
 
 
 async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) -> Connection:
@@ -467,28 +481,25 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
     async def on_closed() -> None:
         connection.fail("the server closed the connection")
 
-    async def connect_client() -> None:
-        await client.connect(
-            servers=[url],
-            name=name,
-            allow_reconnect=False,
-            connect_timeout=max(1, round(settings.connect_timeout)),
-            max_reconnect_attempts=1,  # else nats-py tries a refusing server for ever
-            reconnect_time_wait=0,
-            ping_interval=PING_SECONDS,
-            max_outstanding_pings=2,
-            pending_size=SOCKET_BUFFER_BYTES,
-            inbox_prefix=inbox,
-            error_cb=on_error,
-            closed_cb=on_closed,
-            disconnected_cb=on_closed,
-            **_credentials(settings),
-        )
-        client.sift()
-
     try:
         async with asyncio.timeout(settings.connect_timeout):
-            await connect_client()
+            await client.connect(
+                servers=[url],
+                name=name,
+                allow_reconnect=False,
+                connect_timeout=max(1, round(settings.connect_timeout)),
+                max_reconnect_attempts=1,  # else nats-py tries a refusing server for ever
+                reconnect_time_wait=0,
+                ping_interval=PING_SECONDS,
+                max_outstanding_pings=2,
+                pending_size=SOCKET_BUFFER_BYTES,
+                inbox_prefix=inbox,
+                error_cb=on_error,
+                closed_cb=on_closed,
+                disconnected_cb=on_closed,
+                **_credentials(settings),
+            )
+            client.sift()
     except BaseException as error:
         reason = connection.reason
         await connection.close()  # nats-py leaves the socket of a server that refuses us open
@@ -559,11 +570,6 @@ def unwanted(message: Msg) -> str:
     if len(message.data) > control.most_bytes(message.subject):
         return "too large"
     return ""
-
-
-def _printable(subject: str) -> str:
-    """A subject from the network, for a log line."""
-    return subject.encode("utf-8", "backslashreplace").decode()[:200]
 
 
 def _without_user(url: str) -> str:

@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import SessionLost, StreamMissing
-from shipper.jetstream.connection import API, NO_RESPONDERS, Connection, describe
+from shipper.jetstream.connection import API, NO_RESPONDERS, Connection
 from shipper.model import Stored
 
 NOT_FOUND = "404"
@@ -44,41 +43,25 @@ async def stored_at(connection: Connection, stream: str, sequence: int, *, withi
     return found if found and found.sequence == sequence else None
 
 
-async def direct_batch(connection: Connection, stream: str, what: Mapping[str, Any], *, within: float) -> list[Msg]:
+async def direct_batch(connection: Connection, stream: str, what: Mapping[str, Any], *, within: float) -> list[Stored]:
     """The messages of `stream` that `what` requests (ADR-31: `multi_last`, or `seq` with `batch`), as of now.
 
-    Raises:
-        StreamMissing: no server answers for it. SessionLost: the whole batch did not come in `within` seconds.
+    Raises StreamMissing: no server answers for it. SessionLost: the whole batch did not come in `within` seconds.
     """
     connection.check()
-    client, arrived = connection.client, asyncio.Queue[Msg]()
-    inbox = client.new_inbox()
-    try:
-        subscription = await client.subscribe(inbox, cb=arrived.put)
-        try:
-            await client.publish(subject_of(stream), json.dumps(what).encode(), reply=inbox)
-            async with asyncio.timeout(within):
-                return await _until_its_end(arrived, stream)
-        finally:
-            await subscription.unsubscribe()
-    except (nats.errors.Error, OSError, TimeoutError) as error:
-        connection.check()
-        raise SessionLost(f"reading {stream}: {describe(error)}") from None
-
-
-async def _until_its_end(arrived: "asyncio.Queue[Msg]", stream: str) -> list[Msg]:
-    messages: list[Msg] = []
-    while True:
-        message = await arrived.get()
-        status = (message.headers or {}).get("Status")
-        if status is None:
-            messages.append(message)
-        elif status in {END_OF_BATCH, NOT_FOUND}:
-            return messages
-        elif status == NO_RESPONDERS:
-            raise StreamMissing(f"stream {stream} does not answer direct reads")
-        else:
-            raise SessionLost(f"reading {stream}: status {status}")
+    found: list[Stored] = []
+    with connection.session_errors(f"reading {stream}: "):
+        async with connection.client.mailbox() as (inbox, arrived), asyncio.timeout(within):
+            await connection.client.publish(subject_of(stream), json.dumps(what).encode(), reply=inbox)
+            while True:
+                message = await arrived.get()
+                status = (message.headers or {}).get("Status")
+                if status in {END_OF_BATCH, NOT_FOUND}:
+                    return found
+                if status == NO_RESPONDERS:
+                    raise StreamMissing(f"stream {stream} does not answer direct reads")
+                if (one := stored(message)) is not None:
+                    found.append(one)
 
 
 def stored(message: Msg) -> Stored | None:

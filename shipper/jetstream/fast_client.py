@@ -10,8 +10,9 @@ it, the parser's buffer, and two slices. Here it is parsed in the buffer that re
 """
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, NamedTuple
 
 import nats.aio.client
@@ -232,6 +233,18 @@ class TolerantClient(Client):
         subscription = await self.subscribe(subject, cb=_never, pending_msgs_limit=0, pending_bytes_limit=0)
         self._direct[subscription._id] = heard  # noqa: SLF001 - nats-py offers no other way
         return subscription
+
+    @contextlib.asynccontextmanager
+    async def mailbox(self) -> AsyncIterator[tuple[str, "asyncio.Queue[Msg]"]]:
+        """A new inbox and what arrives there, as long as the block lasts."""
+        inbox, arrived = self.new_inbox(), asyncio.Queue[Msg]()
+        subscription = await self.subscribe_direct(inbox, arrived.put_nowait)
+        try:
+            yield inbox, arrived
+        finally:
+            del self._direct[subscription._id]  # noqa: SLF001
+            if self.is_connected:
+                await subscription.unsubscribe()
 
     async def publish_block(self, subject: str, reply: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send a message whose headers are well formed already.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from shipper.errors import ConfigError
 from shipper.heartbeat import beats_config
 from shipper.jetstream.connection import ApiError, Connection
-from shipper.jetstream.direct_get import direct_batch, nanoseconds, stored
+from shipper.jetstream.direct_get import direct_batch, nanoseconds
 from shipper.model import Stored
 from shipper.subjects import beat_subject, beat_subjects, beats_stream
 
@@ -57,7 +57,15 @@ class HeartbeatReader:
         complete = is_another or int(state.get("num_subjects", 0)) < known
         if complete:
             self._next = 1
-        beats = await self._read()
+        beats: list[Stored] = []
+        while True:
+            what = {"seq": self._next, "batch": BATCH, "next_by_subj": beat_subjects(self._prefix)}
+            more = await direct_batch(self._connection, self._stream, what, within=ANSWER_SECONDS)
+            beats += more
+            if more:
+                self._next = more[-1].sequence + 1
+            if len(more) < BATCH:
+                break
         self._created = str(info["created"])
         return HeartbeatUpdate(nanoseconds(info["ts"]), beats, complete)
 
@@ -66,17 +74,3 @@ class HeartbeatReader:
         body = {"filter": beat_subject(self._prefix, host)}
         answer = await self._connection.api(f"STREAM.PURGE.{self._stream}", body)
         return bool(answer.get("purged"))
-
-    async def _read(self) -> list[Stored]:
-        found: list[Stored] = []
-        while more := await self._batch():
-            found += more
-            self._next = more[-1].sequence + 1
-            if len(more) < BATCH:
-                break
-        return found
-
-    async def _batch(self) -> list[Stored]:
-        what = {"seq": self._next, "batch": BATCH, "next_by_subj": beat_subjects(self._prefix)}
-        messages = await direct_batch(self._connection, self._stream, what, within=ANSWER_SECONDS)
-        return [found for found in map(stored, messages) if found is not None]

@@ -1,14 +1,13 @@
 """The bucket of the collectors on a real server: one connection, one session, compare-and-set on each key."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import nats.errors
-from nats.aio.msg import Msg
 
 from shipper.errors import BucketRefused, RightMissing, SessionLost, StreamMissing
-from shipper.jetstream.connection import ApiError, Connection, connect
-from shipper.jetstream.direct_get import direct_batch, stored
+from shipper.jetstream.connection import ApiError, ConnectedSession, Connection, connect
+from shipper.jetstream.direct_get import direct_batch
 from shipper.model import Entry
 from shipper.settings import NatsSettings
 from shipper.subjects import BUCKET_STREAM, bucket_config, bucket_key, bucket_subject
@@ -19,11 +18,8 @@ NEVER_REVISION = 2**63 - 1
 ANSWER_SECONDS = 2.0
 
 
-class JetStreamBucket:
+class JetStreamBucket(ConnectedSession):
     """One session with the bucket; ends at the first trouble."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     @classmethod
     async def open(cls, settings: NatsSettings, *, name: str) -> "JetStreamBucket":
@@ -36,30 +32,31 @@ class JetStreamBucket:
         bucket = cls(connection)
         try:
             await _find_or_create(connection)
-            await bucket._check_right()
-        except BaseException:
+            # Never stored: the refusal of the revision proves the right to write.
+            await bucket.put("right", b"", expected=NEVER_REVISION)
+        except BaseException as error:
             await connection.close()
+            if isinstance(error, RightMissing):  # it is missing in the next session, too
+                raise BucketRefused(str(error)) from None
             raise
         return bucket
 
-    async def _check_right(self) -> None:
-        """Try to store what is never stored: its refusal proves the right to write, silence that there is none."""
-        try:
-            await self.put("right", b"", expected=NEVER_REVISION)
-        except SessionLost as error:
-            raise _refusal(error) from None
-
     async def entries(self, keys: Sequence[str]) -> dict[str, Entry]:
         """What the bucket holds under `keys`, which may hold wildcards, as of now."""
-        found: dict[str, Entry] = {}
+        entries: dict[str, Entry] = {}
         for first in range(0, len(keys), KEYS_A_REQUEST):
-            found |= await self._some(keys[first : first + KEYS_A_REQUEST])
-        return found
+            what = {"multi_last": [bucket_subject(key) for key in keys[first : first + KEYS_A_REQUEST]]}
+            for found in await direct_batch(self._connection, BUCKET_STREAM, what, within=ANSWER_SECONDS):
+                entries[bucket_key(found.subject)] = Entry(found.sequence, found.payload)
+        return entries
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None) -> int | None:
         """Store `value`; its revision, or None where the entry has another one than `expected` (0: no entry)."""
         headers = {} if expected is None else {"Nats-Expected-Last-Subject-Sequence": str(expected)}
-        answer = await self._request(bucket_subject(key), value, headers)
+        try:
+            answer = await self._connection.request(bucket_subject(key), value, within=ANSWER_SECONDS, headers=headers)
+        except nats.errors.NoRespondersError:
+            raise StreamMissing(f"there is no bucket {BUCKET_STREAM} any more") from None
         content = json.loads(answer.data)
         error = content.get("error")
         if error is None:
@@ -72,46 +69,12 @@ class JetStreamBucket:
         """Remove the entry of `key`, without a trace."""
         await self._connection.api(f"STREAM.PURGE.{BUCKET_STREAM}", {"filter": bucket_subject(key)})
 
-    async def close(self) -> None:
-        """End the session."""
-        await self._connection.close()
-
-    async def _some(self, keys: Sequence[str]) -> dict[str, Entry]:
-        """The newest message of each subject, as one batch of direct gets."""
-        what = {"multi_last": [bucket_subject(key) for key in keys]}
-        messages = await direct_batch(self._connection, BUCKET_STREAM, what, within=ANSWER_SECONDS)
-        return dict(_entries(messages))
-
-    async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Msg:
-        try:
-            return await self._connection.request(subject, payload, within=ANSWER_SECONDS, headers=headers)
-        except nats.errors.NoRespondersError:
-            raise StreamMissing(f"there is no bucket {BUCKET_STREAM} any more") from None
-
 
 async def _find_or_create(connection: Connection) -> None:
     try:
         await connection.api(f"STREAM.INFO.{BUCKET_STREAM}", within=ANSWER_SECONDS)
-        return
     except StreamMissing:
-        pass
-    except SessionLost as error:
-        raise _refusal(error) from None
-    try:
-        await connection.api(f"STREAM.CREATE.{BUCKET_STREAM}", bucket_config(), within=ANSWER_SECONDS)
-    except ApiError as error:
-        raise BucketRefused(f"the bucket {BUCKET_STREAM} cannot be made: {error}") from None
-    except SessionLost as error:
-        raise _refusal(error) from None
-
-
-def _refusal(error: SessionLost) -> SessionLost | BucketRefused:
-    """A right that is missing is missing in the next session, too; everything else may be better there."""
-    return BucketRefused(str(error)) if isinstance(error, RightMissing) else error
-
-
-def _entries(messages: Sequence[Msg]) -> Iterator[tuple[str, Entry]]:
-    for message in messages:
-        found = stored(message)
-        if found is not None:
-            yield bucket_key(found.subject), Entry(found.sequence, found.payload)
+        try:
+            await connection.api(f"STREAM.CREATE.{BUCKET_STREAM}", bucket_config(), within=ANSWER_SECONDS)
+        except ApiError as error:
+            raise BucketRefused(f"the bucket {BUCKET_STREAM} cannot be made: {error}") from None

@@ -9,7 +9,7 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import SessionLost, StreamMissing
-from shipper.jetstream.connection import API, NO_RESPONDERS, ApiError, Connection, describe
+from shipper.jetstream.connection import API, NO_RESPONDERS, ApiError, Connection
 from shipper.jetstream.direct_get import body_of, direct_batch, stored, subject_of
 from shipper.jetstream.leaf_stream import stream_state
 from shipper.jetstream.publisher import refusal
@@ -100,11 +100,8 @@ class MessageBrowser:
                     pending = found.pending
                     yield found
         finally:
-            await self._forget(str(made["name"]))
-
-    async def _forget(self, consumer: str) -> None:
-        if self._connection.open:
-            await self._connection.api(f"CONSUMER.DELETE.{self._stream}.{consumer}")
+            if self._connection.open:
+                await self._connection.api(f"CONSUMER.DELETE.{self._stream}.{made['name']}")
 
     async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> Msg:
         try:
@@ -114,26 +111,19 @@ class MessageBrowser:
 
     async def _pull(self, consumer: str, pending: int) -> list[Delivery]:
         """The next messages, at least one where any is left."""
-        client, found = self._connection.client, list[Delivery]()
-        inbox = client.new_inbox()
+        found: list[Delivery] = []
         wanted = min(PULL_MESSAGES, pending)
         request = {"batch": wanted, "max_bytes": PULL_BYTES, "no_wait": True}
-        arrived: asyncio.Queue[Msg] = asyncio.Queue()
-        subscription = await client.subscribe(inbox, cb=arrived.put)
-        try:
-            verb = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{consumer}"
-            await client.publish(verb, json.dumps(request).encode(), reply=inbox)
-            while len(found) < wanted:
-                async with asyncio.timeout(2 * ANSWER_SECONDS):
-                    message = await arrived.get()
-                if not message.reply.startswith("$JS.ACK."):
-                    break  # a status: the pull has brought what it can
-                found.append(read_delivery(message)[0])
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            self._connection.check()
-            raise SessionLost(f"reading {self._stream}: {describe(error)}") from None
-        finally:
-            await subscription.unsubscribe()
+        with self._connection.session_errors(f"reading {self._stream}: "):
+            async with self._connection.client.mailbox() as (inbox, arrived):
+                verb = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{consumer}"
+                await self._connection.client.publish(verb, json.dumps(request).encode(), reply=inbox)
+                while len(found) < wanted:
+                    async with asyncio.timeout(2 * ANSWER_SECONDS):
+                        message = await arrived.get()
+                    if not message.reply.startswith("$JS.ACK."):
+                        break  # a status: the pull has brought what it can
+                    found.append(read_delivery(message)[0])
         return found
 
 
@@ -146,7 +136,7 @@ class DirectMessageBrowser(MessageBrowser):
         while first <= last:
             body = {"seq": first, **wanted}
             batch = await direct_batch(self._connection, self._stream, body, within=2 * ANSWER_SECONDS)
-            for found in filter(None, map(stored, batch)):
+            for found in batch:
                 if found.sequence > last:
                     return
                 first = found.sequence + 1

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import nats.errors
 
-from shipper.errors import SessionLost, ShipperError, StreamMissing
-from shipper.jetstream.connection import Connection, connect, describe
+from shipper.errors import ShipperError, StreamMissing
+from shipper.jetstream.connection import Connection, connect
 from shipper.jetstream.direct_get import nanoseconds
 from shipper.jetstream.pull_consumer import stream_names
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, NANOSECONDS, TOO_LARGE, PullLoop
@@ -113,10 +113,8 @@ class OrderedReader:
         """Create a consumer that begins after the last message that arrived."""
         self._consumer = f"tail-{secrets.token_hex(8)}"
         self._gone = self._doubtful = False
-        try:
+        with self._connection.session_errors():
             await self._pulls.begin(self._consumer)
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
         body = {"stream_name": self.stream, "config": self._configuration(), "action": "create"}
         made = await self._connection.api(f"CONSUMER.CREATE.{self.stream}.{self._consumer}", body)
         self._note_pending(int(made["num_pending"]))

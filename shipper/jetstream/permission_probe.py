@@ -18,7 +18,6 @@ from shipper.settings import NatsSettings
 from shipper.subjects import USER_INFO
 
 ANSWER_SECONDS = 2.0
-FLUSH_SECONDS = 5
 NEVER_SEQUENCE = 2**63 - 1
 """No stream comes so far, so a message that expects it is refused, by error 10071, and never stored."""
 
@@ -124,12 +123,8 @@ class Probe:
 
     async def _violation(self) -> str:
         """The violation of permissions that the last command was; it comes before the answer to a later PING."""
-        try:
-            await self._connection.client.flush(FLUSH_SECONDS)
-            await self._connection.client.flush(FLUSH_SECONDS)  # see Connection.listen: the first may be ahead of it
-        except (nats.errors.Error, OSError) as error:
-            self._connection.check()
-            raise SessionLost(describe(error)) from None
+        with self._connection.session_errors():
+            await self._connection.flush()
         reason = self._connection.reason
         if not reason.startswith(REFUSED):
             self._connection.check()

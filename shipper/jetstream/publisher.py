@@ -24,7 +24,7 @@ from shipper.errors import (
     StreamFull,
     StreamMissing,
 )
-from shipper.jetstream.connection import NO_RESPONDERS, SOCKET_BUFFER_BYTES, Connection, Heard, connect, describe
+from shipper.jetstream.connection import NO_RESPONDERS, SOCKET_BUFFER_BYTES, ConnectedSession, Connection, connect
 from shipper.jetstream.direct_get import last_stored, stored, subject_of
 from shipper.model import Entry, Published, Stored
 from shipper.settings import NatsSettings
@@ -38,14 +38,14 @@ BUCKET_SECONDS = 2.0
 REFUSAL_SECONDS = 0.05  # between two checks whether the server refused a request
 
 
-class JetStreamPublisher:
+class JetStreamPublisher(ConnectedSession):
     """One session of publishing to `stream`; ends at the first trouble, but a full stream may be waited for in it."""
 
     may_read_mentions = True  #: until a server refused it once
     may_see_streams = True  #: until a server refused it once, which costs a session: a host needs no right for it
 
     def __init__(self, connection: Connection, stream: str) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._stream = stream
         missing = StreamMissing(f"no stream takes the messages of {stream}", hint="create it: fshipper partition apply")
         self._replies = ReplyWindow(connection, self._read_ack, missing)
@@ -122,10 +122,8 @@ class JetStreamPublisher:
         """Send without waiting for the server's ack."""
         self._replies.check()
         self._in_flight.append(token)
-        try:
+        with self._connection.session_errors():
             await self._connection.client.publish_block(subject, self._replies.subject(token), headers, payload)
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
 
     async def mention(self, subject: str, payload: bytes) -> bool:
         """Send a message that may be lost, without a reply; False: the send buffer is full now."""
@@ -139,10 +137,8 @@ class JetStreamPublisher:
         if connection.client.pending_data_size > ROOM_BYTES:
             return False
         connection.dispensable.add(subject)
-        try:
+        with connection.session_errors():
             await connection.client.publish(subject, payload)
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
         return True
 
     async def mentioned(self, stream: str, subject: str) -> Stored | None:
@@ -182,18 +178,6 @@ class JetStreamPublisher:
     def on_news(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `acknowledged` has something to return or to raise."""
         self._replies.on_news(wake)
-
-    async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
-        """The first reply to a JSON request; None: no listener, or no reply in time."""
-        return await self._connection.ask(subject, question, within)
-
-    async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
-        await self._connection.listen(subject, heard)
-
-    async def close(self) -> None:
-        """End the session."""
-        await self._connection.close()
 
     def _read_ack(self, token: int, content: Ack) -> None:
         sequence = int(content["seq"])
@@ -297,11 +281,11 @@ LINE_HEADER_BYTES = 8 * 1024
 MAX_SUBJECTS = 10_000
 
 
-class Republisher:
+class Republisher(ConnectedSession):
     """A session of sending. Owned by one event loop."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._replies = ReplyWindow(
             connection, self._acknowledged, StreamMissing("no stream takes the subject any more")
         )
@@ -330,23 +314,15 @@ class Republisher:
             number = next(self._numbers)
             self._in_flight.add(number)
             reply = self._replies.subject(number)
-        try:
+        with self._connection.session_errors():
             await self._connection.client.publish(subject, payload, reply=reply, headers=dict(headers))
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
 
     async def finish(self) -> None:
         """Return when the server has everything."""
         await self._settle(0)
-        try:
+        with self._connection.session_errors():
             await self._connection.client.flush(round(LINE_ACK_SECONDS))
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            raise SessionLost(describe(error)) from None
         self._replies.check()
-
-    async def close(self) -> None:
-        """End the session."""
-        await self._connection.close()
 
     async def _settle(self, most: int) -> None:
         """Wait until at most so many messages are not acknowledged."""

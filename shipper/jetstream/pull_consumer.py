@@ -15,14 +15,7 @@ import nats.errors
 
 from shipper import events
 from shipper.errors import RightMissing, SessionLost, StreamMissing
-from shipper.jetstream.connection import (
-    NOT_FOUND_CONSUMER,
-    ApiError,
-    Connection,
-    Heard,
-    connect,
-    describe,
-)
+from shipper.jetstream.connection import NOT_FOUND_CONSUMER, ApiError, ConnectedSession, Connection, connect, describe
 from shipper.jetstream.direct_get import stored_at
 from shipper.jetstream.leaf_stream import LeafStream, stream_state
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
@@ -82,7 +75,7 @@ def shipped_consumer() -> Mapping[str, Any]:
     return consumer
 
 
-class JetStreamInbox:
+class JetStreamInbox(ConnectedSession):
     """One session of reading `stream` through its durable `consumer`; ends at the first trouble."""
 
     def __init__(
@@ -94,7 +87,7 @@ class JetStreamInbox:
         batch_bytes: int,
         lost: ConsumerRecovery | None = None,
     ) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._lost_consumers = lost or ConsumerRecovery()
         self._stream = stream
         self._consumer = consumer
@@ -151,14 +144,12 @@ class JetStreamInbox:
     async def begin(self, sequence: int) -> None:
         """Make the first message with at least `sequence` the next delivery."""
         await self._find_consumer()
-        try:
+        with self._connection.session_errors():
             await self._pulls.begin(self._consumer)
-            self._arrived.clear()
-            self._arrived_bytes = 0
-            self._last_sequence = 0
-            await self._connection.api(f"CONSUMER.RESET.{self._stream}.{self._consumer}", {"seq": max(1, sequence)})
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
+        self._arrived.clear()
+        self._arrived_bytes = 0
+        self._last_sequence = 0
+        await self._connection.api(f"CONSUMER.RESET.{self._stream}.{self._consumer}", {"seq": max(1, sequence)})
         await self._pull()
 
     async def _find_consumer(self) -> None:
@@ -217,10 +208,8 @@ class JetStreamInbox:
     async def ack(self, last: Delivery) -> None:
         """Acknowledge `last` and everything before it."""
         self._check()
-        try:
+        with self._connection.session_errors():
             await self._connection.client.publish(last.reply, b"+ACK")
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
 
     async def all_taken(self) -> bool:
         """Whether every message of the stream was handed out by `take`."""
@@ -274,22 +263,6 @@ class JetStreamInbox:
         """Remove from the site what this stream has below `below`, but the last of it; returns how many."""
         self._check()
         return await self._site.purge(below) if self._site else 0
-
-    async def tell(self, subject: str, message: Mapping[str, Any]) -> None:
-        """Send a JSON message to all listeners."""
-        await self._connection.tell(subject, message)
-
-    async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
-        """The first reply to a JSON request; None: no listener, or no reply in time."""
-        return await self._connection.ask(subject, question, within)
-
-    async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
-        await self._connection.listen(subject, heard)
-
-    async def close(self) -> None:
-        """End the session."""
-        await self._connection.close()
 
     def _check(self) -> None:
         self._connection.check()

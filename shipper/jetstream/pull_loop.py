@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import nats.errors
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from shipper.errors import SessionLost
-from shipper.jetstream.connection import API, NO_RESPONDERS, Connection, describe
+from shipper.jetstream.connection import API, NO_RESPONDERS, Connection
 from shipper.model import Delivery
 
 NANOSECONDS = 1_000_000_000
@@ -97,10 +95,8 @@ class PullLoop:
         body: dict[str, Any] = {"batch": batch} | ({"max_bytes": max_bytes} if max_bytes is not None else {})
         body |= {"expires": self._expires, "idle_heartbeat": int(HEARTBEAT_SECONDS * NANOSECONDS)}
         verb = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
-        try:
+        with self._connection.session_errors():
             await self._connection.client.publish(verb, json.dumps(body).encode(), reply=f"{self._inbox}{number}")
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
 
     def _on_message(self, message: Msg) -> None:
         self._heard_at = time.monotonic()

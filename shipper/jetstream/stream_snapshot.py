@@ -5,12 +5,11 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
-import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import ConfigError, Fatal, SessionLost
 from shipper.jetstream.admin import explained
-from shipper.jetstream.connection import ApiError, Connection, describe
+from shipper.jetstream.connection import ApiError, Connection
 
 Json = dict[str, Any]
 
@@ -31,23 +30,16 @@ async def snapshot(
     Raises:
         StreamMissing: there is none. SessionLost: the server stopped sending; what came is worth nothing.
     """
-    client = connection.client
-    arrived: asyncio.Queue[Msg] = asyncio.Queue()
-    inbox = client.new_inbox()
-    subscription = await client.subscribe_direct(inbox, arrived.put_nowait)
-    question = {
-        "deliver_subject": inbox,
-        "no_consumers": not consumers,
-        "chunk_size": min(CHUNK_BYTES, connection.max_payload),
-        "window_size": WINDOW_BYTES,
-    }
-    try:
+    async with connection.client.mailbox() as (inbox, arrived):
+        question = {
+            "deliver_subject": inbox,
+            "no_consumers": not consumers,
+            "chunk_size": min(CHUNK_BYTES, connection.max_payload),
+            "window_size": WINDOW_BYTES,
+        }
         begun(await _api(connection, f"STREAM.SNAPSHOT.{stream}", question))
         while chunk := await _next(connection, arrived, stream):
             yield chunk
-    finally:
-        if connection.open:
-            await subscription.unsubscribe()
 
 
 async def restore(
@@ -83,19 +75,14 @@ async def _next(connection: Connection, arrived: "asyncio.Queue[Msg]", stream: s
     if not message.data and headers.get("Status", "") not in FINE:
         raise SessionLost(f"the server gave up sending {stream}: {headers.get('Description') or headers['Status']}")
     if message.reply:
-        try:
+        with connection.session_errors():
             await connection.client.publish(message.reply)
-        except (nats.errors.Error, OSError) as error:
-            raise SessionLost(describe(error)) from None
     return message.data
 
 
 async def _send(connection: Connection, subject: str, chunk: bytes, within: float) -> bytes:
-    try:
+    with connection.session_errors("the server stopped taking the stream: "):
         return (await connection.client.request(subject, chunk, timeout=within)).data
-    except (nats.errors.Error, OSError, TimeoutError) as error:
-        connection.check()
-        raise SessionLost(f"the server stopped taking the stream: {describe(error)}") from None
 
 
 def _check(name: str, answer: bytes) -> None:

@@ -1,12 +1,11 @@
 """The fill level of each partition's stream and the lag of its collector; a collector's rights suffice."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-
-from nats.aio.msg import Msg
 
 from shipper.errors import Poison, StreamMissing
 from shipper.jetstream.admin import Admin
@@ -161,28 +160,21 @@ async def newest_sizes(connection: Connection, stream: str, *, last: int, messag
         StreamMissing, SessionLost, ApiError.
     """
     sizes: Counter[str] = Counter()
-    arrived: asyncio.Queue[Msg] = asyncio.Queue()
-    target = connection.client.new_inbox()
-    subscription = await connection.client.subscribe(target, cb=arrived.put)
-    config = {
-        "deliver_subject": target,
-        "deliver_policy": "by_start_sequence",
-        "opt_start_seq": max(1, last - messages + 1),
-        "ack_policy": "none",
-        "headers_only": True,
-        "mem_storage": True,
-        "num_replicas": 1,
-        "inactive_threshold": INACTIVE_NS,
-    }
-    try:
+    async with connection.client.mailbox() as (target, arrived):
+        config = {
+            "deliver_subject": target,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": max(1, last - messages + 1),
+            "ack_policy": "none",
+            "headers_only": True,
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": INACTIVE_NS,
+        }
         info = await connection.api(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
         left = min(messages, int(info.get("num_pending", 0)) + int(info.get("delivered", {}).get("consumer_seq", 0)))
-        while left > 0:
-            message = await asyncio.wait_for(arrived.get(), SILENT_SECONDS)
-            sizes[message.subject] += int((message.headers or {}).get("Nats-Msg-Size", 0))
-            left -= 1
-    except TimeoutError:
-        pass  # some were purged meanwhile
-    finally:
-        await subscription.unsubscribe()
+        with contextlib.suppress(TimeoutError):  # some were purged meanwhile
+            for _ in range(left):
+                message = await asyncio.wait_for(arrived.get(), SILENT_SECONDS)
+                sizes[message.subject] += int((message.headers or {}).get("Nats-Msg-Size", 0))
     return sizes

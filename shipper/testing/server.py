@@ -49,8 +49,8 @@ DUPLICATE_WINDOW_NS = 120 * NANOSECONDS
 MESSAGE_ID = "Nats-Msg-Id"
 
 
-class Reader(Protocol):
-    """The session that reads the stream."""
+class Session(Protocol):
+    """What streams and the bus know of a session."""
 
     def fail(self, reason: str) -> None:
         """End the session."""
@@ -70,7 +70,7 @@ class MemoryStream:
         self._sequences: list[int] = []  # the keys of `_messages`, ascending, for binary search
         self._ids: dict[str, tuple[int, int]] = {}  # message id -> (sequence, time)
         self._created = self._stamp_of_birth()
-        self._reader: Reader | None = None
+        self._reader: Session | None = None
         self._woken: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
@@ -140,7 +140,7 @@ class MemoryStream:
         """Call `wake` after each message that is stored."""
         self._woken.append(wake)
 
-    def read_by(self, reader: Reader) -> None:
+    def read_by(self, reader: Session) -> None:
         """`reader` begins; another one that still reads notices, as the consumer has one sequence for both."""
         if self._reader not in {None, reader}:
             self.end_reading("another reader is active")
@@ -187,13 +187,6 @@ class MemoryStream:
 def _size(message: Stored) -> int:
     headers = sum(len(name) + len(value) + 4 for name, value in message.headers.items())
     return len(message.subject) + headers + len(message.payload)
-
-
-class Session(Protocol):
-    """What the bus knows of a session."""
-
-    def fail(self, reason: str) -> None:
-        """End the session."""
 
 
 class Listener(NamedTuple):
