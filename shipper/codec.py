@@ -37,15 +37,14 @@ _CRC = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 _EDITS = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
 _HANDOFF = re.compile(r"([0-9]{1,18})-([0-9a-f]{8}|)-([0-9A-Za-z_]{1,64})")
 _USUAL = re.compile(r"([0-9a-f]{16}) (\d{1,18})-(\d{1,18}) ([0-9a-f]{8})-([0-9a-f]{8}) (\d{1,18}) (\d{1,18})", re.ASCII)
-_NAMES = (
-    *("Id", "File", "Span", "Origin", "Lines", "Crc", "Encoding", "Time", "End", "Gap", "Map", "Edits", "Labels"),
-    "Handoff",
-)
 _LEAVE = "Log-Leave"
 _EXCLUDED = "Shipper-Excluded"
 """Not one of the `Log-` headers: collectors before this one reject those that they do not know, and ignore others.
 They read `Log-End: deleted` without a gap, because the bytes are not lost."""
-_KNOWN = frozenset(PREFIX + name for name in _NAMES)
+_KNOWN = frozenset(
+    {"Log-Id", "Log-File", "Log-Span", "Log-Origin", "Log-Lines", "Log-Crc", "Log-Encoding", "Log-Time"}
+    | {"Log-End", "Log-Gap", "Log-Map", "Log-Edits", "Log-Labels", "Log-Handoff"}
+)
 
 
 def is_plain(headers: Mapping[str, str]) -> bool:
@@ -125,8 +124,7 @@ def move_marker(version: int) -> dict[str, str]:
 def leaves(headers: Mapping[str, str]) -> int | None:
     """The version of the map by which a host leaves the partition; None: the message is no move marker.
 
-    Raises:
-        Poison: it is no number, or stands among other headers of ours.
+    Raises Poison: it is no number, or stands among other headers of ours.
     """
     if _LEAVE not in headers:
         return None
@@ -136,12 +134,12 @@ def leaves(headers: Mapping[str, str]) -> int | None:
 
 
 def from_headers(headers: Mapping[str, str]) -> Block:
-    """The block that `headers` describe.
-
-    Raises:
-        Poison: a header is missing, unknown or not well formed; the message names it.
-    """
-    _check_names(headers)
+    """The block that `headers` describe. Raises Poison: one is missing, unknown or not well formed; it is named."""
+    if not headers.keys() <= _KNOWN:
+        unknown = [name for name in headers if name.startswith(PREFIX) and name not in _KNOWN]
+        if unknown:
+            raise Poison(f"unknown header {unknown[0]}: written by a newer producer?")
+    is_excluded = _EXCLUDED in headers and "Log-End" in headers  # the configuration no longer names its file
     source, start, end, block_crc, source_crc, origin, lines = _figures(headers)
     block = Block(
         source=source,
@@ -153,15 +151,14 @@ def from_headers(headers: Mapping[str, str]) -> Block:
         source_crc=int(source_crc, 16),
         encoding=_member(headers, "Log-Encoding", Encoding) or Encoding.IDENTITY,
         read_at=headers.get("Log-Time", ""),
-        end=End.EXCLUDED if _is_excluded(headers) else _member(headers, "Log-End", End),
-        gap=_gap(headers),
+        end=End.EXCLUDED if is_excluded else _member(headers, "Log-End", End),
+        gap=_number(headers, _EXCLUDED if is_excluded else "Log-Gap", default="0"),
         map_version=_number(headers, "Log-Map", default="0"),
         edited=_edited(headers),
         labels=decode_labels(headers["Log-Labels"]) if "Log-Labels" in headers else (),
         handoff=_handoff(headers),
     )
-    _check_span(block)
-    _check_edited(block)
+    _check(block)
     return block
 
 
@@ -178,31 +175,15 @@ def _figures(headers: Mapping[str, str]) -> tuple[str | Any, ...]:
     return source, span[1], span[2], crc[1], crc[2], str(origin), str(_number(headers, "Log-Lines"))
 
 
-def _check_names(headers: Mapping[str, str]) -> None:
-    if headers.keys() <= _KNOWN:
-        return
-    unknown = [name for name in headers if name.startswith(PREFIX) and name not in _KNOWN]
-    if unknown:
-        raise Poison(f"unknown header {unknown[0]}: written by a newer producer?")
-
-
-def _check_span(block: Block) -> None:
+def _check(block: Block) -> None:
     start, end = block.span
     if not block.origin <= start <= end:
         raise Poison(f"Log-Span {block.span} is not in order after Log-Origin {block.origin}")
     if end - start > MAX_BLOCK_BYTES:
         raise Poison(f"Log-Span {block.span} is longer than {MAX_BLOCK_BYTES} bytes")
-
-
-def _is_excluded(headers: Mapping[str, str]) -> bool:
-    """Whether a source ends because the configuration no longer names its file."""
-    return _EXCLUDED in headers and "Log-End" in headers
-
-
-def _gap(headers: Mapping[str, str]) -> int:
-    if _is_excluded(headers):
-        return _number(headers, _EXCLUDED)
-    return _number(headers, "Log-Gap", default="0") if "Log-Gap" in headers else 0
+    content, filtered = block.edited or (0, 0)
+    if content > MAX_BLOCK_BYTES or filtered > end - start or (content and filtered == end - start):
+        raise Poison(f"Log-Edits {content}-{filtered} does not fit Log-Span {block.span}")
 
 
 def _edited(headers: Mapping[str, str]) -> Edited | None:
@@ -217,14 +198,6 @@ def _handoff(headers: Mapping[str, str]) -> Handoff | None:
         return None
     found = _matched(headers, "Log-Handoff", _HANDOFF)
     return Handoff(int(found[1]), int(found[2], 16) if found[2] else None, found[3])
-
-
-def _check_edited(block: Block) -> None:
-    if block.edited is None:
-        return
-    content, filtered = block.edited
-    if content > MAX_BLOCK_BYTES or filtered > block.span.length or (content and filtered == block.span.length):
-        raise Poison(f"Log-Edits {content}-{filtered} does not fit Log-Span {block.span}")
 
 
 def _required(headers: Mapping[str, str], name: str, default: str | None = None) -> str:

@@ -56,25 +56,23 @@ class Decompressor:
         self._zstd = zstandard.ZstdDecompressor()
 
     def decode(self, block: Block, payload: bytes) -> bytes:
-        """The block's text, as it goes into the archive.
-
-        Raises:
-            Poison: as `rest`.
-        """
+        """The block's text, as it goes into the archive. Raises Poison as `rest`."""
         return self.rest(block, payload, at=block.span.start).content
 
     def rest(self, block: Block, payload: bytes, *, at: int) -> Rest:
         """The part of a block's text after offset `at` of its source, checked against its span, map and CRC.
 
-        Raises:
-            Poison: the payload does not decode, is longer or shorter than its headers state, or has another CRC; or the
-                map of its edits does not lead from the span to the text.
+        Raises Poison: the payload does not decode, is longer or shorter than its headers state, or has another CRC; or
+        the map of its edits does not lead from the span to the text.
         """
         data = self._decoded(block, payload)
         edited = block.edited
         content = data if edited is None else data[: edited.content]
         if len(content) != block.content_bytes:
-            raise Poison(_wrong_length(block, len(data)))
+            stated = f"Log-Span {block.span} states {block.span.length}"
+            if edited is not None:
+                stated = f"Log-Edits states {edited.content} of text and a map"
+            raise Poison(f"payload decodes to {len(data)} bytes, {stated}")
         if crc32(content) != block.block_crc:
             raise Poison(f"CRC of the payload is not {block.block_crc:08x}, the value of Log-Crc")
         if edited is None:
@@ -104,22 +102,13 @@ class Decompressor:
                 raise Poison(f"zstd frame needs a window of {frame.window_size} bytes, at most {MAX_WINDOW_BYTES} may")
             data = self._zstd.decompress(payload, max_output_size=most, allow_extra_data=False)
             if not data or not is_sized:  # else the library has checked it; its output is bounded here
-                self._check_whole(payload)
+                unpacker = self._zstd.decompressobj()
+                unpacker.decompress(payload)
+                if not unpacker.eof or unpacker.unused_data:
+                    raise Poison("payload is not one whole zstd frame")
         except zstandard.ZstdError as error:
             raise Poison(f"payload is no zstd frame: {error}") from None
         return data
-
-    def _check_whole(self, payload: bytes) -> None:
-        unpacker = self._zstd.decompressobj()
-        unpacker.decompress(payload)
-        if not unpacker.eof or unpacker.unused_data:
-            raise Poison("payload is not one whole zstd frame")
-
-
-def _wrong_length(block: Block, length: int) -> str:
-    if block.edited is not None:
-        return f"payload decodes to {length} bytes, Log-Edits states {block.edited.content} of text and a map"
-    return f"payload decodes to {length} bytes, Log-Span {block.span} states {block.span.length}"
 
 
 def _from_gzip(payload: bytes, most: int) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from shipper.errors import ConfigError
 from shipper.settings import Settings
@@ -84,12 +84,11 @@ class _Origin(NamedTuple):
 def load(flags: Layer, *, config: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
     """The settings from flags (by dotted key; None: not given), environment, file and defaults.
 
-    Raises:
-        ConfigError: with one line a problem, each naming the key, where its value came from, and the way out.
+    Raises ConfigError with one line a problem, each naming the key, where its value came from, and the way out.
     """
     env = _environment(environment)
     found = _found(flags, config, env)
-    problems = [*_unknown_variables(env), *_unknown_keys(found)]
+    problems = list(_unknown(env, found))
     settings = _validated(found, problems)
     if problems or settings is None:
         raise ConfigError("\n".join(problems))
@@ -108,11 +107,9 @@ def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
 
 def _found(flags: Layer, config: Path | None, env: Mapping[str, str]) -> dict[str, _Origin]:
     path = config or (Path(env["SHIPPER_CONFIG"]) if "SHIPPER_CONFIG" in env else None)
-    found: dict[str, _Origin] = {}
-    found.update(_from_file(path) if path else {})
-    found.update(_from_environment(env))
-    found.update({key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None})
-    return found
+    found = _from_file(path) if path else {}
+    found |= {key: _Origin(env[name], name) for name, keys in ENVIRONMENT.items() if name in env for key in keys}
+    return found | {key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None}
 
 
 def default_host() -> str:
@@ -133,44 +130,29 @@ def _from_file(path: Path) -> dict[str, _Origin]:
         raise ConfigError(f"configuration file {path}: {error.strerror}", hint="correct --config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"configuration file {path} is no TOML: {error}") from None
-    return {key: _Origin(value, str(path)) for key, value in _flattened(content)}
-
-
-def _flattened(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    found: dict[str, Any] = {}
     for section, keys in content.items():
-        if isinstance(keys, Mapping):
-            yield from ((f"{section}.{key}", value) for key, value in keys.items())
-        else:
-            yield section, keys
+        found |= (
+            {f"{section}.{key}": value for key, value in keys.items()} if isinstance(keys, dict) else {section: keys}
+        )
+    return {key: _Origin(value, str(path)) for key, value in found.items()}
 
 
-def _from_environment(env: Mapping[str, str]) -> dict[str, _Origin]:
-    return {key: _Origin(env[name], name) for name, keys in ENVIRONMENT.items() if name in env for key in keys}
-
-
-def _unknown_variables(env: Mapping[str, str]) -> Iterator[str]:
-    known = [*ENVIRONMENT, *OTHERS]
+def _unknown(env: Mapping[str, str], found: Mapping[str, _Origin]) -> Iterator[str]:
+    """What is wrong with the variables and keys that do not exist."""
+    variables = [*ENVIRONMENT, *OTHERS]
     for name in env:
-        if name.startswith("SHIPPER_") and name not in known and not _KUBERNETES.match(name):
-            yield f"environment variable {name} is unknown{_nearest(name, known)}"
-
-
-def known_keys() -> list[str]:
-    """Every dotted key that can be set."""
-    sections = {name: field.annotation for name, field in Settings.model_fields.items()}
-    return [
-        f"{section}.{key}"
-        for section, kind in sections.items()
-        if isinstance(kind, type) and issubclass(kind, BaseModel)
-        for key in kind.model_fields
-    ]
-
-
-def _unknown_keys(found: Mapping[str, _Origin]) -> Iterator[str]:
+        if name.startswith("SHIPPER_") and name not in variables and not _KUBERNETES.match(name):
+            yield f"environment variable {name} is unknown{_nearest(name, variables)}"
     known = known_keys()
     for key, origin in found.items():
         if key not in known:
             yield f"{origin.place}: unknown key {key}{_nearest(key, known)}"
+
+
+def known_keys() -> list[str]:
+    """Every dotted key that can be set."""
+    return [f"{name}.{key}" for name, section in Settings() for key in type(section).model_fields]
 
 
 def _nearest(name: str, known: list[str]) -> str:

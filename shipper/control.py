@@ -20,9 +20,9 @@ its own rights to the requester; `may_answer` prevents that.
 import enum
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Never, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Never, Self, TypeVar, get_args
 
 from shipper.subjects import MOVER, control_down, control_up
 
@@ -208,20 +208,13 @@ class PlaceRequest:
 
 
 Request = ReceiptsRequest | StreamRequest | FinishRequest | ResendRequest | MarksRequest | PlaceRequest
-_REQUESTS: Mapping[str, Callable[[Fields], Request]] = {
-    ReceiptsRequest.ASK: ReceiptsRequest.from_json,
-    StreamRequest.ASK: StreamRequest.from_json,
-    FinishRequest.ASK: FinishRequest.from_json,
-    ResendRequest.ASK: ResendRequest.from_json,
-    MarksRequest.ASK: MarksRequest.from_json,
-    PlaceRequest.ASK: PlaceRequest.from_json,
-}
+_REQUESTS: Mapping[Any, type[Request]] = {kind.ASK: kind for kind in get_args(Request)}
 
 
 def request_from_json(fields: Fields) -> Request | None:
     """The request in a message from the network; None: it is none that this version knows."""
     ask = fields.get("ask")
-    return _REQUESTS[ask](fields) if isinstance(ask, str) and ask in _REQUESTS else None
+    return _REQUESTS[ask].from_json(fields) if isinstance(ask, str) and ask in _REQUESTS else None
 
 
 # -- replies --------------------------------------------------------------------------------------------------------
@@ -244,14 +237,10 @@ class Receipt(NamedTuple):
 
     def to_json(self) -> Fields:
         """The fields of the record; `told` only where it is known and `crc` is not."""
-        fields = {
-            "source": self.source,
-            "file": self.file,
-            "origin": self.origin,
-            "watermark": self.watermark,
-            "crc": self.crc,
-        }
-        return fields if self.told < 0 else fields | {"told": self.told}
+        fields = self._asdict()
+        if self.told < 0:
+            del fields["told"]
+        return fields
 
     @classmethod
     def from_json(cls, fields: Any) -> Self | None:
@@ -363,11 +352,9 @@ class SourceMark(NamedTuple):
         source, file = fields.get("source"), fields.get("file")
         if not (isinstance(source, str) and isinstance(file, str)):
             return None
-        origin, offset, size, archived, elsewhere = (
-            _number(fields, name) for name in ("origin", "offset", "size", "archived", "elsewhere")
-        )
+        numbers = {name: _number(fields, name) for name in ("origin", "offset", "size", "archived", "elsewhere")}
         ended, excluded = fields.get("ended") is True, fields.get("excluded") is True
-        return cls(source, file, origin, offset, size, archived, elsewhere, ended, excluded)
+        return cls(source, file, **numbers, ended=ended, excluded=excluded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +370,7 @@ class MarksReply:
     @classmethod
     def from_json(cls, fields: Fields | None) -> Self | None:
         """The message that has these fields; None: it holds no marks."""
-        found = fields.get("marks") if fields is not None else None
+        found = (fields or {}).get("marks")
         return cls(tuple(filter(None, map(SourceMark.from_json, found)))) if isinstance(found, list) else None
 
 
@@ -403,8 +390,7 @@ class PlaceReply:
     @classmethod
     def from_json(cls, fields: Fields | None) -> Self | None:
         """The message that has these fields; None: it is not well formed."""
-        if fields is None:
-            return None
+        fields = fields or {}
         partition, version = _partition(fields), _number(fields, "version", default=-1)
         return cls(partition, version, fields.get("leaving") is True) if min(partition, version) >= 0 else None
 
@@ -432,12 +418,10 @@ class StreamReply:
     @classmethod
     def from_json(cls, fields: Fields | None) -> Self | None:
         """The message that has these fields; None: it is no answer to a request for a stream."""
-        answers = {each.value: each for each in StreamAnswer}
-        found = fields.get("stream") if fields is not None else None
-        if fields is None or not isinstance(found, str) or found not in answers:
-            return None
+        fields = fields or {}
+        answer = next((each for each in StreamAnswer if each.value == fields.get("stream")), None)
         reason = fields.get("reason")
-        return cls(answers[found], reason if isinstance(reason, str) else "")
+        return cls(answer, reason if isinstance(reason, str) else "") if answer is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,17 +438,12 @@ class FinishReply:
     @classmethod
     def from_json(cls, fields: Fields | None) -> Self | None:
         """The message that has these fields; None: it is not well formed."""
-        if fields is None:
-            return None
+        fields = fields or {}
         through, left = _number(fields, "through", default=-1), _number(fields, "open", default=-1)
         return cls(through, left) if min(through, left) >= 0 else None
 
 
-class _Record(Protocol):
-    def to_json(self) -> Fields: ...
-
-
-_R = TypeVar("_R", bound=_Record)
+_R = TypeVar("_R", Receipt, SourceMark)
 
 
 def as_many_as_fit(records: Iterable[_R]) -> Iterator[_R]:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from shipper.errors import Fatal
@@ -105,11 +104,7 @@ class Lock:
         self._descriptor: int | None = None
 
     def __enter__(self) -> "Lock":
-        """Take the lock.
-
-        Raises:
-            LockHeld: another process holds it; the message names that process.
-        """
+        """Take the lock. Raises LockHeld: another process holds it; the message names that process."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -128,9 +123,7 @@ class Lock:
         self._descriptor = descriptor
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the lock back."""
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -142,9 +135,8 @@ def _holder(content: bytes) -> LockHolder:
     pid, _, listen = content.decode("ascii", "replace").partition("\n")
     if not (pid.strip().isascii() and pid.strip().isdigit()):
         return LockHolder(0)
-    number = int(pid)
     address = listen.strip()
-    return LockHolder(number, command_of(number), address if _ADDRESS.fullmatch(address) else "")
+    return LockHolder(int(pid), command_of(int(pid)), address if _ADDRESS.fullmatch(address) else "")
 
 
 def command_of(pid: int) -> str:

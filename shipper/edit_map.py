@@ -89,8 +89,7 @@ def rest_of(content: bytes, octets: bytes, span: Span, edited: Edited, *, at: in
 
     An edit that reaches beyond `at` counts whole: its content is written once more, never lost.
 
-    Raises:
-        Poison: the map does not lead from `span` to `content`, or leaves out other than `edited.filtered` bytes.
+    Raises Poison: the map does not lead from `span` to `content`, or leaves out other than `edited.filtered` bytes.
     """
     if len(octets) > MAX_MAP_BYTES:
         raise Poison(f"the map of the edits is longer than {MAX_MAP_BYTES} bytes")

@@ -6,8 +6,8 @@ The subject identifies its host, because the server protects subjects; the conte
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, TypeVar
 
 from shipper.subjects import beat_subjects, beats_stream
 from shipper.units import format_duration
@@ -86,7 +86,9 @@ def dead_after(every: float) -> float:
 
 
 _SAID_IF_ANY = frozenset({"refused", "instance", "kernel", "run", "machine", "state", "pid", "other"})
-MAX_ID = 32
+_MAX_CHARACTERS = {"version": 40, "instance": 32, "kernel": 32, "run": 32}
+"""Of texts that are shorter than `MAX_NAME`."""
+_K = TypeVar("_K")
 
 
 def beats_config(prefix: str, *, replicas: int = 1) -> dict[str, Any]:
@@ -119,12 +121,12 @@ PLAUSIBLE_SECONDS = 20 * 365 * 86400.0
 
 def encode(beat: Heartbeat) -> bytes:
     """`beat` as it travels, at most `MAX_BYTES`."""
-    fields = {"v": VERSION, **asdict(beat), "trouble": _short(beat.trouble)}
-    fields |= {name: _short(fields[name]) for name in ("machine", "state", "other")}
-    fields = {name: value for name, value in fields.items() if name not in _SAID_IF_ANY or value}
-    fields["worst"] = [{**each, "file": _short(each["file"])} for each in fields["worst"][:MAX_FILES]]
-    while len(content := json.dumps(_rounded(fields), separators=(",", ":")).encode()) > MAX_BYTES:
-        fields["worst"].pop()  # names of which each character takes twelve bytes
+    known = {"v": VERSION, **asdict(beat)}
+    known |= {name: _short(known[name]) for name in ("trouble", "machine", "state", "other")}
+    sent = {name: value for name, value in known.items() if name not in _SAID_IF_ANY or value}
+    sent["worst"] = [{**each, "file": _short(each["file"])} for each in sent["worst"][:MAX_FILES]]
+    while len(content := json.dumps(_rounded(sent), separators=(",", ":")).encode()) > MAX_BYTES:
+        sent["worst"].pop()  # names of which each character takes twelve bytes
     return content
 
 
@@ -133,14 +135,10 @@ def decode(content: bytes) -> Heartbeat | None:
     if len(content) > MAX_BYTES:
         return None
     try:
-        fields = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(fields, dict) or fields.get("v") != VERSION:
-        return None
-    try:
-        return _heartbeat(fields)
-    except (KeyError, TypeError, ValueError, OverflowError):
+        received = json.loads(content)
+        is_known = isinstance(received, dict) and received.get("v") == VERSION
+        return _bounded(Heartbeat, received) if is_known else None
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
 
 
@@ -155,45 +153,22 @@ def plausible(beat: Heartbeat) -> Heartbeat:
     )
 
 
-def _heartbeat(fields: Mapping[str, Any]) -> Heartbeat:
-    worst = fields.get("worst", [])
-    return Heartbeat(
-        version=_short(str(fields["version"]), 40),
-        partition=_count(fields["partition"]),
-        every=_seconds(fields["every"]),
-        up=_seconds(fields["up"]),
-        files=_count(fields["files"]),
-        backlog=_count(fields.get("backlog", 0)),
-        backlog_age=_seconds(fields.get("backlog_age", 0)),
-        backlog_files=_count(fields.get("backlog_files", 0)),
-        silent=_seconds(fields.get("silent", 0)),
-        shipped=_count(fields.get("shipped", 0)),
-        rate=_seconds(fields.get("rate", 0)),
-        in_flight=_count(fields.get("in_flight", 0)),
-        held=_count(fields.get("held", 0)),
-        unreadable=_count(fields.get("unreadable", 0)),
-        trouble=_short(str(fields.get("trouble", ""))),
-        leaves=fields.get("leaves") is True,
-        refused=fields.get("refused") is True,
-        instance=_short(str(fields.get("instance", "")), MAX_ID),
-        kernel=_short(str(fields.get("kernel", "")), MAX_ID),
-        run=_short(str(fields.get("run", "")), MAX_ID),
-        machine=_short(str(fields.get("machine", ""))),
-        state=_short(str(fields.get("state", ""))),
-        pid=_count(fields.get("pid", 0)),
-        other=_short(str(fields.get("other", ""))),
-        worst=tuple(_behind(each) for each in worst[:MAX_FILES]),
-    )
+def _bounded(kind: type[_K], received: Mapping[str, Any]) -> _K:
+    """The `kind` with the fields that `received` has. Raises TypeError, ValueError, OverflowError: they do not fit."""
+    known = [one for one in fields(kind) if one.name in received]  # type: ignore[arg-type]
+    return kind(**{one.name: _value(one.name, one.type, received[one.name]) for one in known})
 
 
-def _behind(fields: Mapping[str, Any]) -> FileBehind:
-    return FileBehind(
-        file=_short(str(fields["file"])),
-        offset=_count(fields["offset"]),
-        behind=_count(fields["behind"]),
-        age=_seconds(fields["age"]),
-        still=_seconds(fields.get("still", 0)),
-    )
+def _value(name: str, kind: Any, value: Any) -> Any:
+    if kind is int:
+        return _count(value)
+    if kind is float:
+        return _seconds(value)
+    if kind is bool:
+        return value is True
+    if kind is str:
+        return _short(str(value), _MAX_CHARACTERS.get(name, MAX_NAME))
+    return tuple(_bounded(FileBehind, each) for each in value[:MAX_FILES])
 
 
 def _count(value: Any) -> int:
@@ -211,10 +186,10 @@ def _short(text: str, at_most: int = MAX_NAME) -> str:
     return text if len(text) <= at_most else "…" + text[1 - at_most :]
 
 
-def _rounded(fields: Any) -> Any:
+def _rounded(value: Any) -> Any:
     """Milliseconds are enough."""
-    if isinstance(fields, float):
-        return round(fields, 3)
-    if isinstance(fields, list | tuple):
-        return [_rounded(each) for each in fields]
-    return {key: _rounded(value) for key, value in fields.items()} if isinstance(fields, dict) else fields
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return {key: _rounded(each) for key, each in value.items()} if isinstance(value, dict) else value

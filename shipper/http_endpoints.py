@@ -12,15 +12,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from email.message import Message
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from prometheus_client import (
-    REGISTRY,
-    generate_latest,
-)
+from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.metrics_core import Metric
 
 from shipper import events
@@ -114,7 +112,8 @@ class Endpoints:
     ) -> None:
         host, _, port = listen.rpartition(":")
         known = {**_every_programs(ready, status, hidden_metrics), **pages}
-        handler = _handler(known, respond, _Names(allowed_hosts), _Connections())
+        parts = {"pages": known, "respond": staticmethod(respond)}
+        handler = type("Handler", (_Handler,), parts | {"names": _Names(allowed_hosts), "connections": _Connections()})
         self._server = _Server((host.strip("[]") or "127.0.0.1", int(port)), handler)
         threading.Thread(target=self._server.serve_forever, name="endpoints", daemon=True).start()
 
@@ -142,9 +141,10 @@ def serving(
     hidden_metrics: Set[str] = frozenset(),
 ) -> Iterator[Endpoints | None]:
     """Serve the end points on `listen` inside the block; "" serves nothing, a busy port costs only a warning."""
+    endpoints = None
     try:
-        endpoints = (
-            Endpoints(
+        if listen:
+            endpoints = Endpoints(
                 listen,
                 ready=ready,
                 status=status,
@@ -152,12 +152,8 @@ def serving(
                 allowed_hosts=allowed_hosts,
                 hidden_metrics=hidden_metrics,
             )
-            if listen
-            else None
-        )
     except (OSError, ValueError, OverflowError) as error:
         logger.warning("endpoints_failed", listen=listen, error=str(error), hint=_hint_of(error))
-        endpoints = None
     try:
         yield endpoints
     finally:
@@ -210,13 +206,11 @@ class _Names:
         if name.startswith("[") and name.endswith("]"):
             return _is_address(name[1:-1])
         name = name.rstrip(".")
-        return _is_address(name) or name == "localhost" or self._is_allowed(name) or name in _names_of_machine()
-
-    def _is_allowed(self, name: str) -> bool:
-        return any(
+        is_allowed = any(
             one in {name, "*"} or (one.startswith("*.") and len(name) >= len(one) and name.endswith(one[1:]))
             for one in self._allowed
         )
+        return is_allowed or _is_address(name) or name == "localhost" or name in _names_of_machine()
 
 
 def _is_address(text: str) -> bool:
@@ -234,20 +228,15 @@ def _names_of_machine() -> frozenset[str]:
     return frozenset({name, name.partition(".")[0], socket.getfqdn().lower().rstrip(".")}) - {""}
 
 
+@dataclass(eq=False)
 class _Connection:
-    """A client's connection: where it comes from, and whether its request is complete."""
+    """A client's connection: where it comes from, until when its request has to be complete, and whether it is."""
 
-    def __init__(self, request: socket.socket, address: str) -> None:
-        self.request = request
-        self.address = address
-        self.deadline = time.monotonic() + REQUEST_SECONDS
-        self.is_answered = False
-        self.is_stream = False
-
-    def refuse(self) -> None:
-        """End it; the thread that reads from it notices."""
-        with contextlib.suppress(OSError):
-            self.request.shutdown(socket.SHUT_RDWR)
+    request: socket.socket
+    address: str
+    deadline: float
+    is_answered: bool = False
+    is_stream: bool = False
 
 
 class _Connections:
@@ -268,12 +257,13 @@ class _Connections:
                 if not waiting:
                     return False
                 self._drop(waiting[0])
-            self._open[request] = _Connection(request, address)
+            self._open[request] = _Connection(request, address, time.monotonic() + REQUEST_SECONDS)
             return True
 
     def _drop(self, connection: _Connection) -> None:
         del self._open[connection.request]
-        connection.refuse()
+        with contextlib.suppress(OSError):
+            connection.request.shutdown(socket.SHUT_RDWR)  # the thread that reads from it notices
 
     def end(self, request: socket.socket) -> None:
         """The connection is over."""
@@ -438,8 +428,3 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Scrapes are not worth a log line."""
-
-
-def _handler(pages: Mapping[str, Page], respond: Respond, names: _Names, connections: _Connections) -> type[_Handler]:
-    parts = {"pages": pages, "respond": staticmethod(respond), "names": names, "connections": connections}
-    return type("Handler", (_Handler,), parts)

@@ -175,8 +175,7 @@ def template_path(template: str, key: FileKey, time_ns: int) -> str:
 
     `{host}`, `{file}` (one-level name) and `{partition}` are filled in, then `strftime` of the stored time.
 
-    Raises:
-        ValueError: the template has other fields, or leads out of the directory.
+    Raises ValueError: the template has other fields, or leads out of the directory.
     """
     when = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=dt.UTC)
     dated = when.strftime(template)

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from shipper import events
 
@@ -146,12 +146,13 @@ async def supervised(pulses: Callable[[], Iterable[Pulse]], status: Callable[[],
 
 
 async def _tell(pulses: Callable[[], Iterable[Pulse]], status: Callable[[], str]) -> None:
-    watchdog = watchdog_seconds(os.environ, os.getpid())
+    watchdog = _watchdog_seconds()
     patience = max(watchdog / 2, LEAST_PATIENCE_SECONDS)
     said = ""
     while True:
         late = [pulse for pulse in pulses() if pulse.overdue > patience] if watchdog else []
-        text = stuck(late) or " ".join(status().split())
+        stuck = "; ".join(f"{pulse.name} has not gone on for {pulse.overdue:.0f} s" for pulse in late)
+        text = stuck or " ".join(status().split())
         news = ["WATCHDOG=1"] * bool(watchdog and not late) + [f"STATUS={text}"] * (text != said)
         if news:
             notify("\n".join(news))
@@ -161,18 +162,12 @@ async def _tell(pulses: Callable[[], Iterable[Pulse]], status: Callable[[], str]
         await asyncio.sleep(min(STATUS_SECONDS, watchdog / PINGS) if watchdog else STATUS_SECONDS)
 
 
-def stuck(late: Iterable[Pulse]) -> str:
-    """What does not go on, for people; empty: all does."""
-    return "; ".join(f"{pulse.name} has not gone on for {pulse.overdue:.0f} s" for pulse in late)
-
-
-def watchdog_seconds(environment: Mapping[str, str], pid: int) -> float:
+def _watchdog_seconds() -> float:
     """Interval in which the service manager requires a notification, in seconds; 0: there is no watchdog."""
-    asked_of = environment.get("WATCHDOG_PID", "")
-    if asked_of and asked_of != str(pid):
+    if os.environ.get("WATCHDOG_PID") not in {None, "", str(os.getpid())}:
         return 0.0
     try:
-        return max(0.0, int(environment.get("WATCHDOG_USEC", "")) / 1e6)
+        return max(0.0, int(os.environ.get("WATCHDOG_USEC", "")) / 1e6)
     except ValueError:
         return 0.0
 

@@ -153,19 +153,20 @@ _STRAY_SHARE = 0.02
 """Maximum share of the dated lines that may be of another family in a file that is not mixed."""
 
 
-def votes_of(lines: Sequence[str]) -> Counter[str]:
-    """How many of the first lines of a log file are of each family; blank ones are ignored."""
+def detect_family(lines: Sequence[str]) -> str:
+    """The family of the times of a log file that begins with `lines`: a name of `BY_NAME`, or ANY, NONE, JSON."""
     nonblank = (line.rstrip("\r\n") for line in lines if line.strip())
     quick = list(islice(nonblank, QUICK_LINES))
     votes = _votes(quick)
     if len(votes) != 1 or votes.total() != len(quick):
         votes += _votes(islice(nonblank, SAMPLE_LINES - QUICK_LINES))
-    return votes
-
-
-def detect_family(lines: Sequence[str]) -> str:
-    """The family of the times of a log file that begins with `lines`: a name of `BY_NAME`, or ANY, NONE, JSON."""
-    return _elected(votes_of(lines))
+    if "iso" in votes and "iso_utc" in votes:
+        votes["iso"] += votes.pop("iso_utc")
+    if not votes:
+        return NONE
+    name, most = votes.most_common(1)[0]
+    has_few_strays = most > 1 and votes.total() - most <= max(1, _STRAY_SHARE * votes.total())
+    return name if len(votes) == 1 or has_few_strays else ANY
 
 
 def _votes(lines: Iterable[str]) -> Counter[str]:
@@ -184,17 +185,6 @@ def _json_time(line: str) -> bool:
     except ValueError:
         return False
     return isinstance(fields, dict) and any(fields.get(key) is not None for key in TIME_KEYS)
-
-
-def _elected(votes: Counter[str]) -> str:
-    if "iso" in votes and "iso_utc" in votes:
-        votes["iso"] += votes.pop("iso_utc")
-    if not votes:
-        return NONE
-    name, most = votes.most_common(1)[0]
-    return (
-        name if (votes.total() - most <= max(1, _STRAY_SHARE * votes.total()) and most > 1) or len(votes) == 1 else ANY
-    )
 
 
 # -- the time of one line ------------------------------------------------------------------------------------------
@@ -378,8 +368,7 @@ def _json_ns(line: bytes) -> int | None:
     try:
         return _scaled_ns(Decimal(value))
     except InvalidOperation:
-        pass
-    return _of_json_text(str(value))
+        return _of_json_text(str(value))
 
 
 def _of_json_text(text: str) -> int | None:

@@ -170,18 +170,8 @@ def complain(error: ShipperError) -> None:
 
 
 def _overview() -> str:
+    order = list(SUMMARIES)
     verbs = [*(entry.name for entry in entry_points(group=GROUP)), "version"]
-    ordered = sorted(
-        verbs, key=lambda verb: (list(SUMMARIES).index(verb) if verb in SUMMARIES else len(SUMMARIES), verb)
-    )
-    lines = [f"  {verb:<10} {SUMMARIES.get(verb, '')}".rstrip() for verb in ordered]
-    return "\n".join(
-        [
-            "usage: fshipper COMMAND [OPTIONS]",
-            "",
-            *lines,
-            "",
-            "fshipper COMMAND --help lists the options of a command.",
-            "",
-        ]
-    )
+    verbs.sort(key=lambda verb: (order.index(verb) if verb in order else len(order), verb))
+    lines = "".join(f"  {verb:<10} {SUMMARIES.get(verb, '')}".rstrip() + "\n" for verb in verbs)
+    return f"usage: fshipper COMMAND [OPTIONS]\n\n{lines}\nfshipper COMMAND --help lists the options of a command.\n"

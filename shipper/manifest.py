@@ -120,8 +120,7 @@ def to_line(segment: Segment) -> bytes:
 def from_line(line: bytes) -> Segment:
     """The segment that a manifest line describes.
 
-    Raises:
-        ValueError: the line is no JSON, of another version, lacks a field, or has an unknown field or a wrong type.
+    Raises ValueError: the line is no JSON, of another version, lacks a field, or has an unknown field or a wrong type.
     """
     try:
         fields = json.loads(line)
@@ -170,9 +169,9 @@ def segments_in(lines: Iterable[bytes]) -> Iterator[Segment]:
 def _is_typed(segment: Segment) -> bool:
     """Whether the fields that readers compare and add are texts and whole numbers."""
     parts = (*segment.spans, *segment.gaps)
-    return set(map(type, (*_TEXTS(segment), *map(_SOURCE, parts)))) == {str} and set(
-        map(type, (*_NUMBERS(segment), *map(_START, parts), *map(_END, parts)))
-    ) == {int}
+    texts = (*_TEXTS(segment), *map(_SOURCE, parts))
+    numbers = (*_NUMBERS(segment), *map(_START, parts), *map(_END, parts))
+    return set(map(type, texts)) == {str} and set(map(type, numbers)) == {int}
 
 
 def _removal(fields: dict[str, Any]) -> Removal:

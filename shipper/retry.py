@@ -7,6 +7,7 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import tenacity
@@ -76,12 +77,10 @@ class Patience:
     def after(self, error: Transient | Unavailable, policy: Backoff) -> float:
         """Seconds to wait after `error`.
 
-        Raises:
-            Unavailable: the time limit is over. RightMissing, InsecureConnection: only a person can help. A program
-            whose limit is infinite retries these errors, too: it has files to keep open, and the server may recover.
+        Raises Unavailable: the time limit is over. RightMissing, InsecureConnection: only a person can help. A program
+        whose limit is infinite retries these errors, too: it has files to keep open, and the server may recover.
         """
-        has_served = self._company.has_served
-        limit = self._later if has_served else self._at_start
+        limit = self._later if self._company.has_served else self._at_start
         if isinstance(error, FOR_A_PERSON) and limit < math.inf:
             raise error
         if self._clock() - self._since > limit:
@@ -117,11 +116,7 @@ Trouble = Transient | Unavailable
 """Errors that end a session, but not the program."""
 
 
-def session_backoff(_: Trouble) -> Backoff:
-    """The back-off after a session that ended."""
-    return SESSION
-
-
+@dataclass(frozen=True)
 class SessionRetry:
     """The back-off between sessions of `program`, as long as `patience` lasts.
 
@@ -136,31 +131,22 @@ class SessionRetry:
     ```
     """
 
-    def __init__(
-        self, program: str, patience: Patience, *, nap: Callable[[float], Awaitable[None]] | None = None,
-        policy: Callable[[Trouble], Backoff] = session_backoff,
-        report: Callable[[Trouble, float], None] | None = None,
-    ) -> None:  # fmt: skip
-        self._program = program
-        self._patience = patience
-        self._nap = nap
-        self._policy = policy
-        self._report = report or self._log
+    program: str
+    patience: Patience
+    nap: Callable[[float], Awaitable[None]] | None = None
+    policy: Callable[[Trouble], Backoff] | None = None  #: None: `SESSION`
+    report: Callable[[Trouble, float], None] | None = None
 
     @contextlib.asynccontextmanager
     async def attempt(self) -> AsyncIterator[None]:
-        """One session: `Transient` and `Unavailable` end it, and the back-off follows.
-
-        Raises:
-            Unavailable: the patience is at its end; and what else `Patience.after` raises.
-        """
+        """One session: `Transient` and `Unavailable` end it, and the back-off follows. Raises as `Patience.after`."""
         try:
             yield
         except (Transient, Unavailable) as error:
-            delay = self._patience.after(error, self._policy(error))
-            self._report(error, delay)
-            if self._nap is not None:
-                await self._nap(delay)
-
-    def _log(self, error: Trouble, delay: float) -> None:
-        events.session_ended(program=self._program, error=str(error), hint=error.hint, retry_in=delay)
+            delay = self.patience.after(error, self.policy(error) if self.policy else SESSION)
+            if self.report:
+                self.report(error, delay)
+            else:
+                events.session_ended(program=self.program, error=str(error), hint=error.hint, retry_in=delay)
+            if self.nap:
+                await self.nap(delay)

@@ -55,9 +55,8 @@ class Address(NamedTuple):
 def checked_host(name: str) -> str:
     """`name` in lower case, if it can stand in a subject.
 
-    Raises:
-        ConfigError: it is the partitioner's, too long, or holds something else than letters, digits, `_`, `-` between
-            dots.
+    Raises ConfigError: it is the partitioner's, too long, or holds something else than letters, digits, `_`, `-`
+    between dots.
     """
     host = name.strip().rstrip(".").lower()
     if host == MOVER:
@@ -79,11 +78,7 @@ def is_everybodys(host: str) -> bool:
 
 
 def checked_prefix(prefix: str) -> str:
-    """`prefix`, if it is one subject token.
-
-    Raises:
-        ConfigError: it is empty or holds dots, spaces or wildcards.
-    """
+    """`prefix`, if it is one subject token. Raises ConfigError: it is empty or holds dots, spaces or wildcards."""
     if not _PREFIX.fullmatch(prefix):
         raise ConfigError(
             f"subject prefix {prefix!r} is not one token",
@@ -106,8 +101,7 @@ def partition_subjects(prefix: str, partition: int) -> str:
 def parse_log_subject(subject: str) -> Address:
     """Partition and host of a log subject of any publisher.
 
-    Raises:
-        Poison: the subject has no partition or no host, or the host is no text or cannot name a directory.
+    Raises Poison: the subject has no partition or no host, or the host is no text or cannot name a directory.
     """
     found = _SUBJECT.fullmatch(subject)
     if not found:

@@ -132,15 +132,11 @@ class _Draft:
         for row in rows:
             self._table.add_row(*(row[place] for place in places))
 
-    def width(self, console: Console) -> int:
-        """How wide it is with the wrapped column at its least width."""
-        return self._width(console, LEAST_WIDTH)
-
     def lines(self, console: Console, wrapped_width: int) -> list[Text]:
-        width = self._width(console, wrapped_width)
-        return rendered(console, self._table, width=max(1, width))
+        return rendered(console, self._table, width=max(1, self.width(console, wrapped_width)))
 
-    def _width(self, console: Console, wrapped_width: int) -> int:
+    def width(self, console: Console, wrapped_width: int = LEAST_WIDTH) -> int:
+        """How wide it is with the wrapped column at a width."""
         for column in self._wrapped:
             column.max_width = wrapped_width
         return console.measure(self._table, options=console.options.update(width=UNLIMITED)).maximum

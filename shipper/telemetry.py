@@ -87,16 +87,12 @@ class _Printable:
         return self._renderer(log, method, event)
 
 
-def _colored() -> bool:
-    """Whether the log goes to a terminal and NO_COLOR is not set (no-color.org)."""
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-
-
 def set_up_logging(*, style: str, level: str) -> None:
     """Log to stderr as `text` or `json`, from `level` up, timestamps in UTC (RFC 3339)."""
     renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
     if style == "text":
-        renderer = _Printable(structlog.dev.ConsoleRenderer(colors=_colored(), pad_event_to=28))
+        colors = sys.stderr.isatty() and not os.environ.get("NO_COLOR")  # no-color.org
+        renderer = _Printable(structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=28))
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -11,11 +11,7 @@ _STEP = 1024
 
 
 def parse_size(text: object) -> int:
-    """Bytes in `text`, a number or a text such as `256KiB`, `1GB`.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Bytes in `text`, a number or a text such as `256KiB`, `1GB`. Raises ValueError: it is neither."""
     if isinstance(text, int) and not isinstance(text, bool):
         return text
     found = _SIZE.fullmatch(str(text))
@@ -25,11 +21,7 @@ def parse_size(text: object) -> int:
 
 
 def parse_seconds(text: object) -> float:
-    """Seconds in `text`, a number or a text such as `500ms`, `10s`, `1h30m`.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Seconds in `text`, a number or a text such as `500ms`, `10s`, `1h30m`. Raises ValueError: it is neither."""
     if isinstance(text, int | float) and not isinstance(text, bool):
         return float(text)
     plain = str(text).strip().lower()
@@ -83,8 +75,5 @@ def printable(text: str) -> str:
     r"""`text` with `\x1b` for an escape, and so on: no terminal obeys it. Bytes that are no UTF-8 become `\udcff`."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+    shown = (char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text)
+    return "".join(shown)

@@ -45,12 +45,7 @@ class Admin:
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    @property
-    def connection(self) -> Connection:
-        """The connection that it uses; the code that opened it closes it."""
-        return self._connection
+        self.connection = connection  #: the code that opened it closes it
 
     async def account(self) -> Json:
         """Limits and use of the account, and the API level of the server."""
@@ -167,7 +162,7 @@ class Admin:
             "inactive_threshold": FORGOTTEN_SECONDS * NANOSECONDS,
         }
         made = await self._ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
-        name, connection = str(made["name"]), self._connection
+        name, connection = str(made["name"]), self.connection
         try:
             if not made["num_pending"]:
                 return None
@@ -213,7 +208,7 @@ class Admin:
 
     async def _ask(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
         try:
-            answer: Json = await self._connection.api(verb, body)
+            answer: Json = await self.connection.api(verb, body)
         except ApiError as error:
             raise explained(error) from None
         return answer
@@ -221,11 +216,7 @@ class Admin:
 
 @contextlib.asynccontextmanager
 async def administration(settings: NatsSettings) -> AsyncIterator[Admin]:
-    """An `Admin` on a connection of its own.
-
-    Raises:
-        Unavailable: no server answers.
-    """
+    """An `Admin` on a connection of its own. Raises Unavailable: no server answers."""
     connection = await connect_as(settings, name="fshipper partition", inboxes=("_INBOX_partitioner", MONITOR_INBOX))
     try:
         yield Admin(connection)

@@ -142,26 +142,20 @@ class OrderedReader:
             self._gone = True
             return
         if self._doubtful:
-            await self._ask_how_many()
+            # After a purge, no message carries the new number of pending messages.
+            self._doubtful = False
+            info = await self._connection.api(f"CONSUMER.INFO.{self.stream}.{self._consumer}")
+            if int(info["delivered"]["consumer_seq"]) == self._pulls.consumer_sequence:
+                self._note_pending(int(info["num_pending"]))
         self._turn.clear()
         if self._pulls.has_room and self._bytes < self._budget:
-            await self._pull()
+            is_alone, self._oversized = self._oversized, False  # the next message: request it alone, of any size
+            await self._pulls.request(
+                batch=1 if is_alone else MESSAGES_A_PULL, max_bytes=None if is_alone else self._budget
+            )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEARTBEAT_SECONDS):
                 await self._turn.wait()
-
-    async def _pull(self) -> None:
-        is_oversized, self._oversized = self._oversized, False  # the next message: request it alone, of any size
-        await self._pulls.request(
-            batch=1 if is_oversized else MESSAGES_A_PULL, max_bytes=None if is_oversized else self._budget
-        )
-
-    async def _ask_how_many(self) -> None:
-        """Read the number of pending messages anew: after a purge, no message carries the new number."""
-        self._doubtful = False
-        info = await self._connection.api(f"CONSUMER.INFO.{self.stream}.{self._consumer}")
-        if int(info["delivered"]["consumer_seq"]) == self._pulls.consumer_sequence:
-            self._note_pending(int(info["num_pending"]))
 
     def _on_delivery(self, delivery: Delivery) -> None:
         self._start = StartPosition(delivery.sequence + 1)

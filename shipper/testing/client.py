@@ -7,6 +7,7 @@ The publishing port in memory.
 
 import asyncio
 import contextlib
+import functools
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -162,24 +163,16 @@ class MemoryInbox(MemorySession):
             if size >= at_most_bytes:
                 break
             self._delivered += 1
-            taken.append(_delivery(message, pending, stream=self._name, consumer_sequence=self._delivered))
+            place = f"{message.sequence}.{self._delivered}.{message.time_ns}.{pending}"
+            reply = f"$JS.ACK.{self._name}.{COLLECTOR}.1.{place}"
+            headers = dict(message.headers)
+            taken.append(
+                Delivery(message.sequence, message.time_ns, pending, message.subject, headers, message.payload, reply)
+            )
             size += len(message.payload)
         if taken:
             self._next = taken[-1].sequence + 1
         return taken
-
-
-def _delivery(message: Stored, pending: int, *, stream: str, consumer_sequence: int) -> Delivery:
-    place = f"{message.sequence}.{consumer_sequence}.{message.time_ns}.{pending}"
-    return Delivery(
-        sequence=message.sequence,
-        time_ns=message.time_ns,
-        pending=pending,
-        subject=message.subject,
-        headers=dict(message.headers),
-        payload=message.payload,
-        reply=f"$JS.ACK.{stream}.{COLLECTOR}.1.{place}",
-    )
 
 
 _FULFILS: type[Inbox] = MemoryInbox
@@ -222,12 +215,8 @@ class MemoryPublisher(MemorySession):
         self.check()
         self._in_flight.append(token)
         outcome = self._outcome(subject, headers, payload)
-        loop, attempt = asyncio.get_running_loop(), self._attempt
-
-        def hand_on() -> None:
-            loop.call_soon(self._on_ack, attempt, token, outcome)
-
-        self.bus.acks.carry(hand_on)
+        call_soon = asyncio.get_running_loop().call_soon
+        self.bus.acks.carry(functools.partial(call_soon, self._on_ack, self._attempt, token, outcome))
 
     async def mention(self, subject: str, payload: bytes) -> bool:
         """Send a message that may be lost, without an answer; False: the send buffer is full now."""
@@ -262,11 +251,8 @@ class MemoryPublisher(MemorySession):
         self.on_wake(wake)
 
     def _outcome(self, subject: str, headers: Mapping[str, str], payload: bytes) -> int | ShipperError:
-        refusal = self.bus.acks.refusal()
-        if refusal is not None:
-            return refusal
         try:
-            return self.bus.store(subject, headers, payload)
+            return self.bus.acks.refusal() or self.bus.store(subject, headers, payload)
         except ShipperError as error:
             return error
 

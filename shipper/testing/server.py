@@ -201,7 +201,7 @@ class Acks:
     """The way of the acks from the server to the publishers; a test may stand in it."""
 
     def __init__(self) -> None:
-        self._held: deque[Callable[[], None]] | None = None
+        self._held: deque[Callable[[], object]] | None = None
         self._to_drop = 0
         self._published = 0
         self._refusals: dict[int, ShipperError] = {}
@@ -229,7 +229,7 @@ class Acks:
         self._published += 1
         return self._refusals.pop(self._published, None)
 
-    def carry(self, hand_on: Callable[[], None]) -> None:
+    def carry(self, hand_on: Callable[[], object]) -> None:
         """Take an ack to its publisher: now, later or never."""
         if self._to_drop:
             self._to_drop -= 1
