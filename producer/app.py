@@ -64,10 +64,7 @@ class PipelineCycles:
         self._pipeline = self._next(reloading.begin())
 
     async def run(self) -> Shipped:
-        """Ship until stopped, or with `once` to the ends of the files: what the last pipeline shipped.
-
-        Raises Fatal, and Unavailable with `once`.
-        """
+        """Ship until stopped, or with `once` all files; returns what is shipped. Raises Fatal, Unavailable."""
         with self._endpoints, contextlib.closing(self._retained):
             while True:
                 self._serve()
@@ -154,8 +151,7 @@ ONCE_RECOVER_SECONDS = 5.0
 def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None:
     """Ship as `settings` request, until stopped or, with `once`, to the ends of the files; `read` loads them at SIGHUP.
 
-    Raises:
-        ConfigError, Fatal, Unavailable: with what to do next.
+    Raises ConfigError, Fatal, Unavailable: with what to do next.
     """
     host = host_of(settings)
     watched = _watched(settings.producer, once=once)
@@ -286,10 +282,7 @@ def host_of(settings: Settings) -> str:
     """The name of this host.
 
     A name that every machine has is kept only where something was shipped under it: refusing it after an upgrade would
-    end the shipping.
-
-    Raises:
-        ConfigError: it has none that can stand in a subject, or one that every machine has.
+    end the shipping. Raises ConfigError: it has none that can stand in a subject, or one that every machine has.
     """
     host = settings.producer.host or checked_host(default_host())
     if is_everybodys(host) and not (state_path(settings.producer, host) / CHECKPOINT).exists():
@@ -308,8 +301,16 @@ def _report_host_name(host: str) -> None:
 
 
 def state_path(settings: ProducerSettings, host: str) -> Path:
-    """The directory of the checkpoint of `host`."""
-    return (settings.state or default_state()) / "producer" / host
+    """The directory of the checkpoint of `host`.
+
+    By default below `/var/lib/fshipper` for root, the user's state directory else (XDG base directories).
+    """
+    state = settings.state
+    if state is None and os.geteuid() == 0:
+        state = Path("/var/lib/fshipper")
+    elif state is None:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "fshipper"
+    return state / "producer" / host
 
 
 def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: bool) -> Task:
@@ -442,11 +443,3 @@ def _allow_many_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft != hard else soft, hard))
-
-
-def default_state() -> Path:
-    """`/var/lib/fshipper` for root, the user's state directory else (XDG base directories)."""
-    if os.geteuid() == 0:
-        return Path("/var/lib/fshipper")
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "fshipper"

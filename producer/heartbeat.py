@@ -114,7 +114,7 @@ class Heartbeats(Periodic):
         self._began = self._acknowledged_at = self._rated_at = time.monotonic()
         self._shipped = self._rated = 0
         self._rate = 0.0
-        self._trouble = ""
+        self.trouble = ""  #: why the last session ended, or why nothing is stored in this one
         self._measure_at = self._send_at = self._began
 
     @property
@@ -126,11 +126,7 @@ class Heartbeats(Periodic):
         """The server stored blocks."""
         self._shipped += sum(entry.piece.span.length for entry in entries)
         self._acknowledged_at = time.monotonic()
-        self._trouble = ""
-
-    def has_trouble(self, error: str) -> None:
-        """Record why the last session ended, or why nothing is stored in this one."""
-        self._trouble = error
+        self.trouble = ""
 
     async def run(self, session: Publisher | None) -> None:
         """Measure the backlog, and send a heartbeat if there is a session; when it is due."""
@@ -201,7 +197,7 @@ class Heartbeats(Periodic):
             "acknowledged_seconds_ago": round(time.monotonic() - self._acknowledged_at, 1),
             "held_back": [{"file": each.file, "offset": each.offset, "tries": each.tries} for each in held_back[:20]],
             "held_back_files": len(held_back),
-            "trouble": self._trouble or _held_back(held_back),
+            "trouble": self.trouble or _held_back(held_back),
             "other_producer": self._guard.other,
         }
 
@@ -235,7 +231,7 @@ class Heartbeats(Periodic):
             in_flight=self._delivery.window.bytes,
             held=self._retained,
             unreadable=self._unreadable,
-            trouble=self._trouble or _held_back(self._task.edits.budget.held_back),
+            trouble=self.trouble or _held_back(self._task.edits.budget.held_back),
             leaves=leaves,
             refused=refused,
             other=self._guard.other,

@@ -19,7 +19,7 @@ from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.model import Destination, Place, Source
 from producer.options import Task
 from producer.periodic import Periodic, Scheduler
-from producer.receipts import receipt_of, surviving
+from producer.receipts import is_known, receipt_of, surviving
 from shipper import codec, events
 from shipper.control import PlaceReply, Receipt, ReceiptsReply, StreamAnswer, StreamReply, StreamRequest
 from shipper.errors import BucketRefused, SessionLost, ShipperError, StreamMissing
@@ -81,16 +81,14 @@ class Migration:
         if self._reported == place:
             return
         self._reported = place
-        if partition_map is not None:
-            if max(1, task.partitions) != partition_map.partitions:
-                events.partition_by_map(
-                    partition=place.partition,
-                    version=partition_map.version,
-                    partitions=partition_map.partitions,
-                    configured=task.partitions,
-                )
-        elif place.partition != partition_for(task.host, task.partitions):
-            events.partition_kept(partition=place.partition, configured=task.partitions)
+        if partition_map is None:
+            if place.partition != partition_for(task.host, task.partitions):
+                events.partition_kept(partition=place.partition, configured=task.partitions)
+        elif max(1, task.partitions) != (partitions := partition_map.partitions):
+            version, configured = partition_map.version, task.partitions
+            events.partition_by_map(
+                partition=place.partition, version=version, partitions=partitions, configured=configured
+            )
 
     async def others_with_a_past(self, publisher: Publisher) -> list[int]:
         """The other partitions whose streams hold blocks of this host."""
@@ -108,7 +106,7 @@ class Migration:
                 if known or number == own:
                     continue
                 break
-            found.append(PartitionState(number, last))
+            found.append(PartitionState(number, last, last is not None and receipt_of(last) is not None))
         return found
 
     async def explained(self, publisher: Publisher, missing: StreamMissing) -> StreamMissing:
@@ -340,32 +338,28 @@ def handed_off(known: Iterable[Source], told: ReceiptsReply, asked: Collection[s
     source was `asked` for and the archive does not know it, everything that no other archive has is sent again.
     """
     receipts = {receipt.source: receipt for receipt in told.receipts}
-    return [_one(source, told, receipts, is_asked=source.id in asked) for source in known]
-
-
-def _one(source: Source, told: ReceiptsReply, receipts: Mapping[str, Receipt], *, is_asked: bool) -> Source:
-    found = list(_candidates(source, told, receipts.get(source.id), is_asked=is_asked))
-    if not found:
-        return source.back_to(source.origin) if source.ring else source
-    return source.handed_off(max(found, key=lambda each: (each.offset, each.crc is not None)))
+    moved = []
+    for source in known:
+        found = list(_candidates(source, told, receipts.get(source.id), is_asked=source.id in asked))
+        if found:
+            moved.append(source.handed_off(max(found, key=lambda each: (each.offset, each.crc is not None))))
+        else:
+            moved.append(source.back_to(source.origin) if source.ring else source)
+    return moved
 
 
 def _candidates(source: Source, told: ReceiptsReply, receipt: Receipt | None, *, is_asked: bool) -> Iterator[Handoff]:
     """What archives have of a source: by this partition's collector, by earlier receipts, by earlier moves."""
     if receipt is not None and receipt.origin == source.origin:
-        yield Handoff(receipt.watermark, _sum(source, receipt), told.archive or NAMELESS)
+        is_proven = receipt.crc >= 0 and not source.contradicts(receipt.watermark, receipt.crc)
+        crc = receipt.crc if is_proven else None  # the next block contains it
+        yield Handoff(receipt.watermark, crc, told.archive or NAMELESS)
     for each in source.archives:
         if not (is_asked and each.archive == told.archive) and each.offset > source.origin:
             crc = source.crc if each.offset == source.offset else None
             yield Handoff(each.offset, crc, each.archive or NAMELESS)
     if source.handoff is not None:
         yield source.handoff
-
-
-def _sum(source: Source, receipt: Receipt) -> int | None:
-    """The sum in the receipt; None if it is missing or contradicts the file: the next block contains it."""
-    is_proven = receipt.crc >= 0 and not source.contradicts(receipt.watermark, receipt.crc)
-    return receipt.crc if is_proven else None
 
 
 # -- the first partition ----------------------------------------------------------------------------------------------
@@ -375,15 +369,11 @@ def _sum(source: Source, receipt: Receipt) -> int | None:
 
 
 class PartitionState(NamedTuple):
-    """A partition that has a stream, and the newest message of the host there."""
+    """A partition that has a stream."""
 
     partition: int
-    last: Stored | None
-
-    @property
-    def has_block(self) -> bool:
-        """Whether the newest message is a block."""
-        return self.last is not None and receipt_of(self.last) is not None
+    last: Stored | None  #: the newest message of the host there
+    has_block: bool  #: the newest message is a block
 
 
 def past_of(seen: Iterable[PartitionState], known: Mapping[str, Source]) -> int | None:
@@ -394,11 +384,7 @@ def past_of(seen: Iterable[PartitionState], known: Mapping[str, Source]) -> int 
     with_blocks = [each for each in seen if each.has_block]
     acknowledged = max((source.sequence for source in known.values()), default=0)
     if acknowledged:
-        with_blocks = [each for each in with_blocks if _acknowledged(each.last, known) >= acknowledged]
+        with_blocks = [each for each in with_blocks if is_known(each.last, known)]
+        with_blocks = [each for each in with_blocks if surviving(each.last, known) >= acknowledged]
     newest = max(with_blocks, key=lambda each: each.last.time_ns if each.last else 0, default=None)
     return newest.partition if newest else None
-
-
-def _acknowledged(last: Stored | None, known: Mapping[str, Source]) -> int:
-    newest = receipt_of(last) if last else None
-    return surviving(last, known) if newest and newest.source in known else 0

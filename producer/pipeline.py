@@ -20,31 +20,28 @@ from producer.inputs.factory import Inputs
 from producer.migration import Migration
 from producer.model import Destination, Entry, Place
 from producer.options import Task
-from producer.periodic import Scheduler
+from producer.periodic import Periodic, Scheduler
 from producer.session.control import ControlHandler
 from producer.session.delivery import ALL_AT_ONCE, ONE_AT_FIRST, Delivery
 from producer.session.delivery_check import DeliveryCheck
 from producer.session.handshake import Handshake
 from producer.session.host_name_guard import HostNameGuard
+from producer.tailer.delete_archived import ArchivedFileDeletion
 from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.scan_schedule import ScanSchedule
 from producer.tailer.tailer import new_tailer
-from producer.tasks import DeletionTask, EachIteration, SaveTask, ScanTask
 from shipper import events
 from shipper.errors import Fatal, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Pulse, Stop, notify
 from shipper.ports import Publisher
-from shipper.retry import FULL, SESSION, Patience
+from shipper.retry import FULL, SESSION
 
 Connect = Callable[[int], Awaitable[Publisher]]
 """Opens a session that publishes to the stream of a partition."""
 
 
 class SessionFactory:
-    """One session after another: connect, check the host's name, find its partition, agree on offsets.
-
-    Owned by the pipeline.
-    """
+    """Sessions one by one: connect, check the name, find the partition, agree on offsets. Owned by the pipeline."""
 
     def __init__(
         self, connect: Connect, delivery: Delivery, scheduler: Scheduler, heartbeats: Heartbeats, migration: Migration,
@@ -112,36 +109,6 @@ class SessionFactory:
         await session.close()
 
 
-class SessionHealth:
-    """The current trouble with the server, for people, and the back-off. Owned by the pipeline.
-
-    `report` is called with each error.
-    """
-
-    def __init__(self, patience: Patience, report: Callable[[str], None]) -> None:
-        self._patience = patience
-        self._report = report
-        self.trouble = "no session with the server yet"  #: empty while the session works
-
-    def failed(self, error: Transient | Unavailable) -> float:
-        """Seconds to wait after `error`. Raises Unavailable, if the time limit for trouble is over."""
-        self.trouble = str(error)
-        self._report(self.trouble)
-        return self._patience.after(error, FULL if isinstance(error, StreamFull | StreamMissing) else SESSION)
-
-    def started(self, *, is_progress: bool) -> None:
-        """A session started. `is_progress`: nothing is in flight whose ack shows that it works better than the last."""
-        self.trouble = ""
-        self._patience.served()
-        if is_progress:
-            self._patience.progress()
-
-    def acknowledged(self, _entries: Sequence[Entry]) -> None:
-        """JetStream stored blocks."""
-        self.trouble = ""
-        self._patience.progress()
-
-
 GRACE_SECONDS = 0.5
 """After the time limit: the work checks the limit too, and ends by itself if it can."""
 
@@ -207,15 +174,16 @@ class Pipeline:
 
     def __init__(
         self, task: Task, delivery: Delivery, batcher: Batcher, sessions: SessionFactory, scheduler: Scheduler,
-        health: SessionHealth, drain: Drain,
+        drain: Drain,
     ) -> None:  # fmt: skip
         self._task = task
         self.delivery = delivery
         self._batcher = batcher
         self._sessions = sessions
         self._scheduler = scheduler
-        self._health = health
         self._drain = drain
+        self._trouble = "no session with the server yet"  # empty while the session works
+        delivery.on_acknowledged(self._acknowledged)
         self.pulse = scheduler.pulse  #: the progress of the main loop, for the watchdog
 
     async def run(self) -> None:
@@ -238,7 +206,7 @@ class Pipeline:
 
     def ready(self) -> str:
         """Why there is no working session with the server; empty while there is one."""
-        return self._health.trouble
+        return self._trouble
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -249,7 +217,7 @@ class Pipeline:
             try:
                 await self._session()
             except (Transient, Unavailable) as error:
-                delay = self._health.failed(error)
+                delay = self._failed(error)
                 events.session_ended(program="producer", error=str(error), hint=error.hint, retry_in=delay)
                 await self._scheduler.pause(delay)
                 if self._scheduler.is_stopping:
@@ -265,8 +233,21 @@ class Pipeline:
         finally:
             await self._sessions.end(session)
 
+    def _failed(self, error: Transient | Unavailable) -> float:
+        """Seconds to wait after `error`. Raises Unavailable, if the time limit for trouble is over."""
+        self._trouble = self._sessions.heartbeats.trouble = str(error)
+        return self._task.patience.after(error, FULL if isinstance(error, StreamFull | StreamMissing) else SESSION)
+
+    def _acknowledged(self, _entries: Sequence[Entry]) -> None:
+        """JetStream stored blocks."""
+        self._trouble = ""
+        self._task.patience.progress()
+
     async def _serve(self, session: Publisher) -> None:
-        self._health.started(is_progress=not len(self.delivery.window))
+        self._trouble = ""
+        self._task.patience.served()
+        if not len(self.delivery.window):  # nothing is in flight whose ack shows that it works better than the last
+            self._task.patience.progress()
         events.session_begun(program="producer", subject=self._sessions.migration.destination.subject)
         notify("READY=1")
         at_once = ALL_AT_ONCE
@@ -289,7 +270,7 @@ class Pipeline:
         if self._scheduler.is_stopping:
             raise full
         session.start_over()
-        delay = self._health.failed(full)
+        delay = self._failed(full)
         events.stream_full(error=str(full), hint=full.hint, retry_in=delay)
         await self._scheduler.pause(delay, session)
 
@@ -347,6 +328,98 @@ class Pipeline:
         await self._scheduler.sleep(until, is_idle=delivery.tailer.idle)
 
 
+# -- tasks that connect the delivery with a schedule, and how all is put together -----------------------------------
+
+
+class EachIteration(Periodic):
+    """A task without a time of its own: `work` is called whenever the main loop runs the tasks."""
+
+    def __init__(self, work: Callable[[Publisher | None], None]) -> None:
+        self._work = work
+
+    async def run(self, session: Publisher | None) -> None:
+        """Call `work`."""
+        self._work(session)
+
+
+class ScanTask(Periodic):
+    """Scans the file system: all patterns periodically, and files that changed after a notification."""
+
+    def __init__(self, schedule: ScanSchedule, delivery: Delivery) -> None:
+        self._schedule = schedule
+        self._delivery = delivery
+
+    @property
+    def next_at(self) -> float:
+        """When the next scan is due."""
+        return self._schedule.next_at
+
+    def start(self) -> None:
+        """Scan everything once, also with `once`."""
+        self._schedule.scan(self._delivery.tailer)
+
+    async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
+        """Scan what is due."""
+        self._schedule.scan_if_due(self._delivery.tailer)
+
+    def close(self) -> None:
+        """Stop the watcher."""
+        self._schedule.close()
+
+
+class DeletionTask(Periodic):
+    """Deletes files that have been archived for long enough, once the checkpoint contains all of them."""
+
+    def __init__(self, task: Task, destination: Destination, delivery: Delivery, stop: Stop, wake: Wake) -> None:
+        self._task = task
+        self._destination = destination
+        self._delivery = delivery
+        self._stop = stop
+        self._wake = wake
+        self._start_over()
+        destination.on_move(self._start_over)
+
+    def _start_over(self) -> None:
+        grace_seconds, partition = self._task.delete_archived, self._destination.partition
+        self._removal = ArchivedFileDeletion(grace_seconds, self._task.host, partition, rouse=self._wake.rouse)
+
+    @property
+    def next_at(self) -> float:
+        """When files are checked next, or as soon as the collector has replied."""
+        return self._removal.next_at
+
+    async def run(self, session: Publisher | None) -> None:
+        """Delete what is due."""
+        delivery = self._delivery
+        files = [] if session is None or self._stop.asked else self._removal.due(session, delivery.tailer)
+        if files:
+            await delivery.save()
+            if not delivery.tailer.acks.has_unsaved:
+                self._removal.delete(files, delivery.tailer)
+
+    def session_ended(self) -> None:
+        """Drop the request that is pending."""
+        self._removal.session_ends()
+
+
+class SaveTask(Periodic):
+    """Saves the checkpoint."""
+
+    needs_idle_reader = False
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+
+    @property
+    def next_at(self) -> float:
+        """When the next save is due."""
+        return self._delivery.save_at
+
+    async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
+        """Save what is due."""
+        await self._delivery.save_if_due()
+
+
 def pipeline_of(
     task: Task, checkpoints: Checkpoints, connect: Connect, stop: Stop, inputs: Inputs = NO_INPUTS,
     guard: HostNameGuard | None = None, retained: RetainedFiles | None = None,
@@ -360,11 +433,9 @@ def pipeline_of(
     encoder.destination = destination
     batcher = Batcher(BatchReader(delivery.read, delivery.put_back, encoder, RateLimit(task.rate)))
     heartbeats = Heartbeats(task, destination, delivery, guard)
-    health = SessionHealth(task.patience, heartbeats.has_trouble)
     check = DeliveryCheck(destination, delivery, rouse=wake.rouse)
     migration = Migration(task, checkpoints, destination, lambda: delivery.tailer.acks, rouse=wake.rouse)
     delivery.on_acknowledged(lambda entries: check.acknowledged(entry.piece.source for entry in entries))
-    delivery.on_acknowledged(health.acknowledged)
     delivery.on_acknowledged(heartbeats.acknowledged)
     tasks = (
         EachIteration(lambda _: delivery.tailer.retire()),
@@ -391,4 +462,4 @@ def pipeline_of(
     sessions = SessionFactory(connect, delivery, scheduler, heartbeats, migration, handshake, control)
     stop.on_ask(task.edits.budget.end_soon)
     inputs.hint_to(wake.hint)
-    return Pipeline(task, delivery, batcher, sessions, scheduler, health, Drain(task, stop, inputs, delivery))
+    return Pipeline(task, delivery, batcher, sessions, scheduler, Drain(task, stop, inputs, delivery))

@@ -128,8 +128,11 @@ def is_any(settings: ProducerSettings) -> bool:
 def inputs_of(settings: ProducerSettings, root: Path, *, once: bool) -> Inputs:
     """The inputs, not yet started, and the spools below `root` that earlier runs left. Raises ConfigError."""
     _report_refused_fifos(settings)
-    if once:
-        _check_that_all_end(settings)
+    if once and (endless := _named_fifos(settings)):
+        hint = f"fshipper produce - < {endless[0]}"
+        raise ConfigError(f"--once waits for the end, and FIFO {endless[0]} has none", hint=hint)
+    if once and settings.syslog:
+        raise ConfigError("--once waits for the end, and --syslog has none", hint="leave out one of the two")
     readers = list(_readers(settings, root, once=once))
     names = [reader.spool.name for reader in readers]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -178,14 +181,6 @@ def _checked_name(settings: ProducerSettings) -> str:
     if name in map(os.path.abspath, files_of(settings)):
         raise ConfigError(f"--name {name} is a file that is shipped, too", hint="give standard input a name of its own")
     return name
-
-
-def _check_that_all_end(settings: ProducerSettings) -> None:
-    """With `once` there must be an end to wait for. Raises ConfigError."""
-    for path in _named_fifos(settings):
-        raise ConfigError(f"--once waits for the end, and FIFO {path} has none", hint=f"fshipper produce - < {path}")
-    if settings.syslog:
-        raise ConfigError("--once waits for the end, and --syslog has none", hint="leave out one of the two")
 
 
 def _named_fifos(settings: ProducerSettings) -> list[str]:

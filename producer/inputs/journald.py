@@ -79,9 +79,6 @@ def _read(path: Path) -> Bookmark | None:
 Entry = Mapping[str, Any]
 """The fields of one entry: text, a list of numbers (bytes that are no text), a list of those, or null."""
 
-TEXT, JSON = "text", "json"
-_MICROSECONDS = 1_000_000
-
 
 def parse(line: bytes) -> Entry | None:
     """One line of `journalctl --output=json`; None: it is none."""
@@ -102,7 +99,7 @@ def line_of(entry: Entry, style: str) -> bytes:
 
     JSON: every field as journalctl gave it, sorted by name: journalctl itself prints them in another order each time.
     """
-    if style == JSON:
+    if style == "json":
         text = json.dumps(entry, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return text.encode("utf-8", "surrogatepass") + b"\n"
     pid = _first(entry, "SYSLOG_PID", "_PID")
@@ -141,7 +138,7 @@ def _bytes(value: object) -> bytes:
 def _time(entry: Entry) -> bytes:
     """RFC 3339 with microseconds, UTC; 1970 where the entry has no time that is one."""
     try:
-        seconds, micros = divmod(int(_first(entry, "__REALTIME_TIMESTAMP")), _MICROSECONDS)
+        seconds, micros = divmod(int(_first(entry, "__REALTIME_TIMESTAMP")), 1_000_000)
         when = dt.datetime.fromtimestamp(seconds, tz=dt.UTC)
     except (ValueError, OverflowError, OSError):
         return b"1970-01-01T00:00:00.000000Z"

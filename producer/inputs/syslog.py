@@ -209,7 +209,12 @@ class Frames:
             return self._take_counted()
         if _PERHAPS_COUNT.fullmatch(self._held, self._at):
             return None
-        return self._take_ended()
+        end = self._ends.search(self._held, self._at, self._at + MAX_MESSAGE_BYTES + 1)
+        if end:
+            return line_of(self._next(end.end() - self._at)[:-1] + b"\n")
+        if len(self._held) - self._at <= MAX_MESSAGE_BYTES:
+            return None
+        return line_of(self._next(MAX_MESSAGE_BYTES) + b"\n")
 
     def _take_counted(self) -> bytes | None:
         size = min(self._left, MAX_MESSAGE_BYTES)
@@ -217,14 +222,6 @@ class Frames:
             return None
         self._left -= size
         return line_of(self._next(size))
-
-    def _take_ended(self) -> bytes | None:
-        end = self._ends.search(self._held, self._at, self._at + MAX_MESSAGE_BYTES + 1)
-        if end:
-            return line_of(self._next(end.end() - self._at)[:-1] + b"\n")
-        if len(self._held) - self._at <= MAX_MESSAGE_BYTES:
-            return None
-        return line_of(self._next(MAX_MESSAGE_BYTES) + b"\n")
 
     def _next(self, size: int) -> bytes:
         start, self._at = self._at, self._at + size
@@ -425,8 +422,7 @@ class Syslog(Reader):
         sender = self._connections[connection]
         seconds = time.monotonic() - sender.last_message
         events.connection_closed(input=self.spool.name, address=sender.address, idle_seconds=round(seconds, 1))
-        self._hang_up(connection)
-        return sender.frames.close()
+        return self._hang_up(connection)
 
     def _received(self, connection: socket.socket) -> bytes:
         sender = self._connections[connection]
@@ -437,20 +433,21 @@ class Syslog(Reader):
         except OSError:
             data = b""  # reset by the peer
         if not data:
-            self._hang_up(connection)
-            return sender.frames.close()
+            return self._hang_up(connection)
         lines = sender.frames.feed(data)
         if lines:
             del self._connections[connection]  # to the end of the order
             self._connections[connection] = _Sender(sender.frames, sender.address, time.monotonic())
         return lines
 
-    def _hang_up(self, connection: socket.socket) -> None:
+    def _hang_up(self, connection: socket.socket) -> bytes:
+        """The line that the connection ended in, if it did."""
         self._selector.unregister(connection)
         connection.close()
-        del self._connections[connection]
+        sender = self._connections.pop(connection)
         if not self._accepts:
             self._accept_again()
+        return sender.frames.close()
 
     def _accept_again(self) -> None:
         self._accepts = True

@@ -65,11 +65,7 @@ class Report(NamedTuple):
 
 
 def report(settings: Settings, *, once: bool) -> Report:
-    """Scan the files as a producer does at its start.
-
-    Raises:
-        ConfigError: the settings cannot be used. Fatal: the checkpoint cannot be read.
-    """
+    """Scan the files as a producer does at its start. Raises ConfigError; Fatal: the checkpoint cannot be read."""
     state = state_path(settings.producer, host_of(settings))
     with tempfile.TemporaryDirectory(prefix="fshipper-dry-run-") as directory:
         copy = Path(directory) / CHECKPOINT
@@ -86,7 +82,18 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
         sources.resume(known)
         sources.scan()
         farewells = sources.read(0)  # no bytes, only the last blocks of lost files, and where their unread bytes are
-        reads = _reads(sources, {source.id for source in known}, following.spools)
+        ids = {source.id for source in known}
+        reads = [
+            Read(
+                path=reader.path,
+                file=following.spools.get(reader.file, reader.file),
+                start=reader.offset,
+                bytes=reader.unread_bytes,
+                known=reader.id in ids,
+                left_out=0 if reader.id in ids else reader.origin,
+            )
+            for reader in sources.reading
+        ]
         skipped = list(skips(task.following, sources))
         notes = list(_warnings(task.following.watched, sources, farewells, checkpoints))
     stream = stream_name(task.prefix, task.partition)
@@ -104,20 +111,6 @@ def inputs_named(settings: ProducerSettings) -> list[str]:
         *(f"standard input as {settings.stdin_name}" if path == STDIN else f"FIFO {path}" for path in named),
         *(f"syslog on {address}" for address in settings.syslog),
         *([f"the journal as {settings.journald}"] if settings.journald else []),
-    ]
-
-
-def _reads(sources: Tailer, known: set[str], spools: Mapping[str, str]) -> list[Read]:
-    return [
-        Read(
-            path=reader.path,
-            file=spools.get(reader.file, reader.file),
-            start=reader.offset,
-            bytes=reader.unread_bytes,
-            known=reader.id in known,
-            left_out=0 if reader.id in known else reader.origin,
-        )
-        for reader in sources.reading
     ]
 
 
@@ -219,31 +212,30 @@ def _whose(path: str) -> str:
 def copy_checkpoint(original: Path, copy: Path) -> None:
     """Copy a checkpoint as it stands, also while a producer writes it; nothing where there is none.
 
-    Raises:
-        ConfigError: this user may not read it. Fatal: it cannot be copied.
+    Raises ConfigError: this user may not read it; Fatal: it cannot be copied.
     """
     try:
         if not original.exists():
             return
-        with original.open("rb"):
-            pass
+        original.open("rb").close()
     except OSError as error:
         raise ConfigError(
             f"cannot read the checkpoint {original}: {error.strerror}", hint="run this as the user of the producer"
         ) from None
-    if _is_open(original):
+    # With a journal and its index a producer has the checkpoint open, or was killed while it had. Without the index
+    # even a reading SQLite would make an empty journal; then there is no writer, and a copy is exact.
+    if all(Path(f"{original}{suffix}").exists() for suffix in ("-wal", "-shm")):
         with contextlib.suppress(sqlite3.DatabaseError):  # damaged, or closed just now
             _back_up(original, copy)
             return
-    _copy_files(original, copy)
-
-
-def _is_open(original: Path) -> bool:
-    """Whether a producer has the checkpoint open, or was killed while it had: there is a journal and its index.
-
-    Without the index even a reading SQLite would make an empty journal; then there is no writer, and a copy is exact.
-    """
-    return all(Path(f"{original}{suffix}").exists() for suffix in ("-wal", "-shm"))
+    for suffix in ("", "-wal"):
+        found = Path(f"{original}{suffix}")
+        try:
+            shutil.copyfile(found, f"{copy}{suffix}")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise Fatal(f"cannot copy {found}: {error.strerror}", hint="check the disk and its permissions") from None
 
 
 def _back_up(original: Path, copy: Path) -> None:
@@ -255,14 +247,3 @@ def _back_up(original: Path, copy: Path) -> None:
         contextlib.closing(sqlite3.connect(copy)) as target,
     ):
         source.backup(target)
-
-
-def _copy_files(original: Path, copy: Path) -> None:
-    for suffix in ("", "-wal"):
-        found = Path(f"{original}{suffix}")
-        try:
-            shutil.copyfile(found, f"{copy}{suffix}")
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise Fatal(f"cannot copy {found}: {error.strerror}", hint="check the disk and its permissions") from None

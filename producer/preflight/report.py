@@ -1,7 +1,4 @@
-"""What a check found: a sign, a sentence, and the next step where something is wrong.
-
-What a dry run and a validation found: for people on a terminal or in a file, and as JSON for scripts.
-"""
+"""What a dry run and a validation found: for people on a terminal or in a file, and as JSON for scripts."""
 
 import enum
 import json
@@ -28,7 +25,7 @@ class Sign(enum.Enum):
 
 
 class Finding(NamedTuple):
-    """One check."""
+    """What one check found."""
 
     check: str  #: a stable name, for scripts
     sign: Sign
@@ -82,22 +79,21 @@ def print_report(report: Report, *, as_json: bool) -> None:
         print_signed(console, CHANGED, warning)
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
-    """One line a check, and the next step below what is wrong."""
+def print_validation(settings: list[tuple[str, str, str]], findings: list[Finding], *, as_json: bool) -> None:
+    """A table of `settings` (key, value, origin), then a line a check, with the next step below what is wrong."""
+    if as_json:
+        shown = {
+            "ok": all(finding.sign is not Sign.WRONG for finding in findings),
+            "settings": {key: {"value": value, "from": origin} for key, value, origin in settings},
+            "checks": [finding._asdict() | {"sign": finding.sign.value} for finding in findings],
+        }
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+        return
     console = standard_output()
+    if settings:
+        _print_table(console, ("setting", "value", "from"), settings)
     for finding in findings:
         print_signed(console, SIGNS[finding.sign], f"{finding.check}: {finding.text}", hint=finding.hint)
-
-
-def print_settings(shown: Sequence[tuple[str, str, str]]) -> None:
-    """Key, value and origin of each setting that is no default."""
-    if shown:
-        _print_table(standard_output(), ("setting", "value", "from"), shown)
-
-
-def findings_json(findings: Sequence[Finding]) -> list[dict[str, str]]:
-    """The checks for scripts."""
-    return [finding._asdict() | {"sign": finding.sign.value} for finding in findings]
 
 
 def _print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

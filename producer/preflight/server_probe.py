@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from producer.preflight.report import Finding, good, note, warning, wrong
 from shipper.control import ReceiptsReply, ReceiptsRequest, encode
-from shipper.errors import ShipperError, Unavailable
+from shipper.errors import ShipperError
 from shipper.jetstream import direct_get
 from shipper.jetstream.permission_probe import Probe, ProbeOutcome, ProbeReply, probing
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
@@ -65,10 +65,10 @@ async def ask_server(settings: NatsSettings, sending: Sending) -> list[Finding]:
     try:
         async with probing(settings, host=sending.host) as probe:
             findings.append(good("server", f"connected to {probe.server}"))
-            findings.append(judge_payload(probe.max_payload, sending))
+            findings.append(_judge_payload(probe.max_payload, sending))
             findings.extend(await _rights(probe, sending))
             if not findings[2].hint:  # else no answer can arrive
-                findings.append(judge_account(await probe.account()))
+                findings.append(_judge_account(await probe.account()))
     except ShipperError as error:
         check = "connection" if findings else "server"
         findings.append(wrong(check, str(error), error.hint or "check the server's log"))
@@ -101,37 +101,35 @@ async def _partition_map(probe: Probe, sending: Sending) -> MapFound:
     streams = 0
     while known is None and streams < MAX_PARTITIONS:
         subject = log_subject(sending.prefix, streams, sending.host)
-        if (
-            await probe.last_stored(subject, stream_name(sending.prefix, streams))
-        ).outcome is not ProbeOutcome.ANSWERED:
+        found = await probe.last_stored(subject, stream_name(sending.prefix, streams))
+        if found.outcome is not ProbeOutcome.ANSWERED:
             break
         streams += 1
     return MapFound(known, reply.denied, streams)
 
 
 async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
-    inbox = judge_subscription("inbox", await probe.hear(), f"_INBOX_{sending.host}.>", "acks")
+    inbox = _judge_subscription("inbox", await probe.hear(), f"_INBOX_{sending.host}.>", "acks")
     listening = control_down(sending.host)
-    asked = judge_subscription("questions", await probe.hear(listening), listening, "questions of the collector")
+    asked = _judge_subscription("questions", await probe.hear(listening), listening, "questions of the collector")
     if inbox.hint:  # every answer below would go there
         denied = await probe.publish(sending.subject, sending.stream)
-        return [inbox, asked, *([judge_publish(denied, sending)] if denied.outcome is ProbeOutcome.DENIED else [])]
+        return [inbox, asked, *([_judge_publish(denied, sending)] if denied.outcome is ProbeOutcome.DENIED else [])]
     found = await _partition_map(probe, sending)
-    numbers, sending = judge_map(found, sending), found.of_host(sending)
-    published = judge_publish(await probe.publish(sending.subject, sending.stream), sending)
-    stream = judge_stream(await probe.stream(sending.stream), sending)
-    direct = judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)
+    numbers, sending = _judge_map(found, sending), found.of_host(sending)
+    published = _judge_publish(await probe.publish(sending.subject, sending.stream), sending)
+    stream = _judge_stream(await probe.stream(sending.stream), sending)
+    direct = _judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)
     request = encode(ReceiptsRequest(sending.partition).to_json())
-    collector = judge_collector(await probe.ask(control_up(sending.host), request), sending)
+    collector = _judge_collector(await probe.ask(control_up(sending.host), request), sending)
     beat = await probe.last_stored(beat_subject(sending.prefix, sending.host), beats_stream(sending.prefix))
-    return [inbox, asked, numbers, published, *stream, direct, collector, judge_name(beat, sending)]
+    return [inbox, asked, numbers, published, *stream, direct, collector, _judge_name(beat, sending)]
 
 
 # -- what an answer means -------------------------------------------------------------------------------------------
 
 
-def judge_payload(max_payload: int, sending: Sending) -> Finding:
-    """Whether the server takes messages of a block's size."""
+def _judge_payload(max_payload: int, sending: Sending) -> Finding:
     needed = f"a block needs {format_bytes(sending.block_bytes)} and {format_bytes(HEADER_ROOM_BYTES)} for headers"
     taken = f"the server takes messages of {format_bytes(max_payload)}"
     if max_payload >= sending.message_bytes:
@@ -143,7 +141,7 @@ def judge_payload(max_payload: int, sending: Sending) -> Finding:
     )
 
 
-def judge_map(found: MapFound, sending: Sending) -> Finding:
+def _judge_map(found: MapFound, sending: Sending) -> Finding:
     """Whether the settings, the partition map and the streams agree on the number of partitions."""
     check, configured = "partitions", max(1, sending.partitions)
     if found.denied:
@@ -169,15 +167,13 @@ def judge_map(found: MapFound, sending: Sending) -> Finding:
     )
 
 
-def judge_subscription(check: str, denied: str, subject: str, what: str) -> Finding:
-    """Whether the user may receive the messages that it needs."""
+def _judge_subscription(check: str, denied: str, subject: str, what: str) -> Finding:
     if not denied:
         return good(check, f"{what} arrive on {subject}")
     return wrong(check, f"{what} cannot arrive: {denied}", f'give the user the right to subscribe to "{subject}"')
 
 
-def judge_publish(reply: ProbeReply, sending: Sending) -> Finding:
-    """Whether the stream of this host takes its messages."""
+def _judge_publish(reply: ProbeReply, sending: Sending) -> Finding:
     error = reply.content.get("error") or {}
     match reply.outcome, reply.error_code:
         case ProbeOutcome.ANSWERED, code if code == WRONG_LAST_SEQUENCE:
@@ -195,27 +191,24 @@ def judge_publish(reply: ProbeReply, sending: Sending) -> Finding:
     return wrong("publish", f"no stream takes {sending.subject}", sending.make_stream)
 
 
-def judge_stream(reply: ProbeReply, sending: Sending) -> list[Finding]:
-    """How the stream is set up, as far as the user may see it."""
-    if reply.outcome is ProbeOutcome.DENIED or reply.outcome is ProbeOutcome.SILENT:
+def _judge_stream(reply: ProbeReply, sending: Sending) -> list[Finding]:
+    if reply.outcome in {ProbeOutcome.DENIED, ProbeOutcome.SILENT}:
         return [note("stream", f"the settings of stream {sending.stream} are not shown to this user")]
     if reply.outcome is ProbeOutcome.NOBODY:
-        error = Unavailable(
-            "JetStream is not enabled on this server or for this account",
-            hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
-        )
-        return [wrong("jetstream", str(error), error.hint)]
+        hint = "start it with `nats-server -js` or a jetstream block, or use `fshipper server`"
+        return [wrong("jetstream", "JetStream is not enabled on this server or for this account", hint)]
     if reply.error_code == NOT_FOUND_STREAM:
         return [wrong("stream", f"stream {sending.stream} of partition {sending.partition} is not there",
                       sending.make_stream)]  # fmt: skip
     if reply.error_code:
         return [wrong("jetstream", str((reply.content["error"] or {}).get("description")), "check the server's log")]
     config, state = reply.content.get("config", {}), reply.content.get("state", {})
-    found = [*_losing(config), *_room(config, state, sending), *_refusing(config, sending)]
-    return found or [good("stream", f"stream {sending.stream} keeps every line: {_described(config, state)}")]
+    used = f"{format_bytes(state.get('bytes', 0))} of {format_bytes(config.get('max_bytes', 0))} used"
+    found = [*_unsuitable(config, sending), *_room(config, state, sending)]
+    return found or [good("stream", f"stream {sending.stream} keeps every line: discard new, {used}")]
 
 
-def judge_direct(reply: ProbeReply, sending: Sending) -> Finding:
+def _judge_direct(reply: ProbeReply, sending: Sending) -> Finding:
     """Whether a session can request how far this host is stored: it must, each time that it begins."""
     subject = direct_get.subject_of(sending.stream, sending.subject)
     if reply.outcome is ProbeOutcome.ANSWERED:
@@ -229,7 +222,7 @@ def judge_direct(reply: ProbeReply, sending: Sending) -> Finding:
     )
 
 
-def judge_collector(reply: ProbeReply, sending: Sending) -> Finding:
+def _judge_collector(reply: ProbeReply, sending: Sending) -> Finding:
     """Whether a collector answers for this host's partition; a producer ships without one, too."""
     if reply.outcome is ProbeOutcome.DENIED:
         subject = control_up(sending.host)
@@ -241,7 +234,7 @@ def judge_collector(reply: ProbeReply, sending: Sending) -> Finding:
     return note("collector", f"no collector answers for partition {sending.partition}; what is sent waits for one")
 
 
-def judge_name(reply: ProbeReply, sending: Sending) -> Finding:
+def _judge_name(reply: ProbeReply, sending: Sending) -> Finding:
     """Whether another live producer with this host's name would be noticed at the start; it is shipped all the same."""
     if reply.outcome is ProbeOutcome.ANSWERED:
         return good("name", f"another live producer that is called {sending.host} would be noticed")
@@ -252,7 +245,7 @@ def judge_name(reply: ProbeReply, sending: Sending) -> Finding:
     return note("name", f"{unchecked}: no collector keeps heartbeats here")
 
 
-def judge_account(reply: ProbeReply) -> Finding:
+def _judge_account(reply: ProbeReply) -> Finding:
     """Whether this host has an account of its own, as `fshipper hosts` makes them.
 
     In one account with JetStream and other hosts, a user with any host's key can name a reply subject to which the
@@ -272,7 +265,7 @@ def judge_account(reply: ProbeReply) -> Finding:
     )
 
 
-def _losing(config: Json) -> Iterator[Finding]:
+def _unsuitable(config: Json, sending: Sending) -> Iterator[Finding]:
     kept: list[tuple[str, object, Callable[..., Finding], str]] = [
         ("discard", "new", warning, "a full stream drops its oldest lines, read or not"),
         ("retention", "limits", wrong, "lines may be dropped before they are archived"),
@@ -288,6 +281,11 @@ def _losing(config: Json) -> Iterator[Finding]:
             "max_bytes", "the stream has no max_bytes: it grows until the disk is full",
             "set it: fshipper partition apply --max-bytes 50GB",
         )  # fmt: skip
+    if 0 < (most := config.get("max_msg_size", -1)) < sending.message_bytes:
+        yield wrong(
+            "max_msg_size", f"the stream takes messages of {format_bytes(most)} only",
+            "raise max_msg_size of the stream, or lower --block (SHIPPER_BLOCK)",
+        )  # fmt: skip
 
 
 def _room(config: Json, state: Json, sending: Sending) -> Iterator[Finding]:
@@ -300,16 +298,3 @@ def _room(config: Json, state: Json, sending: Sending) -> Iterator[Finding]:
         yield wrong("room", f"stream {sending.stream} is full: {format_bytes(used)} in {messages} messages", hint)
     elif most > 0 and used * 100 > most * NEARLY_FULL_PERCENT:
         yield warning("room", f"stream {sending.stream} is {used * 100 // most} % full", hint)
-
-
-def _refusing(config: Json, sending: Sending) -> Iterator[Finding]:
-    most = config.get("max_msg_size", -1)
-    if 0 < most < sending.message_bytes:
-        yield wrong(
-            "max_msg_size", f"the stream takes messages of {format_bytes(most)} only",
-            "raise max_msg_size of the stream, or lower --block (SHIPPER_BLOCK)",
-        )  # fmt: skip
-
-
-def _described(config: Json, state: Json) -> str:
-    return f"discard new, {format_bytes(state.get('bytes', 0))} of {format_bytes(config.get('max_bytes', 0))} used"

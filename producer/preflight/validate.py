@@ -5,31 +5,18 @@
 
 import asyncio
 import ipaddress
-import json
 import os
 import stat
-import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from pydantic import SecretStr
 
 from producer.app import NAME_IT, host_of, planned, state_path
-from producer.preflight.dry_run import Report, report
+from producer.preflight.dry_run import report
 from producer.preflight.options import Role
-from producer.preflight.report import (
-    Finding,
-    Sign,
-    findings_json,
-    good,
-    note,
-    print_findings,
-    print_settings,
-    warning,
-    wrong,
-)
+from producer.preflight.report import Finding, Sign, good, note, print_validation, warning, wrong
 from producer.preflight.server_probe import Sending, ask_server
 from shipper.config import Layer, load, places
 from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, ShipperError
@@ -47,14 +34,16 @@ def run(flags: Layer, config: Path | None, *, role: Role, connect: bool, as_json
     try:
         settings = load(flags, config=config)
     except ConfigError as error:
-        _show([], [wrong("settings", line, error.hint) for line in str(error).splitlines()], as_json=as_json)
+        findings = [wrong("settings", line, error.hint) for line in str(error).splitlines()]
+        print_validation([], findings, as_json=as_json)
         return EXIT_CONFIG
     set_up_logging(style=settings.log.format, level="critical")
     origins = places(flags, config=config)
     local = [*(_local(settings, origins) if role is Role.HOST else _other(role, settings, origins))]
     has_host = not any(finding.check == "host" and finding.sign is Sign.WRONG for finding in local)
     asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and has_host else []
-    _show([(key, _shown(settings, key), origins[key]) for key in sorted(origins)], [*local, *asked], as_json=as_json)
+    shown = [(key, _shown(settings, key), origins[key]) for key in sorted(origins)]
+    print_validation(shown, [*local, *asked], as_json=as_json)
     if any(finding.sign is Sign.WRONG for finding in local):
         return EXIT_CONFIG
     return EXIT_UNAVAILABLE if any(finding.sign is Sign.WRONG for finding in asked) else EXIT_OK
@@ -69,20 +58,6 @@ def _shown(settings: Settings, key: str) -> str:
     if isinstance(value, SecretStr):
         return HIDDEN
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _show(settings: list[tuple[str, str, str]], findings: list[Finding], *, as_json: bool) -> None:
-    """`settings`: key, value and origin of each that is no default."""
-    if as_json:
-        shown: dict[str, Any] = {
-            "ok": all(finding.sign is not Sign.WRONG for finding in findings),
-            "settings": {key: {"value": value, "from": origin} for key, value, origin in settings},
-            "checks": findings_json(findings),
-        }
-        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
-    else:
-        print_settings(settings)
-        print_findings(findings)
 
 
 # -- what can be checked without the network ------------------------------------------------------------------------
@@ -147,20 +122,15 @@ def _files(settings: Settings) -> Iterator[Finding]:
     except Fatal as error:
         yield wrong("checkpoint", str(error), error.hint)
     else:
-        yield from _found(found)
-
-
-def _found(found: Report) -> Iterator[Finding]:
-    yield from (good("input", name) for name in found.inputs)
-    yield good("files", f"files to read: {len(found.reads)}; `fshipper produce --dry-run` lists them")
-    for text in found.warnings:
-        yield warning("files", text, "")
-    for skip in found.skips:
-        if skip.reason == "unreadable":
-            yield wrong("files", f"cannot read {skip.path}: {skip.text}", "correct the path or its permissions")
-        elif skip.reason == "link_not_followed":
-            hint = "if you trust the link, add the directory of its target to producer.link_roots"
-            yield warning("files", f"{skip.path}: {skip.text}", hint)
+        yield from (good("input", name) for name in found.inputs)
+        yield good("files", f"files to read: {len(found.reads)}; `fshipper produce --dry-run` lists them")
+        yield from (warning("files", text, "") for text in found.warnings)
+        for skip in found.skips:
+            if skip.reason == "unreadable":
+                yield wrong("files", f"cannot read {skip.path}: {skip.text}", "correct the path or its permissions")
+            elif skip.reason == "link_not_followed":
+                hint = "if you trust the link, add the directory of its target to producer.link_roots"
+                yield warning("files", f"{skip.path}: {skip.text}", hint)
 
 
 def _unreadable_secrets(settings: Settings) -> Iterator[Finding]:
@@ -168,8 +138,7 @@ def _unreadable_secrets(settings: Settings) -> Iterator[Finding]:
         path: Path | None = getattr(settings.nats, name)
         try:
             if path is not None:
-                with path.open("rb"):
-                    pass
+                path.open("rb").close()
         except OSError as error:
             yield wrong(f"nats.{name}", f"cannot read {path}: {error.strerror}", "correct the path or its permissions")
 
@@ -177,13 +146,10 @@ def _unreadable_secrets(settings: Settings) -> Iterator[Finding]:
 def _exposed(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
     """Secrets that other users of this machine can read or replace, and passwords that travel unencrypted."""
     nats = settings.nats
-    for name in ("creds", "nkey_seed", "key"):
+    for name in ("creds", "nkey_seed", "key", "certificate", "ca"):
         if path := getattr(nats, name):
-            yield from _open_to_others(f"nats.{name}", path, holds_secret=True)
-    for name in ("certificate", "ca"):
-        if path := getattr(nats, name):
-            yield from _open_to_others(f"nats.{name}", path, holds_secret=False)
-    in_url = any(_user_in(url) for url in nats.url)
+            yield from _open_to_others(f"nats.{name}", path, holds_secret=name not in {"certificate", "ca"})
+    in_url = any(map(_user_in, nats.url))
     secrets = {"nats.password": nats.password, "nats.token": nats.token, "nats.url": in_url}
     files = {origin for origin in origins.values() if origin.startswith(("/", ".")) or Path(origin).is_file()}
     for origin in sorted(files):
@@ -206,12 +172,9 @@ def _open_to_others(check: str, path: Path, *, holds_secret: bool) -> Iterator[F
         return  # that it cannot be read is another finding
     may = [what for what, bit in (("read", stat.S_IROTH), ("change", stat.S_IWOTH)) if mode & bit]
     if mode & stat.S_IWOTH or (holds_secret and may):
-        what = (
-            "holds a secret, and every user of this machine may" if holds_secret else "every user of this machine may"
-        )
-        yield warning(
-            check, f"{path}: {what} {' and '.join(may)} it", f"chmod {'600' if holds_secret else '644'} {path}"
-        )
+        secret, mode_bits = ("holds a secret, and ", 600) if holds_secret else ("", 644)
+        text = f"{path}: {secret}every user of this machine may {' and '.join(may)} it"
+        yield warning(check, text, f"chmod {mode_bits} {path}")
 
 
 def _user_in(url: str) -> bool:

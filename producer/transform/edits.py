@@ -119,13 +119,6 @@ class Redaction(NamedTuple):
     find: Find
     name: bytes  #: `[card]`
 
-    @classmethod
-    def of(cls, text: str, find: Callable[[str], Find]) -> "Redaction":
-        """A ready pattern by its name, or what `find` makes of a regular expression."""
-        if text in READY:
-            return cls(READY[text], b"[%s]" % text.encode())
-        return cls(find(text), b"[redacted]")
-
 
 def cards(data: bytes) -> Iterator[Range]:
     """Card numbers: 13 to 19 digits, perhaps in groups with a space, dash or plus (of a URL) between, Luhn sum right.
@@ -265,19 +258,24 @@ class Edits:
     ) -> "Edits":
         """The edits that settings name. Raises re.error: the settings have not been validated."""
         budget = Budget(pattern_seconds)
-        apart = tuple(dict.fromkeys((*nonlinear((*keep_lines, *drop_lines)), *nonlinear(redact, may_be_empty=False))))
+        lines = {text: Pattern.of(text) for text in (*keep_lines, *drop_lines)}
+        secrets = {text: Pattern.of(text, may_be_empty=False) for text in redact if text not in READY}
+        named = (*lines.items(), *secrets.items())
+        apart = tuple(dict.fromkeys(text for text, pattern in named if pattern.needs_own_process))
         matcher = Matcher(apart, budget) if apart else None
 
-        def matching(text: str, *, may_be_empty: bool = True) -> Pattern | Apart:
-            pattern = Pattern.of(text, may_be_empty=may_be_empty)
+        def matching(text: str, pattern: Pattern) -> Pattern | Apart:
             return Apart(matcher, apart.index(text)) if matcher and pattern.needs_own_process else pattern
 
+        def redaction(text: str) -> Redaction:
+            if text in READY:
+                return Redaction(READY[text], b"[%s]" % text.encode())
+            return Redaction(matching(text, secrets[text]).matches, b"[redacted]")
+
         return cls(
-            keep=tuple(map(matching, keep_lines)),
-            drop=tuple(map(matching, drop_lines)),
-            redact=tuple(
-                Redaction.of(text, lambda each: matching(each, may_be_empty=False).matches) for text in redact
-            ),
+            keep=tuple(matching(text, lines[text]) for text in keep_lines),
+            drop=tuple(matching(text, lines[text]) for text in drop_lines),
+            redact=tuple(map(redaction, redact)),
             charset=charset,
             labels=tuple((labels or {}).items()),
             most_bytes=most_bytes,
@@ -403,13 +401,6 @@ class Edits:
         text = b"".join(lines)
         changes = self._changes(text, charset.text(piece.lead, at=0))
         return _folded(lines, lengths, self._fitting(changes, len(text)))
-
-
-def nonlinear(texts: Iterable[str], *, may_be_empty: bool = True) -> list[str]:
-    """Those of the patterns that have to run in a process of their own. Raises re.error."""
-    return [
-        text for text in texts if text not in READY and Pattern.of(text, may_be_empty=may_be_empty).needs_own_process
-    ]
 
 
 def _folded(lines: list[bytes], lengths: list[int], changes: list[Change]) -> Text:

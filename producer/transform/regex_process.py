@@ -138,13 +138,9 @@ class Apart:
 
 
 def _found(pattern: Pattern, what: int, data: bytes) -> list[Range]:
-    match what:
-        case 0:
-            return list(pattern.lines(data))
-        case 1:
-            return list(pattern.matches(data))
-        case _:
-            return [(0, len(data))] if pattern.matches_line(data, 0, len(data)) else []
+    if what == IS_LINE:
+        return [(0, len(data))] if pattern.matches_line(data, 0, len(data)) else []
+    return list(pattern.lines(data) if what == LINES else pattern.matches(data))
 
 
 def main() -> None:
