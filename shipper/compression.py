@@ -68,7 +68,7 @@ class Decompressor:
         data = self._decoded(block, payload)
         edited = block.edited
         content = data if edited is None else data[: edited.content]
-        if len(content) != block.content_bytes:
+        if len(content) != (block.span.length if edited is None else edited.content):
             stated = f"Log-Span {block.span} states {block.span.length}"
             if edited is not None:
                 stated = f"Log-Edits states {edited.content} of text and a map"

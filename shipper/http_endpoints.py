@@ -337,17 +337,6 @@ class _Server(http.server.ThreadingHTTPServer):
         """A client that disconnected, or sent no request in time, causes no traceback."""
 
 
-def _answer(pages: Mapping[str, Page], respond: Respond, request: Request) -> Answer:
-    path = request.path
-    page = pages.get(path)
-    try:
-        found = page() if page else respond(request)
-    except Exception as error:  # noqa: BLE001 - a defect of one page is no reason to go silent
-        logger.error("endpoint_failed", path=path, error=f"{type(error).__name__}: {error}")
-        return Answer("text/plain", b"this cannot be said now; the program's log says why\n", 500)
-    return found or Answer("text/plain", f"try {' '.join(sorted(pages))}\n".encode(), 404)
-
-
 def _is_of_another_origin(headers: Message) -> bool:
     """Whether a page of another origin sent the request; a link that a person follows to a page is none."""
     site = headers.get("Sec-Fetch-Site", "")
@@ -355,15 +344,12 @@ def _is_of_another_origin(headers: Message) -> bool:
     if site.lower() in OTHER_SITES and not follows_link:
         return True
     origin = headers.get("Origin")
-    return origin is not None and _authority(origin) != headers.get("Host", "").strip().lower()
-
-
-def _authority(origin: str) -> str:
-    """Host and port of an origin; empty: it has none (`null`)."""
+    if origin is None:
+        return False
     try:
-        return urlsplit(origin.strip().lower()).netloc
+        return urlsplit(origin.strip().lower()).netloc != headers.get("Host", "").strip().lower()
     except ValueError:
-        return ""
+        return True
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -420,11 +406,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return Answer("text/plain", b"pages of other origins may not read this\n", 403)
         if self._mine is None or (path not in HEALTH and not self.connections.may_answer(self._mine)):
             return Answer("text/plain", b"too many requests at a time\n", 503, LATER)
-        found = _answer(self.pages, type(self).respond, Request(path, self.headers, self._mine.address))
+        found = self._page(Request(path, self.headers, self._mine.address))
         if not isinstance(found.body, bytes) and not self.connections.may_stream(self._mine):
             found.body.close()
             return Answer("text/plain", b"too many connections of one address\n", 503, LATER)
         return found
+
+    def _page(self, request: Request) -> Answer:
+        page = self.pages.get(request.path)
+        try:
+            found = page() if page else self.respond(request)
+        except Exception as error:  # noqa: BLE001 - a defect of one page is no reason to go silent
+            logger.error("endpoint_failed", path=request.path, error=f"{type(error).__name__}: {error}")
+            return Answer("text/plain", b"this cannot be said now; the program's log says why\n", 500)
+        return found or Answer("text/plain", f"try {' '.join(sorted(self.pages))}\n".encode(), 404)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Scrapes are not worth a log line."""

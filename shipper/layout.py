@@ -79,7 +79,7 @@ def _day(number: int) -> str:
 
 def escape(text: str) -> str:
     """`text` as Hive escapes it; bytes that are no UTF-8 too, so that the JVM can list the name."""
-    return text if _HARMLESS.fullmatch(text) else "".join(_escaped(char) for char in text)
+    return text if _HARMLESS.fullmatch(text) else "".join(map(_escaped, text))
 
 
 def _escaped(char: str) -> str:
@@ -104,13 +104,13 @@ def file_name(path: str) -> str:
     name = "~".join(escape(part).replace("~", "%7E") for part in parts)
     if name[:1] in {"_", "."}:
         name = f"%{ord(name[0]):02X}{name[1:]}"
+    return _fitted(name, path) or "%00"
+
+
+def _fitted(name: str, whole: str) -> str:
+    """`name`, or where the file system could not take it a hash of `whole` and the end of `name`."""
     if len(name.encode()) <= MAX_NAME_BYTES:
-        return name or "%00"
-    return _shortened(name, path)
-
-
-def _shortened(name: str, whole: str) -> str:
-    """A hash of `whole` and the end of `name`, at most `MAX_NAME_BYTES` long."""
+        return name
     digest = hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return f"{digest}~{name.encode()[-(MAX_NAME_BYTES - 20) :].decode('utf-8', 'ignore')}"
 
@@ -150,14 +150,8 @@ def sealing_path(segment: str) -> str:
 
 def live_path(key: FileKey) -> str:
     """The link that operators follow: `live/<host>/<path>`, each part confined to one name."""
-    parts = [_live_name(part) for part in key.file.split("/") if part not in {"", ".", ".."}]
+    parts = [_fitted(escape(part), part) for part in key.file.split("/") if part not in {"", ".", ".."}]
     return "/".join((LIVE_DIRECTORY, escape(key.host), *parts))
-
-
-def _live_name(part: str) -> str:
-    """One level of a live path: escaped, and shortened where the file system could not take it."""
-    name = escape(part)
-    return name if len(name.encode()) <= MAX_NAME_BYTES else _shortened(name, part)
 
 
 def manifest_path(date: str, collector: str) -> str:

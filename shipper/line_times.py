@@ -182,7 +182,7 @@ def _family_of(line: str) -> str:
 def _json_time(line: str) -> bool:
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(fields, dict) and any(fields.get(key) is not None for key in TIME_KEYS)
 

@@ -76,11 +76,6 @@ class Block:
     edited: Edited | None = None  #: None: the payload is the bytes of the span
     labels: tuple[tuple[str, str], ...] = ()  #: labels that the host gives its logs, name and value
 
-    @property
-    def content_bytes(self) -> int:
-        """How many bytes of text the block carries."""
-        return self.span.length if self.edited is None else self.edited.content
-
 
 class Published(NamedTuple):
     """An ack: the server has stored a message."""

@@ -42,7 +42,7 @@ class Reloader(Generic[T]):
         self._next: Plan[T] | None = None
         self._before: Plan[T] | None = None
         self._cycle = Stop()
-        stop.on_ask(self._end_cycle)
+        stop.on_ask(lambda: self._cycle.ask())  # noqa: PLW0108 - of the cycle that runs then
 
     def reload(self) -> None:
         """Load the settings again; the running cycle ends if they can be used."""
@@ -82,9 +82,6 @@ class Reloader(Generic[T]):
         _refused(error)
         self.plan, self._before = self._before, None
         return True
-
-    def _end_cycle(self) -> None:
-        self._cycle.ask()
 
     def _load(self) -> Plan[T]:
         """The new plan; settings that only a restart changes keep their values. Raises ConfigError."""

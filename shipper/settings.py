@@ -1,7 +1,7 @@
 """The settings of all programs as frozen values; each program reads its own section."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -82,12 +82,9 @@ def host_of_url(url: str) -> str:
 def _host_names(value: object) -> object:
     """`a.example.net,*.example.org` or a list; no schemes, ports or paths."""
     names = tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
-    if isinstance(names, tuple | list):
-        wrong = [
-            name for name in names if not re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", str(name))
-        ]
-        if wrong:
-            raise ValueError(f"{wrong[0]!r} is no host name; write for example collector.example.net or *.example.net")
+    for name in names if isinstance(names, tuple | list) else ():
+        if not re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", str(name)):
+            raise ValueError(f"{name!r} is no host name; write for example collector.example.net or *.example.net")
     return names
 
 
@@ -114,24 +111,18 @@ def _few_labels(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
-def _expressions(value: object) -> object:
-    """One regular expression or a list; each is compiled as it will be: on bytes, line by line."""
+def _expressions(value: object, *, ready: Set[str] = frozenset()) -> object:
+    """One regular expression or a list; each that is not the name of a `ready` pattern is compiled."""
     expressions = (value,) if isinstance(value, str) else value
     if isinstance(expressions, tuple | list):
         for expression in expressions:
-            _compiled(str(expression))
+            if expression not in ready:
+                _check_expression(str(expression))
     return expressions
 
 
-def _redactions(value: object) -> object:
-    """The same, and the names of ready patterns."""
-    expressions = (value,) if isinstance(value, str) else value
-    if isinstance(expressions, tuple | list):
-        _expressions([expression for expression in expressions if expression not in READY_REDACTIONS])
-    return expressions
-
-
-def _compiled(expression: str) -> None:
+def _check_expression(expression: str) -> None:
+    """Compile it as it will be: on bytes, line by line."""
     if not expression:
         raise ValueError("an empty expression matches every line; leave it away")
     try:
@@ -153,10 +144,6 @@ def _host(value: object) -> object:
     return _checked(checked_host, str(value))
 
 
-def _prefix(value: object) -> object:
-    return _checked(checked_prefix, str(value))
-
-
 def _checked(check: Callable[[str], str], text: str) -> str:
     try:
         return check(text)
@@ -173,8 +160,8 @@ HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
 Host = Annotated[str, BeforeValidator(_host)]
 Labels = Annotated[dict[str, str], BeforeValidator(_labels), AfterValidator(_few_labels)]
 Expressions = Annotated[tuple[str, ...], BeforeValidator(_expressions)]
-Redactions = Annotated[tuple[str, ...], BeforeValidator(_redactions)]
-Prefix = Annotated[str, BeforeValidator(_prefix)]
+Redactions = Annotated[tuple[str, ...], BeforeValidator(lambda value: _expressions(value, ready=READY_REDACTIONS))]
+Prefix = Annotated[str, BeforeValidator(lambda value: _checked(checked_prefix, str(value)))]
 
 
 class _Section(BaseModel):

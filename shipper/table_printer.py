@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -77,8 +77,8 @@ def fitted(
     steps = iter(give_up)
     while True:
         below = [name for name in kept if not (is_stacked and name in above)]
-        draft = _Draft(columns, rows, below, numbers, wrapped, boxed=boxed and not is_stacked)
-        room = console.width - draft.width(console)
+        table = _table(columns, rows, below, numbers, wrapped, boxed=boxed and not is_stacked)
+        room = console.width - _width(console, table, wrapped, LEAST_WIDTH)
         step = next(steps, None) if room < 0 else None
         if step is None:
             break
@@ -86,7 +86,8 @@ def fitted(
             is_stacked = True
         else:
             kept.remove(step)
-    lines = draft.lines(console, LEAST_WIDTH + max(0, room)) if below else []
+    width = _width(console, table, wrapped, LEAST_WIDTH + max(0, room))
+    lines = rendered(console, table, width=max(1, width)) if below else []
     return list(_stacked(columns, rows, above, lines)) if is_stacked else lines
 
 
@@ -109,37 +110,27 @@ def rendered(console: Console, table: Table, *, width: int = 0) -> list[Text]:
     return lines
 
 
-class _Draft:
-    """One choice of columns."""
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[Text]], chosen: Sequence[str], numbers: Collection[str],
+    wrapped: str, *, boxed: bool,
+) -> Table:  # fmt: skip
+    """The table with one choice of columns."""
+    table = Table(box=Table().box if boxed else None, header_style="bold", pad_edge=boxed)
+    for name in chosen:
+        justify: Literal["right", "left"] = "right" if name in numbers else "left"
+        table.add_column(name, justify=justify, no_wrap=name != wrapped, overflow="fold")
+    places = [columns.index(name) for name in chosen]
+    for row in rows:
+        table.add_row(*(row[place] for place in places))
+    return table
 
-    def __init__(
-        self,
-        columns: Sequence[str],
-        rows: Sequence[Sequence[Text]],
-        chosen: Sequence[str],
-        numbers: Collection[str],
-        wrapped: str,
-        *,
-        boxed: bool,
-    ) -> None:
-        places = [columns.index(name) for name in chosen]
-        self._table = Table(box=Table().box if boxed else None, header_style="bold", pad_edge=boxed)
-        for name in chosen:
-            self._table.add_column(
-                name, justify="right" if name in numbers else "left", no_wrap=name != wrapped, overflow="fold"
-            )
-        self._wrapped = [column for column in self._table.columns if column.header == wrapped]
-        for row in rows:
-            self._table.add_row(*(row[place] for place in places))
 
-    def lines(self, console: Console, wrapped_width: int) -> list[Text]:
-        return rendered(console, self._table, width=max(1, self.width(console, wrapped_width)))
-
-    def width(self, console: Console, wrapped_width: int = LEAST_WIDTH) -> int:
-        """How wide it is with the wrapped column at a width."""
-        for column in self._wrapped:
-            column.max_width = wrapped_width
-        return console.measure(self._table, options=console.options.update(width=UNLIMITED)).maximum
+def _width(console: Console, table: Table, wrapped: str, at_most: int) -> int:
+    """How wide `table` is with the column `wrapped` at most so wide."""
+    for column in table.columns:
+        if column.header == wrapped:
+            column.max_width = at_most
+    return console.measure(table, options=console.options.update(width=UNLIMITED)).maximum
 
 
 def _stacked(

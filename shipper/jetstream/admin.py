@@ -10,14 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from shipper.errors import ConfigError, NodeAway, ShipperError, StreamMissing, Unavailable
-from shipper.jetstream.connection import (
-    API,
-    MONITOR_INBOX,
-    NOT_FOUND_CONSUMER,
-    ApiError,
-    Connection,
-    connect_as,
-)
+from shipper.jetstream.connection import API, MONITOR_INBOX, NOT_FOUND_CONSUMER, ApiError, Connection, connect_as
 from shipper.jetstream.pull_loop import read_delivery
 from shipper.settings import NatsSettings
 
@@ -28,8 +21,8 @@ NO_ROOM = frozenset({10002, 10023, 10028, 10047})
 INVALID_JSON = 10025
 NO_PEERS = 10005
 """Error code: no suitable peers for placement. The description lists the reasons."""
-NO_MESSAGE = frozenset({10037, 10043})
-"""Nothing is there to read, or to delete."""
+ABSENT = frozenset({10037, 10043, NOT_FOUND_CONSUMER})
+"""There is no message to read, or to delete, or no consumer."""
 ANSWER_SECONDS = 10.0
 FORGOTTEN_SECONDS = 30  # the server forgets the question of a program that died
 NANOSECONDS = 1_000_000_000
@@ -100,13 +93,9 @@ class Admin:
     async def consumer(self, stream: str, name: str) -> Json | None:
         """One consumer, or None when it or its stream does not exist."""
         try:
-            return await self._ask(f"CONSUMER.INFO.{stream}.{name}")
+            return await self._find(f"CONSUMER.INFO.{stream}.{name}")
         except StreamMissing:
             return None
-        except ApiError as error:
-            if error.code == NOT_FOUND_CONSUMER:
-                return None
-            raise
 
     async def create_consumer(self, stream: str, config: Mapping[str, Any]) -> Json:
         """Create a durable consumer; creating the same again changes nothing."""
@@ -119,14 +108,9 @@ class Admin:
     async def delete_consumer(self, stream: str, name: str) -> bool:
         """Delete a consumer and what it knows of acknowledgements; False when it was not there."""
         try:
-            await self._ask(f"CONSUMER.DELETE.{stream}.{name}")
+            return await self._find(f"CONSUMER.DELETE.{stream}.{name}") is not None
         except StreamMissing:
             return False
-        except ApiError as error:
-            if error.code != NOT_FOUND_CONSUMER:
-                raise
-            return False
-        return True
 
     async def message(self, stream: str, sequence: int) -> Json | None:
         """One message as `{"seq", "subject", "time", "hdrs", "data"}`, the last two in base64; None: it is gone."""
@@ -138,13 +122,8 @@ class Admin:
 
     async def delete_message(self, stream: str, sequence: int, *, erase: bool) -> bool:
         """Remove one message; `erase` also overwrites its bytes on the server's disk. False: it was not there."""
-        try:
-            await self._ask(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": not erase})
-        except ApiError as error:
-            if error.code in NO_MESSAGE:
-                return False
-            raise
-        return True
+        body = {"seq": sequence, "no_erase": not erase}
+        return await self._find(f"STREAM.MSG.DELETE.{stream}", body) is not None
 
     async def purge(self, stream: str, *, below: int, subject: str = "") -> int:
         """Remove the messages with a sequence below `below`, all or those of `subject`; how many it were."""
@@ -176,13 +155,8 @@ class Admin:
         return read_delivery(message)[0].sequence if message.reply.startswith("$JS.ACK.") else None
 
     async def _message(self, stream: str, which: Json) -> Json | None:
-        try:
-            found: Json = (await self._ask(f"STREAM.MSG.GET.{stream}", which))["message"]
-        except ApiError as error:
-            if error.code in NO_MESSAGE:
-                return None
-            raise
-        return found
+        found = await self._find(f"STREAM.MSG.GET.{stream}", which)
+        return dict(found["message"]) if found else None
 
     async def step_down(self, stream: str, consumer: str = "", *, preferred: str) -> None:
         """Request that the leader of a stream, or of a consumer, steps down for `preferred`; an election follows."""
@@ -205,6 +179,15 @@ class Admin:
             offset += len(entries)
             if not entries or offset >= page["total"]:
                 return
+
+    async def _find(self, verb: str, body: Mapping[str, Any] | None = None) -> Json | None:
+        """The answer; None: there is no such consumer or message. Raises `StreamMissing`."""
+        try:
+            return await self._ask(verb, body)
+        except ApiError as error:
+            if error.code not in ABSENT:
+                raise
+        return None
 
     async def _ask(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
         try:
@@ -238,6 +221,6 @@ def explained(error: ApiError) -> ShipperError:
         )
     if error.code == INVALID_JSON:
         return ConfigError(f"the server does not know this setting: {error}", hint="correct the template (--template)")
-    if error.code in {NOT_FOUND_CONSUMER, *NO_MESSAGE} or error.status in BUSY_STATUSES:
+    if error.code in ABSENT or error.status in BUSY_STATUSES:
         return error
     return ConfigError(f"the server refuses: {error}")

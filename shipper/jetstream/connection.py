@@ -8,7 +8,6 @@ import random
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import nats
@@ -156,36 +155,25 @@ def check_urls(settings: NatsSettings) -> None:
         )
 
 
-def check_readable(path: Path | None) -> None:
-    """Raise ConfigError where `path` cannot be read."""
-    try:
-        if path is not None:
-            with path.open("rb"):
-                pass
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="correct the path or its permissions") from None
-
-
 def check_secrets(settings: NatsSettings) -> None:
     """Raise ConfigError if a file has not the content that nats-py expects; its own error is only `invalid seed`."""
     if settings.nkey_seed:
         first = next(iter(settings.nkey_seed.read_bytes().split()), b"")
-        _check_seed(first, "NATS_NKEY", settings.nkey_seed)
+        _check_seed(first, f"NATS_NKEY: {settings.nkey_seed} does not hold the seed of a user's key (SU...)")
     if settings.creds:
         found = _SEED.search(settings.creds.read_bytes())
-        _check_seed(found[1] if found else b"", "NATS_CREDS", settings.creds)
+        _check_seed(
+            found[1] if found else b"", f"NATS_CREDS: {settings.creds} does not hold credentials with a user's seed"
+        )
 
 
-def _check_seed(seed: bytes, setting: str, path: Path) -> None:
+def _check_seed(seed: bytes, problem: str) -> None:
     import nkeys  # noqa: PLC0415 - with the whole of libsodium, for those who have a key only
 
     try:
         nkeys.from_seed(seed)
     except (nkeys.NkeysError, ValueError):
-        what = "credentials with a user's seed" if setting == "NATS_CREDS" else "the seed of a user's key (SU...)"
-        raise ConfigError(
-            f"{setting}: {path} does not hold {what}", hint="`fshipper hosts add` writes such a file"
-        ) from None
+        raise ConfigError(problem, hint="`fshipper hosts add` writes such a file") from None
 
 
 # -- the connection ----------------------------------------------------------------------------------------------------
@@ -278,8 +266,7 @@ class Connection:
     ) -> Msg:
         """The first answer on `subject`; waits no longer than the session lives.
 
-        Raises:
-            NoRespondersError: there is no listener. SessionLost: no reply arrived, or the session ended.
+        Raises NoRespondersError: there is no listener. SessionLost: no reply arrived, or the session ended.
         """
         self.check()
         asking = asyncio.ensure_future(
@@ -300,7 +287,7 @@ class Connection:
     def session_errors(self, doing: str = "") -> Iterator[None]:
         """What nats-py and the network raise in the block becomes what ended the session; `doing` begins the message.
 
-        Of a request, NoRespondersError stays as it is.
+        NoRespondersError stays: only a request raises it.
         """
         try:
             yield
@@ -323,8 +310,7 @@ class Connection:
     ) -> Any:
         """The answer to a JetStream API request as raw JSON.
 
-        Raises:
-            ApiError: the server refused; SessionLost: it did not answer; Unavailable: it has no JetStream.
+        Raises ApiError: the server refused; SessionLost: it did not answer; Unavailable: it has no JetStream.
         """
         api = MONITOR_API if self.is_monitor else API
         try:
@@ -424,9 +410,8 @@ class ConnectedSession:
 async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connection:
     """A connection to the first of the servers (in random order) that answers.
 
-    Raises:
-        Unavailable: none does. Fatal: the server refuses us. ConfigError: the settings cannot be used.
-        InsecureConnection: the settings require TLS, and no server offers it; nothing was sent.
+    Raises Unavailable: none does. Fatal: the server refuses us. ConfigError: the settings cannot be used.
+    InsecureConnection: the settings require TLS, and no server offers it; nothing was sent.
     """
     check_urls(settings)
     load_websockets(settings.url)
@@ -511,8 +496,12 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
 
 
 def _credentials(settings: NatsSettings) -> dict[str, Any]:
-    for path in (settings.creds, settings.nkey_seed, settings.certificate, settings.key, settings.ca):
-        check_readable(path)
+    for path in filter(None, (settings.creds, settings.nkey_seed, settings.certificate, settings.key, settings.ca)):
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            why = f"cannot read {path}: {error.strerror}"
+            raise ConfigError(why, hint="correct the path or its permissions") from None
     check_secrets(settings)
     options: dict[str, Any] = {
         "user": settings.user,

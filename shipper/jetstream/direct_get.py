@@ -31,8 +31,7 @@ def body_of(sequence: int) -> bytes:
 async def last_stored(connection: Connection, stream: str, subject: str, *, within: float) -> Stored | None:
     """The newest message on `subject`; None: the stream holds none.
 
-    Raises:
-        nats.errors.NoRespondersError: no server answers for the stream. SessionLost: no reply in `within` seconds.
+    Raises nats.errors.NoRespondersError: no server answers for the stream. SessionLost: no reply in `within` seconds.
     """
     return stored(await connection.request(subject_of(stream, subject), b"", within=within))
 

@@ -70,8 +70,12 @@ class ProtocolFilter(asyncio.BufferedProtocol):
             while begin < self._end and (behind := self._handle(begin)) > begin:
                 begin = behind
             self._keep(begin)
-        if was_full or self._whole > len(self._buffer):
-            self._grow()
+        if was_full or self._whole > len(self._buffer):  # more bytes came than it can hold, or will come
+            size = max(self._whole, min(2 * len(self._buffer), MOST_BYTES), self._end + FIRST_BYTES)
+            if size > len(self._buffer):
+                grown = bytearray(size)
+                grown[: self._end] = self._view[: self._end]
+                self._buffer, self._view = grown, memoryview(grown)
 
     def put(self, octets: bytes) -> None:
         """The same of bytes that came another way."""
@@ -138,14 +142,6 @@ class ProtocolFilter(asyncio.BufferedProtocol):
         if begin and left:
             self._view[:left] = self._view[begin : self._end]
         self._end = left
-
-    def _grow(self) -> None:
-        """Enlarge the buffer: more bytes came than it can hold, or will come."""
-        size = max(self._whole, min(2 * len(self._buffer), MOST_BYTES), self._end + FIRST_BYTES)
-        if size > len(self._buffer):
-            grown = bytearray(size)
-            grown[: self._end] = self._view[: self._end]
-            self._buffer, self._view = grown, memoryview(grown)
 
 
 UNREADABLE = {"Log-Unreadable": "the message's headers are no UTF-8"}

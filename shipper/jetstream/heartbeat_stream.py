@@ -37,8 +37,7 @@ class HeartbeatReader:
     async def make(self) -> None:
         """Create the stream; nothing changes where it exists.
 
-        Raises:
-            ConfigError: the server does not want it so. SessionLost: or this user may not.
+        Raises ConfigError: the server does not want it so. SessionLost: or this user may not.
         """
         try:
             await self._connection.api(f"STREAM.CREATE.{self._stream}", beats_config(self._prefix))
@@ -48,8 +47,7 @@ class HeartbeatReader:
     async def look(self, known: int = 0) -> HeartbeatUpdate:
         """The heartbeats since the last read; all of them, if there are fewer hosts than `known`.
 
-        Raises:
-            StreamMissing: the stream was not created. SessionLost: the server does not answer.
+        Raises StreamMissing: the stream was not created. SessionLost: the server does not answer.
         """
         info = await self._connection.api(f"STREAM.INFO.{self._stream}")
         state = info["state"]

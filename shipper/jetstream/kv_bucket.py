@@ -25,8 +25,7 @@ class JetStreamBucket(ConnectedSession):
     async def open(cls, settings: NatsSettings, *, name: str) -> "JetStreamBucket":
         """A session with the first server that answers; the bucket is made if there is none.
 
-        Raises:
-            Unavailable: no server answers. BucketRefused: this user may not have the bucket.
+        Raises Unavailable: no server answers. BucketRefused: this user may not have the bucket.
         """
         connection = await connect(settings, name=f"fshipper consume {name} leases", inbox="_INBOX_collector")
         bucket = cls(connection)

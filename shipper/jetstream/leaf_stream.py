@@ -37,8 +37,7 @@ class LeafStream:
 
     async def state(self) -> StreamState:
         """What the site's stream holds now. Raises SessionLost: the site does not answer; RightMissing."""
-        info = json.loads((await self._ask(f"{self.origin.api}.STREAM.INFO.{self.origin.stream}")).data)
-        return stream_state(self._checked("STREAM.INFO", info))
+        return stream_state(await self._api("STREAM.INFO"))
 
     async def purge(self, below: int) -> int | None:
         """Remove what the site has of the centre's messages below `below`, but the last one of them; how many.
@@ -54,9 +53,7 @@ class LeafStream:
             return 0  # it is purged, or the site lost it: what it wrote since is not archived
         if not _is_same(archived, found):
             return None
-        where = f"{self.origin.api}.STREAM.PURGE.{self.origin.stream}"
-        content = json.loads((await self._ask(where, {"seq": there})).data)
-        return int(self._checked("STREAM.PURGE", content)["purged"])
+        return int((await self._api("STREAM.PURGE", {"seq": there}))["purged"])
 
     async def _read(self, api: str, stream: str, sequence: int) -> Msg | None:
         """One message; None: the stream does not hold it."""
@@ -79,7 +76,9 @@ class LeafStream:
                 raise RightMissing(f"no right to publish to {subject!r}", hint=GRANT_HINT) from None
             raise SessionLost(f"{self.origin.domain}: {describe(error)}") from None
 
-    def _checked(self, verb: str, content: dict[str, Any]) -> dict[str, Any]:
+    async def _api(self, verb: str, body: dict[str, Any] | None = None) -> Any:
+        """The site's answer to an API request about its stream."""
+        content = json.loads((await self._ask(f"{self.origin.api}.{verb}.{self.origin.stream}", body)).data)
         if "error" in content:
             raise ApiError(f"{verb} at {self.origin.domain}", content["error"])
         return content
@@ -102,9 +101,6 @@ def stream_state(info: dict[str, Any]) -> StreamState:
 
 def _is_same(one: Msg, other: Msg) -> bool:
     """Whether two streams hold the same message, but for what each server noted on it."""
-    mine, theirs = ({k: v for k, v in (m.headers or {}).items() if not k.startswith(OURS)} for m in (one, other))
-    return (one.data, mine, _subject(one)) == (other.data, theirs, _subject(other))
-
-
-def _subject(message: Msg) -> str | None:
-    return (message.headers or {}).get("Nats-Subject")
+    mine, theirs = one.headers or {}, other.headers or {}
+    names = {"Nats-Subject", *(name for name in (*mine, *theirs) if not name.startswith(OURS))}
+    return one.data == other.data and all(mine.get(name) == theirs.get(name) for name in names)

@@ -67,8 +67,7 @@ class MessageBrowser:
     async def store(self, stream: str, subject: str, headers: Mapping[str, str], payload: bytes) -> int:
         """Publish a message into `stream` and wait until it is stored; its sequence there.
 
-        Raises:
-            StreamMissing, StreamFull: it has no place. SessionLost: whether it is stored is unknown.
+        Raises StreamMissing, StreamFull: it has no place. SessionLost: whether it is stored is unknown.
         """
         answer = await self._request(subject, payload, headers)
         if (answer.headers or {}).get("Status") == NO_RESPONDERS:

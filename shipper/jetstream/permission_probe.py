@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import enum
 import itertools
-import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
 import nats.errors
 from nats.aio.msg import Msg
 
+from shipper import control
 from shipper.errors import SessionLost
 from shipper.jetstream.connection import API, NO_RESPONDERS, REFUSED, Connection, connect, describe
 from shipper.jetstream.direct_get import subject_of
@@ -42,11 +42,7 @@ class ProbeReply(NamedTuple):
     @property
     def content(self) -> Mapping[str, Any]:
         """The payload as JSON; empty where it is none."""
-        try:
-            found = json.loads(self.payload)
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        return control.decode(self.payload) or {}
 
     @property
     def error_code(self) -> int:
@@ -142,8 +138,7 @@ class Probe:
 async def probing(settings: NatsSettings, *, host: str) -> AsyncIterator[Probe]:
     """A probe with the connection, the user and the inbox that a producer of `host` has.
 
-    Raises:
-        Unavailable: no server answers. Fatal: it refuses us. ConfigError: a file of the settings cannot be used.
+    Raises Unavailable: no server answers. Fatal: it refuses us. ConfigError: a file of the settings cannot be used.
     """
     connection = await connect(settings, name=f"fshipper validate {host}", inbox=f"_INBOX_{host}")
     try:

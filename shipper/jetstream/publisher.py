@@ -57,8 +57,7 @@ class JetStreamPublisher(ConnectedSession):
     async def begin(cls, settings: NatsSettings, *, stream: str, host: str, block_bytes: int) -> "JetStreamPublisher":
         """A session with the first server that answers.
 
-        Raises:
-            Unavailable: none answers. ConfigError: the server does not take messages of `block_bytes`.
+        Raises Unavailable: none answers. ConfigError: the server does not take messages of `block_bytes`.
         """
         connection = await connect(settings, name=f"fshipper produce {host}", inbox=f"_INBOX_{host}")
         if connection.max_payload < block_bytes + HEADER_ROOM_BYTES:

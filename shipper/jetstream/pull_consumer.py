@@ -118,8 +118,7 @@ class JetStreamInbox(ConnectedSession):
     ) -> "JetStreamInbox":  # fmt: skip
         """A session with the first server that answers; `lost` outlives the sessions of a process.
 
-        Raises:
-            Unavailable: none answers.
+        Raises Unavailable: none answers.
         """
         connection = await connect(settings, name=f"fshipper consume {name} {stream}", inbox="_INBOX_collector")
         return cls(connection, stream=stream, consumer=consumer, batch_bytes=batch_bytes, lost=lost)

@@ -74,8 +74,13 @@ class PullLoop:
         self._inbox = inbox = self._connection.client.new_inbox() + "."
 
         def on_message(message: Msg) -> None:
-            if inbox == self._inbox:
-                self._on_message(message)
+            if inbox != self._inbox:
+                return
+            self._heard_at = time.monotonic()
+            if message.reply.startswith("$JS.ACK."):
+                self._on_delivery(message)
+            else:
+                self._on_status(message)
 
         self._subscription = await self._connection.client.subscribe_direct(f"{inbox}*", on_message)
 
@@ -98,13 +103,6 @@ class PullLoop:
         with self._connection.session_errors():
             await self._connection.client.publish(verb, json.dumps(body).encode(), reply=f"{self._inbox}{number}")
 
-    def _on_message(self, message: Msg) -> None:
-        self._heard_at = time.monotonic()
-        if message.reply.startswith("$JS.ACK."):
-            self._on_delivery(message)
-        else:
-            self._on_status(message)
-
     def _on_delivery(self, message: Msg) -> None:
         delivery, consumer_sequence = read_delivery(message)
         if consumer_sequence != self.consumer_sequence + 1:
@@ -113,15 +111,12 @@ class PullLoop:
             )
             return
         self.consumer_sequence = consumer_sequence
-        self._count_against_oldest()
+        oldest = next(iter(self._requests), None)
+        if oldest is not None:
+            self._requests[oldest] -= 1
+            if self._requests[oldest] == 0:
+                del self._requests[oldest]
         self._delivered(delivery)
-
-    def _count_against_oldest(self) -> None:
-        for number in self._requests:
-            self._requests[number] -= 1
-            if self._requests[number] == 0:
-                del self._requests[number]
-            return
 
     def _on_status(self, message: Msg) -> None:
         headers = message.headers or {}

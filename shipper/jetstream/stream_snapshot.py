@@ -5,11 +5,12 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
+import nats.errors
 from nats.aio.msg import Msg
 
 from shipper.errors import ConfigError, Fatal, SessionLost
 from shipper.jetstream.admin import explained
-from shipper.jetstream.connection import ApiError, Connection
+from shipper.jetstream.connection import ApiError, Connection, describe
 
 Json = dict[str, Any]
 
@@ -27,8 +28,7 @@ async def snapshot(
 ) -> AsyncIterator[bytes]:
     """The chunks of `stream` as it is now; `begun` gets `{"config": ..., "state": ...}` before the first of them.
 
-    Raises:
-        StreamMissing: there is none. SessionLost: the server stopped sending; what came is worth nothing.
+    Raises StreamMissing: there is none. SessionLost: the server stopped sending; what came is worth nothing.
     """
     async with connection.client.mailbox() as (inbox, arrived):
         question = {
@@ -47,9 +47,8 @@ async def restore(
 ) -> Json:
     """Make the stream that `head` describes of `chunks`; `sent` is called with the bytes of each. Returns the state.
 
-    Raises:
-        ConfigError: the server has such a stream already, or refuses the configuration.
-        Fatal: it could not make a stream of it. SessionLost: it stopped answering, and keeps nothing.
+    Raises ConfigError: the server has such a stream already, or refuses the configuration. Fatal: it could not make a
+    stream of it. SessionLost: it stopped answering, and keeps nothing.
     """
     name = str(head["config"]["name"])
     begun = await _api(connection, f"STREAM.RESTORE.{name}", {"config": head["config"], "state": head["state"]})
@@ -81,8 +80,11 @@ async def _next(connection: Connection, arrived: "asyncio.Queue[Msg]", stream: s
 
 
 async def _send(connection: Connection, subject: str, chunk: bytes, within: float) -> bytes:
-    with connection.session_errors("the server stopped taking the stream: "):
+    try:
         return (await connection.client.request(subject, chunk, timeout=within)).data
+    except (nats.errors.Error, OSError) as error:
+        connection.check()
+        raise SessionLost(f"the server stopped taking the stream: {describe(error)}") from None
 
 
 def _check(name: str, answer: bytes) -> None:

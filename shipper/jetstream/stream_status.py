@@ -156,8 +156,7 @@ INACTIVE_NS = 5_000_000_000
 async def newest_sizes(connection: Connection, stream: str, *, last: int, messages: int) -> Counter[str]:
     """Bytes of payload by subject, of the `messages` newest ones up to sequence `last`; fewer, where some are gone.
 
-    Raises:
-        StreamMissing, SessionLost, ApiError.
+    Raises StreamMissing, SessionLost, ApiError.
     """
     sizes: Counter[str] = Counter()
     async with connection.client.mailbox() as (target, arrived):

@@ -84,8 +84,7 @@ class MemoryStream:
     def append(self, subject: str, headers: Mapping[str, str], payload: bytes) -> int:
         """Store a message and return its sequence; one with a known `Nats-Msg-Id` is stored already.
 
-        Raises:
-            StreamFull: `max_bytes` would be exceeded; the oldest message is never dropped (`discard: new`).
+        Raises StreamFull: `max_bytes` would be exceeded; the oldest message is never dropped (`discard: new`).
         """
         now, name = self._clock.stamp(), headers.get(MESSAGE_ID, "")
         sequence, stored_at = self._ids.get(name, (0, 0))
