@@ -267,15 +267,14 @@ def _without_match(pattern: str, watched: Watched, named: set[str]) -> str:
 
 def _planned_again(settings: Settings, inputs: Inputs) -> Plan[Task]:
     """A plan for a producer that is running: its first scan is done, and no error of the server ends it."""
-    task = planned(settings, once=False, new=False).task
+    task = planned(settings, once=False, new=False)
     following = with_spools(task.following, inputs.names)
     return Plan(settings, replace(task, following=following, patience=Patience(at_start=math.inf, later=math.inf)))
 
 
-def planned(settings: Settings, *, once: bool, new: bool) -> Plan[Task]:
+def planned(settings: Settings, *, once: bool, new: bool) -> Task:
     """What a producer would do; `new`: it has no checkpoint yet. Raises ConfigError."""
-    watched = _watched(settings.producer, once=once)
-    return Plan(settings, _task(settings, host_of(settings), watched, once=once, new=new))
+    return _task(settings, host_of(settings), _watched(settings.producer, once=once), once=once, new=new)
 
 
 def host_of(settings: Settings) -> str:
@@ -404,30 +403,23 @@ def _check_other_name(state: Path, settings: Settings, host: str, watched: Watch
     If the settings give the name, the files are shipped under it, and an event names the other host. If the name is the
     system's, this raises ConfigError: all lines would be archived again, as lines of another host.
     """
-    found = _shipped_as_another(state, watched, Links(settings.producer.link_roots))
-    if found is None:
-        return
-    path, other = found
-    if settings.producer.host:
-        events.shipped_as_another_host(file=path, other=other, host=host)
-        return
-    raise ConfigError(
-        f"{path} was shipped as host {other!r}, and this machine is called {host!r}: its lines would come twice",
-        hint=f"keep the name: HOSTNAME={other} (--host {other}); to ship all files again under the new name, give it:"
-        f" HOSTNAME={host} (--host {host})",
-    )
-
-
-def _shipped_as_another(state: Path, watched: Watched, links: Links) -> tuple[str, str] | None:
-    """A file that is in the checkpoint of another host in the same state directory, and the name of that host."""
+    links = Links(settings.producer.link_roots)
     files = {seen.key: seen for seen in scan(watched).files}
     others = sorted(state.parent.glob(f"*/{CHECKPOINT}"))[:MAX_OTHER_HOSTS] if files else []
     for path in others:
         for source in acknowledged_sources(path) if path.parent != state else ():
-            seen = files.get(source.key)
-            if seen is not None and _holds(seen.path, source.mark, links):
-                return seen.path, path.parent.name
-    return None
+            seen, other = files.get(source.key), path.parent.name
+            if seen is None or not _holds(seen.path, source.mark, links):
+                continue
+            if settings.producer.host:
+                events.shipped_as_another_host(file=seen.path, other=other, host=host)
+                return
+            raise ConfigError(
+                f"{seen.path} was shipped as host {other!r}, and this machine is called {host!r}: its lines would come"
+                " twice",
+                hint=f"keep the name: HOSTNAME={other} (--host {other}); to ship all files again under the new name,"
+                f" give it: HOSTNAME={host} (--host {host})",
+            )
 
 
 def _holds(path: str, mark: Mark, links: Links) -> bool:
@@ -440,6 +432,6 @@ def _holds(path: str, mark: Mark, links: Links) -> bool:
 
 def _allow_many_files() -> None:
     """The more files stay open, the fewer vanish unread; the usual soft limit of 1024 is for programs with select()."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft != hard else soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -6,7 +6,6 @@ while the socket is full. If the server refuses one, none is sent in the rest of
 The backlog is measured for them: bytes of the files that are not acknowledged, and their age.
 """
 
-import functools
 import heapq
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -106,6 +105,7 @@ class Heartbeats(Periodic):
         self._destination = destination
         self._guard = guard
         self._delivery = delivery
+        self._version = shipper.__version__  # reading it takes a millisecond
         self._every = task.heartbeat or MEASURE_SECONDS
         self._subject = beat_subject(task.prefix, task.host)
         self._backlogs = BacklogMeter()
@@ -186,7 +186,7 @@ class Heartbeats(Periodic):
             "in_flight_blocks": len(window),
             "in_flight_bytes": window.bytes,
             "backlog_bytes": sources.backlog_bytes,
-            "version": _version(),
+            "version": self._version,
             "up_seconds": round(time.monotonic() - self._began, 1),
             "files": self._files,
             "unreadable_files": self._unreadable,
@@ -217,7 +217,7 @@ class Heartbeats(Periodic):
             self._rate = (self._shipped - self._rated) / (now - self._rated_at)
             self._rated_at, self._rated = now, self._shipped
         return Heartbeat(
-            version=_version(),
+            version=self._version,
             partition=self._destination.partition,
             every=self._every,
             up=now - self._began,
@@ -246,9 +246,3 @@ def _held_back(files: Sequence[HeldBack]) -> str:
         return ""
     more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
     return f"patterns take too long for the next block of {files[0].file}{more}: held back until a pattern is corrected"
-
-
-@functools.cache
-def _version() -> str:
-    """Of this program; reading it takes a millisecond."""
-    return shipper.__version__

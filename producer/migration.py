@@ -28,6 +28,14 @@ from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode, partitio
 from shipper.ports import Publisher
 from shipper.subjects import control_up, log_subject, map_key, stream_name
 
+MAP_SECONDS = 5.0
+"""Interval between two reads of the map."""
+RECEIPTS_SECONDS = 1.0
+"""Interval between two requests to the old partition's collector while the host is to move."""
+NEAR_BYTES = 64 * 1024 * 1024
+"""Maximum backlog of the archive at which the host stops to publish and leaves."""
+PATIENCE_SECONDS = 60.0
+"""Maximum time for which the host stays while its collector is alive and has a larger backlog."""
 STREAM_SECONDS = 10.0
 """Maximum wait for a stream that was requested."""
 ASK_AGAIN_SECONDS = 0.25
@@ -37,8 +45,8 @@ MARKER = 0
 """Token of the marker: no block has it."""
 
 
-class Migration:
-    """Moves this host to the partition that the map names. `watch`: reads the map. Owned by the session factory."""
+class Migration(Periodic):
+    """Reads the partition map, and moves this host to the partition that it names. Owned by the session factory."""
 
     def __init__(
         self, task: Task, checkpoints: Checkpoints, destination: Destination, acks: Callable[[], AckTracker],
@@ -48,7 +56,13 @@ class Migration:
         self._checkpoints = checkpoints
         self.destination = destination
         self._acks = acks
-        self.watch = MapWatcher(destination, acks, rouse=rouse)
+        self._rouse = rouse
+        self._map: PartitionMap | None = None  # the newest; None: there is none, or this host may not read it
+        self._is_refused = False
+        self._next_at = 0.0
+        self._wanted_since = math.inf  # when the map first named another partition
+        self._reading: asyncio.Task[ReceiptsReply | None] | None = None
+        self.is_time_to_leave = False  #: as soon as nothing is in flight
         self._reported: Place | None = None  # the place for which a difference to the settings was reported
 
     @property
@@ -56,12 +70,84 @@ class Migration:
         """The place of this host, as the checkpoint knows it."""
         return self.destination.place
 
+    @property
+    def place_by_map(self) -> Place:
+        """The place of this host, by the newest map."""
+        return self.place.under(self._map, self.destination.host) if self._map else self.place
+
+    # -- the newest map -----------------------------------------------------------------------------------------------
+
+    @property
+    def next_at(self) -> float:
+        """When the map is read next, or as soon as it has been read."""
+        if self._reading is not None:
+            return -math.inf if self._reading.done() else math.inf
+        return self._next_at
+
+    async def run(self, session: Publisher | None) -> None:
+        """Start to read the map when that is due, or use what was read: sets `is_time_to_leave`."""
+        if session is None:
+            return
+        if self._reading is not None and self._reading.done():
+            reading, self._reading = self._reading, None
+            told = None if reading.cancelled() else reading.result()
+            if told is not None:
+                self._acks().note_receipts(told)
+                waited = time.monotonic() - self._wanted_since
+                self.is_time_to_leave = self._acks().unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
+        elif self._reading is None and time.monotonic() >= self._next_at:
+            self._reading = asyncio.ensure_future(self._read_and_ask(session))
+            self._reading.add_done_callback(lambda _: self._rouse())
+
+    def session_ended(self) -> None:
+        """Cancel the pending request."""
+        self.is_time_to_leave = False
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    async def _read_and_ask(self, publisher: Publisher) -> ReceiptsReply | None:
+        """The receipts of the collector, if the host is to move."""
+        try:
+            await self._read(publisher)
+            if self.place_by_map == self.place:
+                self._wanted_since = math.inf
+                return None
+            self._next_at = time.monotonic() + RECEIPTS_SECONDS
+            self._wanted_since = min(self._wanted_since, time.monotonic())
+            return await receipts.ask(publisher, self.destination.host, self.place.partition)
+        except ShipperError:
+            return None  # the main loop gets the same error
+
+    async def _read(self, publisher: Publisher) -> None:
+        """Read the map. Raises SessionLost."""
+        self._next_at = time.monotonic() + MAP_SECONDS
+        if self._is_refused:
+            return
+        key = map_key(self.destination.prefix)
+        try:
+            entry = await publisher.entry(key)
+        except BucketRefused as error:
+            self._is_refused = True
+            events.map_refused(error=str(error))
+            return
+        found = decode(entry.value) if entry else None
+        if entry and found is None:
+            events.map_damaged(key=key)
+        if found is not None and (self._map is None or found.version > self._map.version):
+            self._map = found
+
+    # -- the first partition ------------------------------------------------------------------------------------------
+    #
+    # Where the host's messages are, or where the partition map or SHIPPER_PARTITIONS sends it. Afterwards the
+    # checkpoint remembers the partition, and only the partition map moves the host to another one.
+
     async def read_map(self, publisher: Publisher) -> None:
         """Read the map at the start of a session. A new host, and one in the right partition, adopt its version."""
-        await self.watch.read(publisher)
+        await self._read(publisher)
         if self._checkpoints.place is None:
             self._save_place(await self._first_place(publisher))
-        there = self.watch.belongs(self.place)
+        there = self.place_by_map
         stays = not self.place.leaving and there.partition == self.place.partition
         if there != self.place and (stays or self._checkpoints.fresh):
             self._save_place(there)
@@ -69,15 +155,15 @@ class Migration:
 
     async def _first_place(self, publisher: Publisher) -> Place:
         """The place of a host whose checkpoint has none: it is new, or an older version wrote it."""
-        if self.watch.known is None or not self._checkpoints.fresh:
+        if self._map is None or not self._checkpoints.fresh:
             past = past_of(await self._partitions_there(publisher), self._acks().known)
             if past is not None:
                 return Place(partition=past)
-        return self.watch.belongs(self.place)
+        return self.place_by_map
 
     def _report_settings(self) -> None:
         """Report once that SHIPPER_PARTITIONS differs from the partition in which this host ships."""
-        task, partition_map, place = self._task, self.watch.known, self.place
+        task, partition_map, place = self._task, self._map, self.place
         if self._reported == place:
             return
         self._reported = place
@@ -97,7 +183,7 @@ class Migration:
 
     async def _partitions_there(self, publisher: Publisher) -> list["PartitionState"]:
         """Every partition with a stream. Without a map: this host's, and those from 0 on without an interruption."""
-        found, known, own = [], self.watch.known, self.place.partition
+        found, known, own = [], self._map, self.place.partition
         for number in sorted(known.used) if known else [own, *(n for n in range(MAX_PARTITIONS) if n != own)]:
             stream = stream_name(self._task.prefix, number)
             try:
@@ -111,7 +197,7 @@ class Migration:
 
     async def explained(self, publisher: Publisher, missing: StreamMissing) -> StreamMissing:
         """`missing` with the cause, if the server has other partitions than the settings or the map."""
-        task, partition_map, place = self._task, self.watch.known, self.place
+        task, partition_map, place = self._task, self._map, self.place
         stream = stream_name(task.prefix, place.partition)
         if partition_map is not None:
             return StreamMissing(
@@ -135,9 +221,11 @@ class Migration:
         if version > self.place.version:
             self._save_place(Place(partition=self.place.partition, version=version))
 
+    # -- the move -----------------------------------------------------------------------------------------------------
+
     def set_out(self) -> None:
         """Save the state "leaving": from now on only the marker is published in this partition."""
-        version = self.watch.belongs(self.place).version
+        version = self.place_by_map.version
         if not self.place.leaving and version > self.place.version:
             self._save_place(self.place.left_for(version))
 
@@ -150,8 +238,8 @@ class Migration:
         told, asked = await scheduler.run_until(
             self._last_receipts(publisher, acks), before="the old partition was left"
         )  # files are scanned meanwhile, so that no rename is missed
-        await self.watch.read(publisher)  # it may have changed again; if it is gone, the host stays
-        before, there = self.place, self.watch.belongs(self.place)
+        await self._read(publisher)  # it may have changed again; if it is gone, the host stays
+        before, there = self.place, self.place_by_map
         if there == before:
             there = Place(partition=before.partition, version=before.leaving)
         with checkpoint_needed():
@@ -176,7 +264,8 @@ class Migration:
 
     def answer(self) -> PlaceReply:
         """The partition of this host, for the partitioner; the map is read again immediately."""
-        self.watch.hint()
+        self._next_at = 0.0
+        self._rouse()
         place = self.place
         return PlaceReply(place.partition, max(place.version, place.leaving), bool(place.leaving))
 
@@ -224,102 +313,6 @@ class Migration:
         self.destination.move(place)
 
 
-# -- the newest map ---------------------------------------------------------------------------------------------------
-
-MAP_SECONDS = 5.0
-"""Interval between two reads of the map."""
-RECEIPTS_SECONDS = 1.0
-"""Interval between two requests to the old partition's collector while the host is to move."""
-NEAR_BYTES = 64 * 1024 * 1024
-"""Maximum backlog of the archive at which the host stops to publish and leaves."""
-PATIENCE_SECONDS = 60.0
-"""Maximum time for which the host stays while its collector is alive and has a larger backlog."""
-
-
-class MapWatcher(Periodic):
-    """Reads the partition map, and determines when the host can leave its partition. Owned by the migration."""
-
-    def __init__(self, destination: Destination, acks: Callable[[], AckTracker], *, rouse: Callable[[], None]) -> None:
-        self._key = map_key(destination.prefix)
-        self._destination = destination
-        self._acks = acks
-        self._rouse = rouse
-        self.known: PartitionMap | None = None  #: the newest map; None: there is none, or this host may not read it
-        self._is_refused = False
-        self._next_at = 0.0
-        self._wanted_since = math.inf  # when the map first named another partition
-        self._reading: asyncio.Task[ReceiptsReply | None] | None = None
-        self.is_time = False  #: to stop publishing, and to leave
-
-    @property
-    def next_at(self) -> float:
-        """When the map is read next, or as soon as it has been read."""
-        if self._reading is not None:
-            return -math.inf if self._reading.done() else math.inf
-        return self._next_at
-
-    def belongs(self, place: Place) -> Place:
-        """The place of a host that is at `place`, by the newest map."""
-        return place.under(self.known, self._destination.host) if self.known else place
-
-    def hint(self) -> None:
-        """The map may have changed: read it now."""
-        self._next_at = 0.0
-        self._rouse()
-
-    async def read(self, publisher: Publisher) -> None:
-        """Read the map. Raises SessionLost."""
-        self._next_at = time.monotonic() + MAP_SECONDS
-        if self._is_refused:
-            return
-        try:
-            entry = await publisher.entry(self._key)
-        except BucketRefused as error:
-            self._is_refused = True
-            events.map_refused(error=str(error))
-            return
-        found = decode(entry.value) if entry else None
-        if entry and found is None:
-            events.map_damaged(key=self._key)
-        if found is not None and (self.known is None or found.version > self.known.version):
-            self.known = found
-
-    async def run(self, session: Publisher | None) -> None:
-        """Start to read the map when that is due, or use what was read: sets `is_time`."""
-        if session is None:
-            return
-        if self._reading is not None and self._reading.done():
-            looking, self._reading = self._reading, None
-            told = None if looking.cancelled() else looking.result()
-            if told is not None:
-                self._acks().note_receipts(told)
-                waited = time.monotonic() - self._wanted_since
-                self.is_time = self._acks().unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
-        elif self._reading is None and time.monotonic() >= self._next_at:
-            self._reading = asyncio.ensure_future(self._read_and_ask(session, self._destination.place))
-            self._reading.add_done_callback(lambda _: self._rouse())
-
-    def session_ended(self) -> None:
-        """Cancel the pending request."""
-        self.is_time = False
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
-
-    async def _read_and_ask(self, publisher: Publisher, place: Place) -> ReceiptsReply | None:
-        """The receipts of the collector, if the host is to move."""
-        try:
-            await self.read(publisher)
-            if self.belongs(place) == place:
-                self._wanted_since = math.inf
-                return None
-            self._next_at = time.monotonic() + RECEIPTS_SECONDS
-            self._wanted_since = min(self._wanted_since, time.monotonic())
-            return await receipts.ask(publisher, self._destination.host, place.partition)
-        except ShipperError:
-            return None  # the main loop gets the same error
-
-
 # -- what archives have of the sources of a host that moves -----------------------------------------------------------
 
 NAMELESS = "_"
@@ -360,12 +353,6 @@ def _candidates(source: Source, told: ReceiptsReply, receipt: Receipt | None, *,
             yield Handoff(each.offset, crc, each.archive or NAMELESS)
     if source.handoff is not None:
         yield source.handoff
-
-
-# -- the first partition ----------------------------------------------------------------------------------------------
-#
-# Where the host's messages are, or where the partition map or SHIPPER_PARTITIONS sends it. Afterwards the checkpoint
-# remembers the partition, and only the partition map moves the host to another one.
 
 
 class PartitionState(NamedTuple):

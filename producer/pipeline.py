@@ -93,7 +93,7 @@ class SessionFactory:
         Raises StreamMissing: with the cause, unless the stream exists now.
         """
         migration = self.migration
-        if migration.watch.belongs(migration.place).partition != migration.place.partition:
+        if migration.place_by_map.partition != migration.place.partition:
             migration.set_out()  # what is not acknowledged is sent there, after what this partition archived
         elif await migration.ask_for_stream(session):
             return
@@ -113,58 +113,6 @@ GRACE_SECONDS = 0.5
 """After the time limit: the work checks the limit too, and ends by itself if it can."""
 
 
-class Drain:
-    """Determines whether more is read, and whether the work is done. Owned by the pipeline."""
-
-    def __init__(self, task: Task, stop: Stop, inputs: Inputs, delivery: Delivery) -> None:
-        self._task = task
-        self._stop = stop
-        self._inputs = inputs
-        self._delivery = delivery
-
-    @property
-    def may_read(self) -> bool:
-        """Whether more is read: until a stop is requested, and then what the inputs left in their spools."""
-        return self._is_emptying or not self._stop.asked
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the work ends now."""
-        delivery = self._delivery
-        is_settled = not len(delivery.window)
-        if self._stop.asked:
-            return (is_settled and not self._is_emptying) or self._stop.asked_for > self._task.drain_within
-        ends = self._task.following.once or self._inputs.end_the_program
-        return ends and is_settled and delivery.tailer.idle and self._inputs.is_over(delivery.progress)
-
-    @property
-    def _is_emptying(self) -> bool:  # the inputs were stopped, and not all of their spools is acknowledged
-        return self._inputs.stopping and not self._inputs.is_settled(self._delivery.progress)
-
-    async def run(self, work: Awaitable[None]) -> None:
-        """Wait for `work`; cancel it after the time limit of a stop, wherever it waits.
-
-        Raises Fatal: with `once` some files could not be read, so not everything was shipped.
-        """
-        working = asyncio.ensure_future(work)
-        deadline = asyncio.ensure_future(self._deadline())
-        try:
-            await asyncio.wait({working, deadline}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            deadline.cancel()
-            working.cancel()
-            await asyncio.wait({working}, timeout=2 * GRACE_SECONDS)  # bounded: nats-py may swallow a cancellation
-        if working.done() and not working.cancelled():
-            working.result()
-        unread = self._delivery.tailer.unread if self._task.following.once and not self._stop.asked else []
-        if unread:
-            raise Fatal(f"not everything could be read: {', '.join(unread[:10])}", hint="see the errors above")
-
-    async def _deadline(self) -> None:
-        await self._stop.wait()
-        await asyncio.sleep(max(0.0, self._task.drain_within + GRACE_SECONDS - self._stop.asked_for))
-
-
 MAX_SLEEP_DRAINING_SECONDS = 0.5
 NO_INPUTS = Inputs()
 
@@ -174,14 +122,15 @@ class Pipeline:
 
     def __init__(
         self, task: Task, delivery: Delivery, batcher: Batcher, sessions: SessionFactory, scheduler: Scheduler,
-        drain: Drain,
+        stop: Stop, inputs: Inputs,
     ) -> None:  # fmt: skip
         self._task = task
         self.delivery = delivery
         self._batcher = batcher
         self._sessions = sessions
         self._scheduler = scheduler
-        self._drain = drain
+        self._stop = stop
+        self._inputs = inputs
         self._trouble = "no session with the server yet"  # empty while the session works
         delivery.on_acknowledged(self._acknowledged)
         self.pulse = scheduler.pulse  #: the progress of the main loop, for the watchdog
@@ -192,7 +141,7 @@ class Pipeline:
         try:
             self.delivery.start()
             self._scheduler.start()
-            await self._drain.run(self._run_sessions())
+            await self._run_until_deadline()
         finally:
             self._scheduler.close()
             self._batcher.close()
@@ -208,11 +157,48 @@ class Pipeline:
         """Why there is no working session with the server; empty while there is one."""
         return self._trouble
 
+    async def _run_until_deadline(self) -> None:
+        """Run sessions; cancel them after the time limit of a stop, wherever they wait.
+
+        Raises Fatal: with `once` some files could not be read, so not everything was shipped.
+        """
+        working = asyncio.ensure_future(self._run_sessions())
+        deadline = asyncio.ensure_future(self._deadline())
+        try:
+            await asyncio.wait({working, deadline}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            deadline.cancel()
+            working.cancel()
+            await asyncio.wait({working}, timeout=2 * GRACE_SECONDS)  # bounded: nats-py may swallow a cancellation
+        if working.done() and not working.cancelled():
+            working.result()
+        unread = self.delivery.tailer.unread if self._task.following.once and not self._stop.asked else []
+        if unread:
+            raise Fatal(f"not everything could be read: {', '.join(unread[:10])}", hint="see the errors above")
+
+    async def _deadline(self) -> None:
+        await self._stop.wait()
+        await asyncio.sleep(max(0.0, self._task.drain_within + GRACE_SECONDS - self._stop.asked_for))
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether the work ends now."""
+        delivery = self.delivery
+        is_settled = not len(delivery.window)
+        if self._stop.asked:
+            return (is_settled and not self._is_emptying) or self._stop.asked_for > self._task.drain_within
+        ends = self._task.following.once or self._inputs.end_the_program
+        return ends and is_settled and delivery.tailer.idle and self._inputs.is_over(delivery.progress)
+
+    @property
+    def _is_emptying(self) -> bool:  # the inputs were stopped, and not all of their spools is acknowledged
+        return self._inputs.stopping and not self._inputs.is_settled(self.delivery.progress)
+
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     async def _run_sessions(self) -> None:
         """One session after another until the work is done; an error in one leads to the next, with back-off."""
-        while not self._drain.is_done:
+        while not self._is_done:
             self.pulse.turn()
             try:
                 await self._session()
@@ -292,12 +278,12 @@ class Pipeline:
                 if batcher:
                     continue
                 await scheduler.run_due(session)
-                if self._sessions.migration.watch.is_time and not len(delivery.window):
+                if self._sessions.migration.is_time_to_leave and not len(delivery.window):
                     await delivery.save()
                     return self._sessions.migration.set_out()
                 if self._may_read and not delivery.tailer.idle:
                     batcher.begin()
-                elif self._drain.is_done:
+                elif self._is_done:
                     return None
                 else:
                     delivery.check_late()
@@ -314,9 +300,11 @@ class Pipeline:
 
     @property
     def _may_read(self) -> bool:
+        """Whether more is read: until a stop is requested, and then what the inputs left in their spools."""
         delivery = self.delivery
-        may_begin = self._drain.may_read and not delivery.must_resend and not self._sessions.migration.watch.is_time
-        return may_begin and delivery.window.room and self._batcher.has_budget
+        if delivery.must_resend or self._sessions.migration.is_time_to_leave or not delivery.window.room:
+            return False
+        return self._batcher.has_budget and (not self._stop.asked or self._is_emptying)
 
     async def _rest(self) -> None:
         """Sleep until there is news, a task or an ack is due, the rate limit allows to read, or the drain ends."""
@@ -444,7 +432,7 @@ def pipeline_of(
         ScanTask(ScanSchedule(task, wake), delivery),
         EachIteration(lambda _: inputs.tend(delivery.progress, delivery.tailer.release)),
         heartbeats,
-        migration.watch,
+        migration,
         DeletionTask(task, destination, delivery, stop, wake),
         SaveTask(delivery),
     )
@@ -462,4 +450,4 @@ def pipeline_of(
     sessions = SessionFactory(connect, delivery, scheduler, heartbeats, migration, handshake, control)
     stop.on_ask(task.edits.budget.end_soon)
     inputs.hint_to(wake.hint)
-    return Pipeline(task, delivery, batcher, sessions, scheduler, Drain(task, stop, inputs, delivery))
+    return Pipeline(task, delivery, batcher, sessions, scheduler, stop, inputs)

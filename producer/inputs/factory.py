@@ -3,6 +3,7 @@
 It also decides what happens to their spools: inputs start before the first scan, and stop first at a drain.
 """
 
+import contextlib
 import glob
 import os
 import stat
@@ -48,13 +49,9 @@ class Inputs:
         return {str(spool.log): spool.name for spool in self._spools}
 
     def start(self) -> None:
-        """Begin to read. Raises ConfigError: something cannot be opened; then nothing runs."""
-        try:
-            for reader in self._readers:
-                reader.start()
-        except BaseException:
-            self.close()
-            raise
+        """Begin to read. Raises ConfigError: something cannot be opened; the others run until `close`."""
+        for reader in self._readers:
+            reader.start()
 
     def hint_to(self, hint: Hint) -> None:
         """Set the function that is called when a spool grew."""
@@ -117,7 +114,7 @@ def files_of(settings: ProducerSettings) -> tuple[str, ...]:
 
 def named(settings: ProducerSettings) -> frozenset[str]:
     """The paths that are no files: standard input and FIFOs."""
-    return frozenset(path for path in settings.files if path == STDIN or _is_named_fifo(path, settings))
+    return frozenset(_named_fifos(settings)) | (frozenset(settings.files) & {STDIN})
 
 
 def is_any(settings: ProducerSettings) -> bool:
@@ -184,17 +181,14 @@ def _checked_name(settings: ProducerSettings) -> str:
 
 
 def _named_fifos(settings: ProducerSettings) -> list[str]:
-    return [path for path in settings.files if path != STDIN and _is_named_fifo(path, settings)]
-
-
-def _is_named_fifo(path: str, settings: ProducerSettings) -> bool:
-    """Whether a FIFO is at `path`, to which no link leads that another user can have made."""
-    if glob.has_magic(path) and not os.path.lexists(path):
-        return False
-    try:
-        return stat.S_ISFIFO(Links(settings.link_roots).status(os.path.abspath(path)).st_mode)
-    except OSError:  # NotFollowed is one
-        return False
+    """The paths at which a FIFO is, to which no link leads that another user can have made."""
+    found = []
+    for path in settings.files:
+        if path != STDIN and (not glob.has_magic(path) or os.path.lexists(path)):
+            with contextlib.suppress(OSError):  # NotFollowed is one
+                if stat.S_ISFIFO(Links(settings.link_roots).status(os.path.abspath(path)).st_mode):
+                    found.append(path)
+    return found
 
 
 def _report_refused_fifos(settings: ProducerSettings) -> None:

@@ -6,6 +6,7 @@ prove to be the same bytes, and are passed over: the same entry always gives the
 
 import contextlib
 import datetime as dt
+import io
 import json
 import os
 import select
@@ -166,16 +167,11 @@ def step(again: bytes, data: bytes) -> Step:
 def reached(again: bytes, line: bytes) -> tuple[bytes, int]:
     """What of `again` begins with `line`, and how many whole lines are before it; b"" where it does not come."""
     at = whole = 0
-    for held in _lines(again):
+    for held in io.BytesIO(again):
         if line.startswith(held):
             return again[at:], whole
         at, whole = at + len(held), whole + held.endswith(b"\n")
     return b"", whole
-
-
-def _lines(data: bytes) -> list[bytes]:
-    *whole, rest = data.split(b"\n")
-    return [*(line + b"\n" for line in whole), *([rest] if rest else [])]
 
 
 NAME = "/journal"

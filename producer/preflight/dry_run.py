@@ -75,7 +75,7 @@ def report(settings: Settings, *, once: bool) -> Report:
 
 
 def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once: bool) -> Report:
-    task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged).task
+    task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged)
     known = checkpoints.load()
     following = with_spools(task.following, {str(path / LOG): name for path, name in names_below(spools).items()})
     with contextlib.closing(new_tailer(following, checkpoints)) as sources:

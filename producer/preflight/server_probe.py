@@ -42,11 +42,19 @@ class Sending(NamedTuple):
 
     host: str
     prefix: str
-    subject: str
-    stream: str
     partition: int
     partitions: int
     block_bytes: int
+
+    @property
+    def subject(self) -> str:
+        """Subject of the blocks."""
+        return log_subject(self.prefix, self.partition, self.host)
+
+    @property
+    def stream(self) -> str:
+        """The stream that takes them."""
+        return stream_name(self.prefix, self.partition)
 
     @property
     def message_bytes(self) -> int:
@@ -82,18 +90,6 @@ class MapFound(NamedTuple):
     denied: str  #: why this host may not read the map; empty: it may
     streams: int  #: without a map: how many partitions have a stream, from partition 0 on
 
-    def of_host(self, sending: Sending) -> Sending:
-        """Where the host really sends: the map has precedence over the settings."""
-        if self.map is None:
-            return sending
-        number = self.map.partition_of(sending.host)
-        return sending._replace(
-            partition=number,
-            partitions=self.map.partitions,
-            subject=log_subject(sending.prefix, number, sending.host),
-            stream=stream_name(sending.prefix, number),
-        )
-
 
 async def _partition_map(probe: Probe, sending: Sending) -> MapFound:
     reply = await probe.last_stored(bucket_subject(map_key(sending.prefix)), BUCKET_STREAM)
@@ -116,7 +112,10 @@ async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
         denied = await probe.publish(sending.subject, sending.stream)
         return [inbox, asked, *([_judge_publish(denied, sending)] if denied.outcome is ProbeOutcome.DENIED else [])]
     found = await _partition_map(probe, sending)
-    numbers, sending = _judge_map(found, sending), found.of_host(sending)
+    numbers = _judge_map(found, sending)
+    if found.map is not None:  # it has precedence over the settings
+        partition = found.map.partition_of(sending.host)
+        sending = sending._replace(partition=partition, partitions=found.map.partitions)
     published = _judge_publish(await probe.publish(sending.subject, sending.stream), sending)
     stream = _judge_stream(await probe.stream(sending.stream), sending)
     direct = _judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)

@@ -22,7 +22,7 @@ from shipper.config import Layer, load, places
 from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, ShipperError
 from shipper.partition_map import partition_for
 from shipper.settings import Settings, host_of_url
-from shipper.subjects import is_everybodys, log_subject, stream_name
+from shipper.subjects import is_everybodys
 from shipper.telemetry import set_up_logging
 
 GROUP = "fshipper.checks"
@@ -39,7 +39,8 @@ def run(flags: Layer, config: Path | None, *, role: Role, connect: bool, as_json
         return EXIT_CONFIG
     set_up_logging(style=settings.log.format, level="critical")
     origins = places(flags, config=config)
-    local = [*(_local(settings, origins) if role is Role.HOST else _other(role, settings, origins))]
+    is_usable = good("settings", "every setting is known and has a value that it can have")
+    local = [is_usable, *(_local(settings, origins) if role is Role.HOST else _other(role, settings, origins))]
     has_host = not any(finding.check == "host" and finding.sign is Sign.WRONG for finding in local)
     asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and has_host else []
     shown = [(key, _shown(settings, key), origins[key]) for key in sorted(origins)]
@@ -64,7 +65,6 @@ def _shown(settings: Settings, key: str) -> str:
 
 
 def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
-    yield good("settings", "every setting is known and has a value that it can have")
     try:
         host = host_of(settings)
     except ConfigError as error:
@@ -88,7 +88,6 @@ def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
 
 def _other(role: Role, settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
     """What a role needs that is not a host's."""
-    yield good("settings", "every setting is known and has a value that it can have")
     yield from _unreadable_secrets(settings)
     yield from _exposed(settings, origins)
     if role is Role.COLLECTOR:
@@ -203,17 +202,8 @@ def writable(check: str, directory: Path) -> Finding:
 
 def _sending(settings: Settings) -> Sending:
     try:
-        block_bytes = planned(settings, once=False, new=False).task.message_bytes  # with what edits may add to a block
+        block_bytes = planned(settings, once=False, new=False).message_bytes  # with what edits may add to a block
     except ConfigError:  # it is reported with the files
         block_bytes = settings.producer.block
-    host, prefix = host_of(settings), settings.logs.subject
-    partition = partition_for(host, settings.logs.partitions)
-    return Sending(
-        host=host,
-        prefix=prefix,
-        subject=log_subject(prefix, partition, host),
-        stream=stream_name(prefix, partition),
-        partition=partition,
-        partitions=settings.logs.partitions,
-        block_bytes=block_bytes,
-    )
+    host, partitions = host_of(settings), settings.logs.partitions
+    return Sending(host, settings.logs.subject, partition_for(host, partitions), partitions, block_bytes)

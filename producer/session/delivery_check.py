@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from producer import receipts
 from producer.checkpoint.ack_tracker import AckTracker
-from producer.model import Destination
+from producer.model import Destination, Source
 from producer.periodic import Periodic
 from producer.session.delivery import Delivery
 from producer.session.handshake import Agreement
@@ -33,17 +33,10 @@ MOST_SOURCES = 500
 """Sources in one request, the newest ones."""
 
 
-class _Sent(NamedTuple):
-    """How far a source was acknowledged at the time of the request."""
-
-    sequence: int
-    offset: int
-
-
 class _Answer(NamedTuple):
     """The sources of a request, with the reply of the collector and the state of the stream."""
 
-    asked: Mapping[str, _Sent]
+    asked: Mapping[str, Source]  #: as they were at the time of the request
     told: ReceiptsReply | None = None
     stream_holds: bool = True  #: the acknowledged blocks, as far as the newest message of this host shows
     stream_is_empty: bool = False  #: of messages of this host: the archive has all of them that exist
@@ -130,7 +123,7 @@ class DeliveryCheck(Periodic):
             self._asking.cancel()
             self._asking = None
 
-    def _late(self, acks: AckTracker) -> dict[str, _Sent]:
+    def _late(self, acks: AckTracker) -> dict[str, Source]:
         """The sources that should be archived by now."""
         self._sent_at = {id_: at for id_, at in self._sent_at.items() if id_ in acks.known}
         before = self._clock() - LATE_SECONDS
@@ -143,9 +136,9 @@ class DeliveryCheck(Periodic):
         ]
         self._claimed.clear()
         late.sort(key=lambda source: (source.id in self._unconfirmed, source.id in self._sent_at, source.mtime_ns))
-        return {source.id: _Sent(source.sequence, source.offset) for source in late[-MOST_SOURCES:]}
+        return {source.id: source for source in late[-MOST_SOURCES:]}
 
-    async def _ask(self, publisher: Publisher, acks: AckTracker, asked: Mapping[str, _Sent]) -> _Answer:
+    async def _ask(self, publisher: Publisher, acks: AckTracker, asked: Mapping[str, Source]) -> _Answer:
         acknowledged = acks.sequence
         try:
             # The stream first: messages that are purged by now are archived by now.

@@ -208,14 +208,8 @@ class HostNameGuard:
     def _is_foreign(self, found: _Newest) -> bool:
         """Whether a process that may be alive sent it. The lock proves that older runs of this producer ended."""
         beat, me = found.beat, self.me
-        if (
-            me is None
-            or not beat.run
-            or beat.leaves
-            or beat.refused
-            or beat.run == me.run
-            or beat.instance == me.instance
-        ):
+        has_ended = not beat.run or beat.leaves or beat.refused  # or it is too old to name its process
+        if me is None or has_ended or beat.run == me.run or beat.instance == me.instance:
             return False
         return beat.kernel != me.kernel or Path(f"/proc/{beat.pid}").exists()
 
