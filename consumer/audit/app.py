@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.text import Text
 
-from consumer.archive import IDENTITY, JOURNALS, existing_identity
+from consumer.archive import IDENTITY, existing_identity
 from consumer.audit import manifest_listing
 from consumer.audit.auditor import Audit, AuditResult
 from consumer.audit.auditor import Progress as Told
 from consumer.audit.coverage import DOUBLED_OPEN_HINT, DOUBLED_TEMPLATE_HINT
 from consumer.audit.day_inventory import Scope, chosen_days, hosts
 from consumer.audit.finding import Finding, Weight
-from consumer.audit.journal_snapshot import JournalSnapshots
+from consumer.audit.journal_snapshot import JournalSnapshots, journal_directory
 from consumer.audit.producer_comparison import HostComparison, ProducerReports, ask, compare
 from consumer.audit.repair_duplicates import Repair, RepairResult, SegmentRepair
 from consumer.audit.totals import Row, Sum
@@ -107,10 +107,7 @@ def _scope(chosen: CollectorSettings, since: str, until: str, host: str) -> Scop
     """What is audited. Raises ConfigError: there is no archive; Unavailable: it has nothing of that day or host."""
     archive = chosen.directory
     identity = existing_identity(archive, hint=_NAME_IT)
-    own = archive / JOURNALS
-    journals = chosen.state / "collector" / identity if chosen.state else own
-    if own.is_dir() and not journals.is_dir():
-        journals = own
+    journals = journal_directory(archive, identity, chosen.state)
     scope = Scope(archive=archive, journals=journals, since=since, until=until, host=host)
     days = manifest_listing.days(archive) | manifest_listing.directory_days(archive) | removed_days(archive)
     if (since or until) and not any(map(scope.has_day, days)):

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from consumer.archive import JOURNALS
 from consumer.audit.expected_file import ExpectedFile, of_open_file
 from consumer.audit.finding import Finding, Kind
 from consumer.commit.journal import SOURCE_COLUMNS, Journal, to_known
@@ -29,6 +30,13 @@ _WAL_HEADER_BYTES = 32
 _TRIES = 200
 _TICK_SECONDS = 0.02  # a file that was not changed for so long shows the next change in its time
 _RESTORE = "restore the journal from a copy; until then the committed length of open files is unknown"
+
+
+def journal_directory(archive: Path, identity: str, state: Path | None) -> Path:
+    """The journals of an archive: in it, or below `SHIPPER_STATE` if they are there or nowhere."""
+    own = archive / JOURNALS
+    elsewhere = state / "collector" / identity if state else own
+    return own if own.is_dir() and not elsewhere.is_dir() else elsewhere
 
 
 class JournalLocation(NamedTuple):

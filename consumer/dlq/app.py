@@ -7,13 +7,13 @@ import json
 import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.text import Text
 
-from consumer.dlq import message
-from consumer.dlq.message import Advisory, Letter, LetterFilter, dump, printable
+from consumer.dlq.message import Advisory, Letter, LetterFilter, dump, letter_json, printable
 from consumer.dlq.store import DeadLetterStore, open_dead_letters
 from shipper.config import load
 from shipper.errors import StreamMissing, UsageError
@@ -28,11 +28,7 @@ _T = TypeVar("_T")
 
 def ls(settings: Settings, wanted: LetterFilter, *, limit: int, as_json: bool) -> None:
     """Write the newest dead letters, and what the server gave up delivering. `limit` 0: all."""
-
-    async def work(at: DeadLetterStore) -> None:
-        await (_list_json if as_json else _list)(at, wanted, limit)
-
-    _at_desk(settings, work)
+    _at_desk(settings, lambda at: (_list_json if as_json else _list)(at, wanted, limit))
 
 
 def show(settings: Settings, number: int, *, raw: bool) -> None:
@@ -48,18 +44,16 @@ def requeue(settings: Settings, wanted: LetterFilter, chosen: Sequence[int]) -> 
     """Send the letters `chosen`, or all that are `wanted`, to the collector."""
 
     async def work(at: DeadLetterStore) -> None:
-        await at.requeue(chosen or [each.sequence async for each in at.oldest(wanted)], _say_requeued)
+        async for letter, octets in at.requeue(chosen or await _numbers(at, wanted)):
+            _write([_requeued_line(letter, octets)])
+            sys.stdout.flush()
 
     _at_desk(settings, work)
 
 
 def drop(settings: Settings, wanted: LetterFilter, chosen: Sequence[int], confirm: Callable[[int], None]) -> None:
     """Remove the letters `chosen`, or all that are `wanted`; `confirm` gets their number first, and may raise."""
-
-    async def found(at: DeadLetterStore) -> list[int]:
-        return [each.sequence async for each in at.oldest(wanted)]
-
-    sequences = chosen or _at_desk(settings, found)
+    sequences = chosen or _at_desk(settings, lambda at: _numbers(at, wanted))
     if sequences:
         confirm(len(sequences))
         _at_desk(settings, lambda at: _drop_all(at, sequences))
@@ -67,7 +61,13 @@ def drop(settings: Settings, wanted: LetterFilter, chosen: Sequence[int], confir
 
 async def _drop_all(at: DeadLetterStore, sequences: Sequence[int]) -> None:
     for sequence in sequences:
-        sys.stderr.write(dropped_line(await at.drop(sequence)) + "\n")
+        letter = await at.drop(sequence)
+        origin = f"{when(letter.time_ns)} {printable(letter.host)} {letter.stream} {letter.bytes} bytes"
+        sys.stderr.write(f"dropped {sequence}: {origin}: {printable(letter.reason)}\n")
+
+
+async def _numbers(at: DeadLetterStore, wanted: LetterFilter) -> list[int]:
+    return [each.sequence async for each in at.oldest(wanted)]
 
 
 async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
@@ -86,7 +86,8 @@ async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
         sys.stderr.write("no dead letters" + (" like that" if wanted != LetterFilter() else "") + "\n")
     try:
         async for told in _advisories(at, wanted, limit):
-            _write([advisory_line(told)])
+            why = f"the server gave up delivering {told.stream} {told.sequence} to {told.consumer}: {told.why}"
+            _write([f"{when(told.time_ns)} {printable(why)}"])
     except StreamMissing as error:
         sys.stderr.write(f"hint: {error}; fshipper partition apply creates it\n")
 
@@ -94,10 +95,10 @@ async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
 async def _list_json(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
     async with contextlib.aclosing(at.newest(wanted, limit)) as letters:
         async for each in letters:
-            _write([json_line(message.letter_json(each))])
+            _write([json.dumps(letter_json(each))])  # what is no UTF-8 stays escaped
     with contextlib.suppress(StreamMissing):
         async for told in _advisories(at, wanted, limit):
-            _write([json_line(message.advisory_json(told))])
+            _write([json.dumps({"kind": "advisory"} | asdict(told))])
 
 
 async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> AsyncGenerator[Advisory]:
@@ -106,11 +107,6 @@ async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> 
         async with contextlib.aclosing(at.advisories(wanted.stream, limit)) as found:
             async for each in found:
                 yield each
-
-
-def _say_requeued(each: Letter, octets: int) -> None:
-    _write([requeued_line(each, octets)])
-    sys.stdout.flush()
 
 
 def _write(lines: Iterable[str]) -> None:
@@ -151,17 +147,6 @@ def table(letters: Sequence[Letter]) -> Iterator[str]:
     return (line.plain for line in fitted(standard_output(), COLUMNS, rows, numbers=RIGHT, wrapped="reason"))
 
 
-def advisory_line(each: Advisory) -> str:
-    """A message that the server gave up delivering."""
-    why = f"the server gave up delivering {each.stream} {each.sequence} to {each.consumer}: {each.why}"
-    return f"{when(each.time_ns)} {printable(why)}"
-
-
-def json_line(content: dict[str, Any]) -> str:
-    """One object for programs; what is no UTF-8 stays escaped."""
-    return json.dumps(content)
-
-
 def in_full(letter: Letter, payload: bytes) -> Iterator[str]:
     """Everything of a letter, line by line, safe for a terminal."""
     yield f"number    {letter.sequence}"
@@ -176,18 +161,11 @@ def in_full(letter: Letter, payload: bytes) -> Iterator[str]:
     yield from dump(payload)
 
 
-def requeued_line(letter: Letter, octets: int) -> str:
-    """The result for a letter whose text was sent again."""
+def _requeued_line(letter: Letter, octets: int) -> str:
     if not octets:
         return f"left {letter.sequence}: it holds no bytes; fshipper dlq drop {letter.sequence} removes it"
     cut = f" (only the beginning was kept of the message's {letter.cut_from} bytes)" if letter.cut_from else ""
     return f"requeued {letter.sequence}: {octets} bytes of text of {printable(letter.host)}{cut}"
-
-
-def dropped_line(letter: Letter) -> str:
-    """The line about a dropped letter."""
-    host, reason = printable(letter.host), printable(letter.reason)
-    return f"dropped {letter.sequence}: {when(letter.time_ns)} {host} {letter.stream} {letter.bytes} bytes: {reason}"
 
 
 def when(time_ns: int) -> str:

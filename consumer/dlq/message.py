@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shipper.model import Delivery
+from shipper import units
+from shipper.model import Delivery, Stored
 from shipper.subjects import dead_letter_subject
 
 KINDS = {
@@ -46,19 +47,6 @@ def read_advisory(message: Delivery) -> Advisory | None:
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def advisory_json(advisory: Advisory) -> dict[str, Any]:
-    """An advisory for programs."""
-    return {
-        "kind": "advisory",
-        "time_ns": advisory.time_ns,
-        "stream": advisory.stream,
-        "sequence": advisory.sequence,
-        "consumer": advisory.consumer,
-        "deliveries": advisory.deliveries,
-        "why": advisory.why,
-    }
 
 
 OWN = ("Dlq-Reason", "Dlq-Stream", "Dlq-Seq", "Dlq-Subject", "Dlq-Cut")
@@ -103,25 +91,25 @@ class LetterFilter:
         return self.reason.casefold() in letter.reason.casefold()
 
 
-def read_letter(sequence: int, time_ns: int, subject: str, headers: Mapping[str, str], length: int) -> Letter:
-    """The letter of a message of the stream of dead letters; `length`: of its payload, unless a header has it."""
-    place = _SUBJECT.fullmatch(subject)
+def read_letter(message: Delivery | Stored) -> Letter:
+    """The letter of a message of the stream of dead letters, with its payload or a header with the length of that."""
+    place, headers = _SUBJECT.fullmatch(message.subject), message.headers
     return Letter(
-        sequence=sequence,
-        time_ns=time_ns,
+        sequence=message.sequence,
+        time_ns=message.time_ns,
         host=place[2] if place else "unknown",
         stream=headers.get("Dlq-Stream", ""),
         origin_sequence=headers.get("Dlq-Seq", ""),
         reason=headers.get("Dlq-Reason", ""),
         headers={name: value for name, value in headers.items() if name not in OWN and not name.startswith("Nats-")},
-        bytes=_number(headers.get(SIZE, "")) or length,
+        bytes=_number(headers.get(SIZE, "")) or len(message.payload),
         cut_from=_number(headers.get("Dlq-Cut", "")),
     )
 
 
 def printable(text: str) -> str:
-    """`text` with everything escaped that a terminal might take for a command, or not show."""
-    return "".join(char if char.isprintable() and char != "\\" else _escape(char) for char in text)
+    """`text` with everything escaped that a terminal might take for a command, or not show; a backslash, too."""
+    return units.printable(text.replace("\\", "\\\\"))
 
 
 def dump(payload: bytes, at_most: int = SHOWN_BYTES) -> list[str]:
@@ -150,10 +138,6 @@ def letter_json(letter: Letter) -> dict[str, Any]:
         "cut_from": letter.cut_from or None,
         "file": letter.headers.get("Log-File"),
     }
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def _number(text: str) -> int:

@@ -11,14 +11,12 @@ import datetime as dt
 import hashlib
 import re
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from typing import NamedTuple
 
 import zstandard
 
-from consumer.dlq import message as advisory
-from consumer.dlq import message as letter
-from consumer.dlq.message import Advisory, Letter, LetterFilter
+from consumer.dlq.message import Advisory, Letter, LetterFilter, read_advisory, read_letter
 from shipper import codec
 from shipper.bytes_ops import crc32
 from shipper.errors import Poison, UsageError
@@ -55,8 +53,10 @@ def messages(
     Raises:
         UsageError: it came from no stream of `prefix`.
     """
-    subject, text = address(letter, prefix), text_of(letter, payload)
-    source, file = source_id(created, letter.sequence), file_of(letter, output)
+    subject, text = _address(letter, prefix), text_of(letter, payload)
+    source = hashlib.sha256(f"{created}:{letter.sequence}".encode()).hexdigest()[:16]
+    path = codec.decode_path(letter.headers.get("Log-File", ""))
+    file = (path if path.startswith("/") and "\0" not in path else f"/{output}") + SUFFIX
     total = 0
     for start in range(0, len(text), MAX_BLOCK_BYTES):
         data = text[start : start + MAX_BLOCK_BYTES]
@@ -76,7 +76,7 @@ def messages(
         yield RequeuedMessage(subject, codec.to_headers(block), data)
 
 
-def address(letter: Letter, prefix: str) -> str:
+def _address(letter: Letter, prefix: str) -> str:
     """The subject of a letter's host; `unknown` where the name of the host is invalid."""
     partition = partition_of_stream(prefix, letter.stream)
     if partition is None:
@@ -92,19 +92,6 @@ def address(letter: Letter, prefix: str) -> str:
     return subject
 
 
-def source_id(created: str, sequence: int) -> str:
-    """The id of the source that a letter becomes."""
-    return hashlib.sha256(f"{created}:{sequence}".encode()).hexdigest()[:16]
-
-
-def file_of(letter: Letter, output: str) -> str:
-    """The `.recovered` file next to the file of the message."""
-    path = codec.decode_path(letter.headers.get("Log-File", ""))
-    if not path.startswith("/") or "\0" in path:
-        path = f"/{output}"
-    return path + SUFFIX
-
-
 def text_of(letter: Letter, payload: bytes) -> bytes:
     """The text in a payload, if it can be decoded, else the payload. It ends with a newline."""
     text = _decoded(letter.headers.get("Log-Encoding", ""), payload)
@@ -117,32 +104,19 @@ def text_of(letter: Letter, payload: bytes) -> bytes:
 def _decoded(encoding: str, payload: bytes) -> bytes:
     try:
         match encoding:
-            case Encoding.ZSTD.value:
-                return _from_zstd(payload)
+            case Encoding.ZSTD.value if zstandard.frame_content_size(payload) <= MAX_TEXT_BYTES:
+                return zstandard.ZstdDecompressor().decompress(payload, max_output_size=MAX_TEXT_BYTES)
             case Encoding.GZIP.value:
-                return _from_gzip(payload)
+                unpacker = zlib.decompressobj(_GZIP_WINDOW)
+                text = unpacker.decompress(payload, MAX_TEXT_BYTES)
+                return text if unpacker.eof and not unpacker.unused_data else payload
     except (zstandard.ZstdError, zlib.error):
         pass  # probably the reason why it is a dead letter
     return payload
 
 
-def _from_zstd(payload: bytes) -> bytes:
-    if zstandard.frame_content_size(payload) > MAX_TEXT_BYTES:
-        return payload
-    return zstandard.ZstdDecompressor().decompress(payload, max_output_size=MAX_TEXT_BYTES)
-
-
-def _from_gzip(payload: bytes) -> bytes:
-    unpacker = zlib.decompressobj(_GZIP_WINDOW)
-    text = unpacker.decompress(payload, MAX_TEXT_BYTES)
-    return text if unpacker.eof and not unpacker.unused_data else payload
-
-
 WINDOW = 1000
 """Maximum messages of a listing in memory: 100,000 letters need no more memory than 1,000."""
-
-Sent = Callable[[Letter, int], None]
-"""Called with each letter and the bytes of text that its collector gets; 0: it has none, and stays."""
 
 
 class StoredLetter(NamedTuple):
@@ -182,12 +156,12 @@ class DeadLetterStore:
         kept = await self._letters.get(sequence) if sequence > 0 else None
         if kept is None:
             raise UsageError(f"there is no dead letter {sequence}", hint=await self._what_there_is())
-        return StoredLetter(
-            letter.read_letter(kept.sequence, kept.time_ns, kept.subject, kept.headers, len(kept.payload)), kept.payload
-        )
+        return StoredLetter(read_letter(kept), kept.payload)
 
-    async def requeue(self, sequences: Iterable[int], sent: Sent) -> None:
+    async def requeue(self, sequences: Iterable[int]) -> AsyncGenerator[tuple[Letter, int]]:
         """Store the text of each letter for its collector, then remove the letter; a kill in between repeats nothing.
+
+        Yields each letter and the bytes of text that its collector gets; 0: it has none, and stays.
 
         Raises:
             UsageError: a number or a letter cannot be used. Transient: the server; what was done is done.
@@ -198,7 +172,7 @@ class DeadLetterStore:
             octets = await self._store(found, created)
             if octets:
                 await self._letters.delete(sequence)
-            sent(found.letter, octets)
+            yield found.letter, octets
 
     async def drop(self, sequence: int) -> Letter:
         """Remove a letter for good. Raises UsageError: there is none of that number."""
@@ -211,7 +185,7 @@ class DeadLetterStore:
         left = limit
         for first, last in _windows_back(await self._advisories.state()):
             for kept in reversed([each async for each in self._advisories.whole(first, last, pattern=">")]):
-                told = advisory.read_advisory(kept)
+                told = read_advisory(kept)
                 if told is not None and stream in {"", told.stream}:
                     yield told
                     left -= 1
@@ -221,7 +195,7 @@ class DeadLetterStore:
     async def _between(self, first: int, last: int, wanted: LetterFilter) -> AsyncGenerator[Letter]:
         async with contextlib.aclosing(self._letters.heads(first, last, pattern=wanted.pattern)) as heads:
             async for head in heads:
-                each = letter.read_letter(head.sequence, head.time_ns, head.subject, head.headers, len(head.payload))
+                each = read_letter(head)
                 if wanted.takes(each):
                     yield each
 

@@ -3,19 +3,195 @@
 import asyncio
 import os
 import re
+import select
 import signal
+import stat
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.logview.display import Form, Screen, shown_time
+from consumer.logview.display import STDOUT, Form, Printer, Screen, screen_for, shown_time
 from consumer.logview.file_index import is_archive, is_empty
 from consumer.logview.log_reader import FleetLog, Places, tell
 from consumer.logview.options import LineChoice, Origin, ReplayOptions, TailOptions
-from consumer.logview.outputs import STDOUT, Pace, Printed, Sent, tell_coming, tell_last, tell_stored
-from consumer.logview.query import Sieve, Wanted, sieve, wanted_of
-from shipper.errors import EXIT_OTHER, StreamMissing, Unavailable, UsageError
-from shipper.settings import Settings
+from consumer.logview.query import Last, Piece, Sieve, Wanted, sieve, wanted_of
+from shipper.codec import encode_path
+from shipper.errors import EXIT_OTHER, ConfigError, StreamMissing, Unavailable, UsageError
+from shipper.jetstream.publisher import Republisher
+from shipper.layout import NANOSECONDS
+from shipper.settings import NatsSettings, Settings
+
+PIPE_BYTES = 4096
+"""Bytes that a pipe with free space takes without waiting (PIPE_BUF)."""
+FILE_BYTES = 1024 * 1024
+_GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class Outlet:
+    """A descriptor to write to, which it does not own. Raises BrokenPipeError: the reader is gone."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+        self._most = FILE_BYTES if stat.S_ISREG(os.fstat(descriptor).st_mode) else PIPE_BYTES
+
+    async def write(self, data: bytes) -> None:
+        """Write all of `data`; other tasks run while the pipe is full."""
+        left = memoryview(data)
+        while left:
+            while not self.check() & select.POLLOUT:
+                await self._writable()
+            try:
+                left = left[os.write(self._descriptor, left[: self._most]) :]
+            except BlockingIOError:  # another process made it non-blocking, and was faster
+                continue
+            except BrokenPipeError:  # without its number: typer would end the program with 1 where it sees EPIPE
+                raise BrokenPipeError from None
+
+    def check(self) -> int:
+        """Raise BrokenPipeError if the reader is gone, which else only the next line shows; POLLOUT: there is room."""
+        events = dict(self._poll.poll(0)).get(self._descriptor, 0)
+        if events & _GONE:
+            raise BrokenPipeError
+        return events
+
+    async def _writable(self) -> None:
+        loop = asyncio.get_running_loop()
+        writable = asyncio.Event()
+        loop.add_writer(self._descriptor, writable.set)
+        try:
+            await writable.wait()
+        finally:
+            loop.remove_writer(self._descriptor)
+
+
+class Printed(AbstractAsyncContextManager["Printed"]):
+    """Standard output; with `path` a file, which is replaced. Raises ConfigError: it cannot be written."""
+
+    def __init__(self, form: Form, screen: Screen, path: Path | None = None) -> None:
+        try:
+            self._file = path.open("wb") if path else None
+        except OSError as error:
+            raise ConfigError(f"cannot write {path}: {error.strerror}", hint="name another file") from None
+        self._outlet = Outlet(self._file.fileno() if self._file else STDOUT)
+        self._printer = Printer(form, screen)
+
+    async def take(self, piece: Piece) -> None:
+        """Write it. Raises BrokenPipeError: the reader is gone."""
+        await self._outlet.write(self._printer.render(piece))
+
+    def check(self) -> None:
+        """Raise BrokenPipeError if the reader is gone."""
+        self._outlet.check()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            await self._outlet.write(self._printer.close())
+        if self._file:
+            self._file.close()
+
+
+class Sent(AbstractAsyncContextManager["Sent"]):
+    """A subject, a message a line, without the newline; headers name the origin of the line.
+
+    `{host}` in the subject is the host of the line.
+    """
+
+    def __init__(self, settings: NatsSettings, subject: str) -> None:
+        self._settings = settings
+        self._subject = subject
+        self._republisher: Republisher | None = None
+
+    async def __aenter__(self) -> "Sent":
+        self._republisher = await Republisher.open(self._settings)
+        return self
+
+    async def take(self, piece: Piece) -> None:
+        """Send its lines."""
+        assert self._republisher is not None  # noqa: S101 - within `async with`
+        subject = self._subject.replace("{host}", piece.host)
+        headers = {"Replay-Host": piece.host, "Replay-File": encode_path(piece.file)}
+        for line in piece.lines():
+            stored = {"Replay-Time": shown_time(line.time_ns)}
+            await self._republisher.send(subject, headers | stored, line.text.removesuffix(b"\n"))
+
+    def check(self) -> None:
+        """A subject has no reader that may go away."""
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._republisher is not None:
+            try:
+                if kind is None:
+                    await self._republisher.finish()
+            finally:
+                await self._republisher.close()
+
+
+Receiver = Printed | Sent
+FIRST_WINDOW_SECONDS = 10
+WIDER = 8
+WIDEST_SECONDS = 14 * 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast stored lines are written: a second of them in `1 / factor` seconds; 0: as fast as it goes."""
+
+    factor: float = 0.0
+
+    def due(self, since_first_ns: int) -> float:
+        """Seconds after the first piece at which a piece is due that was stored so much later."""
+        return since_first_ns / NANOSECONDS / self.factor if self.factor else 0.0
+
+
+async def tell_stored(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, pace: Pace) -> None:
+    """Everything that is stored and meant, oldest first."""
+    first_ns, begun = None, time.monotonic()
+    async for piece in log.stored(wanted.since_ns, wanted.until_ns):
+        for each in sieve.take(piece):
+            if first_ns is None:
+                first_ns, begun = each.time_ns, time.monotonic()
+            await _until(begun + pace.due(each.time_ns - first_ns), receiver)
+            await receiver.take(each)
+
+
+async def tell_last(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, lines: int) -> None:
+    """The last lines that are stored and meant: goes back in growing steps until it has so many."""
+    for since_ns in _windows(wanted):
+        last = Last(lines)
+        async for piece in _sifted(log.stored(since_ns, wanted.until_ns), sieve):
+            last.add(piece)
+        if last.full or since_ns == wanted.since_ns:
+            for piece in last.pieces():
+                await receiver.take(piece)
+            return
+
+
+async def _sifted(pieces: AsyncGenerator[Piece], sieve: Sieve) -> AsyncGenerator[Piece]:
+    async for piece in pieces:
+        for each in sieve.take(piece):
+            yield each
+
+
+async def _until(moment: float, receiver: Receiver) -> None:
+    """Sleep until `moment` of the monotonic clock, unless the reader is gone."""
+    while (left := moment - time.monotonic()) > 0:
+        receiver.check()
+        await asyncio.sleep(min(left, 1.0))
+
+
+def _windows(wanted: Wanted) -> Iterator[int]:
+    """Times (ns) to read from, latest first; the last one is the requested time."""
+    now_ns = wanted.until_ns or time.time_ns()
+    seconds = FIRST_WINDOW_SECONDS
+    while seconds < WIDEST_SECONDS and (since_ns := now_ns - seconds * NANOSECONDS) > wanted.since_ns:
+        yield since_ns
+        seconds *= WIDER
+    yield wanted.since_ns
+
 
 LINES_BEFORE_FOLLOWING = 10
 PATIENCE_SECONDS = 60.0
@@ -26,25 +202,25 @@ _SPEED = re.compile(r"(\d+(?:\.\d+)?)x?", re.IGNORECASE)
 
 def tail(options: TailOptions, settings: Settings) -> int:
     """Show stored lines, and with `follow` those that come; the exit code."""
-    choice, follow = options.choice, options.follow
-    wanted, chosen = _wanted(choice), _sieve(choice)
+    follow, wanted, chosen = options.follow, _wanted(options), _sieve(options)
     form = _form(raw=options.raw, as_json=options.as_json, timed=options.timed)
-    is_brief = follow and options.lines is None and not choice.since
-    places = _places(settings, choice.archive, Origin.STREAMS if is_brief else choice.origin)
+    is_brief = follow and options.lines is None and not options.since
+    places = _places(settings, options.archive, Origin.STREAMS if is_brief else options.origin)
     last = LINES_BEFORE_FOLLOWING if is_brief else options.lines
 
     async def work() -> int:
         async with (
             FleetLog(places, wanted, patience=PATIENCE_SECONDS if follow else 0.0, name="tail") as log,
-            Printed.on_stdout(form, _screen(options.color, form)) as printed,
+            Printed(form, _screen(options.color, form)) as printed,
         ):
             found = _say_what_is_missing(log, wanted, waits=follow)
             if last is not None:
                 await tell_last(log, wanted, chosen, printed, lines=last)
             else:
                 await tell_stored(log, wanted, chosen, printed, pace=Pace())
-            if follow:
-                await tell_coming(log, chosen, printed)
+            if follow:  # until it is cancelled
+                async for piece in _sifted(log.follow(printed.check), chosen):
+                    await printed.take(piece)
         return EXIT_OTHER if log.troubled or not found else 0
 
     return _run(work)
@@ -52,8 +228,7 @@ def tail(options: TailOptions, settings: Settings) -> int:
 
 def replay(options: ReplayOptions, settings: Settings) -> int:
     """Send stored lines again; the exit code."""
-    choice, to_file = options.choice, options.to_file
-    wanted, chosen, pace = _wanted(choice), _sieve(choice), _pace(options.speed)
+    to_file, wanted, chosen, pace = options.to_file, _wanted(options), _sieve(options), _pace(options.speed)
     is_raw = not (options.named or options.as_json)
     form = _form(raw=is_raw, as_json=options.as_json, timed=False)
     if options.to_subject and (to_file or not is_raw):
@@ -62,17 +237,14 @@ def replay(options: ReplayOptions, settings: Settings) -> int:
             hint="leave out --to-file, --prefix and --json",
         )
     target = _checked_target(options.to_subject, settings)
-    places = _places(settings, choice.archive, choice.origin)
+    places = _places(settings, options.archive, options.origin)
 
     def receiver() -> Sent | Printed:
         if target:
             return Sent(settings.nats, target)
-        to_stdout = to_file is None or str(to_file) == "-"
-        return (
-            Printed.on_stdout(form, _screen(options.color, form))
-            if to_stdout or to_file is None
-            else Printed.in_file(to_file, form)
-        )
+        if to_file is None or str(to_file) == "-":
+            return Printed(form, _screen(options.color, form))
+        return Printed(form, Screen.PROGRAM, to_file)
 
     async def work() -> int:
         async with FleetLog(places, wanted, patience=PATIENCE_SECONDS, name="replay") as log, receiver() as takes:
@@ -102,11 +274,12 @@ def _run(work: Callable[[], Awaitable[int]]) -> int:
 
 def _say_what_is_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
     """Whether there is any of the hosts. Raises StreamMissing, Unavailable: there is nothing to read at all."""
+    archive = log.places.archive
     if log.is_blank:
-        if not waits and not log.has_archive:
+        if not waits and archive is None:
             raise StreamMissing("the server has no stream of logs", hint="fshipper partition apply --partitions N")
         tell("the server has no stream of logs so far")
-    if (archive := log.only_archive) and is_empty(archive):
+    if archive and not log.places.streams and is_empty(archive):
         raise Unavailable(
             f"nothing is archived yet in {archive.absolute()}",
             hint="is it the collector's directory? --archive DIR names another; without --from the streams are read",
@@ -151,11 +324,9 @@ def _form(*, raw: bool, as_json: bool, timed: bool) -> Form:
 
 def _screen(color: bool | None, form: Form) -> Screen:
     """In a pipe, too, lines with names are for people: `| head` and `| less -R` pass escape sequences to a terminal."""
-    is_terminal = os.isatty(STDOUT)
-    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    if color or (color is None and is_terminal and not plain):
-        return Screen.COLOURED
-    return Screen.TERMINAL if is_terminal or form is not Form.RAW else Screen.PROGRAM
+    screen = screen_for(color)
+    is_pipe = screen is Screen.TERMINAL and not os.isatty(STDOUT)
+    return Screen.PROGRAM if is_pipe and form is Form.RAW else screen
 
 
 def _pace(speed: str) -> Pace:

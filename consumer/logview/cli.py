@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumer.logview.options import LineChoice, Origin, ReplayOptions, TailOptions
+from consumer.logview.options import Origin, ReplayOptions, TailOptions
 from shipper.errors import UsageError
 from shipper.interrupts import importing
 
@@ -77,17 +77,15 @@ def tail(
     if follow and (until or origin is Origin.ARCHIVE):
         raise UsageError("-f goes without --until and without --from archive", hint="what comes has no end yet")
     options = TailOptions(
-        choice=LineChoice(
-            hosts=tuple(hosts or ()),
-            files=tuple(file or ()),
-            since=since,
-            until=until,
-            grep=tuple(grep or ()),
-            invert_match=invert_match,
-            ignore_case=ignore_case,
-            archive=archive,
-            origin=origin,
-        ),
+        hosts=tuple(hosts or ()),
+        files=tuple(file or ()),
+        since=since,
+        until=until,
+        grep=tuple(grep or ()),
+        invert_match=invert_match,
+        ignore_case=ignore_case,
+        archive=archive,
+        origin=origin,
         follow=follow,
         lines=lines,
         raw=raw,
@@ -98,7 +96,8 @@ def tail(
     with importing():
         from consumer.logview.app import tail as run  # noqa: PLC0415
 
-    _end_with(run(options, _settings(url, subject, archive, state, config)))
+    if code := run(options, _settings(url, subject, archive, state, config)):
+        raise typer.Exit(code)
 
 
 @replay_app.command()
@@ -133,17 +132,15 @@ def replay(
     Lines are as they were, byte for byte, unless --prefix or --json is given.
     """
     options = ReplayOptions(
-        choice=LineChoice(
-            hosts=tuple(hosts or ()),
-            files=tuple(file or ()),
-            since=since,
-            until=until,
-            grep=tuple(grep or ()),
-            invert_match=invert_match,
-            ignore_case=ignore_case,
-            archive=archive,
-            origin=origin,
-        ),
+        hosts=tuple(hosts or ()),
+        files=tuple(file or ()),
+        since=since,
+        until=until,
+        grep=tuple(grep or ()),
+        invert_match=invert_match,
+        ignore_case=ignore_case,
+        archive=archive,
+        origin=origin,
         speed=speed,
         to_subject=to_subject,
         to_file=to_file,
@@ -154,11 +151,7 @@ def replay(
     with importing():
         from consumer.logview.app import replay as run  # noqa: PLC0415
 
-    _end_with(run(options, _settings(url, subject, archive, state, config)))
-
-
-def _end_with(code: int) -> None:
-    if code:
+    if code := run(options, _settings(url, subject, archive, state, config)):
         raise typer.Exit(code)
 
 

@@ -94,15 +94,18 @@ class Deduplicator:
     def _block(self, delivery: Delivery, host: str, block: Block) -> list[Piece]:
         key = SourceKey(host, block.source)
         known, holes = self._seen.get(key) or _SourceProgress(self._shown.sources.get(key) or _from_here(block, host))
-        verdict = judge(block, known)
-        parts = [part for hole in holes if (part := _common(hole, block.span)).length > 0]
+        verdict, (start, end) = judge(block, known), block.span
+        parts = [Span(max(hole.start, start), min(hole.end, end)) for hole in holes]
         holes = tuple(rest for hole in holes for rest in _without(hole, block.span))
         if verdict is BlockOutcome.HOLE:
             holes = (*holes, missing_before(block, known))[-MAX_HOLES:]
         if verdict is not BlockOutcome.DUPLICATE:
-            parts.append(Span(max(known.watermark, block.span.start), block.span.end))
-            known = replace(known, watermark=max(known.watermark, block.span.end), ended=block.end is not None)
-        self._remember(key, _SourceProgress(known, holes))
+            parts.append(Span(max(known.watermark, start), end))
+            known = replace(known, watermark=max(known.watermark, end), ended=block.end is not None)
+        self._seen[key] = _SourceProgress(known, holes)
+        self._seen.move_to_end(key)
+        if len(self._seen) > MAX_SOURCES:
+            self._seen.popitem(last=False)
         return [self._piece(delivery, host, block, part) for part in parts if part.length > 0]
 
     def _piece(self, delivery: Delivery, host: str, block: Block, part: Span) -> Piece:
@@ -114,21 +117,11 @@ class Deduplicator:
         offset = part.start if block.edited is None else None
         return Piece(delivery.time_ns, host, block.file, block.source, offset, text)
 
-    def _remember(self, key: SourceKey, seen: _SourceProgress) -> None:
-        self._seen[key] = seen
-        self._seen.move_to_end(key)
-        if len(self._seen) > MAX_SOURCES:
-            self._seen.popitem(last=False)
-
 
 def _from_here(block: Block, host: str) -> ArchivedSource:
     """A source that is met in its middle: what is before counts as printed."""
     start = block.span.start
     return ArchivedSource(id=block.source, host=host, file=block.file, origin=start, watermark=start, crc=None)
-
-
-def _common(one: Span, other: Span) -> Span:
-    return Span(max(one.start, other.start), min(one.end, other.end))
 
 
 def _without(hole: Span, span: Span) -> list[Span]:

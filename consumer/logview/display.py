@@ -1,8 +1,9 @@
-"""Pieces as bytes for a terminal, a pipe or a program. Pure."""
+"""Pieces as bytes for a terminal, a pipe or a program."""
 
 import datetime as dt
 import enum
 import json
+import os
 import re
 import zlib
 from json.encoder import encode_basestring_ascii
@@ -12,6 +13,7 @@ from shipper.layout import NANOSECONDS
 
 COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
 """Of the hosts: those of a terminal's own palette that are neither its text nor its background."""
+STDOUT = 1
 _PLAIN = b"\x1b[0m"
 _DIM = b"\x1b[2m"
 _HARMLESS = re.compile(rb"[\t\n -~]*")
@@ -34,6 +36,12 @@ class Screen(enum.Enum):
     COLOURED = "coloured"  #: the same, with a colour for each host
 
 
+def screen_for(color: bool | None) -> Screen:
+    """Who reads standard output, if a person does; `color`: whether to use colours, None: on terminals only."""
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return Screen.COLOURED if color or (color is None and os.isatty(STDOUT) and not plain) else Screen.TERMINAL
+
+
 class Printer:
     """Writes one piece after the other. Knows whether the last line is still open."""
 
@@ -49,9 +57,10 @@ class Printer:
         begins = (piece.host, piece.file, piece.source, piece.offset)
         goes_on, was_open = self._open == begins, self._open is not None
         text = piece.text if self._screen is Screen.PROGRAM else harmless(piece.text)
-        prefix = b"" if self._form is Form.RAW else self._prefix(piece)
-        if prefix:
-            text = _prefixed(text, prefix, goes_on=goes_on)
+        if self._form is not Form.RAW:
+            prefix = self._prefix(piece)
+            body, newline = (text[:-1], b"\n") if text.endswith(b"\n") else (text, b"")
+            text = b"".join((b"" if goes_on else prefix, body.replace(b"\n", b"\n" + prefix), newline))
         is_open = not piece.text.endswith(b"\n")
         end = None if piece.offset is None else piece.offset + len(piece.text)
         self._open = (piece.host, piece.file, piece.source, end) if is_open else None
@@ -100,12 +109,6 @@ def _escape(char: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004 - what `surrogateescape` makes of a byte
         code -= 0xDC00
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
-
-
-def _prefixed(text: bytes, prefix: bytes, *, goes_on: bool) -> bytes:
-    """`prefix` before each line of `text`, but for the first where it goes on with a line."""
-    body, end = (text[:-1], b"\n") if text.endswith(b"\n") else (text, b"")
-    return b"".join((b"" if goes_on else prefix, body.replace(b"\n", b"\n" + prefix), end))
 
 
 def _objects(piece: Piece) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.archive import IDENTITY, JOURNALS, manifests_of_day
+from consumer.archive import IDENTITY, manifests_of_day
 from consumer.audit import manifest_listing
 from consumer.audit.expected_file import ExpectedFile
-from consumer.audit.journal_snapshot import JournalSnapshots
+from consumer.audit.journal_snapshot import JournalSnapshots, journal_directory
 from consumer.logview.query import Wanted
 from shipper import layout, manifest
 from shipper.errors import ConfigError
@@ -37,6 +37,12 @@ class Part:
     last_sequence: int
     spans: tuple[SourceSpan, ...]
     is_as_it_was: bool  #: the text is the bytes of the spans, nothing between them, left out or edited
+
+    def source_at(self, offset: int) -> tuple[str, int | None]:
+        """The source of the byte at an offset of the text, and its offset there; empty and None: not known."""
+        if self.is_as_it_was and len(self.spans) == 1:
+            return self.spans[0].source, self.spans[0].start + offset
+        return "", None
 
     def is_within(self, wanted: Wanted) -> bool:
         """Whether some of it may have been stored in the requested time."""
@@ -84,7 +90,10 @@ def is_empty(archive: Path) -> bool:
 
 
 def _sealed(archive: Path, wanted: Wanted) -> Iterator[Part]:
-    for date in sorted(filter(lambda day: _has_day(wanted, day), manifest_listing.days(archive))):
+    first, last = layout.day_of(wanted.since_ns), layout.day_of(wanted.until_ns) if wanted.until_ns is not None else ""
+    for date in sorted(manifest_listing.days(archive)):
+        if date < first or (last and date > last):
+            continue
         segments: list[Segment] = []
         for path in manifests_of_day(archive, date):
             with path.open("rb") as lines:
@@ -96,10 +105,7 @@ def _sealed(archive: Path, wanted: Wanted) -> Iterator[Part]:
 
 
 def _open(archive: Path, state: Path | None, identity: str, wanted: Wanted) -> Iterator[Part]:
-    own = archive / JOURNALS
-    directory = state / "collector" / identity if state and identity else own
-    if own.is_dir() and not directory.is_dir():
-        directory = own
+    directory = journal_directory(archive, identity, state if identity else None)
     if not directory.is_dir():
         return
     with JournalSnapshots(directory) as journals:
@@ -157,12 +163,6 @@ def _of_entry(entry: ExpectedFile) -> Part:
 
 def _is_of(wanted: Wanted, host: str, file: str) -> bool:
     return wanted.hosts.takes(host) and wanted.has_file(file)
-
-
-def _has_day(wanted: Wanted, date: str) -> bool:
-    return date >= layout.day_of(wanted.since_ns) and (
-        wanted.until_ns is None or date <= layout.day_of(wanted.until_ns)
-    )
 
 
 def _identity(archive: Path) -> str:

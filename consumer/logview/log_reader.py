@@ -60,70 +60,52 @@ class _Next(NamedTuple):
     cost: int
 
 
-class ArchiveReader:
+def _archived_pieces(
+    archive: Path, parts: Sequence[Part], wanted: Wanted, trouble: Callable[[str], None]
+) -> Iterator[Piece]:
     """The pieces of some files, oldest first. `trouble` gets a message for each file that cannot be read."""
-
-    def __init__(self, archive: Path, parts: Sequence[Part], wanted: Wanted, trouble: Callable[[str], None]) -> None:
-        self._archive = archive
-        self._parts = parts
-        self._wanted = wanted
-        self._trouble = trouble
-        self._cost = self._files = 0
-
-    def __iter__(self) -> Iterator[Piece]:
-        waiting = [
-            _Next(part.first_ns, number, None, self._read(part), _cost(part)) for number, part in enumerate(self._parts)
-        ]
-        heapq.heapify(waiting)
-        while waiting:
-            first = heapq.heappop(waiting)
-            if first.piece is not None:
-                yield first.piece
-            elif not self._take(first.cost):
-                yield from first.rest
-                continue
-            following = next(first.rest, None)
-            if following is None:
-                self._give_back(first.cost)
-            else:
-                heapq.heappush(waiting, first._replace(time_ns=following.time_ns, piece=following))
-
-    def _take(self, cost: int) -> bool:
-        if self._files >= MOST_FILES or self._cost + cost > MOST_BYTES:
-            return False
-        self._files, self._cost = self._files + 1, self._cost + cost
-        return True
-
-    def _give_back(self, cost: int) -> None:
-        self._files, self._cost = self._files - 1, self._cost - cost
-
-    def _read(self, part: Part) -> Iterator[Piece]:
-        """The pieces that were stored in the requested time, by the time at which each begins and ends."""
-        since, until = self._wanted.since_ns, self._wanted.until_ns
-        try:
-            for piece, behind in itertools.pairwise(itertools.chain(self._pieces(part), [None])):
-                if piece is None or (until is not None and piece.time_ns >= until):
-                    return
-                if behind is None or behind.time_ns >= since:
-                    yield piece
-        except RemovedError:
-            return
-        except (OSError, *BROKEN) as error:
-            self._trouble(f"{part.path}: {getattr(error, 'strerror', None) or error}")
-
-    def _pieces(self, part: Part) -> Iterator[Piece]:
-        only = part.spans[0] if len(part.spans) == 1 and part.is_as_it_was else None
-        with open_part(self._archive, part, self._wanted.since_ns, self._wanted.until_ns) as reader:
-            at = reader.text_start
-            for text in _cut(iter(reader), min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES))):
-                offset = only.start + at if only else None
-                source = only.source if only else ""
-                yield Piece(reader.time_at(at), part.host, part.file, source, offset, text)
-                at += len(text)
+    waiting = []
+    for number, part in enumerate(parts):
+        cost = min(part.raw, UNPACKER_BYTES) + 2 * min(part.raw, CHUNK_BYTES)
+        waiting.append(_Next(part.first_ns, number, None, _requested_pieces(archive, part, wanted, trouble), cost))
+    heapq.heapify(waiting)
+    files = octets = 0  # that are open, and what they need
+    while waiting:
+        first = heapq.heappop(waiting)
+        if first.piece is not None:
+            yield first.piece
+        elif files >= MOST_FILES or octets + first.cost > MOST_BYTES:
+            yield from first.rest
+            continue
+        else:
+            files, octets = files + 1, octets + first.cost
+        following = next(first.rest, None)
+        if following is None:
+            files, octets = files - 1, octets - first.cost
+        else:
+            heapq.heappush(waiting, first._replace(time_ns=following.time_ns, piece=following))
 
 
-def _cost(part: Part) -> int:
-    return min(part.raw, UNPACKER_BYTES) + 2 * min(part.raw, CHUNK_BYTES)
+def _requested_pieces(archive: Path, part: Part, wanted: Wanted, trouble: Callable[[str], None]) -> Iterator[Piece]:
+    """The pieces that were stored in the requested time, by the time at which each begins and ends."""
+    try:
+        for piece, behind in itertools.pairwise(itertools.chain(_pieces(archive, part, wanted), [None])):
+            if piece is None or (wanted.until_ns is not None and piece.time_ns >= wanted.until_ns):
+                return
+            if behind is None or behind.time_ns >= wanted.since_ns:
+                yield piece
+    except RemovedError:
+        return
+    except (OSError, *BROKEN) as error:
+        trouble(f"{part.path}: {getattr(error, 'strerror', None) or error}")
+
+
+def _pieces(archive: Path, part: Part, wanted: Wanted) -> Iterator[Piece]:
+    with open_part(archive, part, wanted.since_ns, wanted.until_ns) as reader:
+        at = reader.text_start
+        for text in _cut(reader.chunks, min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES))):
+            yield Piece(reader.time_at(at), part.host, part.file, *part.source_at(at), text)
+            at += len(text)
 
 
 def _cut(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
@@ -177,11 +159,15 @@ class Merge:
         while True:
             self._news.clear()
             heads = self._heads()
-            going = {name for name, feed in self._feeds.items() if name not in heads and not feed.caught_up}
-            for name in [name for name, head in heads.items() if _is_behind(head.delivery, ends[name], until_ns)]:
-                del heads[name]
-            if not going:
-                return _oldest(heads)
+            if all(name in heads or feed.caught_up for name, feed in self._feeds.items()):
+                return _oldest(
+                    {
+                        name: head
+                        for name, head in heads.items()
+                        if head.delivery.sequence <= ends[name]
+                        and (until_ns is None or head.delivery.time_ns < until_ns)
+                    }
+                )
             await self._wait(PATIENCE_SECONDS)
 
     async def live(self, within: float) -> str | None:
@@ -220,10 +206,6 @@ class Merge:
                 await self._news.wait()
 
 
-def _is_behind(delivery: Delivery, end: int, until_ns: int | None) -> bool:
-    return delivery.sequence > end or (until_ns is not None and delivery.time_ns >= until_ns)
-
-
 def _oldest(heads: Mapping[str, TimedDelivery]) -> tuple[str, Delivery] | None:
     found = min(heads, key=lambda name: (heads[name].delivery.time_ns, name), default=None)
     return None if found is None else (found, heads[found].delivery)
@@ -258,7 +240,7 @@ class FleetLog:
         self, places: Places, wanted: Wanted, *, patience: float, name: str, archived: tuple[Part, ...] = ()
     ) -> None:
         self.troubled = False  #: a part of the requested lines could not be read
-        self._places = places
+        self.places = places
         self._wanted = wanted
         self._name = name
         self._read_already = archived  # parts of the archive whose text is not repeated
@@ -277,33 +259,26 @@ class FleetLog:
         self._cutter = self._new_cutter(ArchivedSpans())
 
     async def __aenter__(self) -> "FleetLog":
+        places = self.places
         try:
-            await self._begin()
+            if places.streams:
+                for seen in await (await self._session()).look():
+                    self._ends[seen.name] = seen
+                    self._hosts.update(filter(None, map(_host, seen.subjects)))
+            if places.archive is not None:
+                state = places.settings.collector.state
+                self._parts = file_index.find(places.archive, state, self._wanted, self._borders())
+                self._hosts.update(part.host for part in self._parts)
         except BaseException:
-            await self.close()
+            await self.__aexit__()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
         """End the session and remove its consumers."""
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            await watch.close()
+        await self._end_session()
         if self._cutter.unreadable:
             tell(f"{self._cutter.unreadable} messages cannot be read; fshipper dlq ls shows what no collector applies")
-
-    async def _begin(self) -> None:
-        if self._places.streams:
-            for seen in await (await self._session()).look():
-                self._ends[seen.name] = seen
-                self._hosts.update(filter(None, map(_host, seen.subjects)))
-        if self._places.archive is not None:
-            state = self._places.settings.collector.state
-            self._parts = file_index.find(self._places.archive, state, self._wanted, self._borders())
-            self._hosts.update(part.host for part in self._parts)
 
     # -- what is stored -----------------------------------------------------------------------------------------
 
@@ -314,7 +289,8 @@ class FleetLog:
         borders = self._borders() if not self._read_already else dict.fromkeys(self._borders(), 0)
         self._cutter = self._new_cutter(archived_spans((*found, *self._read_already), borders, self._plain_file))
         self._taken = {}
-        archived = self._archived(found, wanted)
+        archive = self.places.archive
+        archived = _archived_pieces(archive, found, wanted, self._trouble) if archive else iter(())
         older = next(archived, None)
         async for delivery in self._deliveries(wanted):
             while older is not None and older.time_ns <= delivery.time_ns:
@@ -326,10 +302,6 @@ class FleetLog:
             yield older
             await asyncio.sleep(0)
             older = next(archived, None)
-
-    def _archived(self, found: list[Part], wanted: Wanted) -> Iterator[Piece]:
-        archive = self._places.archive
-        return iter(ArchiveReader(archive, found, wanted, self._trouble)) if archive else iter(())
 
     def _borders(self) -> dict[int, int]:
         return {seen.partition: seen.first_ns for seen in self._ends.values() if seen.first_ns is not None}
@@ -344,7 +316,9 @@ class FleetLog:
                 while head := await merge.stored(ends, wanted.until_ns):
                     self._take(head[0])
                     yield head[1]
-                await self._stop_reading()
+                readers, self._readers = list(self._readers.values()), {}
+                if self._watch is not None:
+                    await self._watch.stop(readers)
                 return
 
     def _read_stored(self, watch: StreamWatcher, wanted: Wanted) -> None:
@@ -352,12 +326,9 @@ class FleetLog:
             filters = self._narrow(seen)
             taken = self._taken.get(name, 0)
             if filters and taken < seen.last_sequence:
-                first_ns = max(wanted.since_ns, self._first_unarchived_ns(seen.partition))
+                archived_ns = self._archived_until_ns.get(seen.partition, 0)
+                first_ns = max(0, wanted.since_ns, archived_ns - OVERLAP_SECONDS * NANOSECONDS)
                 self._read(watch, name, filters, StartPosition(taken + 1) if taken else StartPosition(1, first_ns))
-
-    def _first_unarchived_ns(self, partition: int) -> int:
-        """From when on a stream may hold messages of these hosts that are not in what was read already; 0: unknown."""
-        return max(0, self._archived_until_ns.get(partition, 0) - OVERLAP_SECONDS * NANOSECONDS)
 
     def _narrow(self, seen: StreamSnapshot) -> list[str]:
         """The subjects of a stream that are meant; none: nothing in it is."""
@@ -398,7 +369,7 @@ class FleetLog:
 
     async def _session(self) -> StreamWatcher:
         if self._watch is None:
-            settings = self._places.settings
+            settings = self.places.settings
             self._watch = await StreamWatcher.open(settings.nats, settings.logs.subject, name=self._name)
         return self._watch
 
@@ -408,12 +379,15 @@ class FleetLog:
 
     async def _wait(self, delay: float) -> None:
         """End the session, and wait until the next one may begin."""
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            await watch.close()
+        await self._end_session()
         self._readers = {}
         await asyncio.sleep(delay)
         await self._look_again()
+
+    async def _end_session(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            await watch.close()
 
     async def _look_again(self) -> None:
         """Forget streams that are gone, and how far those were read that are other ones under the same name."""
@@ -431,11 +405,6 @@ class FleetLog:
         budget = max(LEAST_BYTES, BUDGET_BYTES // max(1, len(self._ends)))
         self._readers[name] = watch.read(name, filters, start, budget=budget, news=self._news.set)
 
-    async def _stop_reading(self) -> None:
-        readers, self._readers = list(self._readers.values()), {}
-        if self._watch is not None:
-            await self._watch.stop(readers)
-
     def _take(self, name: str) -> Delivery:
         delivery = self._readers[name].take().delivery
         self._taken[name] = delivery.sequence
@@ -444,14 +413,14 @@ class FleetLog:
         return delivery
 
     def _filters(self, partition: int) -> list[str]:
-        return self._wanted.subjects(f"{self._places.settings.logs.subject}.p{partition}")
+        return self._wanted.subjects(f"{self.places.settings.logs.subject}.p{partition}")
 
     def _new_cutter(self, shown: ArchivedSpans) -> Deduplicator:
         return Deduplicator(self._wanted, plain_file=self._plain_file, shown=shown)
 
     @property
     def _plain_file(self) -> str:
-        output = self._places.settings.collector.output
+        output = self.places.settings.collector.output
         return PLAIN_FILE if layout.is_template(output) else output
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -459,17 +428,7 @@ class FleetLog:
     @property
     def is_blank(self) -> bool:
         """Whether the server has no stream of ours."""
-        return self._places.streams and not self._ends
-
-    @property
-    def has_archive(self) -> bool:
-        """Whether an archive is read, too."""
-        return self._places.archive is not None
-
-    @property
-    def only_archive(self) -> Path | None:
-        """The archive, where nothing else is read."""
-        return None if self._places.streams else self._places.archive
+        return self.places.streams and not self._ends
 
     def unknown(self, patterns: Globs) -> list[str]:
         """Those of the patterns that are no host that was seen so far."""
@@ -483,7 +442,7 @@ class FleetLog:
         """The time (ns) at which the streams begin; None: that is before `since_ns`, or an archive is read."""
         cut = [seen.first_ns for seen in self._ends.values() if seen.first_ns and seen.first_sequence > 1]
         first = min(cut, default=0)
-        return first if self._places.archive is None and first > since_ns else None
+        return first if self.places.archive is None and first > since_ns else None
 
     def _trouble(self, text: str) -> None:
         self.troubled = True

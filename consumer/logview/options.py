@@ -29,10 +29,9 @@ class LineChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TailOptions:
+class TailOptions(LineChoice):
     """The options of `fshipper tail`."""
 
-    choice: LineChoice
     follow: bool
     lines: int | None
     raw: bool
@@ -42,10 +41,9 @@ class TailOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOptions:
+class ReplayOptions(LineChoice):
     """The options of `fshipper replay`."""
 
-    choice: LineChoice
     speed: str
     to_subject: str
     to_file: Path | None

@@ -3,9 +3,8 @@
 Python code runs only for lines that contain one of the strings: the rest is compared at memory speed (stringzilla).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from shipper.bytes_ops import find_bytes, lower_ascii
 
@@ -21,20 +20,10 @@ _UNICODE_TWINS = {
 """Characters beyond ASCII that Python's `re.IGNORECASE` takes for a letter of ASCII."""
 
 
-class Finder(Protocol):
-    """Finds a position inside the next line that may match."""
-
-    def positions(self, text: bytes, start: int, end: int) -> "PositionFinder":
-        """The finder for one buffer; lines begin and end between `start` and `end`."""
-        ...
-
-
-class PositionFinder(Protocol):
-    """Finds positions in one buffer, in ascending order."""
-
-    def next(self, at: int) -> int:
-        """A position at or after `at` inside the next candidate line; -1: there is none."""
-        ...
+NextPosition = Callable[[int], int]
+"""A position at or after the given one inside the next line that may match; -1: there is none. Positions ascend."""
+Finder = Callable[[bytes, int, int], NextPosition]
+"""Searches one buffer: its text, and where its lines begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,64 +58,40 @@ class Literals:
             self.strings.union(*(twins for letter, twins in _UNICODE_TWINS.items() if letter in letters)), True
         )
 
-    def positions(self, text: bytes, start: int, end: int) -> PositionFinder:
-        """The finder for one buffer."""
+    def find(self, text: bytes, start: int, end: int) -> NextPosition:
+        """A Finder of them."""
         searched = lower_ascii(text) if self.ignores_case else text
         if len(self.strings) == 1:
             (string,) = self.strings
-            return _One(searched, string, end)
-        return _Several(searched, self.strings, start, end)
+            return lambda at: find_bytes(searched, string, at, end)
+        return _find_several(searched, self.strings, start, end)
 
 
-class _One:
-    def __init__(self, text: bytes, string: bytes, end: int) -> None:
-        self._text = text
-        self._string = string
-        self._end = end
-
-    def next(self, at: int) -> int:
-        return find_bytes(self._text, self._string, at, self._end)
-
-
-class _Several:
+def _find_several(text: bytes, strings: Iterable[bytes], start: int, end: int) -> NextPosition:
     """Remembers of each string where it is next, so that each byte is searched once a string."""
+    places = {each: at for each in strings if (at := find_bytes(text, each, start, end)) >= 0}
 
-    def __init__(self, text: bytes, strings: Iterable[bytes], start: int, end: int) -> None:
-        self._text = text
-        self._end = end
-        found = ((find_bytes(text, each, start, end), each) for each in strings)
-        self._next = {each: at for at, each in found if at >= 0}
-
-    def next(self, at: int) -> int:
-        for string in [each for each, found in self._next.items() if found < at]:
-            found = find_bytes(self._text, string, at, self._end)
+    def next_position(at: int) -> int:
+        for string in [each for each, found in places.items() if found < at]:
+            found = find_bytes(text, string, at, end)
             if found < 0:
-                del self._next[string]
+                del places[string]
             else:
-                self._next[string] = found
-        return min(self._next.values(), default=-1)
+                places[string] = found
+        return min(places.values(), default=-1)
+
+    return next_position
 
 
-class EveryLine:
-    """Excludes no line."""
-
-    def positions(self, text: bytes, start: int, end: int) -> PositionFinder:  # noqa: ARG002 - as the protocol has it
-        """The finder for one buffer."""
-        return _Every(end)
-
-
-class _Every:
-    def __init__(self, end: int) -> None:
-        self._end = end
-
-    def next(self, at: int) -> int:
-        return at if at < self._end else -1
+def every_line(_text: bytes, _start: int, end: int) -> NextPosition:
+    """A Finder that excludes no line."""
+    return lambda at: at if at < end else -1
 
 
 def candidates(finder: Finder, text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Begin and end, newline included, of each line between `start` and `end` that may match."""
-    positions, at = finder.positions(text, start, end), start
-    while at < end and (found := positions.next(at)) >= 0:
+    next_position, at = finder(text, start, end), start
+    while at < end and (found := next_position(at)) >= 0:
         begin = text.rfind(b"\n", at, found) + 1 or at
         at = text.find(b"\n", found, end) + 1 or end
         yield begin, at

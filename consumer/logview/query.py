@@ -1,13 +1,15 @@
 """Selection of hosts and files by globs, of a span of time, and of lines by their text. Pure."""
 
+import contextlib
 import datetime as dt
 import fnmatch
 import functools
+import itertools
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from consumer.logview.prefilter import Literals, candidates
 from shipper.errors import UsageError
@@ -57,7 +59,7 @@ class Last:
         """Take what follows."""
         if not self._count:
             return
-        lines = _count(piece.text)
+        lines = piece.text.count(b"\n") + (not piece.text.endswith(b"\n"))
         self._held.append((piece, lines))
         self._lines += lines
         while self._lines - self._held[0][1] >= self._count:
@@ -67,19 +69,11 @@ class Last:
         """The last lines, oldest first."""
         surplus = max(0, self._lines - self._count)
         for piece, _ in self._held:
-            yield _without_first(piece, surplus) if surplus else piece
+            start = 0
+            for _ in range(surplus):
+                start = piece.text.index(b"\n", start) + 1
+            yield piece.part(start, len(piece.text))
             surplus = 0
-
-
-def _count(text: bytes) -> int:
-    return text.count(b"\n") + (not text.endswith(b"\n"))
-
-
-def _without_first(piece: Piece, lines: int) -> Piece:
-    start = 0
-    for _ in range(lines):
-        start = piece.text.index(b"\n", start) + 1
-    return piece.part(start, len(piece.text))
 
 
 _GLOB_SIGNS = frozenset("*?[")
@@ -119,7 +113,8 @@ class Wanted:
         The server compares whole tokens, so that `web*` is compared by the receiver.
         """
         found = {f"{base}.{_tokens(each)}" for each in self.hosts.patterns} or {f"{base}.>"}
-        return sorted(each for each in found if not any(_covers(other, each) for other in found if other != each))
+        wide = [each for each in found if each.endswith(".>")]  # takes every subject that begins as it does
+        return sorted(each for each in found if not any(each.startswith(one[:-1]) and each != one for one in wide))
 
 
 def globs_of_hosts(patterns: Iterable[str]) -> Globs:
@@ -137,21 +132,15 @@ def moment(text: str, now_ns: int) -> int:
     Raises:
         UsageError: it is neither.
     """
-    try:
+    with contextlib.suppress(ValueError):
         return max(1, now_ns - round(parse_seconds(text) * NANOSECONDS))
-    except ValueError:
-        pass
+    fraction = _FRACTION.search(text)
     try:
-        return _nanoseconds(text.strip())
+        when = dt.datetime.fromisoformat(_FRACTION.sub("", text.strip(), count=1).upper())
     except ValueError:
         raise UsageError(
             f"{text!r} is no moment", hint="write 10m, 1h30m, 2026-11-20 or 2026-11-20T10:00:00Z (UTC without a zone)"
         ) from None
-
-
-def _nanoseconds(text: str) -> int:
-    fraction = _FRACTION.search(text)
-    when = dt.datetime.fromisoformat(_FRACTION.sub("", text, count=1).upper())
     whole = round((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp()) * NANOSECONDS
     return whole + (int(fraction[1][:9].ljust(9, "0")) if fraction else 0)
 
@@ -159,29 +148,13 @@ def _nanoseconds(text: str) -> int:
 def _tokens(pattern: str) -> str:
     """A host's pattern in the server's words, as narrow as these can be."""
     tokens = pattern.split(".")
-    whole = [token for token in tokens if not _GLOB_SIGNS & set(token)]
-    if len(whole) == len(tokens):
-        return pattern
-    first = next(index for index, token in enumerate(tokens) if _GLOB_SIGNS & set(token))
-    return ".".join([*tokens[:first], ">"])
-
-
-def _covers(wide: str, narrow: str) -> bool:
-    """Whether the filter `wide` takes every subject that `narrow` takes."""
-    return wide.endswith(".>") and narrow.startswith(wide[:-1])
+    whole = list(itertools.takewhile(lambda token: not _GLOB_SIGNS & set(token), tokens))
+    return pattern if len(whole) == len(tokens) else ".".join([*whole, ">"])
 
 
 @functools.lru_cache(maxsize=64)
 def _expression(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(fnmatch.translate, patterns)))
-
-
-class Sieve(Protocol):
-    """Takes some of the lines of a piece."""
-
-    def take(self, piece: Piece) -> Iterator[Piece]:
-        """Those of its lines that are meant, neighbours together."""
-        ...
 
 
 class All:
@@ -202,19 +175,17 @@ class Matching:
     literals: Literals | None = None  #: every match contains one of them; only lines with one are compared
 
     def take(self, piece: Piece) -> Iterator[Piece]:
-        """Runs of lines; bytes that are not UTF-8 match as surrogates."""
+        """Those of its lines that are meant, neighbours together; bytes that are not UTF-8 match as surrogates."""
         return self._found(piece, self.literals) if self.literals is not None else self._compared(piece)
 
     def _found(self, piece: Piece, literals: Literals) -> Iterator[Piece]:
         start = end = 0
-        for begin, stop in candidates(literals, piece.text, 0, len(piece.text)):
+        for begin, stop in candidates(literals.find, piece.text, 0, len(piece.text)):
             if self.expression.search(_text(piece.text[begin:stop].removesuffix(b"\n"))) is None:
                 continue
-            if begin > end:
-                if start < end:
-                    yield piece.part(start, end)
-                start = begin
-            elif start == end:
+            if start < end < begin:
+                yield piece.part(start, end)
+            if begin > end or start == end:
                 start = begin
             end = stop
         if start < end:
@@ -231,6 +202,9 @@ class Matching:
             at = end
         if start < at:
             yield piece.part(start, at)
+
+
+Sieve = All | Matching
 
 
 def sieve(patterns: Sequence[str], *, flags: int, matching: bool) -> Sieve:

@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from consumer import frame_index
-from consumer.archive import manifests_of_day
 from consumer.frame_index import TimeAt
 from consumer.logview.file_index import Part
-from consumer.segment_io import BROKEN, CountingReader, texts
+from consumer.segment_io import CountingReader, texts
 from consumer.segments import manifest_store
-from shipper import layout, manifest
-from shipper.manifest import Segment
-
-__all__ = ["BROKEN", "SegmentReader", "open_part"]
+from consumer.segments.rewrite_segment import listed_segments
+from shipper import layout
+from shipper.manifest import Segment, nanoseconds
 
 MAX_ATTEMPTS = 20
 """A file is replaced at most so often while one reader opens it."""
@@ -40,11 +38,7 @@ class SegmentReader:
     text_start: int  #: where the first chunk begins in the text of the part
     time_at: TimeAt  #: stored time by offset in the text of the part
     stored: CountingReader  #: counts the bytes that were read
-    is_exact: bool  #: stored times are exact to a frame
-    _chunks: Iterator[bytes]
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._chunks
+    chunks: Iterator[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +70,11 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
     if index is None:
         stored = CountingReader(stream, sys.maxsize if is_sealed else part.stored)
         chunks = _cut(texts(stored, codec), location.start, location.end)
-        return SegmentReader(location.path, 0, _even(part), stored, is_exact=False, _chunks=chunks)
-    time_at = _shifted(index.time_at(part.last_ns), location.start) if index.has_times else _even(part)
-    wanted = index.within(since_ns, until_ns) if index.has_times else range(len(index.frames))
+        return SegmentReader(location.path, 0, _even(part), stored, chunks)
+    time_at, wanted = _even(part), range(len(index.frames))
+    if index.has_times:
+        time_of_segment, shift, wanted = index.time_at(part.last_ns), location.start, index.within(since_ns, until_ns)
+        time_at = (lambda offset: time_of_segment(offset + shift)) if shift else time_of_segment
     frames, before = index.frames, index.frames[: wanted.start]
     raw, at = sum(frame.raw for frame in before), sum(frame.stored for frame in before)
     length = sum(frame.stored for frame in frames[wanted.start : wanted.stop])
@@ -87,16 +83,12 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
     stored = CountingReader(stream, length)
     start, end = max(raw, location.start), min(raw_end, location.end)
     chunks = _cut(texts(stored, codec), start - raw, max(start, end) - raw)
-    return SegmentReader(location.path, start - location.start, time_at, stored, index.is_exact, chunks)
+    return SegmentReader(location.path, start - location.start, time_at, stored, chunks)
 
 
 def _even(part: Part) -> TimeAt:
     """Without marks: in proportion to the bytes between the first and the last stored time."""
     return frame_index.even(part.first_ns, part.last_ns, part.raw)
-
-
-def _shifted(time_at: TimeAt, start: int) -> TimeAt:
-    return (lambda offset: time_at(offset + start)) if start else time_at
 
 
 def _cut(chunks: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
@@ -128,16 +120,14 @@ def _opened(archive: Path, part: Part) -> tuple[_Location, BinaryIO]:
 
 def _successors(archive: Path, part: Part) -> list[_Location]:
     """Where the text of a part that is gone may be now. Raises RemovedError, or FileNotFoundError: it is nowhere."""
-    date = layout.date_of(part.path)
-    segments: dict[str, Segment] = {}
-    for path in manifests_of_day(archive, date):
-        with path.open("rb") as lines:
-            of_file = (each for each in manifest.segments_in(lines) if _is_of(each, part))
-            segments.update((each.path, each) for each in of_file)
+    date, key = layout.date_of(part.path), (part.partition, part.host, part.file)
+    listed = listed_segments(archive, date, f"{part.path.rpartition('/')[0]}/")
+    segments = {each.path: each for each in listed if (each.partition, each.host, each.file) == key}
     start = next((path for path in (part.path, *part.others) if path in segments), "")
     if not start:
-        first = (part.first_sequence, part.first_ns // 1000)
-        start = next((each.path for each in segments.values() if _first_message(each) == first), "")
+        first = (part.first_sequence, part.first_ns // 1000)  # manifests have microseconds
+        begins = {path: (each.first_seq, nanoseconds(each.first_time) // 1000) for path, each in segments.items()}
+        start = next((path for path, message in begins.items() if message == first), "")
     location, seen = _Location(start, 0, part.raw), {""}
     while location.path not in seen:
         seen.add(location.path)
@@ -176,12 +166,3 @@ def _unlisted(archive: Path, part: Part) -> str:
         if part.path.rpartition("/")[2][:1] == "_" and int(segment.name[len(name) + 1 :][:20]) >= part.first_sequence:
             return segment.relative_to(archive).as_posix()
     return ""
-
-
-def _first_message(segment: Segment) -> tuple[int, int]:
-    """Sequence of the first message, and when it was stored, in microseconds as manifests have it."""
-    return segment.first_seq, manifest.nanoseconds(segment.first_time) // 1000
-
-
-def _is_of(segment: Segment, part: Part) -> bool:
-    return (segment.partition, segment.host, segment.file) == (part.partition, part.host, part.file)

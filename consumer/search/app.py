@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from consumer.logview import file_index
-from consumer.logview.display import Screen, colour, printable, shown_time
+from consumer.logview.display import STDOUT, Screen, colour, printable, screen_for, shown_time
 from consumer.logview.file_index import Part
 from consumer.logview.query import Piece, Wanted, wanted_of
-from consumer.search.file_search import Hit, Request
+from consumer.search.file_search import Request
 from consumer.search.options import CountBy, ProgressForm, SearchOptions, TimeOf, TimeOrigin
 from consumer.search.pool import Search
 from consumer.search.query import Options, Query, parse, parse_fixed
@@ -135,7 +135,6 @@ def counts(found: Mapping[str, int]) -> bytes:
 EXIT_UNREADABLE = 3
 DEFAULT_LIMIT = 1000
 PROGRESS_SECONDS = 0.5
-STDOUT = 1
 _RULE = "that of the last line before it with one, else the time of storing"
 CLEAR_LINE = "\r\x1b[K"
 
@@ -165,7 +164,7 @@ def run(options: SearchOptions, settings: Settings) -> int:
     )
     parts = file_index.find(request.archive, settings.collector.state, _of_stored_time(wanted, options.by), {})
     output = _Output(
-        as_json=options.as_json, screen=_screen(options.color), progress=options.progress, request=request,
+        as_json=options.as_json, screen=screen_for(options.color), progress=options.progress, request=request,
         by=options.count,
     )  # fmt: skip
     if options.explain:
@@ -205,11 +204,6 @@ def _bucket(text: str) -> int:
         raise UsageError(f"--histogram {text!r} is not a duration", hint="write 10m, 1h or 30s") from None
 
 
-def _screen(color: bool | None) -> Screen:
-    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return Screen.COLOURED if color or (color is None and os.isatty(STDOUT) and not plain) else Screen.TERMINAL
-
-
 @dataclass(slots=True, kw_only=True)
 class _Output:
     """Writes results to stdout, and progress and errors to stderr."""
@@ -229,7 +223,15 @@ class _Output:
     def show(self, found: Search) -> None:
         """Write the hits as they come."""
         for hit in found.hits(lambda: self._idle(found)):
-            self.hit(_shown(found, hit))
+            part, (source, offset) = found.parts[hit.number], found.parts[hit.number].source_at(hit.at)
+            read, time_from = found.totals.by_part.get(hit.number), hit.time_origin.value
+            self.hit(
+                ShownHit(
+                    hit.time_ns, part.host, part.file, source, offset, hit.line, hit.before, hit.after,
+                    segment=read.path if read else part.path, is_cut=hit.is_cut, stored_ns=hit.stored_ns,
+                    time_from=time_from if self.request.is_by_event else "",
+                )
+            )  # fmt: skip
         self._name_unreadable(found)
         self._clear()
         self._totals(found)
@@ -250,12 +252,16 @@ class _Output:
         """Write what is held. Raises BrokenPipeError: the reader is gone."""
         with _without_number():
             sys.stdout.buffer.flush()
-        _check_reader()
+        poll = select.poll()
+        poll.register(STDOUT, 0)
+        if any(events & select.POLLERR for _, events in poll.poll(0)):  # no process reads the pipe any more
+            raise BrokenPipeError
 
     def end(self, found: Search) -> int:
         """Write the summary; the exit code."""
-        totals = found.totals
+        totals, origins = found.totals, found.totals.origins
         if self.as_json:
+            time_from = {"time_from": {origin.value: origins[origin] for origin in TimeOrigin}}
             self._write(
                 json_line(
                     "summary",
@@ -264,16 +270,12 @@ class _Output:
                     bytes_total=totals.bytes_total,
                     seconds=round(time.monotonic() - self.began, 3),
                     truncated=totals.is_truncated,
-                    **(
-                        {"time_from": {origin.value: totals.origins[origin] for origin in TimeOrigin}}
-                        if self.request.is_by_event
-                        else {}
-                    ),
+                    **(time_from if self.request.is_by_event else {}),
                 )
             )
         self.flush()
-        if self.request.is_by_event and (others := _others(totals.origins)):
-            self._note(f"{others} of {totals.origins.total()} lines that match have no time of their own: {_RULE}")
+        if others := origins.total() - origins[TimeOrigin.LINE]:
+            self._note(f"{others} of {origins.total()} lines that match have no time of their own: {_RULE}")
         if totals.is_truncated:
             self._note(f"{totals.hits} lines are shown, there may be more; --limit N shows more of them")
         if totals.is_approximate:
@@ -310,7 +312,7 @@ class _Output:
         for number, each in found.totals.by_part.items():
             self.is_any |= bool(each.hits)
             buckets.update(each.buckets)
-            part = found.part(number)
+            part = found.parts[number]
             by_name[{CountBy.HOST: part.host, CountBy.FILE: part.file}.get(self.by or CountBy.ALL, "")] += each.hits
         if self.request.bucket_ns:
             starts = sorted(buckets)
@@ -367,28 +369,6 @@ class _Output:
             sys.stdout.buffer.write(data)
 
 
-def _others(origins: Counter[TimeOrigin]) -> int:
-    return origins.total() - origins[TimeOrigin.LINE]
-
-
-def _shown(found: Search, hit: Hit) -> ShownHit:
-    part, (source, offset) = found.part(hit.number), found.source_of(hit)
-    return ShownHit(
-        hit.time_ns,
-        part.host,
-        part.file,
-        source,
-        offset,
-        hit.line,
-        hit.before,
-        hit.after,
-        found.path_of(hit),
-        hit.is_cut,
-        stored_ns=hit.stored_ns,
-        time_from=hit.time_origin.value if found.is_by_event else "",
-    )
-
-
 @contextlib.contextmanager
 def _without_number() -> Iterator[None]:
     """A closed pipe as the face of the commands expects it: click ends with 1 where the error has a number."""
@@ -396,14 +376,6 @@ def _without_number() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise BrokenPipeError from None
-
-
-def _check_reader() -> None:
-    """Raise BrokenPipeError if stdout is a pipe that no process reads any more."""
-    poll = select.poll()
-    poll.register(STDOUT, 0)
-    if any(events & select.POLLERR for _, events in poll.poll(0)):
-        raise BrokenPipeError
 
 
 def _follow(settings: Settings, wanted: Wanted, query: Query, parts: list[Part], output: _Output) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from consumer.logview.cli import Config, Files, Hosts, State, Subject
 from consumer.search.options import MAX_CONTEXT, CountBy, ProgressForm, SearchOptions, TimeOf
 from shipper.interrupts import importing
 
@@ -17,13 +18,8 @@ def search(
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help='Words, "a phrase", /regex/i, OR, NOT, ( )')
     ],
-    hosts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="HOST", help="Hosts, or patterns: 'web*'. None: all", show_default=False),
-    ] = None,
-    file: Annotated[
-        list[str] | None, typer.Option("--file", help="Only files of this path, or pattern: '*access*'")
-    ] = None,
+    hosts: Hosts = None,
+    file: Files = None,
     since: Annotated[str, typer.Option(help="Stored at that time or later: 10m, 1h30m, 2026-11-20T10:00:00Z")] = "",
     until: Annotated[str, typer.Option(help="Stored before that time")] = "",
     by: Annotated[
@@ -58,10 +54,10 @@ def search(
     archive: Annotated[
         Path | None, typer.Option("--archive", "--directory", help="The archive (SHIPPER_DIRECTORY)")
     ] = None,
-    state: Annotated[Path | None, typer.Option(help="Directory of the journals (SHIPPER_STATE)")] = None,
+    state: State = None,
     url: Annotated[str | None, typer.Option(help="NATS servers for -f, separated by commas (NATS_URL)")] = None,
-    subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
+    subject: Subject = None,
+    config: Config = None,
 ) -> None:  # fmt: skip
     """Find lines of all hosts and days in the archive, without an index and without Spark.
 

@@ -1,5 +1,7 @@
 """Find the hits of a query in the text of one file, with lines of context. Bounded memory, however long lines are."""
 
+import codecs
+import datetime as dt
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -12,9 +14,10 @@ from consumer.logview.prefilter import candidates
 from consumer.logview.segment_reader import SegmentReader, open_part
 from consumer.search.options import TimeOf, TimeOrigin
 from consumer.search.query import Query
+from shipper.layout import date_of, day_of
 
 if TYPE_CHECKING:
-    from consumer.search.event_times import EventTimes
+    from shipper.line_times import LineClock
 
 _NEWLINE = ord("\n")
 _SURPLUS = 1000
@@ -25,6 +28,10 @@ SHOWN_BYTES = 64 * 1024
 """Of a hit's line; the rest is cut off."""
 MAX_CONTEXT_BYTES = 1024 * 1024
 """Text of the chunks before that is kept for -B."""
+SAMPLE_BYTES = 32 * 1024
+"""Of the beginning of a file, from which the form of its times is detected."""
+TIMED_BYTES = 64 * 1024
+"""Of a line that is searched for a time."""
 
 
 class Hit(NamedTuple):
@@ -77,11 +84,6 @@ class Request:
         """So many hits of one file are enough to know the first `limit` and whether there are more; 0: all."""
         return self.limit + 1 if self.limit else 0
 
-    @property
-    def ends_early(self) -> bool:
-        """Whether the first hits of a file are enough: nothing else in it counts."""
-        return bool(self.limit) and not (self.newest_first or self.is_by_event or self.bucket_ns)
-
     def order(self, hit: Hit) -> tuple[int, int, int]:
         """The place of a hit in the output."""
         sign = -1 if self.newest_first else 1
@@ -103,10 +105,59 @@ Report = Callable[[list[Hit], int, int], None]
 """Takes hits, the stored time up to which they are complete, and the bytes that were read so far."""
 
 
-def _event_times(part: Part) -> "EventTimes":
-    from consumer.search.event_times import EventTimes  # noqa: PLC0415 - it compiles many patterns
+class EventTimes:
+    """The own times of the lines of one part, which is read from its beginning, in order.
 
-    return EventTimes(part)
+    A line without a time has that of the last line before it that has one: the lines of a stack trace have the time of
+    the message. Before the first line with a time, and in a file without times, a line has the time of storing.
+    """
+
+    def __init__(self, part: Part) -> None:
+        stored_on = date_of(part.path) if part.path.startswith("date=") else day_of(part.first_ns)  # UTC
+        self._day = dt.date.fromisoformat(stored_on)
+        self._clock: LineClock | None = None
+        self._last: int | None = None  # the time of the last line before `_at` that has one
+        self._at = 0
+
+    def begin(self, text: bytes, start: int, end: int) -> None:
+        """The lines between `start` and `end` come next."""
+        self._at = start
+        if self._clock is None:
+            from shipper import line_times  # noqa: PLC0415 - it compiles many patterns
+
+            most = line_times.SAMPLE_LINES
+            sample = text[start : min(end, start + SAMPLE_BYTES)].removeprefix(codecs.BOM_UTF8)
+            lines = sample.decode("utf-8", "replace").split("\n", most)[:most]
+            whole = lines[:-1] if len(lines) > 1 and len(sample) == SAMPLE_BYTES else lines
+            self._clock = line_times.LineClock(line_times.detect_family(whole), self._day)
+
+    def time_of(self, text: bytes, begin: int, stop: int, stored_ns: int) -> tuple[int, TimeOrigin]:
+        """The time of the line between `begin` and `stop`, which is after all lines before."""
+        own = self._own(text, begin, stop)
+        if own is not None:
+            self._last, self._at = own, stop
+            return own, TimeOrigin.LINE
+        self.search_back(text, begin)
+        self._at = stop
+        return (stored_ns, TimeOrigin.STORED) if self._last is None else (self._last, TimeOrigin.PREVIOUS)
+
+    def search_back(self, text: bytes, end: int) -> None:
+        """Find the last time before `end`, where all lines up to it have passed; lines before `_at` are known."""
+        if self._clock is None or not self._clock.has_times:
+            return
+        stop = end
+        while stop > self._at:
+            begin = text.rfind(b"\n", self._at, stop - 1) + 1 or self._at
+            if (own := self._own(text, begin, stop)) is not None:
+                self._last = own
+                break
+            stop = begin
+        self._at = end
+
+    def _own(self, text: bytes, begin: int, stop: int) -> int | None:
+        if self._clock is None or not self._clock.has_times:
+            return None
+        return self._clock.time_ns(text[begin : min(stop, begin + TIMED_BYTES)].rstrip(b"\r\n"))
 
 
 class FileSearch:
@@ -123,7 +174,7 @@ class FileSearch:
         self._last: deque[Hit] | None = deque(maxlen=most) if keeps_last else None
         self._holds = bool(most) and (request.newest_first or request.is_by_event)
         """Which hits are the first is known at the end of the file."""
-        self._event = _event_times(part) if request.is_by_event else None
+        self._event = EventTimes(part) if request.is_by_event else None
         self._ready: list[Hit] = []
         self._tail = b""  # the end of the chunk before, for -B
         self._found = Found()
@@ -139,7 +190,7 @@ class FileSearch:
                     self._event.begin(text, start, end)
                 is_over = self._scan_lines(reader, text, start, end, at)
                 if self._event is not None:
-                    self._event.end(text, end)
+                    self._event.search_back(text, end)
                 self._found.bytes_read = reader.stored.octets
                 if is_over or self._is_enough:
                     break
@@ -155,17 +206,19 @@ class FileSearch:
 
     @property
     def _is_enough(self) -> bool:
+        """Whether the first hits of the file were found, and nothing else in it counts."""
         request = self._request
-        return request.ends_early and self._found.hits >= request.most_hits and not self._waiting
+        needs_all = not request.limit or request.newest_first or request.is_by_event or request.bucket_ns
+        return not (needs_all or self._waiting) and self._found.hits >= request.most_hits
 
     def _scan_lines(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> bool:
         """Scan whole lines of a chunk; whether all that follows was stored too late. `at`: offset of its first byte."""
         request = self._request
-        if not request.is_by_event:
-            if request.since_ns and reader.time_at(at + end) < request.since_ns and not request.before:
-                return False
-            if request.until_ns is not None and reader.time_at(at + start) >= request.until_ns and not self._waiting:
-                return True
+        since_ns, until_ns = (0, None) if request.is_by_event else (request.since_ns, request.until_ns)
+        if since_ns and reader.time_at(at + end) < since_ns and not request.before:
+            return False
+        if until_ns is not None and reader.time_at(at + start) >= until_ns and not self._waiting:
+            return True
         position = start
         for found in self._matching(reader, text, start, end, at):
             if request.counts_only:
@@ -173,7 +226,11 @@ class FileSearch:
             if self._waiting:
                 self._follow(text, position, found.stop)
             position = found.stop
-            self._add(self._hit(text, start, at, found))
+            hit = self._hit(text, start, at, found)
+            if request.after:
+                self._waiting.append((hit, []))
+            else:
+                self._keep(hit)
             if self._is_enough:
                 return True
         if self._waiting:
@@ -215,12 +272,6 @@ class FileSearch:
             stored_ns=found.stored_ns,
             time_origin=found.origin,
         )
-
-    def _add(self, hit: Hit) -> None:
-        if self._request.after:
-            self._waiting.append((hit, []))
-        else:
-            self._keep(hit)
 
     def _lines_before(self, text: bytes, start: int, begin: int) -> tuple[bytes, ...]:
         wanted, found, end = self._request.before, list[bytes](), begin
@@ -269,7 +320,7 @@ def _lines(reader: SegmentReader) -> Iterator[tuple[bytes, int, int, int]]:
     """
     rest, at = list[bytes](), reader.text_start
     length = 0  # of the rest
-    for chunk in reader:
+    for chunk in reader.chunks:
         start = 0
         if rest:
             start = chunk.find(b"\n") + 1

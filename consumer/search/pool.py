@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from consumer.logview.file_index import Part
-from consumer.logview.segment_reader import BROKEN, RemovedError
+from consumer.logview.segment_reader import RemovedError
 from consumer.search.file_search import FileSearch, Found, Hit, Request
 from consumer.search.options import TimeOrigin
+from consumer.segment_io import BROKEN
 
 NICE = 10
 MAX_MEMORY_BYTES = 512 * 1024 * 1024
@@ -80,11 +81,11 @@ class _Task:
     attempts: int = 1
 
 
+@dataclass(slots=True, eq=False)
 class _Worker:
-    def __init__(self, process: Any, connection: Connection) -> None:
-        self.process = process
-        self.connection = connection
-        self.task: int | None = None
+    process: Any
+    connection: Connection
+    task: int | None = None
 
 
 class Search:
@@ -93,9 +94,8 @@ class Search:
     def __init__(self, request: Request, parts: Sequence[Part], *, jobs: int) -> None:
         self.totals = Totals(bytes_total=sum(part.stored for part in parts))
         self.unreadable: list[Unreadable] = []
+        self.parts = parts
         self._request = request
-        self._parts = parts
-        self._limit = request.limit
         self._order = deque(
             sorted(range(len(parts)), key=lambda number: (self._stored_bound(number), parts[number].path))
         )
@@ -109,15 +109,10 @@ class Search:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End every worker."""
-        workers, self._workers = self._workers, []
-        for worker in workers:
+        for worker in self._workers:
             worker.connection.close()
             worker.process.kill()
-        for worker in workers:
+        for worker in self._workers:
             worker.process.join()
 
     def hits(self, idle: Callable[[], None]) -> Iterator[Hit]:
@@ -138,28 +133,7 @@ class Search:
 
     @property
     def _is_full(self) -> bool:
-        return bool(self._limit) and self.totals.hits >= self._limit
-
-    @property
-    def is_by_event(self) -> bool:
-        """Whether hits have their own times."""
-        return self._request.is_by_event
-
-    def part(self, number: int) -> Part:
-        """The part with a number."""
-        return self._parts[number]
-
-    def source_of(self, hit: Hit) -> tuple[str, int | None]:
-        """The source of a hit's line and its offset there; None: not known."""
-        part = self._parts[hit.number]
-        if part.is_as_it_was and len(part.spans) == 1:
-            return part.spans[0].source, part.spans[0].start + hit.at
-        return "", None
-
-    def path_of(self, hit: Hit) -> str:
-        """Where the line was read."""
-        found = self.totals.by_part.get(hit.number)
-        return found.path if found else self._parts[hit.number].path
+        return bool(self._request.limit) and self.totals.hits >= self._request.limit
 
     # -- workers ------------------------------------------------------------------------------------------------
 
@@ -175,7 +149,7 @@ class Search:
     def _send(self, worker: _Worker, number: int) -> None:
         worker.task = number
         with contextlib.suppress(OSError):  # it died: noticed when its pipe is read
-            worker.connection.send((number, self._parts[number], self._running[number].hits_received))
+            worker.connection.send((number, self.parts[number], self._running[number].hits_received))
 
     def _start(self) -> _Worker:
         context = multiprocessing.get_context("fork")
@@ -212,7 +186,8 @@ class Search:
         task = self._running[number]
         if task.attempts >= MAX_ATTEMPTS:
             code = worker.process.exitcode
-            error = f"{task.attempts} worker processes ended while they read it, the last one with {_ending(code)}"
+            ending = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+            error = f"{task.attempts} worker processes ended while they read it, the last one with {ending}"
             self._finish(_Done(number, None, error))
             return
         task.attempts += 1
@@ -223,7 +198,7 @@ class Search:
     def _finish(self, done: _Done) -> None:
         task = self._running.pop(done.number)
         if done.error:
-            self.unreadable.append(Unreadable(self._parts[done.number].path, done.error))
+            self.unreadable.append(Unreadable(self.parts[done.number].path, done.error))
         if done.found is not None:
             self.totals.by_part[done.number] = done.found
             self.totals.bytes_read += max(0, done.found.bytes_read - task.bytes_read)
@@ -238,8 +213,7 @@ class Search:
         return _NO_BOUND if self._request.is_by_event else self._stored_bound(number)
 
     def _stored_bound(self, number: int) -> int:
-        part = self._parts[number]
-        return -part.last_ns if self._request.newest_first else part.first_ns
+        return -self.parts[number].last_ns if self._request.newest_first else self.parts[number].first_ns
 
     def _hold(self, progress: _Progress) -> None:
         task = self._running[progress.number]
@@ -251,8 +225,8 @@ class Search:
         for hit in progress.hits:
             heapq.heappush(self._held, (*self._request.order(hit), hit))
             self._held_bytes += _size(hit)
-        left = self._limit - self.totals.hits
-        if self._limit and len(self._held) > 2 * max(left, BATCH_HITS):
+        left = self._request.limit - self.totals.hits
+        if self._request.limit and len(self._held) > 2 * max(left, BATCH_HITS):
             self._held = heapq.nsmallest(left, self._held)
             self._held_bytes = sum(_size(held[-1]) for held in self._held)
             self.totals.is_truncated = True
@@ -285,23 +259,14 @@ def _work(connection: Connection, inherited: list[Connection], request: Request)
         other.close()
     with contextlib.suppress(OSError, ValueError):
         os.nice(NICE)
-        most = _address_space() + MAX_MEMORY_BYTES
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])  # of address space
+        most = pages * resource.getpagesize() + MAX_MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     with contextlib.suppress(EOFError, OSError):
         while True:
             number, part, known_hits = connection.recv()
             connection.send(_scanned(connection, request, number, part, known_hits))
     os._exit(0)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, MemoryError):
-        return "it needs more memory than a worker may use"
-    return getattr(error, "strerror", None) or str(error)
-
-
-def _ending(code: int | None) -> str:
-    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
 def _scanned(connection: Connection, request: Request, number: int, part: Part, known_hits: int) -> _Done:
@@ -328,10 +293,7 @@ def _scanned(connection: Connection, request: Request, number: int, part: Part, 
         return _Done(number, Found(path=part.path), "")
     except (BrokenPipeError, ConnectionResetError):
         raise
-    except (OSError, MemoryError, *BROKEN) as error:
-        return _Done(number, None, _reason(error))
-
-
-def _address_space() -> int:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    return pages * resource.getpagesize()
+    except MemoryError:
+        return _Done(number, None, "it needs more memory than a worker may use")
+    except (OSError, *BROKEN) as error:
+        return _Done(number, None, getattr(error, "strerror", None) or str(error))

@@ -10,11 +10,12 @@ A query becomes a tree. The tree decides whether a line matches, and lists byte 
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from consumer.logview.prefilter import EveryLine, Finder, Literals, PositionFinder
+from consumer.logview.prefilter import Finder, Literals, NextPosition, every_line
 from shipper.bytes_ops import lower_ascii
 from shipper.errors import UsageError
 from shipper.linear_regex import Linear, required_literals
@@ -27,62 +28,43 @@ _REGEX = re.compile(r"/((?:\\.|[^\\/])+)/(i?)(?=[\s()]|$)", re.DOTALL)
 _SPECIAL = frozenset(b"\\.^$*+?{}[]|()/-")
 
 
-class Node(Protocol):
-    """A part of a query."""
-
-    def matches(self, line: bytes) -> bool:
-        """Whether a line, without its newline, matches."""
-        ...
-
-    @property
-    def literals(self) -> Literals | None:
-        """Byte strings of which every matching line contains at least one; None: not known."""
-        ...
+# The nodes of the tree: `matches` decides about a line without its newline; `literals` are byte strings of which every
+# matching line contains at least one, None: not known.
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class _Text:
     """A byte string that the line contains."""
 
     string: bytes
     ignores_case: bool  #: then `string` is in lower case
 
     def matches(self, line: bytes) -> bool:
-        """Whether it is in the line."""
         return self.string in (lower_ascii(line) if self.ignores_case else line)
 
     @property
     def literals(self) -> Literals | None:
-        """Itself."""
         return Literals(frozenset({self.string}), self.ignores_case)
 
 
-class Pattern:
+@dataclass(frozen=True, slots=True)
+class _Pattern:
     """A regular expression. Takes time linear in the length of the line."""
 
-    def __init__(self, expression: bytes, regex: Linear) -> None:
-        self.regex = regex
-        found = required_literals(expression)
-        self._literals = Literals(*found) if found else None
+    regex: Linear
+    literals: Literals | None  #: what its alternatives contain
 
     def matches(self, line: bytes) -> bool:
-        """Whether the line has a match."""
         return self.regex.search(line, 0, len(line)) is not None
-
-    @property
-    def literals(self) -> Literals | None:
-        """What its alternatives contain."""
-        return self._literals
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class _And:
     """All of its parts match."""
 
-    parts: tuple[Node, ...]
+    parts: tuple["_Node", ...]
 
     def matches(self, line: bytes) -> bool:
-        """Whether all match."""
         return all(part.matches(line) for part in self.parts)
 
     @property
@@ -94,18 +76,16 @@ class And:
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class _Or:
     """One of its parts matches."""
 
-    parts: tuple[Node, ...]
+    parts: tuple["_Node", ...]
 
     def matches(self, line: bytes) -> bool:
-        """Whether one matches."""
         return any(part.matches(line) for part in self.parts)
 
     @property
     def literals(self) -> Literals | None:
-        """Those of all parts."""
         whole: Literals | None = None
         for part in self.parts:
             found = part.literals
@@ -116,62 +96,51 @@ class Or:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class _Not:
     """Its part does not match."""
 
-    part: Node
+    part: "_Node"
+    literals: None = None  #: such a line may contain anything
 
     def matches(self, line: bytes) -> bool:
-        """Whether the part does not."""
         return not self.part.matches(line)
 
-    @property
-    def literals(self) -> Literals | None:
-        """Nothing: such a line may contain anything."""
-        return None
+
+_Node = _Text | _Pattern | _And | _Or | _Not
 
 
-class RegexFinder:
-    """Finds matches of one regular expression in a whole buffer: it does not match across lines."""
+def _regex_finder(regex: Linear) -> Finder:
+    """Finds matches in a whole buffer: a regular expression does not match across lines."""
 
-    def __init__(self, regex: Linear) -> None:
-        self._regex = regex
+    def find(text: bytes, _start: int, end: int) -> NextPosition:
+        def next_position(at: int) -> int:
+            found = regex.search(text, at, end)
+            return found[0] if found and found[0] < end else -1
 
-    def positions(self, text: bytes, start: int, end: int) -> PositionFinder:  # noqa: ARG002 - as the protocol has it
-        """The finder for one buffer."""
-        return _Matches(self._regex, text, end)
+        return next_position
 
-
-class _Matches:
-    def __init__(self, regex: Linear, text: bytes, end: int) -> None:
-        self._regex = regex
-        self._text = text
-        self._end = end
-
-    def next(self, at: int) -> int:
-        found = self._regex.search(self._text, at, self._end)
-        return found[0] if found and found[0] < self._end else -1
+    return find
 
 
 class Query:
     """A query that was parsed."""
 
-    def __init__(self, tree: Node, text: str) -> None:
+    def __init__(self, tree: _Node, text: str) -> None:
         self.text = text
         self.matches = tree.matches
         self.is_decided = False  #: every candidate line matches, so that none is judged
-        self.finder: Finder = EveryLine()
+        self.finder: Finder = every_line
         self.explained = "every line is judged"
         literals = tree.literals
-        if isinstance(tree, And) and not tree.parts:
+        if isinstance(tree, _And) and not tree.parts:
             self.is_decided, self.explained = True, "every line matches"
         elif literals is not None and literals.is_useful:
-            self.finder = literals
-            self.is_decided = isinstance(tree, Text)
+            self.finder = literals.find
+            self.is_decided = isinstance(tree, _Text)
             shown = " OR ".join(sorted(repr(each.decode("utf-8", "replace")) for each in literals.strings))
             self.explained = f"lines with {shown}{' in any case' if literals.ignores_case else ''} are judged"
-        elif isinstance(tree, Pattern):
-            self.finder, self.explained = RegexFinder(tree.regex), "the regular expression searches whole buffers"
+        elif isinstance(tree, _Pattern):
+            self.finder, self.explained = _regex_finder(tree.regex), "the regular expression searches whole buffers"
             self.is_decided = True
 
 
@@ -191,7 +160,7 @@ def parse(text: str, options: Options = Options()) -> Query:  # noqa: B008 - fro
 
 def parse_fixed(text: str, options: Options = Options()) -> Query:  # noqa: B008 - frozen
     """The query for `text` as it is, without any language."""
-    return Query(_text(text, options) if text else And(()), text)
+    return Query(_text(text, options) if text else _And(()), text)
 
 
 class _Token(NamedTuple):
@@ -207,80 +176,66 @@ class _Parser:
     def __init__(self, text: str, options: Options) -> None:
         self._text = text
         self._options = options
-        self._tokens = list(self._scan())
-        self._number = self._depth = 0
+        self._tokens = deque(self._scan())
+        self._depth = 0
 
-    def parse(self) -> Node:
+    def parse(self) -> _Node:
         if self._tokens[0].kind == "end":
-            return And(())
-        tree = self._or()
-        if self._now.kind != "end":
-            raise self._error(
-                self._now.at, "this parenthesis closes nothing" if self._now.kind == ")" else "unexpected"
-            )
+            return _And(())
+        tree, left = self._or(), self._tokens[0]
+        if left.kind != "end":
+            raise self._error(left.at, "this parenthesis closes nothing" if left.kind == ")" else "unexpected")
         return tree
 
-    @property
-    def _now(self) -> _Token:
-        return self._tokens[self._number]
-
-    def _take(self) -> _Token:
-        token = self._now
-        self._number += 1
-        return token
-
-    def _or(self) -> Node:
+    def _or(self) -> _Node:
         parts = [self._and()]
-        while self._now.kind == "OR":
-            self._take()
+        while self._tokens[0].kind == "OR":
+            self._tokens.popleft()
             parts.append(self._and())
-        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+        return parts[0] if len(parts) == 1 else _Or(tuple(parts))
 
-    def _and(self) -> Node:
+    def _and(self) -> _Node:
         parts = [self._not()]
-        while self._now.kind not in {"OR", ")", "end"}:
-            if self._now.kind == "AND":
-                self._take()
+        while self._tokens[0].kind not in {"OR", ")", "end"}:
+            if self._tokens[0].kind == "AND":
+                self._tokens.popleft()
             parts.append(self._not())
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
+        return parts[0] if len(parts) == 1 else _And(tuple(parts))
 
-    def _not(self) -> Node:
+    def _not(self) -> _Node:
         negated = False
-        while self._now.kind == "NOT":
+        while self._tokens[0].kind == "NOT":
             negated = not negated
-            self._take()
+            self._tokens.popleft()
         part = self._one()
-        return Not(part) if negated else part
+        return _Not(part) if negated else part
 
-    def _one(self) -> Node:
-        token = self._take()
+    def _one(self) -> _Node:
+        token = self._tokens.popleft()
         match token.kind:
             case "word" | "phrase":
                 return _text(token.text, self._options)
             case "regex":
-                return self._regex(token)
+                try:
+                    return _pattern(token.text, ignores_case="i" in token.flags or self._options.ignores_case)
+                except ValueError as error:
+                    raise self._error(token.at, f"regular expression: {error}") from None
             case "(":
                 return self._group(token)
             case "end":
                 raise self._error(token.at, "a word is missing at the end")
         raise self._error(token.at, f"a word is missing before {token.text!r}")
 
-    def _group(self, opening: _Token) -> Node:
+    def _group(self, opening: _Token) -> _Node:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._error(opening.at, "too many nested parentheses")
         inner = self._or()
-        if self._now.kind != ")":
+        if self._tokens[0].kind != ")":
             raise self._error(opening.at, "this parenthesis is not closed")
-        self._take()
+        self._tokens.popleft()
         self._depth -= 1
         return inner
-
-    def _regex(self, token: _Token) -> Node:
-        try:
-            return pattern(token.text, ignores_case="i" in token.flags or self._options.ignores_case)
-        except ValueError as error:
-            raise self._error(token.at, f"regular expression: {error}") from None
 
     def _error(self, at: int, reason: str) -> UsageError:
         return UsageError(
@@ -327,35 +282,32 @@ class _Parser:
         return _Token("phrase", "".join(found), begin), at + 1
 
 
-def pattern(expression: str, *, ignores_case: bool) -> Pattern:
+def _pattern(expression: str, *, ignores_case: bool) -> _Pattern:
     """The regular expression in the syntax of Python, on bytes. Raises ValueError: it is none, or not linear."""
     encoded = expression.encode("utf-8", "surrogateescape")
     if ignores_case:
         encoded = b"(?i:" + encoded + b")"
     try:
         regex = Linear.of(encoded, may_be_empty=True)
-    except (ValueError, OverflowError) as error:
-        raise ValueError(str(error)) from None
-    except Exception as error:
-        if type(error).__module__ not in {"re", "sre_constants"}:
-            raise
+    except (re.error, ValueError, OverflowError) as error:
         raise ValueError(str(error)) from None
     if regex is None:
         raise ValueError("it uses look-around or back-references, or is too large")
-    return Pattern(encoded, regex)
+    found = required_literals(encoded)
+    return _Pattern(regex, Literals(*found) if found else None)
 
 
-def _text(text: str, options: Options) -> Node:
+def _text(text: str, options: Options) -> _Node:
     string = text.encode("utf-8", "surrogateescape")
     if b"\n" in string:
         raise UsageError("a line holds no newline", hint="search for the two lines, one at a time")
     is_ascii = string.isascii()
     if not options.whole_words and (is_ascii or not options.ignores_case):
-        return Text(string.lower() if options.ignores_case else string, options.ignores_case)
+        return _Text(string.lower() if options.ignores_case else string, options.ignores_case)
     expression = "".join(_either_case(char) for char in text) if options.ignores_case else _quoted(text)
     if options.whole_words:
         expression = rf"(?:^|\W){expression}(?:\W|$)"
-    return pattern(expression, ignores_case=options.ignores_case)
+    return _pattern(expression, ignores_case=options.ignores_case)
 
 
 def _either_case(char: str) -> str:

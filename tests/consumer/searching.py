@@ -52,7 +52,7 @@ def search(
         hits = list(found.hits(idle))
         places = []
         for hit in hits:
-            part, (_, offset) = found.part(hit.number), found.source_of(hit)
+            part, (_, offset) = found.parts[hit.number], found.parts[hit.number].source_at(hit.at)
             places.append(Place(part.host, part.file, hit.at if offset is None else offset, hit.line))
     return Searched(hits, places, found)
 

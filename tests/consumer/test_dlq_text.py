@@ -12,14 +12,14 @@ from consumer.dlq.message import Letter, dump, printable, read_letter
 from shipper import codec
 from shipper.compression import Decompressor
 from shipper.errors import UsageError
-from shipper.model import MAX_BLOCK_BYTES, End
+from shipper.model import MAX_BLOCK_BYTES, Delivery, End
 
 TEXT = b"one\ntwo\nthree\n"
 
 
 def letter(headers: dict[str, str], *, host: str = "web1", stream: str = "LOGS_3", sequence: int = 7) -> Letter:
     own = {"Dlq-Stream": stream, "Dlq-Reason": "why", "Dlq-Seq": "12"}
-    return read_letter(sequence, 0, f"dlq.{stream}.{host}", headers | own, 0)
+    return read_letter(Delivery(sequence, 0, 0, f"dlq.{stream}.{host}", headers | own, b"", ""))
 
 
 def sent(each: Letter, payload: bytes, **more: str) -> list[store.RequeuedMessage]:

@@ -10,10 +10,10 @@ from collecting import Log
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.logview.app import Outlet, Pace
 from consumer.logview.dedup import Deduplicator
 from consumer.logview.display import Form, Printer, Screen, harmless
 from consumer.logview.log_reader import HORIZON_SECONDS, Merge, _cut
-from consumer.logview.outputs import Outlet, Pace
 from consumer.logview.query import Globs, Last, Piece, Wanted, globs_of_hosts, moment, sieve
 from shipper import codec
 from shipper.edit_map import Edit, to_map
