@@ -86,7 +86,7 @@ class _RefusedError(Exception):
     """Both copies stay. The first argument is the reason, the second is what to do."""
 
 
-class _Text(NamedTuple):
+class _SegmentText(NamedTuple):
     """The text of a segment, and where each of its spans begins; None: that is not known."""
 
     text: bytes
@@ -235,7 +235,7 @@ class Repair:
         left, spans, joins = _without(segment, text, places, pieces)
         return _Rest(left, self._fields(found, spans, joins))
 
-    def _is_same_whole(self, found: SegmentRepair, texts: dict[str, _Text]) -> bool:
+    def _is_same_whole(self, found: SegmentRepair, texts: dict[str, _SegmentText]) -> bool:
         """Whether one other segment holds the same spans in the same order, and the same text."""
         segment = found.segment
         if len(found.kept) != 1 or segment.path in found.kept or not segment.file.startswith("/"):
@@ -245,12 +245,12 @@ class Repair:
         same = self._segments[kept].spans == segment.spans and found.bytes == whole
         return same and texts[kept].text == texts[segment.path].text
 
-    def _text(self, path: str) -> _Text:
+    def _text(self, path: str) -> _SegmentText:
         segment = self._segments[path]
         text = text_of(self._archive, segment)
-        return _Text(text, _places(segment, text))
+        return _SegmentText(text, _places(segment, text))
 
-    def _bytes(self, piece: CopyRange, texts: dict[str, _Text]) -> bytes:
+    def _bytes(self, piece: CopyRange, texts: dict[str, _SegmentText]) -> bytes:
         """The text of a piece. Raises _RefusedError: it is not known where it is."""
         segment, (text, places) = self._segments[piece.path], texts[piece.path]
         if places is not None:

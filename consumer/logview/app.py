@@ -52,7 +52,7 @@ class Outlet:
                 raise BrokenPipeError from None
 
     def check(self) -> int:
-        """Raise BrokenPipeError if the reader is gone, which else only the next line shows; POLLOUT: there is room."""
+        """Raise BrokenPipeError if the reader is gone, which else only the next line shows; POLLOUT: it takes more."""
         events = dict(self._poll.poll(0)).get(self._descriptor, 0)
         if events & _GONE:
             raise BrokenPipeError
